@@ -1,0 +1,32 @@
+/* A small deterministic generator for cores and tests: splitmix64 (Steele, Lea, Flood: "Fast
+ * Splittable Pseudorandom Number Generators", 2014). The seed comes from outside, so the same seed
+ * gives the same run. Not for secrets. */
+#ifndef LH_BASE_PRNG_H
+#define LH_BASE_PRNG_H
+
+#include <stdint.h>
+
+struct lh_prng {
+    uint64_t state;
+};
+
+static inline uint64_t lh_mix64(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static inline uint64_t lh_prng_next(struct lh_prng *p)
+{
+    p->state += 0x9e3779b97f4a7c15u;
+    return lh_mix64(p->state);
+}
+
+/* Uniform in [0, bound); 0 when bound is 0. */
+static inline uint64_t lh_prng_below(struct lh_prng *p, uint64_t bound)
+{
+    return bound == 0 ? 0 : (uint64_t)(((unsigned __int128)lh_prng_next(p) * bound) >> 64);
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* What a core takes in and what it wants done: the contract between a core and its driver.
+ *
+ * A core is a deterministic state machine. It does no I/O, starts no thread, reads no clock and
+ * draws no random number of its own. Its driver (runtime/ with real sockets and disks, sim/ with
+ * virtual ones) feeds it one input at a time and then carries out the effects *in their order*.
+ * The order is the contract: what a message promises was made durable by an earlier effect whose
+ * completion was the input that emitted the message.
+ *
+ * Links. All communication is by links: one link is one call of one gRPC method, streaming or not.
+ *   - A core opens a link with LH_FX_OPEN under an id of its own choosing, which it never uses
+ *     twice and whose highest bit is clear. Links that a peer opened have the highest bit set and
+ *     are announced by LH_IN_LINK_OPENED.
+ *   - LH_FX_SEND sends one message on a link; messages arrive in order and whole, or not at all.
+ *   - LH_FX_CLOSE ends a link. On a served link it sends everything sent so far and then the
+ *     status; on an opened link it cancels the call. After it the core gets no input for that link
+ *     and may not name it again.
+ *   - LH_IN_LINK_CLOSED says that the peer ended the link, or that the connection broke (an unknown
+ *     suffix of what was sent is then lost). The driver forgets the link; the core must not close it
+ *     and effects that it still emits for it are ignored.
+ *   - A unary call is a link with one message each way; the served side closes it after the reply.
+ *   - LH_FX_HOLD stops the reading of further messages from a link until LH_FX_UNHOLD; one message
+ *     that was already under way may still arrive.
+ *
+ * Disk. A chunkserver's files are named by number (the chunk's id). Operations on one file may
+ * complete in any order, except that
+ *   - LH_DISK_SYNC covers exactly the writes, truncations and creation whose completion input was
+ *     fed to the core before the sync was emitted;
+ *   - the core itself never has two overlapping writes, or a truncation and a write beyond it,
+ *     under way at once.
+ * Every operation completes with one LH_IN_DISK carrying its ticket. Failed writes may have written
+ * any part. A failed sync says nothing about what is durable (FAIL-5).
+ *
+ * Metadata. LH_FX_PERSIST commits a set of changes atomically; commits take effect in the order of
+ * their emission and complete with LH_IN_PERSISTED, in that order too. */
+#ifndef LH_BASE_STEP_H
+#define LH_BASE_STEP_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/time.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_LINK_SERVED (UINT64_C(1) << 63)
+
+/* Every method of every service. The table in proto/codec.c gives names and message types. */
+enum lh_method {
+    LH_METHOD_NONE,
+    /* leasehold.Master */
+    LH_METHOD_SESSION,
+    LH_METHOD_CREATE,
+    LH_METHOD_STAT,
+    LH_METHOD_LIST,
+    LH_METHOD_RENAME,
+    LH_METHOD_REMOVE,
+    LH_METHOD_LOCATE,
+    LH_METHOD_OPEN_TAIL,
+    LH_METHOD_LIST_LEASES,
+    LH_METHOD_LIST_SERVERS,
+    LH_METHOD_RECALL,
+    /* leasehold.ChunkServer */
+    LH_METHOD_APPEND,
+    LH_METHOD_REPLICATE,
+    LH_METHOD_READ,
+    LH_METHOD_SETTLE,
+    LH_METHOD_COUNT
+};
+
+enum lh_disk_op {
+    LH_DISK_CREATE,   /* a new empty file with `length` bytes preallocated; ALREADY_EXISTS if there;
+                         its directory entry is durable once a later SYNC of it has completed */
+    LH_DISK_WRITE,    /* `buf` at `offset`; extends the file */
+    LH_DISK_SYNC,     /* fdatasync */
+    LH_DISK_READ,     /* up to `length` bytes at `offset`; shorter only at the end of the file */
+    LH_DISK_TRUNCATE, /* to `length` bytes */
+    LH_DISK_REMOVE    /* the file is gone, durably, when this completes; NOT_FOUND is success */
+};
+
+enum lh_input_kind {
+    LH_IN_TIMER,       /* the core's deadline may have come; also harmless when it has not */
+    LH_IN_LINK_OPENED, /* link, method, text: the peer's address */
+    LH_IN_MESSAGE,     /* link, method, message, payload */
+    LH_IN_LINK_CLOSED, /* link, method, error (LH_OK: the peer finished normally), text */
+    LH_IN_DISK,        /* ticket, file, op, error, payload (of a read) */
+    LH_IN_PERSISTED,   /* ticket, error */
+    LH_IN_CALL,        /* call: a request of the program that embeds the core */
+    LH_IN_STOP         /* shut down cleanly: release what is held, then LH_FX_STOPPED */
+};
+
+struct lh_input {
+    enum lh_input_kind kind;
+    struct lh_instant now; /* this node's clock, read when the input is fed */
+    uint64_t wall_ms;      /* wall-clock milliseconds since 1970, for listings alone (TIME-2) */
+    uint64_t link;
+    enum lh_method method;
+    const void *message;   /* the generated struct of this method and direction; the driver's */
+    struct lh_buf payload; /* the message's bulk bytes; the core may take it (lh_buf_take), the
+                              driver clears what is left */
+    uint64_t ticket;
+    uint64_t file;
+    enum lh_disk_op op;
+    int error;             /* LH_OK or LH_ERR_* */
+    const char *text;      /* may be NULL; the driver's */
+    void *call;
+};
+
+enum lh_effect_kind {
+    LH_FX_OPEN,
+    LH_FX_SEND,
+    LH_FX_CLOSE,
+    LH_FX_HOLD,
+    LH_FX_UNHOLD,
+    LH_FX_DISK,
+    LH_FX_PERSIST,
+    LH_FX_COMPLETE, /* the client core: `call` is done */
+    LH_FX_LOG,      /* a line for the operator: level, text */
+    LH_FX_STOPPED,  /* nothing is under way any more; the process may end. error: why, or LH_OK */
+};
+
+enum lh_level { LH_DEBUG, LH_INFO, LH_WARN, LH_ERROR };
+
+/* One change of a persisted batch: a put, or a delete when `value` is NULL. */
+struct lh_change {
+    uint8_t *key;
+    uint8_t *value;
+    uint32_t key_size;
+    uint32_t value_size;
+};
+
+struct lh_effect {
+    enum lh_effect_kind kind;
+    uint64_t link;
+    enum lh_method method;      /* OPEN */
+    char *text;                 /* OPEN: address; CLOSE, LOG: text; owned */
+    struct lh_duration timeout; /* OPEN: the call's deadline from now; LH_DURATION_FOREVER for none */
+    struct lh_buf header;       /* SEND: the encoded message without its payload field */
+    struct lh_buf payload;      /* SEND: the payload field's bytes (empty: the field is left out);
+                                   DISK: what to write */
+    uint64_t ticket;
+    uint64_t file;
+    enum lh_disk_op op;
+    uint64_t offset;
+    uint64_t length;
+    struct lh_change *changes; /* PERSIST: owned */
+    size_t change_count;
+    int error;                 /* CLOSE, COMPLETE, STOPPED */
+    enum lh_level level;
+    void *call;
+};
+
+struct lh_effects {
+    struct lh_effect *items;
+    size_t count, capacity;
+};
+
+/* Appends a zeroed effect of that kind and returns it, valid until the next one is appended. */
+struct lh_effect *lh_effects_add(struct lh_effects *fx, enum lh_effect_kind kind);
+
+void lh_fx_open(struct lh_effects *fx, uint64_t link, enum lh_method method, const char *address,
+    struct lh_duration timeout);
+void lh_fx_close(struct lh_effects *fx, uint64_t link, int error, const char *text);
+void lh_fx_hold(struct lh_effects *fx, uint64_t link);
+void lh_fx_unhold(struct lh_effects *fx, uint64_t link);
+/* Takes over `data`'s slices (pass NULL for an operation without bytes). */
+void lh_fx_disk(struct lh_effects *fx, uint64_t ticket, uint64_t file, enum lh_disk_op op,
+    uint64_t offset, uint64_t length, struct lh_buf *data);
+void lh_fx_complete(struct lh_effects *fx, void *call, int error);
+void lh_fx_stopped(struct lh_effects *fx, int error);
+void lh_fx_log(struct lh_effects *fx, enum lh_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* lh_fx_persist() opens a batch; lh_fx_put() and lh_fx_delete() add to the last batch opened. Keys
+ * and values are copied. */
+void lh_fx_persist(struct lh_effects *fx, uint64_t ticket);
+void lh_fx_put(struct lh_effects *fx, const void *key, size_t key_size, const void *value,
+    size_t value_size);
+void lh_fx_delete(struct lh_effects *fx, const void *key, size_t key_size);
+
+/* Frees what the effects own and empties the list; keeps its memory for the next step. */
+void lh_effects_clear(struct lh_effects *fx);
+void lh_effects_deinit(struct lh_effects *fx);
+
+/* Frees what one effect owns (a driver that took parts out leaves NULL or empty bufs behind). */
+void lh_effect_deinit(struct lh_effect *e);
+
+/* A core as its driver sees it. */
+struct lh_core {
+    void *self;
+    /* Feeds one input and appends what must be done to `fx`. An input that makes no sense (an
+     * unknown link, an unknown ticket) is ignored. */
+    void (*step)(void *self, struct lh_input *in, struct lh_effects *fx);
+    /* When the core next wants LH_IN_TIMER, or LH_INSTANT_NEVER. */
+    struct lh_instant (*deadline)(const void *self);
+};
+
+#endif

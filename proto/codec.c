@@ -1,0 +1,224 @@
+#include "proto/codec.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAME(name, number, grpc, advice, text)                                                     \
+    _Static_assert(LEASEHOLD__ERROR_CODE__##name == (number), "wire and code agree on " #name);
+LH_ERRORS(SAME)
+#undef SAME
+
+#define M(service, name, Lower, req_stream, rep_stream, req_payload, rep_payload)                  \
+    {"/leasehold." service "/" name, req_stream, rep_stream,                                       \
+        &leasehold__##Lower##_request__descriptor, &leasehold__##Lower##_reply__descriptor,        \
+        req_payload, rep_payload}
+
+static const struct lh_method_info methods[LH_METHOD_COUNT] = {
+    [LH_METHOD_SESSION] = M("Master", "Session", session, true, true, 0, 0),
+    [LH_METHOD_CREATE] = M("Master", "Create", create, false, false, 0, 0),
+    [LH_METHOD_STAT] = M("Master", "Stat", stat, false, false, 0, 0),
+    [LH_METHOD_LIST] = M("Master", "List", list, false, false, 0, 0),
+    [LH_METHOD_RENAME] = M("Master", "Rename", rename, false, false, 0, 0),
+    [LH_METHOD_REMOVE] = M("Master", "Remove", remove, false, false, 0, 0),
+    [LH_METHOD_LOCATE] = M("Master", "Locate", locate, false, false, 0, 0),
+    [LH_METHOD_OPEN_TAIL] = M("Master", "OpenTail", open_tail, false, false, 0, 0),
+    [LH_METHOD_LIST_LEASES] = M("Master", "ListLeases", list_leases, false, false, 0, 0),
+    [LH_METHOD_LIST_SERVERS] = M("Master", "ListServers", list_servers, false, false, 0, 0),
+    [LH_METHOD_RECALL] = M("Master", "Recall", recall, false, false, 0, 0),
+    [LH_METHOD_APPEND] = M("ChunkServer", "Append", append, true, true, 15, 0),
+    [LH_METHOD_REPLICATE] = M("ChunkServer", "Replicate", replicate, true, true, 15, 0),
+    [LH_METHOD_READ] = M("ChunkServer", "Read", read, false, false, 0, 15),
+    [LH_METHOD_SETTLE] = M("ChunkServer", "Settle", settle, false, false, 0, 0),
+};
+
+const struct lh_method_info *lh_method_info(enum lh_method method)
+{
+    LH_ASSERT(method > LH_METHOD_NONE && method < LH_METHOD_COUNT);
+    return &methods[method];
+}
+
+enum lh_method lh_method_by_path(const char *path, size_t size)
+{
+    for (int m = LH_METHOD_NONE + 1; m < LH_METHOD_COUNT; m++)
+        if (strlen(methods[m].path) == size && memcmp(methods[m].path, path, size) == 0)
+            return (enum lh_method)m;
+    return LH_METHOD_NONE;
+}
+
+void lh_fx_send(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
+    struct lh_buf *payload)
+{
+    uint8_t *to;
+    struct lh_buf header = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
+
+    protobuf_c_message_pack(message, to);
+    struct lh_effect *e = lh_effects_add(fx, LH_FX_SEND);
+    e->link = link;
+    e->header = header;
+    if (payload != NULL)
+        e->payload = lh_buf_take(payload);
+}
+
+void lh_fx_reply(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
+    struct lh_buf *payload)
+{
+    lh_fx_send(fx, link, message, payload);
+    lh_fx_close(fx, link, LH_OK, NULL);
+}
+
+static uint32_t payload_field(enum lh_method method, enum lh_direction direction)
+{
+    const struct lh_method_info *info = lh_method_info(method);
+
+    return direction == LH_REQUEST ? info->request_payload : info->reply_payload;
+}
+
+/* Protocol Buffers' variable-length integer; `to` has room for 10 bytes. */
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+    size_t n = 0;
+
+    for (; value >= 0x80; value >>= 7)
+        to[n++] = (uint8_t)(value | 0x80);
+    to[n++] = (uint8_t)value;
+    return n;
+}
+
+#define WIRE_VARINT  0u
+#define WIRE_FIXED64 1u
+#define WIRE_BYTES   2u
+#define WIRE_FIXED32 5u
+
+struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
+    struct lh_buf *header, struct lh_buf *payload)
+{
+    struct lh_buf wire = lh_buf_take(header);
+
+    if (payload->size > 0) {
+        uint32_t field = payload_field(method, direction);
+        LH_ASSERT(field != 0);
+        uint8_t prefix[20];
+        size_t n = put_varint(prefix, (uint64_t)field << 3 | WIRE_BYTES);
+        n += put_varint(prefix + n, payload->size);
+        struct lh_buf between = lh_buf_copy(prefix, n);
+        lh_buf_append(&wire, &between, 0, n);
+        lh_buf_clear(&between);
+        lh_buf_append(&wire, payload, 0, payload->size);
+        lh_buf_clear(payload);
+    }
+    return wire;
+}
+
+/* Reads a varint at `*at`; false when it is cut off or longer than ten bytes. */
+static bool get_varint(const struct lh_buf *b, size_t *at, uint64_t *value)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        uint8_t byte;
+        if (!lh_buf_read(b, *at, &byte, 1))
+            return false;
+        (*at)++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0) {
+            *value = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds where the last occurrence of `field` lies among the message's top-level fields (the last
+ * one counts, as everywhere in Protocol Buffers). `*begin` is where its tag starts. False:
+ * malformed. Without the field, `*size` is 0 and `*begin` and `*end` are the message's end. */
+static bool find_payload(const struct lh_buf *b, uint32_t field, size_t *begin, size_t *data,
+    size_t *size)
+{
+    size_t at = 0;
+
+    *begin = *data = b->size;
+    *size = 0;
+    while (at < b->size) {
+        size_t start = at;
+        uint64_t tag, n = 0;
+        if (!get_varint(b, &at, &tag))
+            return false;
+        switch (tag & 7) {
+        case WIRE_VARINT:
+            if (!get_varint(b, &at, &n))
+                return false;
+            n = 0;
+            break;
+        case WIRE_FIXED64:
+            n = 8;
+            break;
+        case WIRE_FIXED32:
+            n = 4;
+            break;
+        case WIRE_BYTES:
+            if (!get_varint(b, &at, &n))
+                return false;
+            break;
+        default:
+            return false;
+        }
+        if (n > b->size - at)
+            return false;
+        if (tag == ((uint64_t)field << 3 | WIRE_BYTES)) {
+            *begin = start;
+            *data = at;
+            *size = (size_t)n;
+        }
+        at += (size_t)n;
+    }
+    return true;
+}
+
+int lh_wire_decode(enum lh_method method, enum lh_direction direction, const struct lh_buf *bytes,
+    ProtobufCMessage **message, struct lh_buf *payload)
+{
+    const struct lh_method_info *info = lh_method_info(method);
+    const ProtobufCMessageDescriptor *type =
+        direction == LH_REQUEST ? info->request : info->reply;
+    uint32_t field = payload_field(method, direction);
+    struct lh_buf rest = {0};
+    struct lh_buf cut = {0};
+
+    if (field != 0) {
+        size_t begin, data, size;
+        if (!find_payload(bytes, field, &begin, &data, &size))
+            return LH_ERR_MALFORMED;
+        lh_buf_append(&rest, bytes, 0, begin);
+        lh_buf_append(&rest, bytes, data + size, bytes->size - data - size);
+        lh_buf_append(&cut, bytes, data, size);
+    } else {
+        lh_buf_append(&rest, bytes, 0, bytes->size);
+    }
+
+    /* What is left is small, except when a stranger put its bytes elsewhere: flatten it. */
+    uint8_t small[512];
+    uint8_t *flat = rest.size <= sizeof small ? small : lh_realloc_array(NULL, 1, rest.size);
+    bool whole = lh_buf_read(&rest, 0, flat, rest.size);
+    LH_ASSERT(whole);
+    ProtobufCMessage *decoded = protobuf_c_message_unpack(type, NULL, rest.size, flat);
+    if (flat != small)
+        free(flat);
+    lh_buf_clear(&rest);
+    if (decoded == NULL) {
+        lh_buf_clear(&cut);
+        return LH_ERR_MALFORMED;
+    }
+    *message = decoded;
+    *payload = cut;
+    return LH_OK;
+}
+
+void lh_wire_free(ProtobufCMessage *message)
+{
+    if (message != NULL)
+        protobuf_c_message_free_unpacked(message, NULL);
+}
