@@ -39,6 +39,10 @@ uint32_t lh_batch_bytes_max(uint64_t chunk_size);
 /* The longest record: a quarter of `chunk_size`, less what its batch adds, so that it always fits. */
 uint32_t lh_record_bytes_max(uint64_t chunk_size);
 
+/* Batches that one writer may have unanswered in one chunk; every replica remembers the positions of
+ * as many last batches per writer (APP-5). */
+#define LH_WRITER_WINDOW 16u
+
 struct lh_batch_header {
     uint32_t crc;
     uint32_t size;
