@@ -1,0 +1,120 @@
+/* gRPC behind one small interface: links that carry whole messages as counted buffers.
+ *
+ * One *link* is one call of one method of ours (enum lh_method), opened by us or served to a peer.
+ * An lh_rpc is a node's end of all its links: at most one listening port, one channel per address
+ * that it calls, and the threads in which everything that arrives is reported.
+ *
+ * Two halves. lh_rpc_link_open(), _send(), _close() and _read() only write down what is wanted:
+ * they make no system call, so that an owner can call them under a lock of its own, where the order
+ * of sends is decided. lh_rpc_link_flush() then does it, and is to be called outside that lock: it
+ * may encode, copy to a socket and take hundreds of microseconds.
+ *
+ * Reading is on demand: each lh_rpc_link_read() lets one message in. Who does not ask is not given;
+ * the peer is then stopped by flow control.
+ *
+ * Callbacks come from the rpc's threads, for one link never two at a time and in order: on_opened
+ * (served links), on_message..., on_closed. While one runs, no later message of that link is
+ * reported, even if a read was asked for. A callback may call everything here but lh_rpc_destroy().
+ *
+ * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
+ * and gives it back with lh_rpc_link_unref() when it will not name the link again.
+ *
+ * The standard grpc.health.v1.Health service is answered here and never shown to the owner. */
+#ifndef LH_RPC_RPC_H
+#define LH_RPC_RPC_H
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/step.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_rpc;
+struct lh_rpc_link;
+
+struct lh_rpc_config {
+    /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one. NULL: nowhere.
+     */
+    const char *listen;
+    /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
+    unsigned threads;
+    /* An idle connection is probed this often, and given up when a probe stays unanswered for
+     * keepalive_timeout. 0: the defaults of 2 s each. */
+    struct lh_duration keepalive, keepalive_timeout;
+    /* A connection attempt may take this long. 0: the default of 2 s. */
+    struct lh_duration connect_timeout;
+    /* How long lh_rpc_destroy() lets served links finish. 0: the default of 200 ms. */
+    struct lh_duration grace;
+    /* The service whose health is told besides the server's own (""): "leasehold.Master"; or NULL.
+     */
+    const char *health_service;
+    /* Bytes of the owner's that each link carries, zeroed when the link is made. */
+    size_t link_data_size;
+    void *arg;
+    /* A peer opened a link. `peer` is its address, valid during the call. Nothing is read before
+     * lh_rpc_link_read(). */
+    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer);
+    /* One message arrived; the callback takes over `bytes`. */
+    void (*on_message)(void *arg, struct lh_rpc_link *link, struct lh_buf bytes);
+    /* The link is over: the last callback for it, and never after lh_rpc_link_close() (except that
+     * one already under way in another thread may still come). `error` LH_OK: the server ended it
+     * normally. `text` says more, valid during the call, may be NULL. A served link ends CANCELLED,
+     * which is also what a lost connection looks like. */
+    void (*on_closed)(void *arg, struct lh_rpc_link *link, int error, const char *text);
+    /* The last reference to a link is gone: release what the owner's bytes refer to. May be NULL.
+     */
+    void (*on_released)(void *arg, struct lh_rpc_link *link);
+};
+
+/* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
+ * ADDRESS_IN_USE: somebody listens there. INVALID_ARGUMENT: not an address, or not one of this
+ * machine. `why` (of `why_size` bytes) then has a sentence that names the address. The config is
+ * copied; its strings too. */
+LH_MUST_USE int lh_rpc_create(
+    const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
+
+/* Starts the threads and accepts calls. Call once. */
+void lh_rpc_start(struct lh_rpc *rpc);
+
+/* The TCP port that is listened on; 0 for none or a Unix socket. */
+int lh_rpc_port(const struct lh_rpc *rpc);
+
+/* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);
+
+/* Ends everything: no new calls, served links get the grace time to finish sending, then all links
+ * are cut. Callbacks may come until it returns, none after. Not from a callback. Links that the
+ * owner still holds references to stay valid memory until it gives them back. NULL is allowed. */
+void lh_rpc_destroy(struct lh_rpc *rpc);
+
+/* A new link to `address` ("host:port" or "unix:/path"), to be started by lh_rpc_link_flush().
+ * Connections are shared by address. An address that cannot be reached ends the link with
+ * UNAVAILABLE as soon as that is known. `timeout` counts from the flush; LH_DURATION_FOREVER for
+ * none. For a unary method exactly one message is sent and at most one read. */
+struct lh_rpc_link *lh_rpc_link_open(
+    struct lh_rpc *rpc, enum lh_method method, const char *address, struct lh_duration timeout);
+
+/* The owner's bytes. */
+void *lh_rpc_link_data(struct lh_rpc_link *link);
+
+void lh_rpc_link_ref(struct lh_rpc_link *link);
+void lh_rpc_link_unref(struct lh_rpc_link *link);
+
+/* Queues one message; takes over `bytes`. Without effect on a link that is over or was closed. */
+void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes);
+
+/* Ends the link. A served one sends what was queued and then `error` as a gRPC status whose message
+ * is "NAME: text"; an opened one is cancelled. `text` is copied and may be NULL. */
+void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text);
+
+/* Lets one more message in. Without effect while an earlier one is still awaited. */
+void lh_rpc_link_read(struct lh_rpc_link *link);
+
+/* Carries out what was written down for the link. Any thread; several at once are fine: one works,
+ * the others leave it to that one. */
+void lh_rpc_link_flush(struct lh_rpc_link *link);
+
+#endif

@@ -1,0 +1,92 @@
+/* Options of all commands, from one table each.
+ *
+ * A value comes from, first match wins: the command line (--session-term 10s or
+ * --session-term=10s), the environment (LEASEHOLD_SESSION_TERM), the config file (--config FILE:
+ * lines "session-term = 10s", # comments), the table's default. Every command so described also has
+ * --help, --version and
+ * --config.
+ *
+ *     static const struct lh_flag table[] = {
+ *         {.name = "listen", .type = LH_FLAG_STRING, .value = &o.listen, .preset =
+ * "127.0.0.1:7400", .help = "address to serve on", .metavar = "ADDRESS"},
+ *         {.name = "session-term", .type = LH_FLAG_DURATION, .value = &o.session_term, .preset =
+ * "10s", .help = "how long a session lives without a heartbeat", .min = 200000000},
+ *     };
+ */
+#ifndef LH_RUNTIME_FLAGS_H
+#define LH_RUNTIME_FLAGS_H
+
+#include "base/error.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum lh_flag_type {
+    LH_FLAG_STRING, /* const char **; NULL without a default */
+    LH_FLAG_BOOL,   /* bool *; --x, --no-x, --x=true, --x=false; true/false, yes/no, on/off, 1/0 */
+    LH_FLAG_UINT,   /* uint64_t * */
+    LH_FLAG_SIZE,   /* uint64_t *, bytes: 4096, 64KiB, 64MiB, 1GiB, 1TiB, 1kB, 1MB, 1GB, 1TB */
+    LH_FLAG_DURATION, /* struct lh_duration *: 200ms, 10s, 1m, 2h, 1.5s, 50us, 10ns */
+    LH_FLAG_ENUM,     /* int *: the index in `choices` */
+    LH_FLAG_LIST,     /* struct lh_flag_list *: comma-separated, or the option repeated */
+};
+
+struct lh_flag_list {
+    const char **items;
+    size_t count;
+};
+
+struct lh_flag {
+    const char *name; /* "session-term" */
+    enum lh_flag_type type;
+    void *value;                /* where it goes; type as above */
+    const char *preset;         /* the default, written as a user would; NULL: none */
+    const char *help;           /* one phrase */
+    const char *metavar;        /* "ADDRESS"; NULL: by type */
+    const char *const *choices; /* ENUM: NULL-terminated */
+    uint64_t min, max;          /* UINT, SIZE, DURATION (ns): inclusive; max 0: no limit */
+    char letter;                /* -f; 0: none. A bool's letters may be combined: -fn */
+};
+
+struct lh_flags {
+    const char *command; /* "leasehold-master" */
+    const char *usage;   /* after the command's name: "[OPTION]..." */
+    const char *summary; /* one or more lines for --help */
+    const char *epilog;  /* after the options; may be NULL */
+    const struct lh_flag *flags;
+    size_t count;
+};
+
+enum lh_flags_outcome {
+    LH_FLAGS_OK,
+    LH_FLAGS_EXIT,  /* --help or --version: print `text` to stdout and exit with 0 */
+    LH_FLAGS_USAGE, /* print `text` to stderr and exit with 64 */
+};
+
+struct lh_flags_result {
+    enum lh_flags_outcome outcome;
+    char *text;        /* ends in a newline; NULL with OK */
+    const char **args; /* positional arguments, NULL-terminated */
+    size_t arg_count;
+    void *memory; /* behind strings and lists */
+};
+
+/* Reads all sources and sets all values. `environment` is as environ(7); NULL: none. `version` is
+ * printed by --version. Options may stand between positional arguments; "--" ends them; a lone "-"
+ * is positional. Strings stay valid until lh_flags_free(). */
+struct lh_flags_result lh_flags_parse(
+    const struct lh_flags *flags, int argc, char **argv, char **environment, const char *version);
+
+void lh_flags_free(struct lh_flags_result *result);
+
+/* The text of --help, malloc'd. */
+char *lh_flags_help(const struct lh_flags *flags);
+
+/* One value on its own. False: not one, nothing set. */
+LH_MUST_USE bool lh_parse_size(const char *text, uint64_t *bytes);
+LH_MUST_USE bool lh_parse_duration(const char *text, struct lh_duration *duration);
+LH_MUST_USE bool lh_parse_uint(const char *text, uint64_t *value);
+
+#endif

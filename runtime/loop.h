@@ -1,0 +1,106 @@
+/* The loop that feeds one core and carries out its effects over gRPC, a disk and a metadata store.
+ *
+ * There is no loop thread. Whoever brings an input (a thread that waits for the network, one that
+ * reaps the disk, the timer, a caller of lh_loop_call()) steps the core under the loop's one lock
+ * and carries the effects out itself: nothing is handed from thread to thread. Under the lock only
+ * order is decided (which message comes first on a link, which batch is committed first); system
+ * calls are made after it is released.
+ *
+ * Every input carries a reading of CLOCK_BOOTTIME taken when it is fed, under the lock (TIME-2,
+ * TIME-5). Inputs that come of carrying effects out (a write completed on the spot) are fed by the
+ * same thread before it returns.
+ *
+ * What has to happen in order but not under the lock (commits, completions, log lines, STOPPED)
+ * goes through one queue, emptied by one thread at a time. So a completion callback may call
+ * lh_loop_call() again, and completions never nest; but while one callback blocks, all later ones
+ * wait.
+ *
+ * Of a link that a peer opened, the end of its requests alone is not reported: the core goes on
+ * answering until it closes the link or the peer is gone. */
+#ifndef LH_RUNTIME_LOOP_H
+#define LH_RUNTIME_LOOP_H
+
+#include "base/error.h"
+#include "base/step.h"
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_disk;
+struct lh_loop;
+
+struct lh_loop_config {
+    struct lh_core core; /* `self` stays the caller's; not stepped before lh_loop_start() */
+    const char *name;    /* component in log lines: "master"; static */
+
+    /* Network: see struct lh_rpc_config for the meaning and the defaults (0). */
+    const char *listen; /* NULL: serve nothing */
+    unsigned threads;
+    struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
+    const char *health_service;
+
+    struct lh_disk *disk; /* for LH_FX_DISK; NULL: none. Stays the caller's; the loop sets its
+                             lh_disk_on_done() until lh_loop_destroy() */
+
+    /* For LH_FX_PERSIST: commits `changes` atomically, after all earlier ones, and then has
+     * lh_loop_persisted() called from any thread (also from within). Takes over the changes, to be
+     * freed with lh_changes_free(). Called without the lock, one call at a time. NULL: none. */
+    void (*persist)(void *store, uint64_t ticket, struct lh_change *changes, size_t count);
+    void *store;
+
+    /* LH_FX_COMPLETE and LH_FX_STOPPED. Called without the lock, one at a time, in order. May be
+     * NULL when the core emits none. */
+    void (*on_complete)(void *arg, void *call, int error);
+    void (*on_stopped)(void *arg, int error);
+    void *arg;
+};
+
+/* Binds the port and prepares everything; nothing runs yet. Errors as lh_rpc_create(), with a
+ * sentence in `why`. */
+LH_MUST_USE int lh_loop_create(
+    const struct lh_loop_config *config, struct lh_loop **loop, char *why, size_t why_size);
+
+/* The TCP port listened on, 0 for none or a Unix socket. Known since lh_loop_create(). */
+int lh_loop_port(const struct lh_loop *loop);
+
+/* Starts the threads and feeds a first LH_IN_TIMER. */
+void lh_loop_start(struct lh_loop *loop);
+
+/* Feeds LH_IN_CALL. Any thread, also from callbacks; not while holding lh_loop_lock(). After
+ * STOPPED it is ignored: returns false and `call` will not complete. */
+bool lh_loop_call(struct lh_loop *loop, void *call);
+
+/* A commit begun by `persist` is durable, or failed. Any thread; to be called in the order of the
+ * commits. */
+void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error);
+
+/* For threads that look at the core's state, or give the core what its next input will refer to.
+ * Keep it short: the core stands still meanwhile. */
+void lh_loop_lock(struct lh_loop *loop);
+void lh_loop_unlock(struct lh_loop *loop);
+
+/* What grpc.health.v1 answers; NOT_SERVING at first. */
+void lh_loop_set_serving(struct lh_loop *loop, bool serving);
+
+/* Feeds LH_IN_STOP. Any thread; the second time it does nothing. */
+void lh_loop_stop(struct lh_loop *loop);
+
+/* Waits for LH_FX_STOPPED (its callback has then returned) and returns its error; DEADLINE_EXCEEDED
+ * when `timeout` passes first. Not from a callback. */
+int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout);
+
+/* Ends threads and links and frees the loop; the core is not stepped any more. A loop that was not
+ * stopped is cut off as by a crash. Not from a callback. NULL is allowed. */
+void lh_loop_destroy(struct lh_loop *loop);
+
+/* This node's clock (CLOCK_BOOTTIME). */
+struct lh_instant lh_clock_now(void);
+
+/* Wall-clock milliseconds since 1970. */
+uint64_t lh_clock_wall_ms(void);
+
+void lh_changes_free(struct lh_change *changes, size_t count);
+
+#endif
