@@ -1,0 +1,43 @@
+/* A queue of timers for a core: an intrusive binary heap, as libuv's. Equal instants fire in the
+ * order in which they were set, so the same inputs give the same effects. Not thread-safe. */
+#ifndef LH_BASE_TIMERS_H
+#define LH_BASE_TIMERS_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Lives inside its owner; all-zero is an unset timer. */
+struct lh_timer {
+    struct lh_instant at;
+    uint64_t sequence;
+    size_t index; /* place in the heap plus one; 0: not set */
+    int kind;     /* the owner's */
+    void *owner;
+};
+
+struct lh_timers {
+    struct lh_timer **heap;
+    size_t count, capacity;
+    uint64_t sequence;
+};
+
+/* Sets or moves it. LH_INSTANT_NEVER unsets it. O(log n). */
+void lh_timer_set(struct lh_timers *q, struct lh_timer *t, struct lh_instant at);
+void lh_timer_unset(struct lh_timers *q, struct lh_timer *t);
+
+static inline bool lh_timer_is_set(const struct lh_timer *t)
+{
+    return t->index != 0;
+}
+
+/* Takes out the earliest timer whose instant has been reached; NULL if there is none. */
+struct lh_timer *lh_timers_pop(struct lh_timers *q, struct lh_instant now);
+
+/* When the earliest one is due, or LH_INSTANT_NEVER. */
+struct lh_instant lh_timers_next(const struct lh_timers *q);
+
+void lh_timers_deinit(struct lh_timers *q);
+
+#endif
