@@ -1,0 +1,106 @@
+/* The chunkserver's core: one session with the master and any number of replicas. Pure: see
+ * base/step.h for how it is driven.
+ *
+ * Files, by concern:
+ *   session.c    registration, heartbeats, what the master says (SES-*, LEASE-4 to LEASE-6)
+ *   replica.c    one chunk's log and header on disk (FENCE-1, FAIL-3, FAIL-5)
+ *   scan.c       reading a log back at start: torn tails, writers, checksum (FAIL-3)
+ *   secondary.c  what a primary asks of this replica (APP-2, FENCE-1)
+ *   primary.c    the order of appends, commit, seal, recall (APP-*, SEAL-1)
+ *   members.c    a primary's connection to each other member: adopt, copy, confirm (REC-2, APP-2)
+ *   appending.c  the clients' append streams (APP-4, APP-5)
+ *   reading.c    reads and settling (APP-5a, APP-6, FAIL-4)
+ *   writers.c    the writer table (APP-5)
+ *   header.c     the header slots' bytes */
+#ifndef LH_CHUNKSERVER_CHUNKSERVER_H
+#define LH_CHUNKSERVER_CHUNKSERVER_H
+
+#include "base/step.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LH_BOOT_ID_BYTES 16
+
+struct lh_chunkserver;
+
+/* Strings and arrays are copied. A duration of 0 takes the default that stands beside it. */
+struct lh_chunkserver_config {
+    const char *server_id;      /* stable; 1 to 64 bytes */
+    const char *address;        /* where others reach this server */
+    const char *failure_domain; /* may be "" */
+    const char *machine_id;
+    const char *cluster_id;     /* "" before the first registration */
+    uint64_t incarnation;       /* durable before the core is created (SES-1) */
+    uint8_t boot_id[LH_BOOT_ID_BYTES]; /* changes when the machine goes down (REC-2a) */
+    const char *const *masters; /* addresses, tried in turn */
+    size_t master_count;        /* at least 1 */
+    const uint64_t *chunks;     /* the files that the data directory holds; 0 is skipped */
+    size_t chunk_count;
+    uint64_t capacity_bytes;
+    uint64_t free_bytes;
+
+    struct lh_duration member_timeout;    /* 1 s: a member without progress is reported (REC-3) */
+    struct lh_duration drain_timeout;     /* 2 s: appends under way may take this long to commit
+                                             before a recalled lease is released regardless */
+    struct lh_duration reconnect_min;     /* 50 ms: backoff towards master and members */
+    struct lh_duration reconnect_max;     /* 500 ms */
+    struct lh_duration notice_delay;      /* 5 ms: an idle primary tells the committed length */
+    struct lh_duration disk_stall;        /* 500 ms: the least time for SES-6 */
+    uint64_t pending_bytes_max;           /* 512 MiB: uncommitted bytes before streams are held */
+};
+
+/* The file that the core writes to see whether the disk answers (SES-6). Chunk ids start at 1. */
+#define LH_PROBE_FILE 0u
+
+/* The key of the one LH_FX_PERSIST that this core emits: the cluster's id, learnt at the first
+ * registration, to be kept in the data directory. */
+#define LH_CLUSTER_ID_KEY "cluster_id"
+
+struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config *config);
+void lh_chunkserver_destroy(struct lh_chunkserver *cs);
+
+/* The first input (any kind; usually LH_IN_TIMER) starts the scan of the data directory; the server
+ * registers when it is done. After LH_IN_STOP it orders nothing more, lets what is under way commit,
+ * releases its leases and says LH_FX_STOPPED. */
+void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx);
+struct lh_instant lh_chunkserver_deadline(const struct lh_chunkserver *cs);
+struct lh_core lh_chunkserver_core(struct lh_chunkserver *cs);
+
+/* What the disk says of itself; reported in the next heartbeat. */
+void lh_chunkserver_set_space(struct lh_chunkserver *cs, uint64_t capacity_bytes,
+    uint64_t free_bytes);
+
+/* Walks the core's own invariants and asserts them. */
+void lh_chunkserver_check(const struct lh_chunkserver *cs);
+
+/* For observers and operators. */
+struct lh_replica_status {
+    uint64_t version;
+    uint64_t length;    /* accepted bytes of the log */
+    uint64_t committed; /* as far as known here */
+    uint64_t checksum;  /* running checksum at `length` */
+    bool sealed;
+    bool doubted;
+    bool lost;
+    bool primary;       /* has a primary part at all (recovering included) */
+    bool open;          /* takes appends as primary */
+    uint64_t appends;   /* ordered since the grant */
+};
+
+/* False: no such replica. */
+bool lh_chunkserver_replica(const struct lh_chunkserver *cs, uint64_t chunk,
+    struct lh_replica_status *status);
+
+/* Does this node believe at `now` that it may act as primary of `chunk` (INV-1)? */
+bool lh_chunkserver_may_act(const struct lh_chunkserver *cs, uint64_t chunk, struct lh_instant now,
+    uint64_t *version);
+
+/* Its session with the master is live on its own clock at `now`. */
+bool lh_chunkserver_in_session(const struct lh_chunkserver *cs, struct lh_instant now);
+
+/* Where a chunk's log begins in its file. */
+#define LH_LOG_START 8192u
+
+#endif
