@@ -178,6 +178,17 @@ static bool find_payload(const struct lh_buf *b, uint32_t field, size_t *begin, 
     return true;
 }
 
+/* A stranger may send the payload field more than once; all but the last were decoded as usual. */
+static void drop_earlier_payload(ProtobufCMessage *message, uint32_t field)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field(message->descriptor, field);
+    ProtobufCBinaryData *earlier = (void *)((uint8_t *)message + f->offset);
+
+    free(earlier->data);
+    *earlier = (ProtobufCBinaryData){0};
+}
+
 int lh_wire_decode(enum lh_method method, enum lh_direction direction, const struct lh_buf *bytes,
     ProtobufCMessage **message, struct lh_buf *payload)
 {
@@ -212,6 +223,8 @@ int lh_wire_decode(enum lh_method method, enum lh_direction direction, const str
         lh_buf_clear(&cut);
         return LH_ERR_MALFORMED;
     }
+    if (field != 0)
+        drop_earlier_payload(decoded, field);
     *message = decoded;
     *payload = cut;
     return LH_OK;

@@ -1,0 +1,370 @@
+/* Stories about the small things that everything stands on: bufs, local time, errors, effects,
+ * checksums, the generator. */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/prng.h"
+#include "base/step.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_bytes(const struct lh_buf *b, const char *expected)
+{
+    char got[256];
+    size_t size = strlen(expected);
+
+    assert_int_equal(b->size, size);
+    assert_true(lh_buf_read(b, 0, got, size));
+    assert_memory_equal(got, expected, size);
+}
+
+/* "abcdefghij" in slices of `step` bytes. */
+static struct lh_buf alphabet(size_t step)
+{
+    static const char text[] = "abcdefghij";
+    struct lh_buf b = {0};
+
+    for (size_t at = 0; at < 10; at += step) {
+        struct lh_buf part = lh_buf_copy(text + at, 10 - at < step ? 10 - at : step);
+        lh_buf_append(&b, &part, 0, part.size);
+        lh_buf_clear(&part);
+    }
+    return b;
+}
+
+static void buf_reads_as_one_run_however_it_is_sliced(void **state)
+{
+    (void)state;
+    for (size_t step = 1; step <= 10; step++) {
+        struct lh_buf b = alphabet(step);
+        assert_int_equal(b.count, (10 + step - 1) / step);
+        assert_bytes(&b, "abcdefghij");
+
+        for (size_t from = 0; from <= 10; from++) {
+            for (size_t size = 0; size <= 10 - from; size++) {
+                char got[10];
+                assert_true(lh_buf_read(&b, from, got, size));
+                assert_memory_equal(got, &"abcdefghij"[from], size);
+                assert_int_equal(
+                    lh_buf_crc32c(&b, from, size, 0), lh_crc32c(0, &"abcdefghij"[from], size));
+            }
+        }
+        lh_buf_clear(&b);
+        assert_int_equal(b.size, 0);
+    }
+}
+
+static void buf_refuses_to_read_past_its_end(void **state)
+{
+    struct lh_buf b = alphabet(3);
+    char got[16] = "untouched";
+
+    (void)state;
+    assert_false(lh_buf_read(&b, 0, got, 11));
+    assert_false(lh_buf_read(&b, 10, got, 1));
+    assert_false(lh_buf_read(&b, 11, got, 0));
+    assert_false(lh_buf_read(&b, 5, got, SIZE_MAX));
+    assert_true(lh_buf_read(&b, 10, got, 0));
+    assert_string_equal(got, "untouched");
+    lh_buf_clear(&b);
+}
+
+static void buf_parts_share_the_bytes_and_outlive_the_whole(void **state)
+{
+    struct lh_buf whole = alphabet(4);
+    struct lh_buf part = {0};
+
+    (void)state;
+    lh_buf_append(&part, &whole, 3, 4);
+    struct lh_buf again = lh_buf_ref(&part);
+    const uint8_t *shared = lh_buf_slices(&part)[0].data;
+    assert_ptr_equal(shared, lh_buf_slices(&whole)[0].data + 3);
+
+    lh_buf_clear(&whole);
+    assert_bytes(&part, "defg");
+    lh_buf_clear(&part);
+    assert_bytes(&again, "defg");
+    lh_buf_clear(&again);
+}
+
+struct counted_block {
+    struct lh_block block;
+    int released;
+};
+
+static void count_release(struct lh_block *block)
+{
+    ((struct counted_block *)block)->released++;
+}
+
+static void block_is_released_once_by_its_last_owner(void **state)
+{
+    struct counted_block c = {.block = {.references = 1, .release = count_release}};
+    struct lh_buf b = {0};
+
+    (void)state;
+    lh_buf_push(&b, &c.block, (const uint8_t *)"xyz", 3);
+    struct lh_buf other = lh_buf_ref(&b);
+    lh_buf_clear(&b);
+    assert_int_equal(c.released, 0);
+    lh_buf_clear(&other);
+    assert_int_equal(c.released, 1);
+
+    /* An empty slice is not kept, and neither is its reference. */
+    atomic_store(&c.block.references, 1);
+    lh_buf_push(&b, &c.block, (const uint8_t *)"", 0);
+    assert_int_equal(c.released, 2);
+    assert_int_equal(b.count, 0);
+}
+
+static void buf_take_leaves_nothing_behind(void **state)
+{
+    struct lh_buf b = alphabet(1); /* on the heap: more slices than fit inline */
+
+    (void)state;
+    struct lh_buf taken = lh_buf_take(&b);
+    assert_int_equal(b.size, 0);
+    assert_int_equal(b.count, 0);
+    lh_buf_clear(&b);
+    assert_bytes(&taken, "abcdefghij");
+    lh_buf_clear(&taken);
+}
+
+static void time_saturates_and_never_wraps_into_the_past(void **state)
+{
+    struct lh_instant late = {UINT64_MAX - 5};
+
+    (void)state;
+    assert_true(lh_instant_add(late, lh_nanoseconds(5)).ns == UINT64_MAX);
+    assert_true(lh_instant_add(late, lh_nanoseconds(6)).ns == UINT64_MAX);
+    assert_true(lh_instant_add(late, LH_DURATION_FOREVER).ns == UINT64_MAX);
+    assert_true(lh_instant_add(late, lh_nanoseconds(4)).ns == UINT64_MAX - 1);
+    assert_true(lh_milliseconds(UINT64_MAX).ns == UINT64_MAX);
+    assert_true(lh_seconds(UINT64_MAX / 1000000000u + 1).ns == UINT64_MAX);
+    assert_true(lh_seconds(UINT64_MAX / 1000000000u).ns < UINT64_MAX);
+    assert_true(lh_duration_add(LH_DURATION_FOREVER, lh_seconds(1)).ns == UINT64_MAX);
+}
+
+static void time_left_until_the_past_is_nothing(void **state)
+{
+    struct lh_instant a = {1000}, b = {1500};
+
+    (void)state;
+    assert_int_equal(lh_instant_until(a, b).ns, 500);
+    assert_int_equal(lh_instant_until(b, a).ns, 0);
+    assert_int_equal(lh_instant_until(a, a).ns, 0);
+    assert_true(lh_instant_until((struct lh_instant){0}, LH_INSTANT_NEVER).ns == UINT64_MAX);
+}
+
+static void deadline_has_come_at_the_deadline_itself(void **state)
+{
+    struct lh_instant deadline = {1000};
+
+    (void)state;
+    assert_false(lh_instant_reached((struct lh_instant){999}, deadline));
+    assert_true(lh_instant_reached((struct lh_instant){1000}, deadline));
+    assert_true(lh_instant_before((struct lh_instant){999}, deadline));
+    assert_false(lh_instant_before(deadline, deadline));
+    assert_false(lh_instant_reached((struct lh_instant){UINT64_MAX - 1}, LH_INSTANT_NEVER));
+}
+
+static void milliseconds_shown_are_rounded_up(void **state)
+{
+    (void)state;
+    assert_int_equal(lh_duration_ms(lh_nanoseconds(0)), 0);
+    assert_int_equal(lh_duration_ms(lh_nanoseconds(1)), 1);
+    assert_int_equal(lh_duration_ms(lh_nanoseconds(1000000)), 1);
+    assert_int_equal(lh_duration_ms(lh_nanoseconds(1000001)), 2);
+    assert_true(lh_duration_ms(LH_DURATION_FOREVER) == UINT64_MAX / 1000000 + 1);
+}
+
+static void every_error_has_a_name_a_text_and_a_wire_number(void **state)
+{
+    (void)state;
+#define X(name, number, grpc, advice, text)                                                        \
+    assert_string_equal(lh_error_name(LH_ERR_##name), #name);                                      \
+    assert_string_equal(lh_error_text(LH_ERR_##name), text);                                       \
+    assert_int_equal(lh_error_grpc(LH_ERR_##name), grpc);                                          \
+    assert_int_equal(lh_error_advice(LH_ERR_##name), LH_##advice);                                 \
+    assert_int_equal(lh_error_from_wire((number)), LH_ERR_##name);
+    LH_ERRORS(X)
+#undef X
+    assert_string_equal(lh_error_name(LH_OK), "OK");
+    assert_int_equal(lh_error_grpc(LH_OK), 0);
+    assert_int_equal(lh_error_from_wire(0), LH_OK);
+}
+
+static void unknown_errors_are_survived(void **state)
+{
+    (void)state;
+    assert_string_equal(lh_error_name(-9999), "UNKNOWN");
+    assert_string_equal(lh_error_name(7), "UNKNOWN");
+    assert_string_equal(lh_error_name(-2147483647 - 1), "UNKNOWN");
+    assert_string_equal(lh_error_text(-9999), "unknown error");
+    assert_int_equal(lh_error_grpc(-9999), 2);
+    assert_int_equal(lh_error_advice(-9999), LH_GIVE_UP);
+    assert_int_equal(lh_error_from_wire(9999), LH_ERR_SYSTEM);
+    assert_int_equal(lh_error_from_wire(UINT32_MAX), LH_ERR_SYSTEM);
+}
+
+static void system_errors_map_to_what_a_caller_can_act_on(void **state)
+{
+    (void)state;
+    assert_int_equal(lh_error_from_errno(0), LH_OK);
+    assert_int_equal(lh_error_from_errno(ENOSPC), LH_ERR_DISK_FULL);
+    assert_int_equal(lh_error_from_errno(EDQUOT), LH_ERR_DISK_FULL);
+    assert_int_equal(lh_error_from_errno(EIO), LH_ERR_IO);
+    assert_int_equal(lh_error_from_errno(ENOENT), LH_ERR_NOT_FOUND);
+    assert_int_equal(lh_error_from_errno(EXDEV), LH_ERR_SYSTEM);
+}
+
+static void effects_keep_their_order_and_own_their_parts(void **state)
+{
+    struct lh_effects fx = {0};
+    char address[] = "cs1:7000";
+    struct lh_buf bytes = lh_buf_copy("batch", 5);
+
+    (void)state;
+    lh_fx_open(&fx, 7, LH_METHOD_READ, address, lh_seconds(1));
+    address[0] = 'X'; /* the effect has a copy */
+    lh_fx_disk(&fx, 3, 9, LH_DISK_WRITE, 100, 5, &bytes);
+    assert_int_equal(bytes.size, 0); /* taken over */
+    lh_fx_hold(&fx, 7);
+    lh_fx_unhold(&fx, 7);
+    lh_fx_close(&fx, 7, LH_ERR_CANCELLED, NULL);
+    lh_fx_log(&fx, LH_WARN, "chunk %d", 9);
+    for (int i = 0; i < 50; i++) /* past the first allocation */
+        lh_fx_complete(&fx, NULL, i);
+    lh_fx_stopped(&fx, LH_OK);
+
+    assert_int_equal(fx.count, 57);
+    assert_int_equal(fx.items[0].kind, LH_FX_OPEN);
+    assert_string_equal(fx.items[0].text, "cs1:7000");
+    assert_int_equal(fx.items[0].timeout.ns, 1000000000);
+    assert_int_equal(fx.items[1].kind, LH_FX_DISK);
+    assert_bytes(&fx.items[1].payload, "batch");
+    assert_int_equal(fx.items[2].kind, LH_FX_HOLD);
+    assert_int_equal(fx.items[3].kind, LH_FX_UNHOLD);
+    assert_int_equal(fx.items[4].error, LH_ERR_CANCELLED);
+    assert_null(fx.items[4].text);
+    assert_string_equal(fx.items[5].text, "chunk 9");
+    assert_int_equal(fx.items[55].error, 49);
+    assert_int_equal(fx.items[56].kind, LH_FX_STOPPED);
+
+    lh_effects_clear(&fx);
+    assert_int_equal(fx.count, 0);
+    lh_effects_deinit(&fx);
+}
+
+static void persisted_changes_join_the_batch_opened_last(void **state)
+{
+    struct lh_effects fx = {0};
+
+    (void)state;
+    lh_fx_persist(&fx, 1);
+    lh_fx_put(&fx, "k1", 2, "value", 5);
+    lh_fx_delete(&fx, "k2", 2);
+    lh_fx_persist(&fx, 2);
+    lh_fx_put(&fx, "k3", 2, "", 0);
+
+    assert_int_equal(fx.count, 2);
+    assert_int_equal(fx.items[0].ticket, 1);
+    assert_int_equal(fx.items[0].change_count, 2);
+    assert_memory_equal(fx.items[0].changes[0].value, "value", 5);
+    assert_null(fx.items[0].changes[1].value); /* a delete */
+    assert_int_equal(fx.items[1].change_count, 1);
+    assert_non_null(fx.items[1].changes[0].value); /* an empty value is no delete */
+    assert_int_equal(fx.items[1].changes[0].value_size, 0);
+    lh_effects_deinit(&fx);
+}
+
+static void long_log_lines_are_cut_not_overrun(void **state)
+{
+    struct lh_effects fx = {0};
+    char line[2000];
+
+    (void)state;
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\0';
+    lh_fx_log(&fx, LH_INFO, "%s", line);
+    assert_int_equal(strlen(fx.items[0].text), 511);
+    lh_effects_deinit(&fx);
+}
+
+static void crc32c_is_castagnolis_and_continues(void **state)
+{
+    uint8_t zeros[32] = {0};
+
+    (void)state;
+    assert_int_equal(lh_crc32c(0, "", 0), 0);
+    assert_int_equal(lh_crc32c(0, "123456789", 9), 0xe3069283u);
+    assert_int_equal(lh_crc32c(0, zeros, sizeof zeros), 0x8a9136aau); /* RFC 3720, B.4 */
+    assert_int_equal(lh_crc32c(lh_crc32c(0, "1234", 4), "56789", 5), 0xe3069283u);
+}
+
+static void same_seed_same_numbers_all_below_the_bound(void **state)
+{
+    struct lh_prng a = {42}, b = {42}, c = {43};
+    int differ = 0;
+
+    (void)state;
+    assert_true(lh_prng_next(&(struct lh_prng){0}) == 0xe220a8397b1dcdafu); /* reference value */
+    for (int i = 0; i < 1000; i++) {
+        uint64_t x = lh_prng_next(&a);
+        assert_true(x == lh_prng_next(&b));
+        differ += x != lh_prng_next(&c);
+        assert_true(lh_prng_below(&a, 10) < 10);
+        lh_prng_next(&b);
+    }
+    assert_true(differ > 990);
+    assert_int_equal(lh_prng_below(&a, 0), 0);
+    assert_int_equal(lh_prng_below(&a, 1), 0);
+}
+
+static void arrays_grow_by_doubling(void **state)
+{
+    int *items = NULL;
+    uint32_t capacity = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        LH_GROW(items, capacity, i + 1);
+        items[i] = (int)i;
+    }
+    assert_int_equal(capacity, 128);
+    assert_int_equal(items[99], 99);
+    free(items);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buf_reads_as_one_run_however_it_is_sliced),
+        cmocka_unit_test(buf_refuses_to_read_past_its_end),
+        cmocka_unit_test(buf_parts_share_the_bytes_and_outlive_the_whole),
+        cmocka_unit_test(block_is_released_once_by_its_last_owner),
+        cmocka_unit_test(buf_take_leaves_nothing_behind),
+        cmocka_unit_test(time_saturates_and_never_wraps_into_the_past),
+        cmocka_unit_test(time_left_until_the_past_is_nothing),
+        cmocka_unit_test(deadline_has_come_at_the_deadline_itself),
+        cmocka_unit_test(milliseconds_shown_are_rounded_up),
+        cmocka_unit_test(every_error_has_a_name_a_text_and_a_wire_number),
+        cmocka_unit_test(unknown_errors_are_survived),
+        cmocka_unit_test(system_errors_map_to_what_a_caller_can_act_on),
+        cmocka_unit_test(effects_keep_their_order_and_own_their_parts),
+        cmocka_unit_test(persisted_changes_join_the_batch_opened_last),
+        cmocka_unit_test(long_log_lines_are_cut_not_overrun),
+        cmocka_unit_test(crc32c_is_castagnolis_and_continues),
+        cmocka_unit_test(same_seed_same_numbers_all_below_the_bound),
+        cmocka_unit_test(arrays_grow_by_doubling),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
