@@ -72,7 +72,7 @@ void lh_buf_append(struct lh_buf *b, const struct lh_buf *from, size_t offset, s
 /* A second buf over all of `from`'s bytes. */
 struct lh_buf lh_buf_ref(const struct lh_buf *from);
 
-/* Copies bytes [offset, offset + size) to `to`. False, and nothing copied, when `b` is too short. */
+/* Copies bytes [offset, offset + size) to `to`. False, and nothing copied: `b` is too short. */
 bool lh_buf_read(const struct lh_buf *b, size_t offset, void *to, size_t size);
 
 /* CRC32C of bytes [offset, offset + size), continued from `crc`. Must be within the buf. */

@@ -55,7 +55,7 @@ enum lh_error {
 #undef X
 };
 
-/* The name ("STALE_VERSION"), or "OK", or "UNKNOWN" for a number that is not in the table. Static. */
+/* The name ("STALE_VERSION"), or "OK", or "UNKNOWN" for a number not in the table. Static. */
 const char *lh_error_name(int error);
 
 /* One phrase for a person, without a capital or a full stop. Static. */

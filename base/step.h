@@ -15,8 +15,8 @@
  *     status; on an opened link it cancels the call. After it the core gets no input for that link
  *     and may not name it again.
  *   - LH_IN_LINK_CLOSED says that the peer ended the link, or that the connection broke (an unknown
- *     suffix of what was sent is then lost). The driver forgets the link; the core must not close it
- *     and effects that it still emits for it are ignored.
+ *     suffix of what was sent is then lost). The driver forgets the link; the core must not close
+ *     it and effects that it still emits for it are ignored.
  *   - A unary call is a link with one message each way; the served side closes it after the reply.
  *   - LH_FX_HOLD stops the reading of further messages from a link until LH_FX_UNHOLD; one message
  *     that was already under way may still arrive.
@@ -133,7 +133,7 @@ struct lh_effect {
     uint64_t link;
     enum lh_method method;      /* OPEN */
     char *text;                 /* OPEN: address; CLOSE, LOG: text; owned */
-    struct lh_duration timeout; /* OPEN: the call's deadline from now; LH_DURATION_FOREVER for none */
+    struct lh_duration timeout; /* OPEN: the call's deadline from now, or LH_DURATION_FOREVER */
     struct lh_buf header;       /* SEND: the encoded message without its payload field */
     struct lh_buf payload;      /* SEND: the payload field's bytes (empty: the field is left out);
                                    DISK: what to write */

@@ -36,11 +36,11 @@
 /* The largest batch, header included, that a chunk of `chunk_size` bytes takes: half of it. */
 uint32_t lh_batch_bytes_max(uint64_t chunk_size);
 
-/* The longest record: a quarter of `chunk_size`, less what its batch adds, so that it always fits. */
+/* The longest record: a quarter of `chunk_size`, less what its batch adds, so that it fits. */
 uint32_t lh_record_bytes_max(uint64_t chunk_size);
 
-/* Batches that one writer may have unanswered in one chunk; every replica remembers the positions of
- * as many last batches per writer (APP-5). */
+/* Batches that one writer may have unanswered in one chunk; every replica remembers the positions
+ * of as many last batches per writer (APP-5). */
 #define LH_WRITER_WINDOW 16u
 
 struct lh_batch_header {
@@ -57,14 +57,14 @@ static inline uint64_t lh_batch_last(const struct lh_batch_header *h)
     return h->sequence + h->count - 1;
 }
 
-/* Decodes a header without checking the checksum. MALFORMED: no batch starts with these bytes (wrong
- * magic, a size that cannot hold the header and `count` records, no records, writer 0, or sequence
- * numbers that overflow). */
+/* Decodes a header without checking the checksum. MALFORMED: no batch starts with these bytes
+ * (wrong magic, a size that cannot hold the header and `count` records, no records, writer 0, or
+ * sequence numbers that overflow). */
 LH_MUST_USE int lh_batch_header_decode(const uint8_t bytes[LH_BATCH_HEADER_BYTES],
     struct lh_batch_header *h);
 
-/* Checks the batch that begins at `offset` of `b`: header, size, checksum. `bytes_max` bounds its size
- * (lh_batch_bytes_max()). On LH_OK `*h` is its header.
+/* Checks the batch that begins at `offset` of `b`: header, size, checksum. `bytes_max` bounds its
+ * size (lh_batch_bytes_max()). On LH_OK `*h` is its header.
  *   WOULD_BLOCK  the bytes end before the batch does (more may follow); `*h` is not set
  *   MALFORMED    no batch starts here
  *   TOO_LARGE    larger than `bytes_max`

@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""Keeps the house rules that no compiler checks.
+
+  pure   The cores and what they stand on read no clock, draw no random number, start no thread,
+         open no file or socket: the simulator can only vouch for code that does nothing behind
+         its back.
+  layer  Only rpc/ includes gRPC; pure code includes nothing of runtime/ or rpc/.
+  form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
+
+    tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
+                              file:line: what is wrong, exits 1 if anything is
+    tidy_test.py --selftest   checks that each rule can fail
+"""
+
+import os
+import re
+import sys
+
+# In these folders every source is pure that is not named below: whoever adds a file that touches
+# the system names it here, and a reviewer sees it.
+PURE = ("base", "batch", "lease", "master", "chunkserver", "client", "proto", "sim")
+IMPURE = re.compile(
+    r"^(\w+/main\.[ch]"
+    r"|\w+/fuzz_\w+\.c"
+    r"|master/metastore\w*\.c"
+    r"|chunkserver/data_dir\.c"
+    r"|client/(leasehold|cli_\w+)\.c)$"
+)
+
+CALLS = re.compile(
+    r"\b(clock_gettime|gettimeofday|clock_nanosleep|nanosleep|usleep|sleep|time|clock|rand|random"
+    r"|srand|srandom|rand_r|drand48|arc4random|getrandom|getentropy|pthread_\w+|thrd_\w+|mtx_\w+"
+    r"|open|openat|fopen|creat|pread|pwrite|fsync|fdatasync|unlink|unlinkat|rename|renameat|socket"
+    r"|connect|accept|bind|listen|recv|sendmsg|epoll_\w+|io_uring_\w+|fork|execve|system|getenv)\s*\("
+)
+PURE_INCLUDES = re.compile(
+    r"#[ \t]*include\s*[<\"](grpc/|pthread\.h|threads\.h|time\.h|sys/time\.h|sys/socket\.h|fcntl\.h"
+    r"|unistd\.h|liburing\.h|lmdb\.h|runtime/|rpc/)"
+)
+GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
+
+SOURCES = (".c", ".h")
+TEXTS = SOURCES + (".proto", ".py", ".sh", ".bzl", ".txt")
+TEXT_NAMES = ("BUILD", "WORKSPACE", "test")
+SKIPPED_FOLDERS = re.compile(r"^(\.git|bazel-.*|__pycache__|\.leasehold)$")
+
+
+def blank(match):
+    """What was there, as spaces, so that line numbers and columns stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def without_comments_and_strings(text):
+    """C code in which words in comments, strings and characters cannot be mistaken for calls.
+    The names of included files are kept."""
+    token = re.compile(
+        r"(?P<keep>^[ \t]*#[ \t]*include[^\n]*)|(?P<drop>/\*.*?\*/|//[^\n]*"
+        r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
+        re.S | re.M,
+    )
+    return token.sub(lambda m: m.group(0) if m.group("keep") else blank(m), text)
+
+
+def is_pure(path):
+    return (
+        path.endswith(SOURCES)
+        and path.split("/")[0] in PURE
+        and "/" in path
+        and not IMPURE.match(path)
+    )
+
+
+def check_file(path, text):
+    """Yields (line number, complaint) for one file; `path` is relative, with slashes."""
+    lines = text.split("\n")
+    if text and not text.endswith("\n"):
+        yield len(lines), "no line feed at the end of the file"
+    for number, line in enumerate(lines, 1):
+        if "\t" in line:
+            yield number, "a tab"
+        if line != line.rstrip():
+            yield number, "blanks at the end of the line"
+        if len(line) > 100:
+            yield number, "%d columns; at most 100" % len(line)
+
+    if not path.endswith(SOURCES):
+        return
+    pure = is_pure(path)
+    in_rpc = path.startswith("rpc/")
+    for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
+        if GRPC_INCLUDE.search(line) and not in_rpc:
+            yield number, "only rpc/ includes gRPC"
+        if not pure:
+            continue
+        call = CALLS.search(line)
+        if call:
+            yield number, "a pure source calls %s()" % call.group(1)
+        include = PURE_INCLUDES.search(line)
+        if include:
+            yield number, "a pure source includes %s" % include.group(1)
+
+
+def files_of(root):
+    for folder, folders, names in os.walk(root, followlinks=False):
+        folders[:] = sorted(f for f in folders if not SKIPPED_FOLDERS.match(f))
+        for name in sorted(names):
+            if name.endswith(TEXTS) or name in TEXT_NAMES:
+                yield os.path.join(folder, name)
+
+
+def check_tree(root):
+    complaints = 0
+    checked = 0
+    pure = set()
+    for full in files_of(root):
+        path = os.path.relpath(full, root).replace(os.sep, "/")
+        with open(full, encoding="utf-8") as f:
+            text = f.read()
+        checked += 1
+        if is_pure(path):
+            pure.add(path.split("/")[0])
+        for number, complaint in check_file(path, text):
+            print("%s:%d: %s" % (path, number, complaint))
+            complaints += 1
+    # A check that sees no files passes for ever.
+    for folder in ("base", "batch", "lease"):
+        if folder not in pure:
+            print("%s: no sources of %s/ seen: is this the root?" % (root, folder))
+            complaints += 1
+    print("tidy: %d files, %d complaints" % (checked, complaints))
+    return 1 if complaints else 0
+
+
+def selftest():
+    bad = [
+        ("lease/grantor.c", "x = clock_gettime(CLOCK_BOOTTIME, &t);", "calls clock_gettime"),
+        ("lease/grantor.c", "gettimeofday(&t, 0);", "calls gettimeofday"),
+        ("batch/batch.c", "uint64_t t = time(NULL);", "calls time"),
+        ("master/master.c", "return rand() % 3;", "calls rand"),
+        ("chunkserver/primary.c", "x = random();", "calls random"),
+        ("client/client.c", "pthread_mutex_lock(&m);", "calls pthread_mutex_lock"),
+        ("proto/codec.c", "int fd = open (path, 0);", "calls open"),
+        ("sim/world.c", "s = socket(AF_INET, 0, 0);", "calls socket"),
+        ("master/master.c", "#include <grpc/grpc.h>", "only rpc/ includes gRPC"),
+        ("runtime/loop.c", '#include "grpc/grpc.h"', "only rpc/ includes gRPC"),
+        ("chunkserver/main.c", "#include <grpc/grpc.h>", "only rpc/ includes gRPC"),
+        ("lease/holder.c", "#include <pthread.h>", "includes pthread.h"),
+        ("lease/holder.h", '#include "runtime/loop.h"', "includes runtime/"),
+        ("client/client.c", '# include "rpc/rpc.h"', "includes rpc/"),
+        ("rpc/rpc.c", "int a;\t", "a tab"),
+        ("docs/x.py", "a = 1 ", "blanks at the end"),
+        ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
+    ]
+    good = [
+        ("lease/grantor.c", "/* never clock_gettime() here */"),
+        ("lease/grantor.c", "// time(NULL)"),
+        ("lease/grantor.c", "log(\"open(%s)\", '\\'', \"time(\\\"\");"),
+        ("lease/grantor.c", "lease_time(x); x->open_count(y); uint64_t time = 5;"),
+        ("lease/grantor.c", "/* over\n * lines: rand()\n */"),
+        ("master/main.c", "clock_gettime(CLOCK_BOOTTIME, &t);\n#include <unistd.h>"),
+        ("runtime/clock.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
+        ("rpc/rpc.c", "#include <grpc/grpc.h>"),
+        ("lease/holder.c", "x" * 100),
+    ]
+    failures = 0
+    for path, text, expected in bad:
+        found = [c for _, c in check_file(path, text + "\n")]
+        if not any(expected in c for c in found):
+            print("selftest: %s: %r was not found in %r: %s" % (path, expected, text, found))
+            failures += 1
+    if not any("no line feed" in c for _, c in check_file("base/x.c", "int a;")):
+        print("selftest: a missing line feed was not found")
+        failures += 1
+    for path, text in good:
+        found = list(check_file(path, text + "\n"))
+        if found:
+            print("selftest: %s: nothing is wrong with %r: %s" % (path, text, found))
+            failures += 1
+    lines = [n for n, c in check_file("lease/x.c", "/* a\n b */\n\nint x = rand();\n")]
+    if lines != [4]:
+        print("selftest: the line number is wrong: %s" % lines)
+        failures += 1
+    print("tidy: self-test: %d failures" % failures)
+    return 1 if failures else 0
+
+
+def main(arguments):
+    if arguments == ["--selftest"]:
+        return selftest()
+    # Under Bazel this file is a link into the tree, which therefore need not be listed as inputs.
+    own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    root = arguments[0] if arguments else own
+    if len(arguments) > 1 or not os.path.isdir(root):
+        print(__doc__, file=sys.stderr)
+        return 64
+    return check_tree(root)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
