@@ -31,7 +31,8 @@ CALLS = re.compile(
     r"\b(clock_gettime|gettimeofday|clock_nanosleep|nanosleep|usleep|sleep|time|clock|rand|random"
     r"|srand|srandom|rand_r|drand48|arc4random|getrandom|getentropy|pthread_\w+|thrd_\w+|mtx_\w+"
     r"|open|openat|fopen|creat|pread|pwrite|fsync|fdatasync|unlink|unlinkat|rename|renameat|socket"
-    r"|connect|accept|bind|listen|recv|sendmsg|epoll_\w+|io_uring_\w+|fork|execve|system|getenv)\s*\("
+    r"|connect|accept|bind|listen|recv|sendmsg|epoll_\w+|io_uring_\w+|fork|execve|system"
+    r"|getenv)\s*\("
 )
 PURE_INCLUDES = re.compile(
     r"#[ \t]*include\s*[<\"](grpc/|pthread\.h|threads\.h|time\.h|sys/time\.h|sys/socket\.h|fcntl\.h"
