@@ -1,0 +1,288 @@
+/* Whose data directory this is; see data_dir.h. IDENTITY is only ever replaced whole (written
+ * beside it, synced, renamed, the directory synced), so a crash leaves the old one or the new one.
+ */
+#include "chunkserver/data_dir.h"
+
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IDENTITY_NAME "IDENTITY"
+#define IDENTITY_TEMP "IDENTITY.new"
+#define LOCK_NAME     "LOCK"
+#define MAGIC         "leasehold-chunkserver"
+#define FORMAT        1u
+
+/* More than the longest identity that this release writes. */
+#define IDENTITY_BYTES_MAX 1024u
+
+struct lh_data_dir {
+    char *path;
+    int fd;      /* the directory */
+    int lock_fd; /* LOCK, locked */
+    struct lh_identity identity;
+};
+
+static int fail(int error, char *why, size_t why_size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int fail(int error, char *why, size_t why_size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(why, why_size, format, args);
+    va_end(args);
+    return error;
+}
+
+static int fail_errno(const char *what, const char *path, char *why, size_t why_size)
+{
+    int saved = errno;
+    return fail(
+        lh_error_from_errno(saved), why, why_size, "cannot %s %s: %s", what, path, strerror(saved));
+}
+
+static bool text_is_id(const char *text)
+{
+    size_t size = strlen(text);
+    if (size == 0 || size > LH_IDENTITY_TEXT_MAX)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (!isalnum(c) && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return true;
+}
+
+/* --- the file ----------------------------------------------------------------------------- */
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        text += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static int store(
+    struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
+{
+    char text[IDENTITY_BYTES_MAX];
+    int size = snprintf(text, sizeof text,
+        MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\n", FORMAT,
+        identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
+        identity->incarnation);
+
+    int fd = openat(dir->fd, IDENTITY_TEMP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return fail_errno("create " IDENTITY_TEMP " in", dir->path, why, why_size);
+    if (!write_all(fd, text, (size_t)size) || fsync(fd) != 0) {
+        int error = fail_errno("write " IDENTITY_TEMP " in", dir->path, why, why_size);
+        (void)close(fd);
+        (void)unlinkat(dir->fd, IDENTITY_TEMP, 0);
+        return error;
+    }
+    (void)close(fd);
+    if (renameat(dir->fd, IDENTITY_TEMP, dir->fd, IDENTITY_NAME) != 0 || fsync(dir->fd) != 0)
+        return fail_errno("replace " IDENTITY_NAME " in", dir->path, why, why_size);
+    dir->identity = *identity;
+    return LH_OK;
+}
+
+static int parse(
+    const char *path, char *text, struct lh_identity *identity, char *why, size_t why_size)
+{
+    unsigned format = 0;
+    if (sscanf(text, MAGIC " %u", &format) != 1)
+        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+            "%s/" IDENTITY_NAME " is not a chunkserver's; give --data-dir another directory", path);
+    if (format != FORMAT)
+        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+            "%s was written in format %u by another release; this one reads format %u: run the "
+            "release that wrote it, or a newer one",
+            path, format, FORMAT);
+
+    char incarnation[32];
+    char *line = strchr(text, '\n');
+    if (line == NULL ||
+        sscanf(line, "\nserver_id %64s\ncluster_id %64s\nincarnation %31[0-9]\n",
+            identity->server_id, identity->cluster_id, incarnation) != 3 ||
+        !text_is_id(identity->server_id))
+        return fail(LH_ERR_CORRUPT, why, why_size,
+            "%s/" IDENTITY_NAME " is damaged; restore it from a backup, or set this server up anew "
+            "in an empty directory and let the others' replicas be copied to it",
+            path);
+    if (strcmp(identity->cluster_id, "-") == 0)
+        identity->cluster_id[0] = '\0';
+    errno = 0;
+    identity->incarnation = strtoull(incarnation, NULL, 10);
+    if (errno != 0 || identity->incarnation == UINT64_MAX)
+        return fail(
+            LH_ERR_CORRUPT, why, why_size, "%s/" IDENTITY_NAME " has no usable incarnation", path);
+    return LH_OK;
+}
+
+/* NOT_FOUND, without a sentence, when there is no IDENTITY. */
+static int load(struct lh_data_dir *dir, struct lh_identity *identity, char *why, size_t why_size)
+{
+    int fd = openat(dir->fd, IDENTITY_NAME, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return LH_ERR_NOT_FOUND;
+    if (fd < 0)
+        return fail_errno("open " IDENTITY_NAME " in", dir->path, why, why_size);
+    char text[IDENTITY_BYTES_MAX];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    if (n < 0) {
+        int error = fail_errno("read " IDENTITY_NAME " in", dir->path, why, why_size);
+        (void)close(fd);
+        return error;
+    }
+    (void)close(fd);
+    text[n] = '\0';
+    return parse(dir->path, text, identity, why, why_size);
+}
+
+/* --- the directory ------------------------------------------------------------------------ */
+
+/* A directory without IDENTITY may be new, or one whose IDENTITY was lost. In the latter its
+ * incarnations would start again from 1 and old ones come back to life: it is refused. */
+static bool has_chunks(const struct lh_data_dir *dir)
+{
+    int fd = openat(dir->fd, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *chunks = fd >= 0 ? fdopendir(fd) : NULL;
+    if (chunks == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    bool any = false;
+    for (const struct dirent *entry; !any && (entry = readdir(chunks)) != NULL;)
+        any = entry->d_name[0] != '.';
+    (void)closedir(chunks);
+    return any;
+}
+
+static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
+{
+    if (mkdir(dir->path, 0755) != 0 && errno != EEXIST)
+        return fail_errno("create the data directory", dir->path, why, why_size);
+    dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir->fd < 0)
+        return fail_errno("open the data directory", dir->path, why, why_size);
+    dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (dir->lock_fd < 0)
+        return fail_errno("create " LOCK_NAME " in", dir->path, why, why_size);
+    if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK)
+            return fail(LH_ERR_IN_USE, why, why_size,
+                "the data directory %s is in use by another process; stop that one, or give this "
+                "server a directory of its own (--data-dir)",
+                dir->path);
+        return fail_errno("lock " LOCK_NAME " in", dir->path, why, why_size);
+    }
+    return LH_OK;
+}
+
+static int identify(struct lh_data_dir *dir, const char *server_id, char *why, size_t why_size)
+{
+    struct lh_identity identity = {0};
+    int error = load(dir, &identity, why, why_size);
+    if (error == LH_ERR_NOT_FOUND) {
+        if (has_chunks(dir))
+            return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+                "%s holds chunks but no " IDENTITY_NAME
+                "; restore that file, or give --data-dir an "
+                "empty directory",
+                dir->path);
+        uint64_t random;
+        if (getrandom(&random, sizeof random, 0) != sizeof random)
+            return fail_errno("draw a random server id for", dir->path, why, why_size);
+        (void)snprintf(identity.server_id, sizeof identity.server_id, "cs-%016" PRIx64, random);
+        if (server_id != NULL)
+            (void)snprintf(identity.server_id, sizeof identity.server_id, "%s", server_id);
+    } else if (error != LH_OK) {
+        return error;
+    }
+    if (server_id != NULL && strcmp(identity.server_id, server_id) != 0)
+        return fail(LH_ERR_WRONG_IDENTITY, why, why_size,
+            "the data directory %s belongs to server %s, not to %s; check --data-dir and "
+            "--server-id",
+            dir->path, identity.server_id, server_id);
+    identity.incarnation++;
+    return store(dir, &identity, why, why_size);
+}
+
+int lh_data_dir_open(
+    const char *path, const char *server_id, struct lh_data_dir **out, char *why, size_t why_size)
+{
+    if (server_id != NULL && !text_is_id(server_id))
+        return fail(LH_ERR_INVALID_ARGUMENT, why, why_size,
+            "'%s' is no server id: 1 to %u letters, digits, '.', '_' or '-'", server_id,
+            LH_IDENTITY_TEXT_MAX);
+
+    struct lh_data_dir *dir = lh_alloc(sizeof *dir);
+    dir->path = lh_strdup(path);
+    dir->fd = dir->lock_fd = -1;
+    int error = open_locked(dir, why, why_size);
+    if (error == LH_OK)
+        error = identify(dir, server_id, why, why_size);
+    if (error != LH_OK) {
+        lh_data_dir_close(dir);
+        return error;
+    }
+    *out = dir;
+    return LH_OK;
+}
+
+const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir)
+{
+    return &dir->identity;
+}
+
+int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size)
+{
+    if (strcmp(dir->identity.cluster_id, cluster_id) == 0)
+        return LH_OK;
+    if (dir->identity.cluster_id[0] != '\0')
+        return fail(LH_ERR_WRONG_IDENTITY, why, why_size,
+            "the data directory %s belongs to cluster %s, the master is of cluster %s; check "
+            "--master and --data-dir",
+            dir->path, dir->identity.cluster_id, cluster_id);
+    if (!text_is_id(cluster_id))
+        return fail(LH_ERR_MALFORMED, why, why_size, "the master sent no usable cluster id");
+    struct lh_identity identity = dir->identity;
+    (void)snprintf(identity.cluster_id, sizeof identity.cluster_id, "%s", cluster_id);
+    return store(dir, &identity, why, why_size);
+}
+
+void lh_data_dir_close(struct lh_data_dir *dir)
+{
+    if (dir == NULL)
+        return;
+    if (dir->lock_fd >= 0)
+        (void)close(dir->lock_fd);
+    if (dir->fd >= 0)
+        (void)close(dir->fd);
+    free(dir->path);
+    free(dir);
+}

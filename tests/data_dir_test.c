@@ -1,0 +1,205 @@
+/* Stories about a chunkserver's data directory: its identity, its incarnations, who is let in. */
+#include "chunkserver/data_dir.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char path[4096];
+static char why[512];
+
+/* Given a directory that is not there yet. */
+static int setup(void **state)
+{
+    (void)state;
+    const char *base = getenv("TEST_TMPDIR");
+    (void)snprintf(path, sizeof path, "%s/data-dir-XXXXXX", base != NULL ? base : "/tmp");
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(rmdir(path), 0);
+    why[0] = '\0';
+    return 0;
+}
+
+static struct lh_data_dir *open_ok(const char *server_id)
+{
+    struct lh_data_dir *dir = NULL;
+    int error = lh_data_dir_open(path, server_id, &dir, why, sizeof why);
+    if (error != LH_OK)
+        fail_msg("%s: %s", lh_error_name(error), why);
+    return dir;
+}
+
+static void refused(const char *server_id, int expected, const char *mentions)
+{
+    struct lh_data_dir *dir = NULL;
+    assert_int_equal(lh_data_dir_open(path, server_id, &dir, why, sizeof why), expected);
+    assert_null(dir);
+    assert_non_null(strstr(why, mentions));
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char file[5000];
+    (void)snprintf(file, sizeof file, "%s/%s", path, name);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_new_directory_gets_a_random_name_and_keeps_it(void **state)
+{
+    (void)state;
+    struct lh_data_dir *dir = open_ok(NULL);
+    char name[LH_IDENTITY_TEXT_MAX + 1];
+    (void)snprintf(name, sizeof name, "%s", lh_data_dir_identity(dir)->server_id);
+    assert_int_equal(strncmp(name, "cs-", 3), 0);
+    assert_string_equal(lh_data_dir_identity(dir)->cluster_id, "");
+    lh_data_dir_close(dir);
+
+    dir = open_ok(NULL);
+    assert_string_equal(lh_data_dir_identity(dir)->server_id, name);
+    lh_data_dir_close(dir);
+}
+
+static void every_opening_is_a_higher_incarnation(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct lh_data_dir *dir = open_ok("cs1");
+        assert_int_equal(lh_data_dir_identity(dir)->incarnation, i);
+        lh_data_dir_close(dir);
+    }
+}
+
+static void a_second_opener_is_refused_until_the_first_is_gone(void **state)
+{
+    (void)state;
+    struct lh_data_dir *dir = open_ok("cs1");
+    refused("cs1", LH_ERR_IN_USE, path);
+    lh_data_dir_close(dir);
+    dir = open_ok("cs1");
+    /* The refused one used up no incarnation. */
+    assert_int_equal(lh_data_dir_identity(dir)->incarnation, 2);
+    lh_data_dir_close(dir);
+}
+
+static void another_servers_directory_is_refused(void **state)
+{
+    (void)state;
+    lh_data_dir_close(open_ok("cs1"));
+    refused("cs2", LH_ERR_WRONG_IDENTITY, "cs1");
+    lh_data_dir_close(open_ok("cs1"));
+}
+
+static void a_cluster_is_joined_once(void **state)
+{
+    (void)state;
+    struct lh_data_dir *dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_join(dir, "cluster-a", why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+
+    dir = open_ok("cs1");
+    assert_string_equal(lh_data_dir_identity(dir)->cluster_id, "cluster-a");
+    assert_int_equal(lh_data_dir_join(dir, "cluster-a", why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_join(dir, "cluster-b", why, sizeof why), LH_ERR_WRONG_IDENTITY);
+    assert_non_null(strstr(why, "cluster-b"));
+    assert_string_equal(lh_data_dir_identity(dir)->cluster_id, "cluster-a");
+    lh_data_dir_close(dir);
+}
+
+static void a_newer_format_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    lh_data_dir_close(open_ok("cs1"));
+    write_file("IDENTITY", "leasehold-chunkserver 2\nserver_id cs1\nnew_field x\n");
+    refused("cs1", LH_ERR_WRONG_FORMAT, "format 2");
+
+    char file[5000], text[100] = "";
+    (void)snprintf(file, sizeof file, "%s/IDENTITY", path);
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    (void)fclose(f);
+    assert_non_null(strstr(text, "new_field"));
+}
+
+static void what_is_no_identity_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int error;
+    } cases[] = {
+        {"", LH_ERR_WRONG_FORMAT},
+        {"something else", LH_ERR_WRONG_FORMAT},
+        {"leasehold-chunkserver 1", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id cs1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a/b\ncluster_id -\nincarnation 1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation -1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation "
+         "18446744073709551615\n",
+            LH_ERR_CORRUPT},
+    };
+    assert_int_equal(mkdir(path, 0755), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_file("IDENTITY", cases[i].text);
+        refused(NULL, cases[i].error, path);
+    }
+}
+
+static void chunks_without_an_identity_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(path, 0755), 0);
+    char chunks[5000];
+    (void)snprintf(chunks, sizeof chunks, "%s/chunks", path);
+    assert_int_equal(mkdir(chunks, 0755), 0);
+    lh_data_dir_close(open_ok("cs1")); /* empty: no harm */
+    (void)snprintf(chunks, sizeof chunks, "%s/IDENTITY", path);
+    assert_int_equal(unlink(chunks), 0);
+    write_file("chunks/0000000000000001.chunk", "x");
+    refused("cs1", LH_ERR_WRONG_FORMAT, "IDENTITY");
+}
+
+static void odd_server_ids_are_refused(void **state)
+{
+    (void)state;
+    refused("", LH_ERR_INVALID_ARGUMENT, "server id");
+    refused("a b", LH_ERR_INVALID_ARGUMENT, "a b");
+    refused("../x", LH_ERR_INVALID_ARGUMENT, "../x");
+    refused("12345678901234567890123456789012345678901234567890123456789012345",
+        LH_ERR_INVALID_ARGUMENT, "64");
+    lh_data_dir_close(open_ok("1234567890123456789012345678901234567890123456789012345678901234"));
+}
+
+static void a_missing_parent_is_named(void **state)
+{
+    (void)state;
+    (void)snprintf(path + strlen(path), 10, "/a/b");
+    refused("cs1", LH_ERR_NOT_FOUND, path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_new_directory_gets_a_random_name_and_keeps_it, setup),
+        cmocka_unit_test_setup(every_opening_is_a_higher_incarnation, setup),
+        cmocka_unit_test_setup(a_second_opener_is_refused_until_the_first_is_gone, setup),
+        cmocka_unit_test_setup(another_servers_directory_is_refused, setup),
+        cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
+        cmocka_unit_test_setup(a_newer_format_is_refused_and_left_alone, setup),
+        cmocka_unit_test_setup(what_is_no_identity_is_refused, setup),
+        cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
+        cmocka_unit_test_setup(odd_server_ids_are_refused, setup),
+        cmocka_unit_test_setup(a_missing_parent_is_named, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
