@@ -1,0 +1,176 @@
+"""A client of Leasehold that shares no code with it: Python's grpcio and the .proto files.
+
+It speaks to the master and to chunkservers by the schema alone, packs and unpacks record batches by
+docs/formats.md, and knows nothing of retries: a test sees exactly what a server answered.
+"""
+
+import importlib
+import os
+import queue
+import struct
+import subprocess
+import sys
+
+import grpc
+
+BATCH_HEADER = struct.Struct("<IIIIQQ")
+BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
+MESSAGE_BYTES_MAX = 64 << 20
+
+
+def _crc32c_table():
+    table = []
+    for n in range(256):
+        for _ in range(8):
+            n = (n >> 1) ^ 0x82F63B78 if n & 1 else n >> 1
+        table.append(n)
+    return table
+
+
+_CRC = _crc32c_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ _CRC[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def pack_batch(writer, sequence, records):
+    """One batch with these records, as APP-1 and docs/formats.md have it."""
+    body = b"".join(struct.pack("<I", len(r)) + r for r in records)
+    size = BATCH_HEADER.size + len(body)
+    rest = BATCH_HEADER.pack(0, BATCH_MAGIC, size, len(records), writer, sequence)[4:] + body
+    return struct.pack("<I", crc32c(rest)) + rest
+
+
+def unpack_batches(data):
+    """Yields (offset, writer, first sequence, records) of whole batches; ValueError if they are not."""
+    at = 0
+    while at < len(data):
+        crc, magic, size, count, writer, sequence = BATCH_HEADER.unpack_from(data, at)
+        if magic != BATCH_MAGIC or at + size > len(data):
+            raise ValueError(f"no batch at {at}")
+        if crc32c(data[at + 4:at + size]) != crc:
+            raise ValueError(f"checksum of the batch at {at}")
+        records, pos = [], at + BATCH_HEADER.size
+        for _ in range(count):
+            (length,) = struct.unpack_from("<I", data, pos)
+            records.append(bytes(data[pos + 4:pos + 4 + length]))
+            pos += 4 + length
+        if pos != at + size:
+            raise ValueError(f"records of the batch at {at}")
+        yield at, writer, sequence, records
+        at += size
+
+
+def load_schema(proto_files, out_dir):
+    """Runs protoc and returns the module of leasehold.proto (and registers health_pb2)."""
+    os.makedirs(out_dir, exist_ok=True)
+    directories = sorted({os.path.dirname(os.path.abspath(p)) for p in proto_files})
+    subprocess.run(["protoc"] + [f"--proto_path={d}" for d in directories]
+                   + [f"--python_out={out_dir}"] + [os.path.abspath(p) for p in proto_files],
+                   check=True)
+    if out_dir not in sys.path:
+        sys.path.insert(0, out_dir)
+    return importlib.import_module("leasehold_pb2")
+
+
+class Channel:
+    """One gRPC channel to a server, with the schema's methods by name."""
+
+    def __init__(self, schema, address):
+        self.schema = schema
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=[
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.enable_http_proxy", 0),
+        ])
+
+    def close(self):
+        self._channel.close()
+
+    def call(self, service, method, request, timeout=10):
+        """A unary call; `request` is a message or raw bytes. Returns the reply message."""
+        reply_type = getattr(self.schema, method + "Reply")
+        raw = request if isinstance(request, bytes) else request.SerializeToString()
+        stub = self._channel.unary_unary(f"/leasehold.{service}/{method}",
+                                         request_serializer=lambda b: b,
+                                         response_deserializer=reply_type.FromString)
+        return stub(raw, timeout=timeout)
+
+    def master(self, method, timeout=10, **fields):
+        request = getattr(self.schema, method + "Request")(**fields)
+        return self.call("Master", method, request, timeout)
+
+    def chunkserver(self, method, timeout=10, **fields):
+        request = getattr(self.schema, method + "Request")(**fields)
+        return self.call("ChunkServer", method, request, timeout)
+
+    def stream(self, service, method, timeout=60):
+        return Stream(self, service, method, timeout)
+
+    def health(self, service="", timeout=5):
+        health = importlib.import_module("health_pb2")
+        stub = self._channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health.HealthCheckRequest.SerializeToString,
+            response_deserializer=health.HealthCheckResponse.FromString)
+        return stub(health.HealthCheckRequest(service=service), timeout=timeout).status
+
+
+class Stream:
+    """A bidirectional stream: send() never waits, receive() waits for the next reply."""
+
+    def __init__(self, channel, service, method, timeout):
+        request_type = getattr(channel.schema, method + "Request")
+        reply_type = getattr(channel.schema, method + "Reply")
+        self._requests = queue.Queue()
+        self._call = channel._channel.stream_stream(
+            f"/leasehold.{service}/{method}",
+            request_serializer=lambda m: m if isinstance(m, bytes) else m.SerializeToString(),
+            response_deserializer=reply_type.FromString)(iter(self._requests.get, None),
+                                                         timeout=timeout)
+        self._request_type = request_type
+
+    def send(self, raw=None, **fields):
+        self._requests.put(raw if raw is not None else self._request_type(**fields))
+
+    def receive(self):
+        """The next reply, or None at a clean end; grpc.RpcError when the stream broke."""
+        return next(self._call, None)
+
+    def finish(self):
+        self._requests.put(None)
+
+    def cancel(self):
+        self._requests.put(None)
+        self._call.cancel()
+
+    def code(self):
+        """The status that ended the stream; waits for it."""
+        return self._call.code()
+
+
+class WireAppender:
+    """One writer's stream to one chunk's primary; no retries, it reports what it is told."""
+
+    def __init__(self, channel, chunk, version, writer, first_sequence):
+        self.writer = writer
+        self.sequence = first_sequence
+        self.stream = channel.stream("ChunkServer", "Append")
+        self.stream.send(chunk=chunk, version=version, writer=writer,
+                         first_sequence=first_sequence)
+        self._chunk, self._version = chunk, version
+
+    def opened(self):
+        return self.stream.receive()
+
+    def send(self, records):
+        batch = pack_batch(self.writer, self.sequence, records)
+        first = self.sequence
+        self.sequence += len(records)
+        self.stream.send(chunk=self._chunk, version=self._version, batch=batch)
+        return first
