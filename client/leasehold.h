@@ -1,8 +1,9 @@
 /* Leasehold, the C client: files that only grow, kept on several servers.
  *
- * A file is an ordered sequence of records. Any number of programs append to it at the same time and
- * any number read it. A record that was acknowledged is stored on every member of its chunk's replica
- * set, once, at a position that never changes; the records of one appender stay in their order.
+ * A file is an ordered sequence of records. Any number of programs append to it at the same time
+ * and any number read it. A record that was acknowledged is stored on every member of its chunk's
+ * replica set, once, at a position that never changes; the records of one appender stay in their
+ * order.
  *
  *   struct lh_cluster *cluster;
  *   struct lh_appender *appender;
@@ -17,40 +18,42 @@
  * CAVEATS
  *
  * - A timeout says nothing about a record. LH_ERR_DEADLINE_EXCEEDED from lh_append() means that the
- *   record is not acknowledged *yet*: the appender goes on trying, and lh_flush() tells how it ended.
- *   Appending the same record again would store it twice.
- * - An appender that has failed stays failed: every later call on it returns the same error. What it had
- *   not acknowledged by then is unknown, stored or not. A program that must know reads the file's end
- *   (its records should carry something to recognise them by), then opens a new appender.
+ *   record is not acknowledged *yet*: the appender goes on trying, and lh_flush() tells how it
+ * ended. Appending the same record again would store it twice.
+ * - An appender that has failed stays failed: every later call on it returns the same error. What
+ * it had not acknowledged by then is unknown, stored or not. A program that must know reads the
+ * file's end (its records should carry something to recognise them by), then opens a new appender.
  * - "Exactly once" is per appender: it holds through lost connections, primaries and masters, not
  *   through the end of the process. What was not acknowledged when a process died is unknown.
- * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library asks again; then the
- *   second try may find the first one's work and report LH_ERR_ALREADY_EXISTS or LH_ERR_NOT_FOUND.
- *   lh_last_error() says so when that is possible.
+ * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library asks again; then
+ * the second try may find the first one's work and report LH_ERR_ALREADY_EXISTS or
+ * LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
  * - Do not use a handle in a child after fork(): open the cluster there.
- * - A reader's record points into the reader's memory and is gone with the next call on that reader.
- * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug in the
- *   program. Close appenders and readers before their cluster.
- * - Callbacks come from one thread of the library per cluster, one at a time. A slow callback delays the
- *   others and, through the memory limit, in the end the appends.
- * - The library never prints, never installs a signal handler and never reads the environment. It starts
- *   threads when a cluster is opened. Out of memory for its small structures, it aborts the process.
+ * - A reader's record points into the reader's memory and is gone with the next call on that
+ * reader.
+ * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug in
+ * the program. Close appenders and readers before their cluster.
+ * - Callbacks come from one thread of the library per cluster, one at a time. A slow callback
+ * delays the others and, through the memory limit, in the end the appends.
+ * - The library never prints, never installs a signal handler and never reads the environment. It
+ * starts threads when a cluster is opened. Out of memory for its small structures, it aborts the
+ * process.
  *
  * CONVENTIONS
  *
- * Functions return LH_OK (0), LH_END (1, readers only) or one of the negative errors below, and fill
- * their output arguments only when they return LH_OK, unless they say otherwise. lh_last_error() then
- * says in a sentence what happened to which thing.
+ * Functions return LH_OK (0), LH_END (1, readers only) or one of the negative errors below, and
+ * fill their output arguments only when they return LH_OK, unless they say otherwise.
+ * lh_last_error() then says in a sentence what happened to which thing.
  *
- * Timeouts are in milliseconds from the call. LH_NO_TIMEOUT waits for ever; 0 does not wait at all, which
- * is of use only where it is mentioned. Sizes are in bytes. Strings are UTF-8, end in NUL, and are copied
- * by whoever keeps them.
+ * Timeouts are in milliseconds from the call. LH_NO_TIMEOUT waits for ever; 0 does not wait at all,
+ * which is of use only where it is mentioned. Sizes are in bytes. Strings are UTF-8, end in NUL,
+ * and are copied by whoever keeps them.
  *
- * Threads: every function may be called by any thread at any time, on the same handle too, except that a
- * reader belongs to one thread at a time, and except as the Caveats say of closing.
+ * Threads: every function may be called by any thread at any time, on the same handle too, except
+ * that a reader belongs to one thread at a time, and except as the Caveats say of closing.
  *
- * Options structs: zero all bytes first (`= {0}`); a zero field means its default. NULL for the whole
- * struct means all defaults. */
+ * Options structs: zero all bytes first (`= {0}`); a zero field means its default. NULL for the
+ * whole struct means all defaults. */
 #ifndef LEASEHOLD_H
 #define LEASEHOLD_H
 
@@ -67,7 +70,8 @@ extern "C" {
 
 #define LH_NO_TIMEOUT UINT64_MAX
 
-/* ---- Errors ------------------------------------------------------------------------------------ */
+/* ---- Errors ------------------------------------------------------------------------------------
+ */
 
 #define LH_OK 0
 
@@ -80,57 +84,60 @@ extern "C" {
 #define LH_ERR_NOT_FOUND (-2)
 /* The path is taken. Use the file that is there or another path. */
 #define LH_ERR_ALREADY_EXISTS (-3)
-/* No master, or no server of the chunk, could be reached within the timeout. Check the addresses and
- * that the servers run; the same call may succeed later. */
+/* No master, or no server of the chunk, could be reached within the timeout. Check the addresses
+ * and that the servers run; the same call may succeed later. */
 #define LH_ERR_UNAVAILABLE (-4)
-/* The timeout came first. For an append: unknown, see the Caveats. For other calls: repeat the call, with
- * a longer timeout if it keeps happening. After a primary died, appends wait for its lease to run out:
- * `leasehold leases` shows for how long. */
+/* The timeout came first. For an append: unknown, see the Caveats. For other calls: repeat the
+ * call, with a longer timeout if it keeps happening. After a primary died, appends wait for its
+ * lease to run out: `leasehold leases` shows for how long. */
 #define LH_ERR_DEADLINE_EXCEEDED (-5)
-/* The chunk has moved on to a newer version, another server or a next chunk. The library handles these
- * four itself; they are seen only as the reason in lh_last_error(). */
+/* The chunk has moved on to a newer version, another server or a next chunk. The library handles
+ * these four itself; they are seen only as the reason in lh_last_error(). */
 #define LH_ERR_STALE_VERSION (-6)
-#define LH_ERR_NOT_PRIMARY (-7)
-#define LH_ERR_NO_REPLICA (-8)
-#define LH_ERR_CHUNK_FULL (-9)
-/* The servers know other records under this appender's numbers. The appender has failed; report it as
- * a bug. */
+#define LH_ERR_NOT_PRIMARY   (-7)
+#define LH_ERR_NO_REPLICA    (-8)
+#define LH_ERR_CHUNK_FULL    (-9)
+/* The servers know other records under this appender's numbers. The appender has failed; report it
+ * as a bug. */
 #define LH_ERR_OUT_OF_SEQUENCE (-10)
-/* The record is longer than lh_appender_record_max(). Split it, or create the file with larger chunks. */
+/* The record is longer than lh_appender_record_max(). Split it, or create the file with larger
+ * chunks. */
 #define LH_ERR_TOO_LARGE (-11)
 /* A server's disk is full. Free space or add servers; appending goes on by itself then, unless the
  * appender's `give_up_ms` comes first. */
 #define LH_ERR_DISK_FULL (-12)
-/* A server's disk failed. Reading goes to other replicas by itself; if this is returned there was none. */
+/* A server's disk failed. Reading goes to other replicas by itself; if this is returned there was
+ * none. */
 #define LH_ERR_IO (-13)
-/* Stored data does not match its checksum on any replica that could be reached. Report it to whoever
- * runs the cluster; lh_reader_open() at a later position passes over the damage. */
+/* Stored data does not match its checksum on any replica that could be reached. Report it to
+ * whoever runs the cluster; lh_reader_open() at a later position passes over the damage. */
 #define LH_ERR_CORRUPT (-14)
 /* Between servers only; as LH_ERR_UNAVAILABLE if ever seen. */
-#define LH_ERR_UNKNOWN_SESSION (-15)
-#define LH_ERR_STALE_MASTER (-16)
+#define LH_ERR_UNKNOWN_SESSION    (-15)
+#define LH_ERR_STALE_MASTER       (-16)
 #define LH_ERR_STALE_REGISTRATION (-17)
-/* Fewer live servers than the file's replication. Start servers or create with a smaller replication. */
+/* Fewer live servers than the file's replication. Start servers or create with a smaller
+ * replication. */
 #define LH_ERR_NOT_ENOUGH_SERVERS (-18)
 /* The handle was closed while the call, or the record, was under way. */
 #define LH_ERR_CANCELLED (-19)
 /* The server is going down. Repeat the call. */
 #define LH_ERR_SHUTTING_DOWN (-20)
-/* A server sent, or refused as malformed, something that the other side should never have sent. Check
- * that all parts are of versions that fit together. */
+/* A server sent, or refused as malformed, something that the other side should never have sent.
+ * Check that all parts are of versions that fit together. */
 #define LH_ERR_MALFORMED (-21)
 /* Of the servers' own starting; never returned by this library. */
-#define LH_ERR_IN_USE (-22)
-#define LH_ERR_WRONG_FORMAT (-23)
+#define LH_ERR_IN_USE         (-22)
+#define LH_ERR_WRONG_FORMAT   (-23)
 #define LH_ERR_WRONG_IDENTITY (-24)
 #define LH_ERR_ADDRESS_IN_USE (-25)
 /* A server is over a memory limit. Repeat the call later. */
 #define LH_ERR_NO_MEMORY (-26)
 /* The server is too old to know this call. Upgrade it. */
 #define LH_ERR_UNIMPLEMENTED (-27)
-/* Another server still holds the lease, nobody holds it, or a new primary is being brought up to date.
- * The library waits these out by itself; lh_recall() may return LEASE_HELD when its wait was too
- * short: the lease runs out in `lease_left_ms`. */
+/* Another server still holds the lease, nobody holds it, or a new primary is being brought up to
+ * date. The library waits these out by itself; lh_recall() may return LEASE_HELD when its wait was
+ * too short: the lease runs out in `lease_left_ms`. */
 #define LH_ERR_LEASE_HELD (-28)
 #define LH_ERR_RECOVERING (-29)
 #define LH_ERR_NOT_LEASED (-32)
@@ -138,7 +145,7 @@ extern "C" {
  * callbacks and append it again, or give lh_append_async() a timeout. */
 #define LH_ERR_WOULD_BLOCK (-30)
 /* The appender or cluster is being closed. */
-#define LH_ERR_CLOSED (-31)
+#define LH_ERR_CLOSED     (-31)
 #define LH_ERR_PERMISSION (-33)
 /* The operating system refused something (threads, sockets). lh_last_error() names it. */
 #define LH_ERR_SYSTEM (-34)
@@ -149,16 +156,17 @@ const char *lh_error_name(int error);
 /* One phrase for a person. Static, never NULL. */
 const char *lh_error_text(int error);
 
-/* Whether the same call may succeed later without anybody correcting the program or its arguments. Not a
- * reason to repeat an append: see the Caveats. */
+/* Whether the same call may succeed later without anybody correcting the program or its arguments.
+ * Not a reason to repeat an append: see the Caveats. */
 bool lh_error_may_retry(int error);
 
-/* What went wrong in the last call of this thread that returned an error: a sentence that names the thing
- * and, where one is known, what to do. In a callback: of the callback's error. Never NULL; valid until
- * this thread's next call into the library. */
+/* What went wrong in the last call of this thread that returned an error: a sentence that names the
+ * thing and, where one is known, what to do. In a callback: of the callback's error. Never NULL;
+ * valid until this thread's next call into the library. */
 const char *lh_last_error(void);
 
-/* ---- The cluster ------------------------------------------------------------------------------- */
+/* ---- The cluster -------------------------------------------------------------------------------
+ */
 
 struct lh_cluster;
 
@@ -174,14 +182,15 @@ struct lh_cluster_options {
  * host:port; they are tried in turn. Nothing is contacted yet.
  *   INVALID_ARGUMENT  an address is malformed
  *   SYSTEM            no thread or socket to be had */
-int lh_cluster_open(const char *masters, const struct lh_cluster_options *options,
-    struct lh_cluster **cluster);
+int lh_cluster_open(
+    const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);
 
-/* Closes connections, stops the threads and frees. All appenders and readers must be closed before. NULL
- * is allowed. */
+/* Closes connections, stops the threads and frees. All appenders and readers must be closed before.
+ * NULL is allowed. */
 void lh_cluster_close(struct lh_cluster *cluster);
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files -------------------------------------------------------------------------------------
+ */
 
 enum lh_durability {
     LH_BUFFERED = 0, /* acknowledged: in the operating system's hands on every member */
@@ -211,15 +220,14 @@ void lh_file_info_deinit(struct lh_file_info *info);
 
 /* Creates an empty file. `options` may be NULL. `info` may be NULL; otherwise deinit it afterwards.
  *   ALREADY_EXISTS      see the Caveats for when this call itself created it
- *   INVALID_ARGUMENT    the path is not absolute, has empty, "." or ".." parts or is too long, or an
- *                       option is out of its range
- *   NOT_ENOUGH_SERVERS, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *   INVALID_ARGUMENT    the path is not absolute, has empty, "." or ".." parts or is too long, or
+ * an option is out of its range NOT_ENOUGH_SERVERS, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_create(struct lh_cluster *cluster, const char *path, const struct lh_file_options *options,
     uint64_t timeout_ms, struct lh_file_info *info);
 
 /* Describes the file. Deinit `info` afterwards. NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED. */
-int lh_stat(struct lh_cluster *cluster, const char *path, uint64_t timeout_ms,
-    struct lh_file_info *info);
+int lh_stat(
+    struct lh_cluster *cluster, const char *path, uint64_t timeout_ms, struct lh_file_info *info);
 
 struct lh_file_list {
     struct lh_file_info *files;
@@ -227,8 +235,8 @@ struct lh_file_list {
     bool more; /* ask again with `after` = the last path here */
 };
 
-/* Lists files whose path begins with `prefix` ("" or NULL: all), in the order of their bytes, from the
- * first that is greater than `after` (NULL: from the start), at most `limit` (0: the master's
+/* Lists files whose path begins with `prefix` ("" or NULL: all), in the order of their bytes, from
+ * the first that is greater than `after` (NULL: from the start), at most `limit` (0: the master's
  * default, 1000). Deinit the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_list(struct lh_cluster *cluster, const char *prefix, const char *after, uint32_t limit,
     uint64_t timeout_ms, struct lh_file_list *list);
@@ -249,12 +257,12 @@ struct lh_member {
 
 /* One piece of a file and where it is. */
 struct lh_chunk_info {
-    uint64_t chunk;   /* id */
+    uint64_t chunk; /* id */
     uint64_t version;
-    uint64_t start;   /* its first byte as an offset in the file */
-    uint64_t length;  /* bytes; 0 while not sealed */
-    bool sealed;      /* it will never change again */
-    char *primary;    /* server_id of the lease's holder, or "" */
+    uint64_t start;  /* its first byte as an offset in the file */
+    uint64_t length; /* bytes; 0 while not sealed */
+    bool sealed;     /* it will never change again */
+    char *primary;   /* server_id of the lease's holder, or "" */
     struct lh_member *members;
     size_t member_count;
 };
@@ -265,17 +273,18 @@ struct lh_chunk_list {
     bool more; /* ask again with `offset` = start + length of the last one here */
 };
 
-/* Lists the file's chunks in order from the one that holds `offset`, at most `limit` (0: the master's
- * default). Deinit the list afterwards. NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Lists the file's chunks in order from the one that holds `offset`, at most `limit` (0: the
+ * master's default). Deinit the list afterwards. NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_locate(struct lh_cluster *cluster, const char *path, uint64_t offset, uint32_t limit,
     uint64_t timeout_ms, struct lh_chunk_list *list);
 void lh_chunk_list_deinit(struct lh_chunk_list *list);
 
-/* ---- Operators --------------------------------------------------------------------------------- */
+/* ---- Operators ---------------------------------------------------------------------------------
+ */
 
 struct lh_lease_info {
     uint64_t chunk;
-    char *path;       /* of the chunk's file */
+    char *path; /* of the chunk's file */
     uint64_t version;
     char *primary;    /* server_id, or "" */
     char *address;    /* the primary's, or "" */
@@ -292,9 +301,9 @@ struct lh_lease_list {
     bool more; /* ask again with `after_chunk` = the last chunk here */
 };
 
-/* Lists leases in the order of their chunks' ids, from the first above `after_chunk`, at most `limit` (0:
- * 1000); with `all` also chunks that take appends but that nobody holds now. Deinit the list
- * afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Lists leases in the order of their chunks' ids, from the first above `after_chunk`, at most
+ * `limit` (0: 1000); with `all` also chunks that take appends but that nobody holds now. Deinit the
+ * list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_leases(struct lh_cluster *cluster, uint64_t after_chunk, uint32_t limit, bool all,
     uint64_t timeout_ms, struct lh_lease_list *list);
 void lh_lease_list_deinit(struct lh_lease_list *list);
@@ -332,18 +341,19 @@ struct lh_recall_result {
     uint64_t lease_left_ms; /* with LEASE_HELD: the old lease may run this much longer */
 };
 
-/* Asks a chunk's primary to give its lease up and, unless `only_release`, gives the chunk to another
- * member. Names the chunk by its id or, when `chunk` is 0, by the path of the file whose last chunk it is
+/* Asks a chunk's primary to give its lease up and, unless `only_release`, gives the chunk to
+ * another member. Names the chunk by its id or, when `chunk` is 0, by the path of the file whose
+ * last chunk it is
  * (`path` may be NULL otherwise). Appends under way are not lost: appenders go to the new primary.
  * `result` may be NULL; otherwise deinit it afterwards, also after LEASE_HELD, which fills it.
- *   LEASE_HELD   the primary did not answer within the timeout; nobody else can have the chunk before
- *                `lease_left_ms` has passed
- *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *   LEASE_HELD   the primary did not answer within the timeout; nobody else can have the chunk
+ * before `lease_left_ms` has passed NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_recall(struct lh_cluster *cluster, uint64_t chunk, const char *path, bool only_release,
     uint64_t timeout_ms, struct lh_recall_result *result);
 void lh_recall_result_deinit(struct lh_recall_result *result);
 
-/* ---- Appending --------------------------------------------------------------------------------- */
+/* ---- Appending ---------------------------------------------------------------------------------
+ */
 
 /* Where a record is: for ever. Positions in one file compare by offset, then index. */
 struct lh_position {
@@ -357,18 +367,18 @@ struct lh_appender_options {
     /* Largest batch of records that is sent at once. 1 MiB if 0; cut to what the file's chunks take
      * (half a chunk, at most 32 MiB). At least 4 KiB. */
     uint32_t batch_bytes_max;
-    /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if 0;
-     * raised to two batches if smaller. */
+    /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if
+     * 0; raised to two batches if smaller. */
     uint64_t memory_bytes_max;
-    /* For how long the appender tries to store a record before it fails for good. 300,000 (5 min) if
-     * 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s by default):
-     * that is how long a file may wait for a new primary. */
+    /* For how long the appender tries to store a record before it fails for good. 300,000 (5 min)
+     * if 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s by
+     * default): that is how long a file may wait for a new primary. */
     uint64_t give_up_ms;
 };
 
-/* Opens an appender on an existing file. Each has an order of its own; several may be open on one file, in
- * one program or many. `timeout_ms` is this call's only.
- *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
+/* Opens an appender on an existing file. Each has an order of its own; several may be open on one
+ * file, in one program or many. `timeout_ms` is this call's only. NOT_FOUND, INVALID_ARGUMENT,
+ * UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_appender_open(struct lh_cluster *cluster, const char *path,
     const struct lh_appender_options *options, uint64_t timeout_ms, struct lh_appender **appender);
 
@@ -378,27 +388,27 @@ uint32_t lh_appender_record_max(const struct lh_appender *appender);
 /* Appends one record (it may be empty) and waits until it is acknowledged. `position` may be NULL.
  * Several threads may do so on one appender: their records share batches.
  *   TOO_LARGE           not taken
- *   WOULD_BLOCK         not taken: no room within the timeout (a timeout of 0 included), or called in a
- *                       callback while there is no room
- *   DEADLINE_EXCEEDED   taken but not acknowledged yet: the appender goes on trying
- *   others              the appender has failed; the record is unknown, or not taken if it had failed
- *                       before: NOT_FOUND (the file was removed), UNAVAILABLE, DISK_FULL, LEASE_HELD and
- *                       the like (the reason of the last try when give_up_ms was over),
- *                       OUT_OF_SEQUENCE, CLOSED */
+ *   WOULD_BLOCK         not taken: no room within the timeout (a timeout of 0 included), or called
+ * in a callback while there is no room DEADLINE_EXCEEDED   taken but not acknowledged yet: the
+ * appender goes on trying others              the appender has failed; the record is unknown, or
+ * not taken if it had failed before: NOT_FOUND (the file was removed), UNAVAILABLE, DISK_FULL,
+ * LEASE_HELD and the like (the reason of the last try when give_up_ms was over), OUT_OF_SEQUENCE,
+ * CLOSED */
 int lh_append(struct lh_appender *appender, const void *record, size_t size, uint64_t timeout_ms,
     struct lh_position *position);
 
-/* Called in the library's callback thread with the fate of `count` records. Error LH_OK: they are stored
- * at `first`, and at the indexes following it. Otherwise they are unknown (not LH_ERR_WOULD_BLOCK and the
- * like: those were returned by the appending call, which has no callback). Within one appender
- * callbacks come in the order of the records; each record is reported exactly once. The callback
- * may call everything here except lh_flush() and closing; an append without room does not wait in it. */
+/* Called in the library's callback thread with the fate of `count` records. Error LH_OK: they are
+ * stored at `first`, and at the indexes following it. Otherwise they are unknown (not
+ * LH_ERR_WOULD_BLOCK and the like: those were returned by the appending call, which has no
+ * callback). Within one appender callbacks come in the order of the records; each record is
+ * reported exactly once. The callback may call everything here except lh_flush() and closing; an
+ * append without room does not wait in it. */
 typedef void (*lh_append_callback)(void *arg, int error, struct lh_position first, uint32_t count);
 
-/* Appends one record without waiting for its acknowledgement; it is copied before the call returns. While
- * the memory limit is reached the call waits at most `timeout_ms` for room (0: not at all). `callback`
- * may be NULL: then only lh_flush() and lh_appender_close() report errors. Records appended one after
- * another with the same callback and the same `arg` may be reported together.
+/* Appends one record without waiting for its acknowledgement; it is copied before the call returns.
+ * While the memory limit is reached the call waits at most `timeout_ms` for room (0: not at all).
+ * `callback` may be NULL: then only lh_flush() and lh_appender_close() report errors. Records
+ * appended one after another with the same callback and the same `arg` may be reported together.
  *   WOULD_BLOCK   not taken: no room
  *   TOO_LARGE     not taken
  *   others        not taken: the appender has failed before (as lh_append()) */
@@ -410,45 +420,46 @@ struct lh_record_ref {
     size_t size;
 };
 
-/* Appends `count` records in order, as so many calls of lh_append_async() would. `*taken` (not NULL) is
- * how many of them were taken, also when an error is returned: then the record at that index was the
- * first that was not. */
+/* Appends `count` records in order, as so many calls of lh_append_async() would. `*taken` (not
+ * NULL) is how many of them were taken, also when an error is returned: then the record at that
+ * index was the first that was not. */
 int lh_append_many(struct lh_appender *appender, const struct lh_record_ref *records, size_t count,
     lh_append_callback callback, void *arg, uint64_t timeout_ms, size_t *taken);
 
-/* Waits until every record taken before this call is acknowledged and its callback has returned. There is
- * no need to flush for progress: records go out by themselves, the first at once and the others as soon as
- * an answer is back or a batch is full.
- *   DEADLINE_EXCEEDED   not all are acknowledged yet; they are being tried on
- *   WOULD_BLOCK         called in a callback
- *   others              the appender has failed (as lh_append()) */
+/* Waits until every record taken before this call is acknowledged and its callback has returned.
+ * There is no need to flush for progress: records go out by themselves, the first at once and the
+ * others as soon as an answer is back or a batch is full. DEADLINE_EXCEEDED   not all are
+ * acknowledged yet; they are being tried on WOULD_BLOCK         called in a callback others the
+ * appender has failed (as lh_append()) */
 int lh_flush(struct lh_appender *appender, uint64_t timeout_ms);
 
 /* What the appender has done, for progress displays. */
 struct lh_appender_stats {
     uint64_t records_taken, records_stored;
-    uint64_t bytes_stored;   /* of records, without their framing */
+    uint64_t bytes_stored; /* of records, without their framing */
     uint64_t batches_stored;
     struct lh_position last; /* of the last record stored, if any */
 };
 void lh_appender_stats(struct lh_appender *appender, struct lh_appender_stats *stats);
 
-/* Flushes, then closes and frees, whatever the flush returned; returns that. What is not acknowledged by
- * then is unknown and is reported to its callbacks as LH_ERR_CANCELLED before this returns. NULL is allowed.
- * Never from a callback. */
+/* Flushes, then closes and frees, whatever the flush returned; returns that. What is not
+ * acknowledged by then is unknown and is reported to its callbacks as LH_ERR_CANCELLED before this
+ * returns. NULL is allowed. Never from a callback. */
 int lh_appender_close(struct lh_appender *appender, uint64_t timeout_ms);
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading -----------------------------------------------------------------------------------
+ */
 
 struct lh_reader;
 
 struct lh_reader_options {
-    /* Where to begin: zero for the file's start, a position from an appender or a reader otherwise. */
+    /* Where to begin: zero for the file's start, a position from an appender or a reader otherwise.
+     */
     struct lh_position start;
-    /* false: LH_END after the last record that was acknowledged when the end was reached. The end is
-     *        asked of the primary: if there is none just then, the call waits for one.
-     * true:  wait for more at the end. Shows a growing prefix, never a hole; a record may appear here
-     *        some milliseconds after its acknowledgement. */
+    /* false: LH_END after the last record that was acknowledged when the end was reached. The end
+     * is asked of the primary: if there is none just then, the call waits for one. true:  wait for
+     * more at the end. Shows a growing prefix, never a hole; a record may appear here some
+     * milliseconds after its acknowledgement. */
     bool follow;
     /* Bytes read ahead of the program. 8 MiB if 0; at least 1 MiB. */
     uint64_t readahead_bytes;
@@ -466,8 +477,8 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
     const struct lh_reader_options *options, uint64_t timeout_ms, struct lh_reader **reader);
 
 /* Gives the next record. Every batch's checksum has been verified.
- *   LH_END              at the end of what is there (never when following); a later call looks again
- *   DEADLINE_EXCEEDED   nothing yet; call again. With a timeout of 0: nothing read ahead
+ *   LH_END              at the end of what is there (never when following); a later call looks
+ * again DEADLINE_EXCEEDED   nothing yet; call again. With a timeout of 0: nothing read ahead
  *   INVALID_ARGUMENT    the start is no position of this file
  *   CORRUPT             on every replica; the reader stays before the damage
  *   NOT_FOUND           the file was removed
@@ -485,15 +496,17 @@ struct lh_batch {
     uint64_t sequence; /* of its first record, among the writer's */
 };
 
-/* Gives the next whole batch; after some of its records were read one by one, the batch after it. Results
- * as lh_reader_next(). */
+/* Gives the next whole batch; after some of its records were read one by one, the batch after it.
+ * Results as lh_reader_next(). */
 int lh_reader_next_batch(struct lh_reader *reader, uint64_t timeout_ms, struct lh_batch *batch);
 
-/* Takes a batch of lh_reader_next_batch() apart: `*cursor` is 0 for the first record and is moved on by
- * each call. True with the record, false at the end. The record is valid as long as the batch. */
+/* Takes a batch of lh_reader_next_batch() apart: `*cursor` is 0 for the first record and is moved
+ * on by each call. True with the record, false at the end. The record is valid as long as the
+ * batch. */
 bool lh_batch_next(const struct lh_batch *batch, size_t *cursor, const void **data, size_t *size);
 
-/* The position of the record that lh_reader_next() would return next: where to start another time. */
+/* The position of the record that lh_reader_next() would return next: where to start another time.
+ */
 struct lh_position lh_reader_position(const struct lh_reader *reader);
 
 /* Closes and frees. NULL is allowed. */

@@ -1,0 +1,158 @@
+/* The client's core: what an embedding program asks for, and how it is done by links to the masters
+ * and the chunkservers. Pure: see base/step.h for how it is driven. It never touches a disk.
+ *
+ * The driver asks by LH_IN_CALL with one of the call structs below and is answered by
+ * LH_FX_COMPLETE with the same pointer. A call belongs to the core from the step that it is fed in
+ * until its completion; then its outputs are set. Every call completes exactly once; LH_IN_STOP
+ * completes what is left with CANCELLED before STOPPED.
+ *
+ * Batches are packed outside (client/appending.c): the core gets whole ones, in any order, and
+ * knows them by their sequence numbers. What it keeps of them is bounded by who submits them.
+ *
+ * Files, by concern:
+ *   client.c    dispatch, links, requests to the masters and their repetition
+ *   appender.c  one writer's way from chunk to chunk (APP-4, APP-5, APP-5a)
+ *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4) */
+#ifndef LH_CLIENT_CLIENT_H
+#define LH_CLIENT_CLIENT_H
+
+#include "base/step.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_client;
+
+/* Strings are copied. A duration of 0 takes the default that stands beside it. */
+struct lh_client_config {
+    const char *const *masters;     /* addresses, tried in turn */
+    size_t master_count;            /* at least 1 */
+    uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
+    struct lh_duration try_timeout; /* 5 s: one unanswered request or opening of a stream */
+    struct lh_duration
+        stall_timeout;              /* 5 s: appends without an answer, until the stream is redone */
+    struct lh_duration tail_wait;   /* 5 s: for how long the master may wait for a primary */
+    struct lh_duration poll_wait;   /* 10 s: for how long a server may wait for new bytes */
+    struct lh_duration backoff_min; /* 10 ms: the pause after the second failure in a row ... */
+    struct lh_duration backoff_max; /* 1 s: ... doubling up to this, less up to half by chance */
+    uint32_t read_bytes;            /* 2 MiB: of one READ */
+};
+
+struct lh_client *lh_client_create(const struct lh_client_config *config);
+
+/* Without an LH_IN_STOP before, calls under way never complete; they must still exist, so that
+ * their batches can be dropped. */
+void lh_client_destroy(struct lh_client *c);
+
+void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects *fx);
+struct lh_instant lh_client_deadline(const struct lh_client *c);
+struct lh_core lh_client_core(struct lh_client *c);
+
+/* Walks the core's own invariants and asserts them. */
+void lh_client_check(const struct lh_client *c);
+
+enum lh_call_kind {
+    LH_CALL_MASTER,         /* struct lh_master_call */
+    LH_CALL_APPENDER_OPEN,  /* struct lh_appender_open_call */
+    LH_CALL_APPENDER_CLOSE, /* struct lh_appender_close_call */
+    LH_CALL_SUBMIT,         /* struct lh_submit_call */
+    LH_CALL_READER_OPEN,    /* struct lh_reader_open_call */
+    LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
+    LH_CALL_FETCH           /* struct lh_fetch_call */
+};
+
+#define LH_CALL_TEXT_BYTES 256
+
+/* What every call begins with. */
+struct lh_call {
+    enum lh_call_kind kind;
+    char text[LH_CALL_TEXT_BYTES]; /* out, of an error: a sentence */
+};
+
+/* A unary method of the master, repeated at the masters in turn until one answers. Completes with
+ * the reply's error; those that say "not now" of the master itself (UNAVAILABLE, SHUTTING_DOWN,
+ * STALE_MASTER) are repeated. At the deadline: the last try's error if there was one, else
+ * DEADLINE_EXCEEDED. */
+struct lh_master_call {
+    struct lh_call call;
+    enum lh_method method;
+    const ProtobufCMessage *request; /* the caller's until completion */
+    struct lh_duration patience;     /* for how long the master itself may wait to answer */
+    struct lh_instant deadline;
+    ProtobufCMessage
+        *reply; /* out, or NULL if no master answered; to be freed with lh_wire_free() */
+};
+
+struct lh_client_appender;
+
+/* Completes when the file is known to exist. */
+struct lh_appender_open_call {
+    struct lh_call call;
+    const char *path;
+    struct lh_instant deadline;
+    struct lh_duration give_up; /* a batch that is older than this makes the appender fail */
+    struct lh_client_appender *appender; /* out: until an APPENDER_CLOSE of it is fed */
+    uint64_t writer;                     /* out: must stand in its batches */
+    uint64_t chunk_size;                 /* out: bounds its batches (APP-1) */
+};
+
+/* Ends it: what is not acknowledged completes with CANCELLED, then this call. */
+struct lh_appender_close_call {
+    struct lh_call call;
+    struct lh_client_appender *appender;
+};
+
+/* Stores one batch. Sequence numbers of an appender's batches begin at 1 and leave no gap, but the
+ * calls may be fed in any order: a batch waits for those before it. Completes, in the order of
+ * sequence numbers, with LH_OK once acknowledged, or with what made the appender fail: then this
+ * batch is unknown. */
+struct lh_submit_call {
+    struct lh_call call;
+    struct lh_client_appender *appender;
+    struct lh_buf batch; /* the core's until completion; cleared then */
+    uint64_t sequence;   /* of its first record */
+    uint32_t count;      /* records */
+    uint64_t offset;     /* out: of the batch in the file */
+    /* The core's while the call is under way. */
+    struct lh_submit_call *previous, *next;
+    struct lh_instant submitted;
+    bool in_flight; /* sent on the present stream and not answered */
+    bool sent;      /* sent to the appender's unsettled chunk (APP-5a) */
+};
+
+struct lh_client_reader;
+
+/* Completes when the file is known to exist. */
+struct lh_reader_open_call {
+    struct lh_call call;
+    const char *path;
+    struct lh_instant deadline;
+    uint64_t offset;                 /* of a batch in the file, or the file's end */
+    bool follow;                     /* FETCH waits at the end instead of completing with CLOSED */
+    uint64_t readahead;              /* bytes that may be held or under way for it */
+    struct lh_client_reader *reader; /* out: until a READER_CLOSE of it is fed */
+};
+
+/* Ends it. A FETCH under way completes with CANCELLED, then this call. */
+struct lh_reader_close_call {
+    struct lh_call call;
+    struct lh_client_reader *reader;
+};
+
+/* The next bytes of the file; one FETCH per reader at a time. Completes with LH_OK and whole
+ * batches whose checksums hold; with CLOSED at the end: every record that was acknowledged before
+ * the call was fed has then been given out; with DEADLINE_EXCEEDED or the last failure's error at
+ * the deadline; and with what asking again cannot help (NOT_FOUND, CORRUPT, INVALID_ARGUMENT). The
+ * reader stays where it is after an error and may be asked again. */
+struct lh_fetch_call {
+    struct lh_call call;
+    struct lh_client_reader *reader;
+    struct lh_instant deadline;
+    struct lh_buf batches; /* out: the caller's to clear */
+    uint64_t offset;       /* out: of the first batch in the file */
+};
+
+#endif

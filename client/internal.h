@@ -1,0 +1,124 @@
+/* What the core's files share. */
+#ifndef LH_CLIENT_INTERNAL_H
+#define LH_CLIENT_INTERNAL_H
+
+#include "base/prng.h"
+#include "base/timers.h"
+#include "client/client.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+/* One link that this core opened. Lives inside its owner; `id` 0: none. */
+struct lh_client_link {
+    uint64_t id;
+    enum lh_method method;
+    void *owner;
+    /* A message arrived. A link of a unary method is forgotten before this is called. */
+    void (*on_message)(void *owner, const void *message, struct lh_buf *payload);
+    /* It is over, without (another) message; forgotten before this is called. */
+    void (*on_closed)(void *owner, int error, const char *text);
+    struct lh_client_link *next; /* in its bucket */
+};
+
+/* A request to the masters, repeated until one answers or the deadline comes. Lives inside its
+ * owner. */
+struct lh_client_ask {
+    struct lh_client *client;
+    struct lh_client_link link;
+    struct lh_timer timer; /* the end of a try or of a pause */
+    const ProtobufCMessage *request;
+    struct lh_duration patience;
+    struct lh_instant deadline;
+    unsigned failures;
+    bool active;
+    bool unknown; /* an earlier try may have been carried out though its answer is lost */
+    int reason;   /* of the last failed try */
+    char text[LH_CALL_TEXT_BYTES];
+    void *owner;
+    /* The end: `reply` (NULL if nobody answered) and its error. The ask may be begun anew in it. */
+    void (*done)(void *owner, int error, const char *text, const void *reply);
+};
+
+/* A server of a chunk's replica set. */
+struct lh_client_member {
+    char *server_id;
+    char *address; /* "" if not known */
+};
+
+/* What the master says of a chunk. Owned copies. */
+struct lh_client_chunk {
+    uint64_t chunk, version;
+    uint64_t start, length;
+    bool sealed;
+    char *primary; /* server_id or "" */
+    struct lh_client_member *members;
+    size_t member_count;
+};
+
+#define LH_CLIENT_BUCKETS 256u
+
+/* Owners of timers. */
+enum lh_client_timer {
+    LH_TIMER_ASK,
+    LH_TIMER_APPENDER,
+    LH_TIMER_GIVE_UP,
+    LH_TIMER_LANE,
+    LH_TIMER_READER,
+    LH_TIMER_FETCH
+};
+
+struct lh_client {
+    struct lh_client_config config;
+    char **masters;
+    size_t master; /* the one that is asked first: the last that answered */
+    struct lh_prng prng;
+    uint64_t last_link;
+    struct lh_client_link *links[LH_CLIENT_BUCKETS];
+    struct lh_timers timers;
+    struct lh_instant now; /* during a step */
+    struct lh_effects *fx; /* during a step */
+    struct unary *unaries;
+    struct lh_client_appender *appenders;
+    struct lh_client_reader *readers;
+    bool stopped;
+};
+
+/* client.c */
+void lh_client_link_open(struct lh_client *c, struct lh_client_link *link, enum lh_method method,
+    const char *address, struct lh_duration timeout);
+void lh_client_link_close(struct lh_client *c, struct lh_client_link *link);
+
+/* Begins asking; `ask->owner` and `ask->done` are set by the caller, `request` lives until the end.
+ */
+void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
+    const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline);
+void lh_client_ask_cancel(struct lh_client_ask *ask);
+
+/* The pause after that many failures in a row. */
+struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);
+
+/* The error and text fields that every reply has; `*text` is never NULL. */
+int lh_client_reply_error(const void *reply, const char **text);
+
+void lh_client_complete(struct lh_client *c, struct lh_call *call, int error, const char *text);
+
+void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from);
+void lh_client_chunk_deinit(struct lh_client_chunk *chunk);
+
+/* appender.c */
+void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *call);
+void lh_client_appender_close(struct lh_appender_close_call *call);
+void lh_client_appender_submit(struct lh_submit_call *call);
+void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer kind);
+void lh_client_appenders_end(struct lh_client *c, bool complete);
+void lh_client_appenders_check(const struct lh_client *c);
+
+/* reader.c */
+void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call);
+void lh_client_reader_close(struct lh_reader_close_call *call);
+void lh_client_reader_fetch(struct lh_fetch_call *call);
+void lh_client_reader_timer(void *owner, enum lh_client_timer kind);
+void lh_client_readers_end(struct lh_client *c, bool complete);
+void lh_client_readers_check(const struct lh_client *c);
+
+#endif
