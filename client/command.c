@@ -1,0 +1,249 @@
+/* `leasehold`: finds the subcommand; what the subcommands share. */
+#include "client/command.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"create", "create a file", lh_command_create},
+    {"append", "append records from files or standard input", lh_command_append},
+    {"cat", "print a file's records", lh_command_cat},
+    {"tail", "print a file's last records, and follow it", lh_command_tail},
+    {"ls", "list files", lh_command_ls},
+    {"stat", "describe files and their chunks", lh_command_stat},
+    {"mv", "rename a file", lh_command_mv},
+    {"rm", "remove files", lh_command_rm},
+    {"leases", "list the chunks' leases", lh_command_leases},
+    {"servers", "list the chunkservers", lh_command_servers},
+    {"recall", "move a chunk to another primary", lh_command_recall},
+    {"local", "run a whole cluster on this machine", lh_command_local},
+};
+
+static void print_help(FILE *to)
+{
+    (void)fputs("usage: leasehold COMMAND [OPTION]... [ARGUMENT]...\n"
+                "\n"
+                "Files of records that only grow, kept on several servers.\n"
+                "\n",
+        to);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    (void)fputs(
+        "\n"
+        "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
+        "cluster.\n"
+        "\n"
+        "Exit status: 0 done, 1 refused, 64 usage, 65 bad input, 66 no input file, 69 cannot "
+        "be\n"
+        "reached, 71 system, 74 input or output, 75 time ran out (what was not acknowledged "
+        "is unknown).\n",
+        to);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return LH_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return LH_EXIT_OK;
+    }
+    if (strcmp(name, "--version") == 0) {
+        (void)puts("leasehold " LH_COMMAND_VERSION);
+        return LH_EXIT_OK;
+    }
+    (void)fprintf(stderr, "leasehold: no command '%s'; see leasehold --help\n", name);
+    return LH_EXIT_USAGE;
+}
+
+/* --- options ------------------------------------------------------------------------------ */
+
+const char *const lh_command_durabilities[] = {"buffered", "synced", NULL};
+
+struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
+{
+    return (struct lh_file_options){
+        .durability = f->durability == 1 ? LH_SYNCED : LH_BUFFERED,
+        .replication = (uint32_t)f->replication,
+        .min_replicas = (uint32_t)f->min_replicas,
+        .chunk_size = f->chunk_size,
+    };
+}
+
+bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
+    size_t args_max, struct lh_flags_result *result, int *exit_code)
+{
+    extern char **environ;
+    *result = lh_flags_parse(flags, argc, argv, environ, LH_COMMAND_VERSION);
+    if (result->outcome == LH_FLAGS_OK && result->arg_count >= args_min &&
+        result->arg_count <= args_max)
+        return true;
+
+    switch (result->outcome) {
+    case LH_FLAGS_EXIT:
+        (void)fputs(result->text, stdout);
+        *exit_code = LH_EXIT_OK;
+        break;
+    case LH_FLAGS_USAGE:
+        (void)fputs(result->text, stderr);
+        *exit_code = LH_EXIT_USAGE;
+        break;
+    case LH_FLAGS_OK:
+        (void)fprintf(stderr, "%s: %s; usage: %s %s\n", flags->command,
+            result->arg_count < args_min ? "an argument is missing" : "too many arguments",
+            flags->command, flags->usage);
+        *exit_code = LH_EXIT_USAGE;
+        break;
+    }
+    lh_flags_free(result);
+    return false;
+}
+
+uint64_t lh_command_timeout_ms(const struct lh_command_common *common)
+{
+    return lh_duration_ms(common->timeout);
+}
+
+bool lh_command_open(const char *command, const struct lh_command_common *common,
+    struct lh_cluster **cluster, int *exit_code)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < common->masters.count; i++)
+        size += strlen(common->masters.items[i]) + 1;
+    char *masters = calloc(1, size);
+    if (masters == NULL) {
+        *exit_code = lh_command_error(LH_EXIT_SYSTEM, command, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < common->masters.count; i++) {
+        (void)strcat(masters, i > 0 ? "," : "");
+        (void)strcat(masters, common->masters.items[i]);
+    }
+    int error = lh_cluster_open(masters, NULL, cluster);
+    if (error != LH_OK)
+        *exit_code = lh_command_failed(command, NULL, error);
+    free(masters);
+    return error == LH_OK;
+}
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+int lh_command_failed(const char *command, const char *thing, int error)
+{
+    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command, thing != NULL ? thing : "",
+        thing != NULL ? ": " : "", lh_last_error(), lh_error_name(error));
+    switch (error) {
+    case LH_ERR_UNAVAILABLE:
+        return LH_EXIT_UNAVAILABLE;
+    case LH_ERR_DEADLINE_EXCEEDED:
+        return LH_EXIT_UNKNOWN;
+    case LH_ERR_SYSTEM:
+        return LH_EXIT_SYSTEM;
+    default:
+        return LH_EXIT_FAILED;
+    }
+}
+
+int lh_command_error(int exit_code, const char *command, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "leasehold %s: %s\n", command, text);
+    return exit_code;
+}
+
+int lh_command_finish_output(const char *command)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return LH_EXIT_OK;
+    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
+}
+
+void lh_command_print_json(json_t *json)
+{
+    (void)json_dumpf(json, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    (void)putchar('\n');
+    json_decref(json);
+}
+
+/* --- values as text ----------------------------------------------------------------------- */
+
+const char *lh_command_bytes(char text[32], uint64_t bytes)
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1000 && unit + 1 < sizeof units / sizeof units[0]) {
+        value /= 1000;
+        unit++;
+    }
+    if (unit == 0)
+        (void)snprintf(text, 32, "%" PRIu64 " bytes", bytes);
+    else
+        (void)snprintf(text, 32, "%.1f %s", value, units[unit]);
+    return text;
+}
+
+const char *lh_command_position(char text[48], struct lh_position position)
+{
+    (void)snprintf(text, 48, "%" PRIu64 ":%" PRIu32, position.offset, position.index);
+    return text;
+}
+
+bool lh_command_parse_position(const char *text, struct lh_position *position)
+{
+    const char *colon = strchr(text, ':');
+    char offset[32];
+    uint64_t index = 0;
+    size_t size = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if (size >= sizeof offset)
+        return false;
+    memcpy(offset, text, size);
+    offset[size] = '\0';
+    if (!lh_parse_uint(offset, &position->offset) ||
+        (colon != NULL && !lh_parse_uint(colon + 1, &index)) || index > UINT32_MAX)
+        return false;
+    position->index = (uint32_t)index;
+    return true;
+}
+
+bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter)
+{
+    static const struct {
+        char letter;
+        uint8_t byte;
+    } escapes[] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'}, {'0', '\0'}, {'\\', '\\'}};
+
+    if (text[0] == '\\' && text[1] == 'x') {
+        char *end;
+        unsigned long byte = strtoul(text + 2, &end, 16);
+        *delimiter = (uint8_t)byte;
+        return strlen(text) == 4 && *end == '\0' && byte <= UINT8_MAX;
+    }
+    if (text[0] == '\\' && text[1] != '\0' && text[2] == '\0') {
+        for (size_t i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
+            if (escapes[i].letter == text[1]) {
+                *delimiter = escapes[i].byte;
+                return true;
+            }
+        }
+        return false;
+    }
+    *delimiter = (uint8_t)text[0];
+    return text[0] != '\0' && text[1] == '\0';
+}

@@ -1,0 +1,140 @@
+/* The `leasehold` command: what its subcommands share.
+ *
+ * Each subcommand is one function in command_*.c, written on client/leasehold.h alone like any
+ * other program. Results go to stdout, everything else to stderr. */
+#ifndef LH_CLIENT_COMMAND_H
+#define LH_CLIENT_COMMAND_H
+
+#include "base/error.h"
+
+#include "client/leasehold.h"
+#include "runtime/flags.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes of `leasehold` (sysexits.h where one fits). docs/operations.md repeats this table. */
+enum lh_exit {
+    LH_EXIT_OK = 0,
+    LH_EXIT_FAILED = 1,       /* answered, and the answer is no: not found, exists already, ... */
+    LH_EXIT_USAGE = 64,       /* the command line is wrong */
+    LH_EXIT_DATA = 65,        /* the input is no sequence of records: too long, cut off */
+    LH_EXIT_NO_INPUT = 66,    /* an input file cannot be opened */
+    LH_EXIT_UNAVAILABLE = 69, /* no master or no server of the chunk could be reached */
+    LH_EXIT_SYSTEM = 71,      /* the operating system refused: no process, thread or socket */
+    LH_EXIT_IO = 74,          /* reading the input or writing the output failed */
+    LH_EXIT_UNKNOWN = 75,     /* the time ran out; what was not acknowledged may be stored or not */
+};
+
+/* The options that every subcommand has. */
+struct lh_command_common {
+    struct lh_flag_list masters;
+    struct lh_duration timeout;
+    bool json;
+};
+
+/* For the table of a subcommand's flags; `c` is its struct lh_command_common. */
+#define LH_COMMAND_MASTER_FLAGS(c)                                                                 \
+    {.name = "master",                                                                             \
+        .type = LH_FLAG_LIST,                                                                      \
+        .value = &(c).masters,                                                                     \
+        .preset = "127.0.0.1:7400",                                                                \
+        .help = "the master's addresses",                                                          \
+        .metavar = "ADDRESS,..."},                                                                 \
+    {                                                                                              \
+        .name = "timeout", .type = LH_FLAG_DURATION, .value = &(c).timeout, .preset = "30s",       \
+        .help = "how long to try", .min = 1000000                                                  \
+    }
+#define LH_COMMAND_JSON_FLAG(c)                                                                    \
+    {                                                                                              \
+        .name = "json", .type = LH_FLAG_BOOL, .value = &(c).json, .help = "print JSON"             \
+    }
+
+/* What describes a new file: `create`, and `append --create`. */
+struct lh_command_file {
+    int durability;
+    uint64_t replication, min_replicas, chunk_size;
+};
+#define LH_COMMAND_FILE_FLAGS(f)                                                                   \
+    {.name = "durability",                                                                         \
+        .type = LH_FLAG_ENUM,                                                                      \
+        .value = &(f).durability,                                                                  \
+        .preset = "buffered",                                                                      \
+        .choices = lh_command_durabilities,                                                        \
+        .help = "when a record counts as stored: in every member's memory, or on its disk"},       \
+        {.name = "replication",                                                                    \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(f).replication,                                                             \
+            .preset = "0",                                                                         \
+            .max = UINT32_MAX,                                                                     \
+            .help = "servers that keep each record; 0: the master's default"},                     \
+        {.name = "min-replicas",                                                                   \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(f).min_replicas,                                                            \
+            .preset = "0",                                                                         \
+            .max = UINT32_MAX,                                                                     \
+            .help = "with fewer servers than this, no appends; 0: the master's default"},          \
+    {                                                                                              \
+        .name = "chunk-size", .type = LH_FLAG_SIZE, .value = &(f).chunk_size, .preset = "0",       \
+        .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                         \
+    }
+
+extern const char *const lh_command_durabilities[];
+struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
+
+/* Reads the options; `args_min` and `args_max` bound the positional arguments. LH_EXIT_OK: go on,
+ * and lh_flags_free(result) at the end. Otherwise the command is over: `*exit_code` is what to
+ * return (0 after --help) and nothing needs freeing. */
+bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
+    size_t args_max, struct lh_flags_result *result, int *exit_code);
+
+/* Opens the cluster that the options name. On failure prints why; *exit_code as above. */
+bool lh_command_open(const char *command, const struct lh_command_common *common,
+    struct lh_cluster **cluster, int *exit_code);
+
+uint64_t lh_command_timeout_ms(const struct lh_command_common *common);
+
+/* Prints "leasehold COMMAND: THING: what lh_last_error() says" and returns the exit code for
+ * `error`. To be called right after the library's call; `thing` may be NULL. */
+int lh_command_failed(const char *command, const char *thing, int error);
+
+/* Prints "leasehold COMMAND: ..." and returns `exit_code`. */
+int lh_command_error(int exit_code, const char *command, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Flushes stdout. LH_EXIT_IO, said on stderr, when not all of it could be written. */
+int lh_command_finish_output(const char *command);
+
+/* Prints `json` and a newline to stdout, and gives back the reference to it. */
+void lh_command_print_json(json_t *json);
+
+/* "12.3 MB" into `text`. */
+const char *lh_command_bytes(char text[32], uint64_t bytes);
+
+/* "4711:12" and back. */
+const char *lh_command_position(char text[48], struct lh_position position);
+bool lh_command_parse_position(const char *text, struct lh_position *position);
+
+/* One byte: itself, or \n \t \r \0 \\ \xHH. */
+bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter);
+
+/* The subcommands: `argv[0]` is the subcommand's name; they return the exit code. */
+int lh_command_create(int argc, char **argv);
+int lh_command_append(int argc, char **argv);
+int lh_command_cat(int argc, char **argv);
+int lh_command_tail(int argc, char **argv);
+int lh_command_ls(int argc, char **argv);
+int lh_command_stat(int argc, char **argv);
+int lh_command_mv(int argc, char **argv);
+int lh_command_rm(int argc, char **argv);
+int lh_command_leases(int argc, char **argv);
+int lh_command_servers(int argc, char **argv);
+int lh_command_recall(int argc, char **argv);
+int lh_command_local(int argc, char **argv);
+
+#define LH_COMMAND_VERSION "0.1"
+
+#endif
