@@ -164,18 +164,23 @@ static int load(struct lh_data_dir *dir, struct lh_identity *identity, char *why
 
 /* --- the directory ------------------------------------------------------------------------ */
 
+static DIR *open_chunks(const struct lh_data_dir *dir)
+{
+    int fd = openat(dir->fd, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *chunks = fd >= 0 ? fdopendir(fd) : NULL;
+    if (chunks == NULL && fd >= 0)
+        (void)close(fd);
+    return chunks;
+}
+
 /* A directory without IDENTITY may be new, or one whose IDENTITY was lost. In the latter its
  * incarnations would start again from 1 and old ones come back to life: it is refused. */
 static bool has_chunks(const struct lh_data_dir *dir)
 {
-    int fd = openat(dir->fd, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *chunks = fd >= 0 ? fdopendir(fd) : NULL;
-    if (chunks == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return false;
-    }
+    DIR *chunks = open_chunks(dir);
     bool any = false;
+    if (chunks == NULL)
+        return false;
     for (const struct dirent *entry; !any && (entry = readdir(chunks)) != NULL;)
         any = entry->d_name[0] != '.';
     (void)closedir(chunks);
@@ -273,6 +278,22 @@ int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why,
     struct lh_identity identity = dir->identity;
     (void)snprintf(identity.cluster_id, sizeof identity.cluster_id, "%s", cluster_id);
     return store(dir, &identity, why, why_size);
+}
+
+uint64_t lh_data_dir_used(const struct lh_data_dir *dir)
+{
+    DIR *chunks = open_chunks(dir);
+    uint64_t used = 0;
+    if (chunks == NULL)
+        return 0;
+    for (const struct dirent *entry; (entry = readdir(chunks)) != NULL;) {
+        struct stat s;
+        if (fstatat(dirfd(chunks), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(s.st_mode))
+            used += (uint64_t)s.st_blocks * 512;
+    }
+    (void)closedir(chunks);
+    return used;
 }
 
 void lh_data_dir_close(struct lh_data_dir *dir)

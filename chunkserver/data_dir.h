@@ -43,6 +43,9 @@ const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);
 LH_MUST_USE int lh_data_dir_join(
     struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size);
 
+/* Bytes that the chunk files take up on the disk, as of now; looks at each of them. */
+uint64_t lh_data_dir_used(const struct lh_data_dir *dir);
+
 /* Gives the directory free for another process. NULL is allowed. */
 void lh_data_dir_close(struct lh_data_dir *dir);
 
