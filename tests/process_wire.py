@@ -46,7 +46,8 @@ def pack_batch(writer, sequence, records):
 
 
 def unpack_batches(data):
-    """Yields (offset, writer, first sequence, records) of whole batches; ValueError if they are not."""
+    """Yields (offset, writer, first sequence, records) of whole batches; ValueError if they are
+    not."""
     at = 0
     while at < len(data):
         crc, magic, size, count, writer, sequence = BATCH_HEADER.unpack_from(data, at)
