@@ -12,9 +12,10 @@
  * Reading is on demand: each lh_rpc_link_read() lets one message in. Who does not ask is not given;
  * the peer is then stopped by flow control.
  *
- * Callbacks come from the rpc's threads, for one link never two at a time and in order: on_opened
- * (served links), on_message..., on_closed. While one runs, no later message of that link is
- * reported, even if a read was asked for. A callback may call everything here but lh_rpc_destroy().
+ * Callbacks come from the rpc's threads and, for one link, in order: on_opened (served links),
+ * on_message..., on_closed. A message that was asked for from within a callback may be reported, by
+ * another thread, before that callback has returned; on_closed waits until all others have. A
+ * callback may call everything here but lh_rpc_destroy().
  *
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.

@@ -1,0 +1,144 @@
+/* What the files of rpc/ share. Nothing outside includes this.
+ *
+ * Locks: link->lock and rpc->lock are leaves; neither is held while gRPC or the owner is called,
+ * and never one inside the other. */
+#ifndef LH_RPC_INTERNAL_H
+#define LH_RPC_INTERNAL_H
+
+#include "rpc/rpc.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What a completion queue's event names: it is told how its batch went, once. */
+struct tag {
+    void (*done)(struct tag *tag, bool success);
+};
+
+struct channel;
+
+struct lh_rpc {
+    struct lh_rpc_config config;
+    grpc_completion_queue *queue;
+    grpc_server *server; /* NULL: serves nothing */
+    int port;
+    pthread_t *threads;
+    unsigned thread_count; /* that run */
+    struct acceptor *acceptors;
+    struct tag server_down_tag;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* server_down, or a link ended while stopping */
+    struct channel *channels;
+    struct lh_rpc_link *links;    /* every link with a call that has not ended */
+    struct lh_rpc_link *watchers; /* health watches among them */
+    bool serving, started, stopping, server_down;
+};
+
+/* Who is told of a link's events: the owner, or the health service. */
+struct link_handler {
+    void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
+    void (*closed)(struct lh_rpc_link *link, int error, const char *text);
+};
+
+struct queued {
+    struct lh_buf bytes;
+    struct queued *next;
+};
+
+struct lh_rpc_link {
+    _Atomic uint32_t references;
+    struct lh_rpc *rpc;
+    const struct link_handler *handler;
+    enum lh_method method;
+    bool served, unary_request, unary_reply;
+    bool internal; /* the owner has never heard of it */
+    char *address; /* opened links, until the call exists */
+    struct lh_duration timeout;
+
+    grpc_call *call;
+    struct tag status_tag, send_tag, read_tag, end_tag;
+    /* What gRPC fills in while batches are under way. */
+    grpc_metadata_array initial_metadata, trailing_metadata;
+    grpc_status_code status;
+    grpc_slice status_details;
+    int cancelled;
+    grpc_byte_buffer *received;
+    grpc_byte_buffer *sent;
+
+    pthread_mutex_t lock; /* for all below */
+    struct queued *queue, **queue_end;
+    bool flushing, flush_again;
+    bool started;      /* the call exists and its first batch was started */
+    bool initial_sent; /* served: initial metadata went out with the first message or the status */
+    bool sending, reading, read_wanted, read_ended, got_message;
+    bool close_wanted, close_done; /* by the owner; carried out */
+    int close_error;
+    char *close_text;
+    bool over;     /* the call's end was seen: no further batch is of use */
+    bool reported; /* no more callbacks: the owner closed it, or on_closed was called */
+    bool ended;    /* the call was given back to gRPC */
+    unsigned under_way, callbacks;
+    int end_error;
+    char *end_text;
+
+    /* Under rpc->lock. */
+    struct lh_rpc_link *previous, *next;
+    struct lh_rpc_link *watch_previous, *watch_next;
+    bool watching;
+
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+/* bytes.c */
+
+/* A byte buffer of `bytes` without copying more than small pieces; takes over `bytes`. */
+grpc_byte_buffer *lh_rpc_bytes_out(struct lh_buf bytes);
+
+/* A buf over a received byte buffer, which it takes over. */
+struct lh_buf lh_rpc_bytes_in(grpc_byte_buffer *received);
+
+/* address.c */
+
+/* Whether something can listen on `address`, as far as can be known beforehand: gRPC takes a Unix
+ * socket away from a living server without a word. */
+int lh_rpc_check_listen(const char *address, char *why, size_t why_size);
+
+/* Why gRPC may have refused to listen on `address`: never LH_OK. */
+int lh_rpc_explain_listen(const char *address, char *why, size_t why_size);
+
+/* channel.c */
+
+/* The shared channel to `address`. The channel lives as long as `rpc`. */
+grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address);
+void lh_rpc_channels_destroy(struct lh_rpc *rpc);
+
+/* Settings that both ends need; see there. Returns how many of `args` were set. */
+#define RPC_ARGS_MAX 40
+size_t lh_rpc_common_args(const struct lh_rpc *rpc, grpc_arg *args);
+grpc_arg lh_rpc_int_arg(const char *key, int value);
+
+/* link.c */
+
+/* A link for a call that a peer made; `handler` NULL: answer `error` and end it. The rpc holds one
+ * reference until the call has ended and the caller gets another. */
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
+    bool unary_request, bool unary_reply, const struct link_handler *handler);
+
+/* Begins to wait for the peer's end of a served link. */
+void lh_rpc_link_await_end(struct lh_rpc_link *link);
+
+/* Brackets a call of the owner's for the link: its end is not reported in between. */
+void lh_rpc_link_enter(struct lh_rpc_link *link);
+void lh_rpc_link_leave(struct lh_rpc_link *link);
+
+extern const struct link_handler lh_rpc_owner_handler;
+
+/* health.c */
+
+/* Serves the call if `path` is a method of the health service; false if it is not. */
+bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size);
+void lh_rpc_health_changed(struct lh_rpc *rpc);
+
+#endif

@@ -1,0 +1,611 @@
+/* One call as a state machine.
+ *
+ * What is wanted (messages to send, a read, the end) is written down under link->lock by anybody.
+ * lh_rpc_link_flush() turns it into gRPC batches: one thread at a time per link, so that batches
+ * start in order, and without the lock, since starting one may write to the socket.
+ *
+ * Batches of a link: one that waits for its end (the status, or RECV_CLOSE on a served link), one
+ * that sends (initial metadata before the first message, a served link's status behind the last),
+ * one that receives. Each is one event. The call is given back once its end was seen and no batch
+ * is under way. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "rpc/internal.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINK_OF(tag, member)                                                                       \
+    ((struct lh_rpc_link *)((char *)(tag)-offsetof(struct lh_rpc_link, member)))
+
+static void status_done(struct tag *tag, bool success);
+static void send_done(struct tag *tag, bool success);
+static void read_done(struct tag *tag, bool success);
+static void end_done(struct tag *tag, bool success);
+
+static void owner_message(struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    link->rpc->config.on_message(link->rpc->config.arg, link, bytes);
+}
+
+static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
+{
+    link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
+}
+
+const struct link_handler lh_rpc_owner_handler = {owner_message, owner_closed};
+
+static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method)
+{
+    struct lh_rpc_link *link = lh_alloc(sizeof *link + rpc->config.link_data_size);
+
+    atomic_init(&link->references, 1);
+    link->rpc = rpc;
+    link->method = method;
+    link->handler = &lh_rpc_owner_handler;
+    link->status_tag.done = status_done;
+    link->send_tag.done = send_done;
+    link->read_tag.done = read_done;
+    link->end_tag.done = end_done;
+    link->queue_end = &link->queue;
+    link->status_details = grpc_empty_slice();
+    grpc_metadata_array_init(&link->initial_metadata);
+    grpc_metadata_array_init(&link->trailing_metadata);
+    pthread_mutex_init(&link->lock, NULL);
+    return link;
+}
+
+static void drop_queue(struct lh_rpc_link *link)
+{
+    for (struct queued *q = link->queue, *next; q != NULL; q = next) {
+        next = q->next;
+        lh_buf_clear(&q->bytes);
+        free(q);
+    }
+    link->queue = NULL;
+    link->queue_end = &link->queue;
+}
+
+void lh_rpc_link_ref(struct lh_rpc_link *link)
+{
+    atomic_fetch_add_explicit(&link->references, 1, memory_order_relaxed);
+}
+
+void lh_rpc_link_unref(struct lh_rpc_link *link)
+{
+    if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (!link->internal && link->rpc->config.on_released != NULL)
+        link->rpc->config.on_released(link->rpc->config.arg, link);
+    drop_queue(link);
+    grpc_metadata_array_destroy(&link->initial_metadata);
+    grpc_metadata_array_destroy(&link->trailing_metadata);
+    grpc_slice_unref(link->status_details);
+    pthread_mutex_destroy(&link->lock);
+    free(link->address);
+    free(link->close_text);
+    free(link->end_text);
+    free(link);
+}
+
+void *lh_rpc_link_data(struct lh_rpc_link *link)
+{
+    return link->data;
+}
+
+/* Counts the link among those with a call. False: the rpc is being shut down. */
+static bool enlist(struct lh_rpc_link *link)
+{
+    struct lh_rpc *rpc = link->rpc;
+
+    pthread_mutex_lock(&rpc->lock);
+    bool ok = !rpc->stopping || link->served;
+    if (ok) {
+        link->next = rpc->links;
+        if (rpc->links != NULL)
+            rpc->links->previous = link;
+        rpc->links = link;
+        lh_rpc_link_ref(link);
+    }
+    pthread_mutex_unlock(&rpc->lock);
+    return ok;
+}
+
+static void delist(struct lh_rpc_link *link)
+{
+    struct lh_rpc *rpc = link->rpc;
+
+    pthread_mutex_lock(&rpc->lock);
+    if (link->previous != NULL)
+        link->previous->next = link->next;
+    else
+        rpc->links = link->next;
+    if (link->next != NULL)
+        link->next->previous = link->previous;
+    if (link->watching) {
+        if (link->watch_previous != NULL)
+            link->watch_previous->watch_next = link->watch_next;
+        else
+            rpc->watchers = link->watch_next;
+        if (link->watch_next != NULL)
+            link->watch_next->watch_previous = link->watch_previous;
+        link->watching = false;
+    }
+    grpc_call_unref(link->call);
+    if (rpc->stopping)
+        pthread_cond_broadcast(&rpc->changed);
+    pthread_mutex_unlock(&rpc->lock);
+    lh_rpc_link_unref(link);
+}
+
+struct lh_rpc_link *lh_rpc_link_open(
+    struct lh_rpc *rpc, enum lh_method method, const char *address, struct lh_duration timeout)
+{
+    struct lh_rpc_link *link = link_create(rpc, method);
+    const struct lh_method_info *info = lh_method_info(method);
+
+    link->unary_request = !info->request_stream;
+    link->unary_reply = !info->reply_stream;
+    link->address = lh_strdup(address);
+    link->timeout = timeout;
+    return link;
+}
+
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
+    bool unary_request, bool unary_reply, const struct link_handler *handler)
+{
+    struct lh_rpc_link *link = link_create(rpc, method);
+
+    link->served = true;
+    link->started = true;
+    link->unary_request = unary_request;
+    link->unary_reply = unary_reply;
+    link->call = call;
+    link->handler = handler;
+    link->internal = handler != &lh_rpc_owner_handler;
+    enlist(link);
+    return link;
+}
+
+void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    struct queued *q = lh_realloc_array(NULL, 1, sizeof *q);
+
+    *q = (struct queued){.bytes = bytes};
+    pthread_mutex_lock(&link->lock);
+    bool useless = link->over || link->close_wanted;
+    if (!useless) {
+        *link->queue_end = q;
+        link->queue_end = &q->next;
+    }
+    pthread_mutex_unlock(&link->lock);
+    if (useless) {
+        lh_buf_clear(&q->bytes);
+        free(q);
+    }
+}
+
+void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text)
+{
+    char *copy = text == NULL ? NULL : lh_strdup(text);
+
+    pthread_mutex_lock(&link->lock);
+    if (!link->close_wanted && !link->over) {
+        link->close_wanted = true;
+        link->close_error = error;
+        link->close_text = copy;
+        copy = NULL;
+    }
+    link->reported = true;
+    pthread_mutex_unlock(&link->lock);
+    free(copy);
+}
+
+void lh_rpc_link_read(struct lh_rpc_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    link->read_wanted = true;
+    pthread_mutex_unlock(&link->lock);
+}
+
+/* Our own batches are well-formed, and a batch that cannot be carried out any more still yields its
+ * event: anything but OK is our mistake. */
+static void start_batch(struct lh_rpc_link *link, const grpc_op *ops, size_t count, struct tag *tag)
+{
+    grpc_call_error e = grpc_call_start_batch(link->call, ops, count, tag, NULL);
+    LH_ASSERT(e == GRPC_CALL_OK);
+}
+
+static void create_call(struct lh_rpc_link *link)
+{
+    struct lh_rpc *rpc = link->rpc;
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    grpc_channel *channel = lh_rpc_channel(rpc, link->address);
+
+    if (link->timeout.ns < (uint64_t)INT64_MAX)
+        deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+            gpr_time_from_nanos((int64_t)link->timeout.ns, GPR_TIMESPAN));
+    grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
+        grpc_slice_from_static_string(lh_method_info(link->method)->path), NULL, deadline, NULL);
+
+    /* A shutdown that came in between has not seen the call. */
+    pthread_mutex_lock(&rpc->lock);
+    link->call = call;
+    bool stopping = rpc->stopping;
+    pthread_mutex_unlock(&rpc->lock);
+    if (stopping)
+        (void)grpc_call_cancel(call, NULL);
+}
+
+/* The batch that waits for an opened link's end. */
+static void await_status(struct lh_rpc_link *link)
+{
+    grpc_op ops[2];
+
+    memset(ops, 0, sizeof ops);
+    ops[0].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[0].data.recv_initial_metadata.recv_initial_metadata = &link->initial_metadata;
+    ops[1].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[1].data.recv_status_on_client.trailing_metadata = &link->trailing_metadata;
+    ops[1].data.recv_status_on_client.status = &link->status;
+    ops[1].data.recv_status_on_client.status_details = &link->status_details;
+    start_batch(link, ops, 2, &link->status_tag);
+}
+
+static grpc_slice status_message(const struct lh_rpc_link *link)
+{
+    const char *name = lh_error_name(link->close_error);
+    const char *text =
+        link->close_text != NULL ? link->close_text : lh_error_text(link->close_error);
+    size_t n = strlen(name) + 2 + strlen(text);
+    char *whole = lh_alloc(n + 1);
+
+    snprintf(whole, n + 1, "%s: %s", name, text);
+    grpc_slice s = grpc_slice_from_copied_buffer(whole, n);
+    free(whole);
+    return s;
+}
+
+/* Starts the next send batch: a message, the status, or both. `last`: nothing is queued behind it.
+ * Takes over `q`, which is NULL when there is only a status to send. */
+static void start_send(
+    struct lh_rpc_link *link, struct queued *q, bool last, bool status, bool initial)
+{
+    grpc_op ops[3];
+    size_t n = 0;
+    grpc_slice message = grpc_empty_slice();
+
+    memset(ops, 0, sizeof ops);
+    if (initial)
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (q != NULL) {
+        link->sent = lh_rpc_bytes_out(q->bytes);
+        free(q);
+        ops[n].op = GRPC_OP_SEND_MESSAGE;
+        ops[n].flags = last ? 0 : GRPC_WRITE_BUFFER_HINT;
+        ops[n++].data.send_message.send_message = link->sent;
+        if (!link->served && link->unary_request)
+            ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    }
+    if (status) {
+        ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+        ops[n].data.send_status_from_server.status =
+            (grpc_status_code)lh_error_grpc(link->close_error);
+        if (link->close_error != LH_OK) {
+            message = status_message(link);
+            ops[n].data.send_status_from_server.status_details = &message;
+        }
+        n++;
+    }
+    start_batch(link, ops, n, &link->send_tag);
+    grpc_slice_unref(message);
+}
+
+static void start_read(struct lh_rpc_link *link)
+{
+    grpc_op op;
+
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_RECV_MESSAGE;
+    op.data.recv_message.recv_message = &link->received;
+    start_batch(link, &op, 1, &link->read_tag);
+}
+
+/* The call did not come to be. With the lock held. */
+static void end_unstarted(struct lh_rpc_link *link, int error)
+{
+    link->over = true;
+    link->ended = true;
+    link->end_error = error;
+    drop_queue(link);
+}
+
+/* Starts a send batch of what is queued first. With the lock held, which is released meanwhile. */
+static void flush_send(struct lh_rpc_link *link, bool status_due)
+{
+    struct queued *q = link->queue;
+
+    if (q != NULL) {
+        link->queue = q->next;
+        if (link->queue == NULL)
+            link->queue_end = &link->queue;
+    }
+    bool last = link->queue == NULL;
+    bool status = status_due && last;
+    bool initial = !link->initial_sent;
+    link->initial_sent = true;
+    link->close_done = link->close_done || status;
+    link->sending = true;
+    link->under_way++;
+    pthread_mutex_unlock(&link->lock);
+    start_send(link, q, last, status, initial);
+    pthread_mutex_lock(&link->lock);
+}
+
+/* Starts one batch that is due, if there is one. With the lock held, which is released meanwhile.
+ */
+static bool flush_one(struct lh_rpc_link *link)
+{
+    if (link->over) {
+        drop_queue(link);
+        return false;
+    }
+    if (!link->started) {
+        if (link->close_wanted || !enlist(link)) {
+            end_unstarted(link, LH_ERR_SHUTTING_DOWN);
+            return false;
+        }
+        link->started = true;
+        pthread_mutex_unlock(&link->lock);
+        create_call(link);
+        pthread_mutex_lock(&link->lock);
+        flush_send(link, false);
+        link->under_way++;
+        pthread_mutex_unlock(&link->lock);
+        await_status(link);
+        pthread_mutex_lock(&link->lock);
+        return true;
+    }
+    if (link->close_wanted && !link->served && !link->close_done) {
+        link->close_done = true;
+        drop_queue(link);
+        pthread_mutex_unlock(&link->lock);
+        (void)grpc_call_cancel(link->call, NULL);
+        pthread_mutex_lock(&link->lock);
+        return true;
+    }
+
+    bool status_due = link->served && link->close_wanted && !link->close_done;
+    if (!link->sending && (link->queue != NULL || status_due)) {
+        flush_send(link, status_due);
+        return true;
+    }
+    if (link->read_wanted && !link->reading && !link->read_ended && !link->close_wanted) {
+        link->read_wanted = false;
+        link->reading = true;
+        link->under_way++;
+        pthread_mutex_unlock(&link->lock);
+        start_read(link);
+        pthread_mutex_lock(&link->lock);
+        return true;
+    }
+    return false;
+}
+
+/* Reports the link's end if that is due, and gives the call back once nothing can happen to it any
+ * more. With the lock held, which it releases. */
+static void settle(struct lh_rpc_link *link)
+{
+    if (link->over && !link->reading && link->callbacks == 0 && !link->reported) {
+        link->reported = true;
+        link->callbacks++;
+        pthread_mutex_unlock(&link->lock);
+        link->handler->closed(link, link->end_error, link->end_text);
+        pthread_mutex_lock(&link->lock);
+        link->callbacks--;
+    }
+    bool end = link->over && link->under_way == 0 && link->callbacks == 0 && !link->flushing &&
+               !link->ended;
+    if (end)
+        link->ended = true;
+    pthread_mutex_unlock(&link->lock);
+    if (end)
+        delist(link);
+}
+
+/* With the lock held, which it releases. Events end this way without letting go of the lock before:
+ * whoever has the lock may be the one to give the call, and with it the link, back. */
+static void flush_locked(struct lh_rpc_link *link)
+{
+    if (link->flushing) {
+        link->flush_again = true;
+        pthread_mutex_unlock(&link->lock);
+        return;
+    }
+    link->flushing = true;
+    do {
+        link->flush_again = false;
+        while (flush_one(link))
+            ;
+    } while (link->flush_again);
+    link->flushing = false;
+    settle(link);
+}
+
+void lh_rpc_link_flush(struct lh_rpc_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    flush_locked(link);
+}
+
+void lh_rpc_link_enter(struct lh_rpc_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    link->callbacks++;
+    pthread_mutex_unlock(&link->lock);
+}
+
+void lh_rpc_link_leave(struct lh_rpc_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    link->callbacks--;
+    flush_locked(link);
+}
+
+/* Statuses that gRPC itself makes up, not a server of ours. */
+static int error_from_grpc(grpc_status_code status, const char *details)
+{
+    switch (status) {
+    case GRPC_STATUS_OK:
+        return LH_OK;
+    case GRPC_STATUS_CANCELLED:
+        return LH_ERR_CANCELLED;
+    case GRPC_STATUS_INVALID_ARGUMENT:
+        return LH_ERR_INVALID_ARGUMENT;
+    case GRPC_STATUS_DEADLINE_EXCEEDED:
+        return LH_ERR_DEADLINE_EXCEEDED;
+    case GRPC_STATUS_NOT_FOUND:
+        return LH_ERR_NOT_FOUND;
+    case GRPC_STATUS_PERMISSION_DENIED:
+    case GRPC_STATUS_UNAUTHENTICATED:
+        return LH_ERR_PERMISSION;
+    case GRPC_STATUS_RESOURCE_EXHAUSTED:
+        return strstr(details, "larger than max") != NULL ? LH_ERR_TOO_LARGE : LH_ERR_NO_MEMORY;
+    case GRPC_STATUS_UNIMPLEMENTED:
+        return LH_ERR_UNIMPLEMENTED;
+    case GRPC_STATUS_UNAVAILABLE:
+        return LH_ERR_UNAVAILABLE;
+    default:
+        return LH_ERR_SYSTEM;
+    }
+}
+
+/* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. */
+static int error_from_status(grpc_status_code status, const char **details)
+{
+    const char *colon = strstr(*details, ": ");
+
+    if (status == GRPC_STATUS_OK)
+        return LH_OK;
+    if (colon != NULL) {
+        size_t n = (size_t)(colon - *details);
+        for (unsigned i = 1; i <= 255; i++) {
+            const char *name = lh_error_name(-(int)i);
+            if (strlen(name) == n && memcmp(name, *details, n) == 0 &&
+                lh_error_from_wire(i) == -(int)i) {
+                *details = colon + 2;
+                return -(int)i;
+            }
+        }
+    }
+    return error_from_grpc(status, *details);
+}
+
+/* The status of an opened link: its end. */
+static void status_done(struct tag *tag, bool success)
+{
+    struct lh_rpc_link *link = LINK_OF(tag, status_tag);
+    char *details = grpc_slice_to_c_string(link->status_details);
+    const char *text = details;
+
+    (void)success; /* says nothing: the status does */
+    int error = error_from_status(link->status, &text);
+    pthread_mutex_lock(&link->lock);
+    link->under_way--;
+    link->over = true;
+    link->end_error = error;
+    if (*text != '\0')
+        link->end_text = lh_strdup(text);
+    drop_queue(link);
+    settle(link);
+    gpr_free(details);
+}
+
+/* The end of a served link: our status went out, or the peer is gone. */
+static void end_done(struct tag *tag, bool success)
+{
+    struct lh_rpc_link *link = LINK_OF(tag, end_tag);
+
+    (void)success;
+    pthread_mutex_lock(&link->lock);
+    link->under_way--;
+    link->over = true;
+    link->end_error = LH_ERR_CANCELLED;
+    if (link->end_text == NULL)
+        link->end_text = lh_strdup("the peer cancelled the call or its connection broke");
+    drop_queue(link);
+    settle(link);
+}
+
+void lh_rpc_link_await_end(struct lh_rpc_link *link)
+{
+    grpc_op op;
+
+    pthread_mutex_lock(&link->lock);
+    link->under_way++;
+    pthread_mutex_unlock(&link->lock);
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+    op.data.recv_close_on_server.cancelled = &link->cancelled;
+    start_batch(link, &op, 1, &link->end_tag);
+}
+
+static void send_done(struct tag *tag, bool success)
+{
+    struct lh_rpc_link *link = LINK_OF(tag, send_tag);
+
+    /* A failed send means that the call is ending; its end says why. */
+    (void)success;
+    if (link->sent != NULL) {
+        grpc_byte_buffer_destroy(link->sent);
+        link->sent = NULL;
+    }
+    pthread_mutex_lock(&link->lock);
+    link->under_way--;
+    link->sending = false;
+    flush_locked(link);
+}
+
+static void read_done(struct tag *tag, bool success)
+{
+    struct lh_rpc_link *link = LINK_OF(tag, read_tag);
+    grpc_byte_buffer *received = link->received;
+
+    (void)success;
+    link->received = NULL;
+    pthread_mutex_lock(&link->lock);
+    link->under_way--;
+    link->reading = false;
+    bool report = received != NULL && !link->reported;
+    bool missing = false;
+    if (received == NULL) {
+        link->read_ended = true;
+        missing = link->served && link->unary_request && !link->got_message && !link->over &&
+                  !link->reported;
+    }
+    link->got_message = link->got_message || received != NULL;
+    if (report || missing)
+        link->callbacks++;
+    link->reported = link->reported || missing;
+    if (!report && !missing) {
+        flush_locked(link);
+        if (received != NULL)
+            grpc_byte_buffer_destroy(received);
+        return;
+    }
+    pthread_mutex_unlock(&link->lock);
+
+    if (report) {
+        link->handler->message(link, lh_rpc_bytes_in(received));
+    } else {
+        lh_rpc_link_close(link, LH_ERR_MALFORMED, "the call ended without a request");
+        link->handler->closed(link, LH_ERR_MALFORMED, "the call ended without a request");
+    }
+    lh_rpc_link_leave(link);
+}

@@ -1,0 +1,302 @@
+/* A node's end of all its links: listening, accepting, the threads, and the shutdown. */
+#include "rpc/rpc.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "rpc/internal.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Calls that can arrive before one is taken on: enough that a burst finds a place armed. */
+#define ACCEPTORS 16
+
+struct acceptor {
+    struct tag tag;
+    struct lh_rpc *rpc;
+    grpc_call *call;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+};
+
+static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
+{
+    return d.ns == 0 ? lh_milliseconds(ms) : d;
+}
+
+static void arm(struct acceptor *a)
+{
+    struct lh_rpc *rpc = a->rpc;
+
+    grpc_call_details_init(&a->details);
+    grpc_metadata_array_init(&a->metadata);
+    grpc_call_error e = grpc_server_request_call(
+        rpc->server, &a->call, &a->details, &a->metadata, rpc->queue, rpc->queue, &a->tag);
+    LH_ASSERT(e == GRPC_CALL_OK);
+}
+
+static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method)
+{
+    const struct lh_method_info *info = lh_method_info(method);
+    struct lh_rpc_link *link = lh_rpc_link_serve(
+        rpc, call, method, !info->request_stream, !info->reply_stream, &lh_rpc_owner_handler);
+    char *peer = grpc_call_get_peer(call);
+
+    lh_rpc_link_enter(link);
+    lh_rpc_link_await_end(link);
+    rpc->config.on_opened(rpc->config.arg, link, method, peer);
+    gpr_free(peer);
+    lh_rpc_link_leave(link);
+}
+
+static void refuse(struct lh_rpc *rpc, grpc_call *call)
+{
+    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL);
+
+    lh_rpc_link_close(link, LH_ERR_UNIMPLEMENTED, "no such method");
+    lh_rpc_link_await_end(link);
+    lh_rpc_link_flush(link);
+    lh_rpc_link_unref(link);
+}
+
+static void accepted(struct tag *tag, bool success)
+{
+    struct acceptor *a = (struct acceptor *)tag;
+    struct lh_rpc *rpc = a->rpc;
+
+    if (!success) { /* the server is shutting down */
+        grpc_call_details_destroy(&a->details);
+        grpc_metadata_array_destroy(&a->metadata);
+        return;
+    }
+    grpc_call *call = a->call;
+    grpc_call_details details = a->details;
+    grpc_metadata_array_destroy(&a->metadata);
+    arm(a);
+
+    const char *path = (const char *)GRPC_SLICE_START_PTR(details.method);
+    size_t size = GRPC_SLICE_LENGTH(details.method);
+    enum lh_method method = lh_method_by_path(path, size);
+    if (method != LH_METHOD_NONE)
+        serve(rpc, call, method);
+    else if (!lh_rpc_health_serve(rpc, call, path, size))
+        refuse(rpc, call);
+    grpc_call_details_destroy(&details);
+}
+
+static void server_down(struct tag *tag, bool success)
+{
+    struct lh_rpc *rpc = (struct lh_rpc *)((char *)tag - offsetof(struct lh_rpc, server_down_tag));
+
+    (void)success;
+    pthread_mutex_lock(&rpc->lock);
+    rpc->server_down = true;
+    pthread_cond_broadcast(&rpc->changed);
+    pthread_mutex_unlock(&rpc->lock);
+}
+
+static void *poll_thread(void *arg)
+{
+    struct lh_rpc *rpc = arg;
+
+    for (;;) {
+        grpc_event e =
+            grpc_completion_queue_next(rpc->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        if (e.type == GRPC_QUEUE_SHUTDOWN)
+            return NULL;
+        struct tag *tag = e.tag;
+        tag->done(tag, e.success != 0);
+    }
+}
+
+/* gRPC's own lines go to nobody unless somebody who debugs it asks for them with GRPC_VERBOSITY:
+ * what they say that matters is also in a status. */
+static void drop_log(gpr_log_func_args *args)
+{
+    (void)args;
+}
+
+static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
+{
+    grpc_arg args[RPC_ARGS_MAX];
+    int error = lh_rpc_check_listen(address, why, why_size);
+
+    if (error != LH_OK)
+        return error;
+    size_t n = lh_rpc_common_args(rpc, args);
+    args[n++] = lh_rpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    args[n++] = lh_rpc_int_arg("grpc.http2.min_ping_interval_without_data_ms", 100);
+    grpc_channel_args all = {.num_args = n, .args = args};
+    rpc->server = grpc_server_create(&all, NULL);
+    grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
+    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    int port = grpc_server_add_http2_port(rpc->server, address, credentials);
+    grpc_server_credentials_release(credentials);
+    if (port == 0)
+        return lh_rpc_explain_listen(address, why, why_size);
+    rpc->port = strncmp(address, "unix:", 5) == 0 ? 0 : port;
+    return LH_OK;
+}
+
+int lh_rpc_create(
+    const struct lh_rpc_config *config, struct lh_rpc **out, char *why, size_t why_size)
+{
+    struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
+
+    rpc->config = *config;
+    rpc->config.listen = NULL;
+    if (config->health_service != NULL)
+        rpc->config.health_service = lh_strdup(config->health_service);
+    rpc->config.keepalive = or_default(config->keepalive, 2000);
+    rpc->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
+    rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
+    rpc->config.grace = or_default(config->grace, 200);
+    rpc->server_down_tag.done = server_down;
+    pthread_mutex_init(&rpc->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&rpc->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+
+    if (getenv("GRPC_VERBOSITY") == NULL)
+        gpr_set_log_function(drop_log);
+    grpc_init();
+    rpc->queue = grpc_completion_queue_create_for_next(NULL);
+    if (config->listen != NULL) {
+        int error = listen_on(rpc, config->listen, why, why_size);
+        if (error != LH_OK) {
+            lh_rpc_destroy(rpc);
+            return error;
+        }
+    }
+    *out = rpc;
+    return LH_OK;
+}
+
+static void start_threads(struct lh_rpc *rpc)
+{
+    unsigned wanted = rpc->config.threads == 0 ? 1 : rpc->config.threads;
+
+    rpc->started = true;
+    if (rpc->server != NULL)
+        grpc_server_start(rpc->server);
+    rpc->threads = lh_alloc_array(wanted, sizeof *rpc->threads);
+    for (; rpc->thread_count < wanted; rpc->thread_count++) {
+        int e = pthread_create(&rpc->threads[rpc->thread_count], NULL, poll_thread, rpc);
+        LH_ASSERT(e == 0);
+    }
+}
+
+void lh_rpc_start(struct lh_rpc *rpc)
+{
+    LH_ASSERT(!rpc->started);
+    start_threads(rpc);
+    if (rpc->server == NULL)
+        return;
+    rpc->acceptors = lh_alloc_array(ACCEPTORS, sizeof *rpc->acceptors);
+    for (int i = 0; i < ACCEPTORS; i++) {
+        struct acceptor *a = &rpc->acceptors[i];
+        a->tag.done = accepted;
+        a->rpc = rpc;
+        arm(a);
+    }
+}
+
+int lh_rpc_port(const struct lh_rpc *rpc)
+{
+    return rpc->port;
+}
+
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving)
+{
+    pthread_mutex_lock(&rpc->lock);
+    bool changed = rpc->serving != serving;
+    rpc->serving = serving;
+    pthread_mutex_unlock(&rpc->lock);
+    if (changed)
+        lh_rpc_health_changed(rpc);
+}
+
+/* Cuts all opened links, and with `served` the watchers' too. With the lock held. */
+static void cancel_links(struct lh_rpc *rpc)
+{
+    for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next)
+        if (!l->served && l->call != NULL)
+            (void)grpc_call_cancel(l->call, NULL);
+}
+
+static struct timespec after(struct lh_duration d)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(d.ns / 1000000000u);
+    t.tv_nsec += (long)(d.ns % 1000000000u);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+static void shut_server_down(struct lh_rpc *rpc)
+{
+    struct timespec deadline = after(rpc->config.grace);
+
+    grpc_server_shutdown_and_notify(rpc->server, rpc->queue, &rpc->server_down_tag);
+    pthread_mutex_lock(&rpc->lock);
+    while (!rpc->server_down && pthread_cond_timedwait(&rpc->changed, &rpc->lock, &deadline) == 0)
+        ;
+    bool down = rpc->server_down;
+    pthread_mutex_unlock(&rpc->lock);
+    if (!down)
+        grpc_server_cancel_all_calls(rpc->server);
+    pthread_mutex_lock(&rpc->lock);
+    while (!rpc->server_down)
+        pthread_cond_wait(&rpc->changed, &rpc->lock);
+    pthread_mutex_unlock(&rpc->lock);
+    grpc_server_destroy(rpc->server);
+}
+
+void lh_rpc_destroy(struct lh_rpc *rpc)
+{
+    if (rpc == NULL)
+        return;
+    if (!rpc->started)
+        start_threads(rpc); /* the shutdown's events need somebody to take them */
+
+    pthread_mutex_lock(&rpc->lock);
+    rpc->stopping = true;
+    pthread_mutex_unlock(&rpc->lock);
+    if (rpc->server != NULL)
+        shut_server_down(rpc);
+
+    pthread_mutex_lock(&rpc->lock);
+    cancel_links(rpc);
+    while (rpc->links != NULL)
+        pthread_cond_wait(&rpc->changed, &rpc->lock);
+    pthread_mutex_unlock(&rpc->lock);
+
+    lh_rpc_channels_destroy(rpc);
+    grpc_completion_queue_shutdown(rpc->queue);
+    for (unsigned i = 0; i < rpc->thread_count; i++)
+        pthread_join(rpc->threads[i], NULL);
+    grpc_completion_queue_destroy(rpc->queue);
+    grpc_shutdown();
+
+    pthread_cond_destroy(&rpc->changed);
+    pthread_mutex_destroy(&rpc->lock);
+    free(rpc->threads);
+    free(rpc->acceptors);
+    free((char *)(uintptr_t)rpc->config.health_service);
+    free(rpc);
+}

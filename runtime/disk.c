@@ -1,0 +1,567 @@
+/* Where each operation is done: on the spot, in the ring, or by the threads.
+ *
+ * All three share one way of making progress: transfer() moves the next stretch of a read or write
+ * with one system call, advance() books what came of it, whoever made the call. */
+#include "runtime/disk.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "runtime/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define RING_ENTRIES 256
+#define REAP_MAX     64
+#define FEW_IOV      16
+
+struct lh_disk {
+    struct lh_disk_options options;
+    struct lh_files *files;
+    void (*done)(void *arg, struct lh_disk_io *first);
+    void *done_arg;
+
+    bool has_ring;
+    struct io_uring ring;
+    pthread_mutex_t ring_lock; /* for submitting */
+    unsigned in_ring;
+    pthread_t reaper;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;                   /* the queue is not empty, or stopping */
+    pthread_cond_t idle;                   /* under_way became 0 */
+    struct lh_disk_io *queue, **queue_end; /* for the threads */
+    pthread_t *threads;
+    unsigned thread_count;
+    uint64_t under_way; /* submitted and not yet told */
+    bool stopping;
+};
+
+/* ---- one transfer ---- */
+
+/* The bytes of `io` that are still to be moved, as at most `max` vectors. */
+static unsigned fill_iov(const struct lh_disk_io *io, struct iovec *iov, unsigned max)
+{
+    if (io->op == LH_DISK_READ) {
+        iov[0] = (struct iovec){io->into + io->done, (size_t)(io->length - io->done)};
+        return 1;
+    }
+    const struct lh_slice *s = lh_buf_slices_const(&io->data);
+    uint64_t skip = io->done;
+    unsigned n = 0;
+    for (uint32_t i = 0; i < io->data.count && n < max; i++) {
+        if (skip >= s[i].size) {
+            skip -= s[i].size;
+            continue;
+        }
+        /* pwritev only reads; its type lacks the const. */
+        iov[n++] =
+            (struct iovec){(void *)(uintptr_t)(s[i].data + skip), (size_t)(s[i].size - skip)};
+        skip = 0;
+    }
+    return n;
+}
+
+static unsigned iov_needed(const struct lh_disk_io *io)
+{
+    if (io->op == LH_DISK_READ)
+        return 1;
+    return io->data.count < IOV_MAX ? io->data.count : IOV_MAX;
+}
+
+/* One system call's worth. Returns its result, or -errno. */
+static ssize_t transfer(struct lh_disk_io *io, int flags)
+{
+    struct iovec few[FEW_IOV];
+    unsigned needed = iov_needed(io);
+    struct iovec *iov = needed <= FEW_IOV ? few : lh_realloc_array(NULL, needed, sizeof *iov);
+    unsigned n = fill_iov(io, iov, needed);
+    off_t at = (off_t)(io->offset + io->done);
+    ssize_t r;
+
+    do {
+        r = io->op == LH_DISK_READ ? preadv2(io->open->fd, iov, (int)n, at, flags)
+                                   : pwritev2(io->open->fd, iov, (int)n, at, flags);
+    } while (r < 0 && errno == EINTR);
+    if (r < 0)
+        r = -errno;
+    if (iov != few)
+        free(iov);
+    return r;
+}
+
+/* Books the result of a transfer. True: the operation is finished, io->error says how. */
+static bool advance(struct lh_disk_io *io, ssize_t result)
+{
+    if (result == -EINTR || result == -EAGAIN)
+        return false;
+    if (result < 0) {
+        io->error = lh_error_from_errno((int)-result);
+        return true;
+    }
+    if (result == 0) { /* a read: the end of the file; a write of nothing does not get here */
+        if (io->op == LH_DISK_WRITE)
+            io->error = LH_ERR_IO;
+        return true;
+    }
+    io->done += (uint64_t)result;
+    return io->done >= io->length;
+}
+
+/* ---- beginning and finishing ---- */
+
+/* Opens the file and, for a read, makes room for what the file can give. False: finished already.
+ */
+static bool prepare(struct lh_disk_io *io)
+{
+    struct lh_disk *disk = io->disk;
+
+    if (io->offset > INT64_MAX || io->length > INT64_MAX - io->offset) {
+        io->error = LH_ERR_INVALID_ARGUMENT;
+        return false;
+    }
+    io->error = lh_files_open(disk->files, io->file, &io->open);
+    if (io->error != LH_OK)
+        return false;
+    if (io->op == LH_DISK_READ) {
+        struct stat s;
+        if (fstat(io->open->fd, &s) != 0) {
+            io->error = lh_error_from_errno(errno);
+            return false;
+        }
+        uint64_t size = (uint64_t)s.st_size;
+        uint64_t there = size > io->offset ? size - io->offset : 0;
+        if (io->length > there)
+            io->length = there;
+        if (io->length == 0)
+            return false;
+        io->data = lh_buf_alloc((size_t)io->length, &io->into);
+    }
+    return true;
+}
+
+static void finish(struct lh_disk_io *io)
+{
+    if (io->open != NULL)
+        lh_files_put(io->disk->files, io->open);
+    io->open = NULL;
+    free(io->iov);
+    io->iov = NULL;
+    if (io->op != LH_DISK_READ || io->error != LH_OK) {
+        lh_buf_clear(&io->data);
+    } else if (io->done < io->data.size) {
+        struct lh_buf whole = lh_buf_take(&io->data);
+        lh_buf_append(&io->data, &whole, 0, (size_t)io->done);
+        lh_buf_clear(&whole);
+    }
+}
+
+/* Tells of `count` finished operations, linked by `next`. */
+static void tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count)
+{
+    if (count == 0)
+        return;
+    disk->done(disk->done_arg, first);
+    pthread_mutex_lock(&disk->lock);
+    disk->under_way -= count;
+    if (disk->under_way == 0)
+        pthread_cond_broadcast(&disk->idle);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+/* ---- the threads ---- */
+
+static int sync_file(struct lh_disk_io *io)
+{
+    /* The directory first: once the file is synced, so is everything that its sync promises. */
+    int error = lh_files_sync_directory(io->disk->files);
+    if (error != LH_OK)
+        return error;
+    return fdatasync(io->open->fd) == 0 ? LH_OK : lh_error_from_errno(errno);
+}
+
+static int truncate_file(struct lh_disk_io *io)
+{
+    int r;
+
+    do
+        r = ftruncate(io->open->fd, (off_t)io->length);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? LH_OK : lh_error_from_errno(errno);
+}
+
+static void do_blocking(struct lh_disk_io *io)
+{
+    switch (io->op) {
+    case LH_DISK_CREATE:
+        io->error = lh_files_make(io->disk->files, io->file, io->length);
+        return;
+    case LH_DISK_REMOVE:
+        io->error = lh_files_remove(io->disk->files, io->file);
+        return;
+    case LH_DISK_READ:
+    case LH_DISK_WRITE: /* prepared by submit */
+        while (!advance(io, transfer(io, 0)))
+            ;
+        return;
+    case LH_DISK_SYNC:
+        io->error = sync_file(io);
+        return;
+    case LH_DISK_TRUNCATE:
+        io->error = truncate_file(io);
+        return;
+    }
+    LH_UNREACHABLE();
+}
+
+static void *worker_main(void *arg)
+{
+    struct lh_disk *disk = arg;
+
+    pthread_mutex_lock(&disk->lock);
+    for (;;) {
+        while (disk->queue == NULL && !disk->stopping)
+            pthread_cond_wait(&disk->work, &disk->lock);
+        struct lh_disk_io *io = disk->queue;
+        if (io == NULL)
+            break;
+        disk->queue = io->next;
+        if (disk->queue == NULL)
+            disk->queue_end = &disk->queue;
+        pthread_mutex_unlock(&disk->lock);
+        io->next = NULL;
+        do_blocking(io);
+        finish(io);
+        tell(disk, io, 1);
+        pthread_mutex_lock(&disk->lock);
+    }
+    pthread_mutex_unlock(&disk->lock);
+    return NULL;
+}
+
+static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    pthread_mutex_lock(&disk->lock);
+    *disk->queue_end = io;
+    disk->queue_end = &io->next;
+    pthread_cond_signal(&disk->work);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+/* ---- the ring ---- */
+
+/* A place among the operations in the ring. There are never more than the submission queue has room
+ * for, and half of what the completion queue has: neither can overflow. */
+static bool ring_enter(struct lh_disk *disk)
+{
+    pthread_mutex_lock(&disk->ring_lock);
+    bool room = disk->has_ring && disk->in_ring < RING_ENTRIES;
+    if (room)
+        disk->in_ring++;
+    pthread_mutex_unlock(&disk->ring_lock);
+    return room;
+}
+
+static void ring_leave(struct lh_disk *disk, unsigned count)
+{
+    pthread_mutex_lock(&disk->ring_lock);
+    disk->in_ring -= count;
+    pthread_mutex_unlock(&disk->ring_lock);
+}
+
+/* Always by the ring's workers: the attempt to do it on the spot, which the kernel would otherwise
+ * make first, was either made before or is known to be in vain, and would hold up the submitter. */
+static void ring_submit(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    int r;
+
+    if (io->op != LH_DISK_SYNC) {
+        unsigned needed = iov_needed(io);
+        if (io->iov == NULL)
+            io->iov = lh_realloc_array(NULL, needed, sizeof(struct iovec));
+        io->iov_count = fill_iov(io, io->iov, needed);
+    }
+    pthread_mutex_lock(&disk->ring_lock);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&disk->ring);
+    LH_ASSERT(sqe != NULL);
+    uint64_t at = io->offset + io->done;
+    switch (io->op) {
+    case LH_DISK_READ:
+        io_uring_prep_readv(sqe, io->open->fd, io->iov, io->iov_count, at);
+        break;
+    case LH_DISK_WRITE:
+        io_uring_prep_writev(sqe, io->open->fd, io->iov, io->iov_count, at);
+        break;
+    case LH_DISK_SYNC:
+        io_uring_prep_fsync(sqe, io->open->fd, IORING_FSYNC_DATASYNC);
+        break;
+    default:
+        LH_UNREACHABLE();
+    }
+    io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+    io_uring_sqe_set_data(sqe, io);
+    do
+        r = io_uring_submit(&disk->ring);
+    while (r == -EINTR || r == -EAGAIN); /* the kernel is short of memory for a moment */
+    LH_ASSERT(r == 1);
+    pthread_mutex_unlock(&disk->ring_lock);
+}
+
+/* True: the operation is finished. */
+static bool ring_completed(struct lh_disk_io *io, int result)
+{
+    if (io->op == LH_DISK_SYNC) {
+        if (result == -EINTR || result == -EAGAIN)
+            return false; /* not even begun */
+        io->error = result < 0 ? lh_error_from_errno(-result) : LH_OK;
+        return true;
+    }
+    return advance(io, result);
+}
+
+static void *reaper_main(void *arg)
+{
+    struct lh_disk *disk = arg;
+    bool stop = false;
+
+    while (!stop) {
+        struct io_uring_cqe *cqes[REAP_MAX];
+        struct lh_disk_io *first = NULL, **last = &first;
+        struct lh_disk_io *again = NULL;
+        uint64_t count = 0;
+
+        int r = io_uring_wait_cqe(&disk->ring, &cqes[0]);
+        if (r == -EINTR || r == -EAGAIN)
+            continue;
+        LH_ASSERT(r == 0);
+        unsigned n = io_uring_peek_batch_cqe(&disk->ring, cqes, REAP_MAX);
+        for (unsigned i = 0; i < n; i++) {
+            struct lh_disk_io *io = io_uring_cqe_get_data(cqes[i]);
+            if (io == NULL) {
+                stop = true;
+                continue;
+            }
+            if (ring_completed(io, cqes[i]->res)) {
+                finish(io);
+                io->next = NULL;
+                *last = io;
+                last = &io->next;
+                count++;
+            } else {
+                io->next = again;
+                again = io;
+            }
+        }
+        io_uring_cq_advance(&disk->ring, n);
+        while (again != NULL) {
+            struct lh_disk_io *io = again;
+            again = io->next;
+            io->next = NULL;
+            ring_submit(disk, io);
+        }
+        ring_leave(disk, (unsigned)count);
+        tell(disk, first, count);
+    }
+    return NULL;
+}
+
+/* ---- submitting ---- */
+
+static bool on_the_spot(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    if (io->op == LH_DISK_WRITE) {
+        if (io->length > disk->options.inline_write_max)
+            return false;
+        while (!advance(io, transfer(io, 0)))
+            ;
+        return true;
+    }
+    if (io->length > disk->options.inline_read_max)
+        return false;
+    for (;;) {
+        ssize_t r = transfer(io, RWF_NOWAIT);
+        if (r == -EAGAIN || r == -EOPNOTSUPP)
+            return false; /* not cached */
+        if (advance(io, r))
+            return true;
+    }
+}
+
+bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    bool threads = false;
+
+    io->disk = disk;
+    io->open = NULL;
+    io->next = NULL;
+    io->iov = NULL;
+    io->done = 0;
+    io->error = LH_OK;
+    switch (io->op) {
+    case LH_DISK_CREATE:
+    case LH_DISK_REMOVE:
+        threads = true;
+        break;
+    case LH_DISK_WRITE:
+        io->length = io->data.size;
+        /* fall through */
+    case LH_DISK_READ:
+        if (!prepare(io) || io->length == 0 || on_the_spot(disk, io)) {
+            finish(io);
+            return true;
+        }
+        break;
+    case LH_DISK_TRUNCATE:
+        threads = true;
+        /* fall through */
+    case LH_DISK_SYNC:
+        if (!prepare(io)) {
+            finish(io);
+            return true;
+        }
+        threads = threads || lh_files_dirty(disk->files);
+        break;
+    }
+
+    pthread_mutex_lock(&disk->lock);
+    LH_ASSERT(disk->done != NULL);
+    disk->under_way++;
+    pthread_mutex_unlock(&disk->lock);
+    if (!threads && ring_enter(disk))
+        ring_submit(disk, io);
+    else
+        enqueue(disk, io);
+    return false;
+}
+
+/* ---- beginning and end ---- */
+
+static void start_ring(struct lh_disk *disk)
+{
+    struct io_uring_params p = {0};
+
+    if (disk->options.no_uring || io_uring_queue_init_params(RING_ENTRIES, &disk->ring, &p) != 0)
+        return;
+    /* Without NODROP a full completion queue would lose completions. */
+    if ((p.features & IORING_FEAT_NODROP) == 0) {
+        io_uring_queue_exit(&disk->ring);
+        return;
+    }
+    disk->has_ring = true;
+    int e = pthread_create(&disk->reaper, NULL, reaper_main, disk);
+    LH_ASSERT(e == 0);
+}
+
+int lh_disk_create(const char *dir, const struct lh_disk_options *options, struct lh_disk **out,
+    char *why, size_t why_size)
+{
+    struct lh_disk *disk = lh_alloc(sizeof *disk);
+    struct lh_disk_options *o = &disk->options;
+
+    if (options != NULL)
+        *o = *options;
+    if (o->threads == 0)
+        o->threads = 4;
+    if (o->open_files_max == 0)
+        o->open_files_max = 1024;
+    if (o->inline_write_max == 0)
+        o->inline_write_max = 256u << 10;
+    if (o->inline_read_max == 0)
+        o->inline_read_max = 1u << 20;
+
+    int error = lh_files_create(dir, o->open_files_max, &disk->files, why, why_size);
+    if (error != LH_OK) {
+        free(disk);
+        return error;
+    }
+    disk->queue_end = &disk->queue;
+    pthread_mutex_init(&disk->lock, NULL);
+    pthread_mutex_init(&disk->ring_lock, NULL);
+    pthread_cond_init(&disk->work, NULL);
+    pthread_cond_init(&disk->idle, NULL);
+    start_ring(disk);
+    disk->threads = lh_alloc_array(o->threads, sizeof *disk->threads);
+    for (; disk->thread_count < o->threads; disk->thread_count++) {
+        int e = pthread_create(&disk->threads[disk->thread_count], NULL, worker_main, disk);
+        LH_ASSERT(e == 0);
+    }
+    *out = disk;
+    return LH_OK;
+}
+
+void lh_disk_on_done(
+    struct lh_disk *disk, void (*done)(void *arg, struct lh_disk_io *first), void *arg)
+{
+    pthread_mutex_lock(&disk->lock);
+    LH_ASSERT(disk->under_way == 0);
+    disk->done = done;
+    disk->done_arg = arg;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void lh_disk_drain(struct lh_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    while (disk->under_way > 0)
+        pthread_cond_wait(&disk->idle, &disk->lock);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+static void stop_ring(struct lh_disk *disk)
+{
+    pthread_mutex_lock(&disk->ring_lock);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&disk->ring);
+    LH_ASSERT(sqe != NULL); /* nothing is under way */
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data(sqe, NULL);
+    io_uring_submit(&disk->ring);
+    pthread_mutex_unlock(&disk->ring_lock);
+    pthread_join(disk->reaper, NULL);
+    io_uring_queue_exit(&disk->ring);
+}
+
+void lh_disk_destroy(struct lh_disk *disk)
+{
+    if (disk == NULL)
+        return;
+    lh_disk_drain(disk);
+    pthread_mutex_lock(&disk->lock);
+    disk->stopping = true;
+    pthread_cond_broadcast(&disk->work);
+    pthread_mutex_unlock(&disk->lock);
+    for (unsigned i = 0; i < disk->thread_count; i++)
+        pthread_join(disk->threads[i], NULL);
+    if (disk->has_ring)
+        stop_ring(disk);
+    lh_files_destroy(disk->files);
+    pthread_cond_destroy(&disk->idle);
+    pthread_cond_destroy(&disk->work);
+    pthread_mutex_destroy(&disk->ring_lock);
+    pthread_mutex_destroy(&disk->lock);
+    free(disk->threads);
+    free(disk);
+}
+
+int lh_disk_list(const struct lh_disk *disk, uint64_t **ids, size_t *count)
+{
+    return lh_files_list(disk->files, ids, count);
+}
+
+int lh_disk_space(const struct lh_disk *disk, uint64_t *capacity, uint64_t *available)
+{
+    return lh_files_space(disk->files, capacity, available);
+}
+
+bool lh_disk_has_uring(const struct lh_disk *disk)
+{
+    return disk->has_ring;
+}

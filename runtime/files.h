@@ -1,0 +1,48 @@
+/* The chunk files of one directory, by number: names, open descriptors, and when the directory
+ * itself must be synced. All functions may be called from any thread. */
+#ifndef LH_RUNTIME_FILES_H
+#define LH_RUNTIME_FILES_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_files;
+
+/* An open file, kept open from lh_files_open() until lh_files_put(). */
+struct lh_disk_file {
+    int fd;
+};
+
+/* Opens <dir>/chunks, making it if need be. */
+LH_MUST_USE int lh_files_create(
+    const char *dir, unsigned open_max, struct lh_files **files, char *why, size_t why_size);
+
+/* No file may be open. */
+void lh_files_destroy(struct lh_files *files);
+
+/* NOT_FOUND, or what open(2) says. */
+LH_MUST_USE int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **file);
+void lh_files_put(struct lh_files *files, struct lh_disk_file *file);
+
+/* A new file with `length` bytes preallocated. On failure there is none. ALREADY_EXISTS, DISK_FULL,
+ * IO, SYSTEM. */
+LH_MUST_USE int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length);
+
+/* Unlinks and makes that durable. No such file is success. */
+LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
+
+/* Whether files were made whose directory entries may not be durable. */
+bool lh_files_dirty(struct lh_files *files);
+
+/* Makes the directory entries of all files made so far durable. After a failure it keeps failing
+ * for good: the kernel reports an error once and then calls the pages clean (FAIL-5). */
+LH_MUST_USE int lh_files_sync_directory(struct lh_files *files);
+
+LH_MUST_USE int lh_files_list(const struct lh_files *files, uint64_t **ids, size_t *count);
+LH_MUST_USE int lh_files_space(
+    const struct lh_files *files, uint64_t *capacity, uint64_t *available);
+
+#endif

@@ -1,0 +1,514 @@
+/* The loop with tiny cores over real sockets and files: what it feeds, in which order, and from
+ * where it calls back. */
+#include "base/alloc.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+#include "runtime/disk.h"
+#include "runtime/loop.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A core whose behaviour each test supplies. */
+struct toy {
+    void (*step)(struct toy *toy, struct lh_input *in, struct lh_effects *fx);
+    struct lh_instant deadline;
+    struct lh_loop *loop;
+    sem_t done;
+    uint64_t next_link, next_ticket;
+    _Atomic int timers, completions, errors;
+    _Atomic int depth, deepest;
+    int last_error;
+    char last_text[128];
+    int remaining;
+    struct lh_instant first_input, last_input;
+    const char *peer;
+    uint64_t got;
+    struct lh_buf read;
+};
+
+static void toy_step(void *self, struct lh_input *in, struct lh_effects *fx)
+{
+    struct toy *toy = self;
+
+    assert_false(lh_instant_before(in->now, toy->last_input));
+    toy->last_input = in->now;
+    toy->step(toy, in, fx);
+}
+
+static struct lh_instant toy_deadline(const void *self)
+{
+    return ((const struct toy *)self)->deadline;
+}
+
+static void toy_complete(void *arg, void *call, int error)
+{
+    struct toy *toy = arg;
+    int depth = atomic_fetch_add(&toy->depth, 1) + 1;
+
+    if (depth > atomic_load(&toy->deepest))
+        atomic_store(&toy->deepest, depth);
+    atomic_fetch_add(&toy->completions, 1);
+    if (error != LH_OK)
+        atomic_fetch_add(&toy->errors, 1);
+    if (call == toy && toy->remaining > 0) {
+        toy->remaining--;
+        lh_loop_call(toy->loop, toy);
+    } else {
+        sem_post(&toy->done);
+    }
+    atomic_fetch_sub(&toy->depth, 1);
+}
+
+static void toy_begin(struct toy *toy,
+    void (*step)(struct toy *toy, struct lh_input *in, struct lh_effects *fx),
+    const struct lh_loop_config *settings)
+{
+    struct lh_loop_config config = settings == NULL ? (struct lh_loop_config){0} : *settings;
+    char why[200];
+
+    toy->step = step;
+    if (toy->deadline.ns == 0)
+        toy->deadline = LH_INSTANT_NEVER;
+    toy->next_link = toy->next_ticket = 1;
+    sem_init(&toy->done, 0, 0);
+    config.core = (struct lh_core){toy, toy_step, toy_deadline};
+    config.name = "toy";
+    if (config.on_complete == NULL)
+        config.on_complete = toy_complete;
+    config.arg = toy;
+    int error = lh_loop_create(&config, &toy->loop, why, sizeof why);
+    if (error != LH_OK)
+        fail_msg("%s", why);
+    lh_loop_start(toy->loop);
+}
+
+static void toy_end(struct toy *toy)
+{
+    lh_loop_stop(toy->loop);
+    assert_int_equal(lh_loop_wait(toy->loop, lh_seconds(10)), LH_OK);
+    lh_loop_destroy(toy->loop);
+    sem_destroy(&toy->done);
+}
+
+/* ---- calls and completions ---- */
+
+static void answer_at_once(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    (void)toy;
+    if (in->kind == LH_IN_CALL)
+        lh_fx_complete(fx, in->call, LH_OK);
+    if (in->kind == LH_IN_STOP)
+        lh_fx_stopped(fx, LH_OK);
+}
+
+static void a_callback_may_call_again_without_nesting(void **state)
+{
+    struct toy toy = {.remaining = 100000};
+
+    (void)state;
+    toy_begin(&toy, answer_at_once, NULL);
+    assert_true(lh_loop_call(toy.loop, &toy));
+    sem_wait(&toy.done);
+    assert_int_equal(toy.completions, 100001);
+    assert_int_equal(toy.deepest, 1);
+    toy_end(&toy);
+}
+
+static void after_stopped_calls_are_refused(void **state)
+{
+    struct toy toy = {0};
+
+    (void)state;
+    toy_begin(&toy, answer_at_once, NULL);
+    lh_loop_stop(toy.loop);
+    assert_int_equal(lh_loop_wait(toy.loop, lh_seconds(10)), LH_OK);
+    assert_false(lh_loop_call(toy.loop, &toy));
+    assert_int_equal(toy.completions, 0);
+    toy_end(&toy);
+}
+
+struct order {
+    _Atomic uint64_t last;
+    _Atomic int disorder;
+    _Atomic int count;
+};
+
+static struct order order;
+
+static void number_calls(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_CALL)
+        lh_fx_complete(fx, (void *)(uintptr_t)++toy->got, LH_OK);
+    if (in->kind == LH_IN_STOP)
+        lh_fx_stopped(fx, LH_OK);
+}
+
+static void check_number(void *arg, void *call, int error)
+{
+    uint64_t n = (uint64_t)(uintptr_t)call;
+
+    (void)arg;
+    (void)error;
+    if (atomic_exchange(&order.last, n) + 1 != n)
+        atomic_fetch_add(&order.disorder, 1);
+    atomic_fetch_add(&order.count, 1);
+}
+
+static void *call_often(void *arg)
+{
+    for (int i = 0; i < 20000; i++)
+        lh_loop_call(arg, NULL);
+    return NULL;
+}
+
+static void completions_of_several_threads_keep_the_core_s_order(void **state)
+{
+    struct toy toy = {0};
+    struct lh_loop_config config = {.on_complete = check_number};
+    pthread_t threads[4];
+
+    (void)state;
+    toy_begin(&toy, number_calls, &config);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, call_often, toy.loop);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    toy_end(&toy); /* STOPPED is delivered behind all completions */
+    assert_int_equal(order.count, 80000);
+    assert_int_equal(order.disorder, 0);
+}
+
+/* ---- time ---- */
+
+static void tick(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_TIMER:
+        if (!lh_instant_reached(in->now, toy->deadline))
+            break;
+        toy->timers++;
+        toy->deadline =
+            toy->timers < 5 ? lh_instant_add(in->now, lh_milliseconds(2)) : LH_INSTANT_NEVER;
+        if (toy->timers == 5)
+            lh_fx_complete(fx, NULL, LH_OK);
+        break;
+    case LH_IN_CALL: /* earlier than what is armed */
+        toy->deadline = lh_instant_add(in->now, lh_milliseconds(1));
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void the_timer_follows_an_earlier_deadline(void **state)
+{
+    struct toy toy = {.deadline = lh_instant_add(lh_clock_now(), lh_seconds(3600))};
+
+    (void)state;
+    toy_begin(&toy, tick, NULL);
+    lh_loop_call(toy.loop, NULL);
+    sem_wait(&toy.done);
+    assert_int_equal(toy.timers, 5);
+    toy_end(&toy);
+}
+
+/* ---- commits ---- */
+
+static char committed[64];
+
+static void commit_at_once(void *store, uint64_t ticket, struct lh_change *changes, size_t count)
+{
+    struct toy *toy = store;
+
+    for (size_t i = 0; i < count; i++)
+        strncat(committed, (const char *)changes[i].key, changes[i].key_size);
+    lh_changes_free(changes, count);
+    lh_loop_persisted(toy->loop, ticket, LH_OK);
+}
+
+static void persist_twice(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_CALL:
+        for (int i = 0; i < 2; i++) {
+            lh_fx_persist(fx, toy->next_ticket++);
+            lh_fx_put(fx, i == 0 ? "a" : "b", 1, "x", 1);
+            lh_fx_delete(fx, i == 0 ? "A" : "B", 1);
+        }
+        break;
+    case LH_IN_PERSISTED:
+        assert_int_equal(in->ticket, ++toy->got);
+        assert_int_equal(in->error, LH_OK);
+        if (toy->got == 2)
+            lh_fx_complete(fx, NULL, LH_OK);
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void commits_are_handed_over_in_order_and_may_complete_within(void **state)
+{
+    struct toy toy = {0};
+    struct lh_loop_config config = {.persist = commit_at_once, .store = &toy};
+
+    (void)state;
+    toy_begin(&toy, persist_twice, &config);
+    lh_loop_call(toy.loop, NULL);
+    sem_wait(&toy.done);
+    assert_string_equal(committed, "aAbB");
+    toy_end(&toy);
+}
+
+/* ---- links ---- */
+
+/* Serves Append by answering every batch with its size and Stat with its path. */
+static void serve_echo(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_APPEND) {
+        const Leasehold__AppendRequest *q = in->message;
+        Leasehold__AppendReply r = LEASEHOLD__APPEND_REPLY__INIT;
+        r.version = q->version;
+        r.window_bytes = in->payload.size;
+        lh_fx_send(fx, in->link, &r.base, NULL);
+    } else if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_STAT) {
+        const Leasehold__StatRequest *q = in->message;
+        Leasehold__StatReply r = LEASEHOLD__STAT_REPLY__INIT;
+        r.error_text = q->path;
+        lh_fx_reply(fx, in->link, &r.base, NULL);
+    } else if (in->kind == LH_IN_LINK_CLOSED) {
+        toy->last_error = in->error;
+    } else if (in->kind == LH_IN_STOP) {
+        lh_fx_stopped(fx, LH_OK);
+    }
+}
+
+#define BATCHES 1000
+
+/* Opens one Append link per call and sends BATCHES batches of growing size, all at once. */
+static void append_all(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_CALL:
+        lh_fx_open(fx, toy->next_link, LH_METHOD_APPEND, toy->peer, LH_DURATION_FOREVER);
+        for (uint64_t i = 1; i <= BATCHES; i++) {
+            Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
+            uint8_t *to;
+            struct lh_buf batch = lh_buf_alloc(i * 100, &to);
+            memset(to, (int)i, i * 100);
+            q.version = i;
+            lh_fx_send(fx, toy->next_link, &q.base, &batch);
+        }
+        break;
+    case LH_IN_MESSAGE: {
+        const Leasehold__AppendReply *r = in->message;
+        assert_int_equal(r->version, ++toy->got);
+        assert_int_equal(r->window_bytes, toy->got * 100);
+        if (toy->got == BATCHES) {
+            lh_fx_close(fx, in->link, LH_OK, NULL);
+            lh_fx_complete(fx, NULL, LH_OK);
+        }
+        break;
+    }
+    case LH_IN_LINK_CLOSED:
+        toy->last_error = in->error;
+        lh_fx_complete(fx, NULL, in->error);
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void begin_pair(struct toy *server, struct toy *client, char *address, size_t size,
+    void (*step)(struct toy *toy, struct lh_input *in, struct lh_effects *fx))
+{
+    struct lh_loop_config config = {.listen = "127.0.0.1:0", .threads = 2};
+
+    toy_begin(server, serve_echo, &config);
+    snprintf(address, size, "127.0.0.1:%d", lh_loop_port(server->loop));
+    client->peer = address;
+    config.listen = NULL;
+    toy_begin(client, step, &config);
+}
+
+static void a_stream_s_messages_arrive_whole_and_in_order(void **state)
+{
+    struct toy server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    begin_pair(&server, &client, address, sizeof address, append_all);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&client.done);
+    assert_int_equal(client.errors, 0);
+    assert_int_equal(client.got, BATCHES);
+    toy_end(&client);
+    toy_end(&server);
+}
+
+static void ask_stat(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_CALL: {
+        Leasehold__StatRequest q = LEASEHOLD__STAT_REQUEST__INIT;
+        q.path = (char *)"/a/path";
+        lh_fx_open(fx, toy->next_link, LH_METHOD_STAT, toy->peer, lh_seconds(5));
+        lh_fx_send(fx, toy->next_link++, &q.base, NULL);
+        break;
+    }
+    case LH_IN_MESSAGE: {
+        const Leasehold__StatReply *r = in->message;
+        assert_string_equal(r->error_text, "/a/path");
+        toy->got++;
+        break;
+    }
+    case LH_IN_LINK_CLOSED:
+        toy->last_error = in->error;
+        lh_fx_complete(fx, NULL, in->error);
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void a_unary_call_is_answered_and_then_ends_normally(void **state)
+{
+    struct toy server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    begin_pair(&server, &client, address, sizeof address, ask_stat);
+    for (uint64_t i = 1; i <= 100; i++) {
+        lh_loop_call(client.loop, NULL);
+        sem_wait(&client.done);
+        assert_int_equal(client.last_error, LH_OK);
+        assert_int_equal(client.got, i);
+    }
+    toy_end(&client);
+    toy_end(&server);
+}
+
+static void an_address_that_nobody_listens_on_is_unavailable(void **state)
+{
+    struct toy client = {.peer = "127.0.0.1:1"};
+
+    (void)state;
+    toy_begin(&client, ask_stat, NULL);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&client.done);
+    assert_int_equal(client.last_error, LH_ERR_UNAVAILABLE);
+    toy_end(&client);
+}
+
+static void a_server_that_goes_away_ends_its_links(void **state)
+{
+    struct toy server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    begin_pair(&server, &client, address, sizeof address, append_all);
+    client.got = 1; /* the first answer is "out of order": but none will come */
+    lh_loop_destroy(server.loop);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&client.done);
+    assert_int_equal(client.last_error, LH_ERR_UNAVAILABLE);
+    toy_end(&client);
+}
+
+/* ---- the disk ---- */
+
+static void write_sync_read(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    struct lh_buf data;
+
+    if (in->kind == LH_IN_STOP)
+        lh_fx_stopped(fx, LH_OK);
+    if (in->kind == LH_IN_CALL)
+        lh_fx_disk(fx, 1, 7, LH_DISK_CREATE, 0, 1 << 20, NULL);
+    if (in->kind != LH_IN_DISK)
+        return;
+    assert_int_equal(in->error, LH_OK);
+    assert_int_equal(in->file, 7);
+    switch (in->op) {
+    case LH_DISK_CREATE:
+        data = lh_buf_copy("leasehold", 9);
+        lh_fx_disk(fx, 2, 7, LH_DISK_WRITE, 0, 9, &data);
+        break;
+    case LH_DISK_WRITE:
+        lh_fx_disk(fx, 3, 7, LH_DISK_SYNC, 0, 0, NULL);
+        break;
+    case LH_DISK_SYNC:
+        lh_fx_disk(fx, 4, 7, LH_DISK_READ, 5, 100, NULL);
+        break;
+    case LH_DISK_READ:
+        toy->read = lh_buf_take(&in->payload);
+        lh_fx_complete(fx, NULL, LH_OK);
+        break;
+    default:
+        fail();
+    }
+}
+
+static void disk_operations_come_back_as_inputs(void **state)
+{
+    struct toy toy = {0};
+    char dir[] = "/tmp/loop_test.XXXXXX";
+    char command[64], why[200], text[5] = "";
+    struct lh_disk *disk;
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(lh_disk_create(dir, NULL, &disk, why, sizeof why), LH_OK);
+    struct lh_loop_config config = {.disk = disk};
+    toy_begin(&toy, write_sync_read, &config);
+    lh_loop_call(toy.loop, NULL);
+    sem_wait(&toy.done);
+    assert_int_equal(toy.read.size, 4);
+    assert_true(lh_buf_read(&toy.read, 0, text, 4));
+    assert_string_equal(text, "hold");
+    lh_buf_clear(&toy.read);
+    toy_end(&toy);
+    lh_disk_destroy(disk);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_callback_may_call_again_without_nesting),
+        cmocka_unit_test(after_stopped_calls_are_refused),
+        cmocka_unit_test(completions_of_several_threads_keep_the_core_s_order),
+        cmocka_unit_test(the_timer_follows_an_earlier_deadline),
+        cmocka_unit_test(commits_are_handed_over_in_order_and_may_complete_within),
+        cmocka_unit_test(a_stream_s_messages_arrive_whole_and_in_order),
+        cmocka_unit_test(a_unary_call_is_answered_and_then_ends_normally),
+        cmocka_unit_test(an_address_that_nobody_listens_on_is_unavailable),
+        cmocka_unit_test(a_server_that_goes_away_ends_its_links),
+        cmocka_unit_test(disk_operations_come_back_as_inputs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
