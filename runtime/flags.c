@@ -1,0 +1,677 @@
+#include "runtime/flags.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ENV_PREFIX "LEASEHOLD_"
+
+/* Memory that lives as long as the result. */
+struct block {
+    struct block *next;
+    _Alignas(max_align_t) char data[];
+};
+
+struct parser {
+    const struct lh_flags *flags;
+    struct block *blocks;
+    bool *given; /* by the source that is being read: a list then starts anew */
+    bool *set;   /* by a stronger source */
+    const char *config_file;
+    char *error;
+};
+
+/* ---- values ---- */
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit sizes[] = {
+    {"B", 1},
+    {"kB", 1000},
+    {"KB", 1000},
+    {"MB", 1000000},
+    {"GB", 1000000000},
+    {"TB", 1000000000000},
+    {"KiB", UINT64_C(1) << 10},
+    {"MiB", UINT64_C(1) << 20},
+    {"GiB", UINT64_C(1) << 30},
+    {"TiB", UINT64_C(1) << 40},
+    {NULL, 0},
+};
+
+static const struct unit durations[] = {
+    {"ns", 1},
+    {"us", 1000},
+    {"ms", 1000000},
+    {"s", 1000000000},
+    {"m", UINT64_C(60) * 1000000000},
+    {"min", UINT64_C(60) * 1000000000},
+    {"h", UINT64_C(3600) * 1000000000},
+    {"d", UINT64_C(86400) * 1000000000},
+    {NULL, 0},
+};
+
+bool lh_parse_uint(const char *text, uint64_t *value)
+{
+    uint64_t v = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        unsigned digit = (unsigned char)*text - (unsigned)'0';
+        if (digit > 9 || v > (UINT64_MAX - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    *value = v;
+    return true;
+}
+
+/* "1.5s": decimal digits, maybe a fraction, and a unit; exact, without floating point. What lies
+ * below the smallest unit is cut off. */
+static bool parse_quantity(
+    const char *text, const struct unit *units, const char *no_unit, uint64_t *value)
+{
+    char digits[24];
+    size_t n = strspn(text, "0123456789");
+    const char *fraction = text + n;
+    size_t fraction_digits = 0;
+    uint64_t whole;
+
+    if (n == 0 || n >= sizeof digits)
+        return false;
+    memcpy(digits, text, n);
+    digits[n] = '\0';
+    if (!lh_parse_uint(digits, &whole))
+        return false;
+    const char *name = fraction;
+    if (*fraction == '.') {
+        fraction++;
+        fraction_digits = strspn(fraction, "0123456789");
+        if (fraction_digits == 0)
+            return false;
+        name = fraction + fraction_digits;
+    }
+    if (*name == '\0' && no_unit != NULL)
+        name = no_unit;
+    for (; units->name != NULL; units++)
+        if (strcmp(units->name, name) == 0)
+            break;
+    if (units->name == NULL || whole > UINT64_MAX / units->factor)
+        return false;
+
+    uint64_t numerator = 0, denominator = 1;
+    for (size_t i = 0; i < fraction_digits && i < 18; i++) {
+        numerator = numerator * 10 + (uint64_t)(fraction[i] - '0');
+        denominator *= 10;
+    }
+    uint64_t v = whole * units->factor;
+    uint64_t more = (uint64_t)((unsigned __int128)units->factor * numerator / denominator);
+    if (v > UINT64_MAX - more)
+        return false;
+    *value = v + more;
+    return true;
+}
+
+bool lh_parse_size(const char *text, uint64_t *bytes)
+{
+    return parse_quantity(text, sizes, "B", bytes);
+}
+
+bool lh_parse_duration(const char *text, struct lh_duration *duration)
+{
+    /* Without a unit only zero is unmistakable. */
+    return parse_quantity(text, durations, strcmp(text, "0") == 0 ? "s" : NULL, &duration->ns);
+}
+
+static bool parse_bool(const char *text, bool *value)
+{
+    static const char *const yes[] = {"true", "yes", "on", "1"};
+    static const char *const no[] = {"false", "no", "off", "0"};
+
+    for (size_t i = 0; i < 4; i++) {
+        if (strcasecmp(text, yes[i]) == 0 || strcasecmp(text, no[i]) == 0) {
+            *value = strcasecmp(text, yes[i]) == 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the parser ---- */
+
+static void *keep(struct parser *p, size_t size)
+{
+    struct block *b = lh_alloc(sizeof *b + size);
+
+    b->next = p->blocks;
+    p->blocks = b;
+    return b->data;
+}
+
+static const char *keep_string(struct parser *p, const char *s, size_t n)
+{
+    char *copy = keep(p, n + 1);
+
+    memcpy(copy, s, n);
+    return copy;
+}
+
+/* The first error counts. Returns false. */
+static bool fail(struct parser *p, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool fail(struct parser *p, const char *where, const char *format, ...)
+{
+    char text[600];
+    va_list args;
+
+    if (p->error != NULL)
+        return false;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (asprintf(&p->error, "%s: %s%s%s\nTry '%s --help'.\n", p->flags->command, where,
+            *where == '\0' ? "" : ": ", text, p->flags->command) < 0)
+        abort();
+    return false;
+}
+
+static void show_duration(uint64_t ns, char *to, size_t size)
+{
+    const struct unit *best = &durations[0];
+
+    for (const struct unit *u = durations; u->name != NULL; u++)
+        if (ns % u->factor == 0 && u->factor > best->factor && u->factor <= UINT64_C(1000000000))
+            best = u;
+    snprintf(to, size, "%llu%s", (unsigned long long)(ns / best->factor), best->name);
+}
+
+static void show_size(uint64_t bytes, char *to, size_t size)
+{
+    const struct unit *best = &sizes[0];
+
+    for (const struct unit *u = sizes; u->name != NULL; u++)
+        if (strchr(u->name, 'i') != NULL && bytes != 0 && bytes % u->factor == 0)
+            best = u;
+    snprintf(to, size, "%llu%s", (unsigned long long)(bytes / best->factor),
+        best->factor == 1 ? "" : best->name);
+}
+
+static void show(const struct lh_flag *f, uint64_t v, char *to, size_t size)
+{
+    if (f->type == LH_FLAG_DURATION)
+        show_duration(v, to, size);
+    else if (f->type == LH_FLAG_SIZE)
+        show_size(v, to, size);
+    else
+        snprintf(to, size, "%llu", (unsigned long long)v);
+}
+
+static bool in_range(
+    struct parser *p, const struct lh_flag *f, const char *where, uint64_t v, const char *text)
+{
+    char limit[48];
+
+    if (v < f->min) {
+        show(f, f->min, limit, sizeof limit);
+        return fail(p, where, "--%s: %s is too small; the least is %s", f->name, text, limit);
+    }
+    if (f->max != 0 && v > f->max) {
+        show(f, f->max, limit, sizeof limit);
+        return fail(p, where, "--%s: %s is too large; the most is %s", f->name, text, limit);
+    }
+    return true;
+}
+
+static bool set_choice(
+    struct parser *p, const struct lh_flag *f, const char *where, const char *text)
+{
+    char all[300] = "";
+
+    for (int i = 0; f->choices[i] != NULL; i++) {
+        if (strcmp(f->choices[i], text) == 0) {
+            *(int *)f->value = i;
+            return true;
+        }
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i == 0 ? "" : ", ", f->choices[i]);
+    }
+    return fail(p, where, "--%s: '%s' is none of: %s", f->name, text, all);
+}
+
+static void add_items(struct parser *p, const struct lh_flag *f, const char *text, bool anew)
+{
+    struct lh_flag_list *list = f->value;
+
+    if (anew)
+        *list = (struct lh_flag_list){0};
+    while (*text != '\0') {
+        text += strspn(text, " ");
+        size_t n = strcspn(text, ", ");
+        if (n > 0) {
+            const char **items = keep(p, (list->count + 1) * sizeof *items);
+            if (list->count > 0)
+                memcpy(items, list->items, list->count * sizeof *items);
+            items[list->count++] = keep_string(p, text, n);
+            list->items = items;
+        }
+        text += n;
+        text += strspn(text, ", ");
+    }
+}
+
+/* Sets the value from its text. `anew`: the first time in this source. */
+static bool set_value(
+    struct parser *p, const struct lh_flag *f, const char *where, const char *text, bool anew)
+{
+    uint64_t v;
+    struct lh_duration d;
+
+    switch (f->type) {
+    case LH_FLAG_STRING:
+        *(const char **)f->value = keep_string(p, text, strlen(text));
+        return true;
+    case LH_FLAG_BOOL:
+        if (!parse_bool(text, f->value))
+            return fail(p, where, "--%s: '%s' is neither true nor false", f->name, text);
+        return true;
+    case LH_FLAG_UINT:
+        if (!lh_parse_uint(text, &v))
+            return fail(p, where, "--%s: '%s' is not a whole number", f->name, text);
+        if (!in_range(p, f, where, v, text))
+            return false;
+        *(uint64_t *)f->value = v;
+        return true;
+    case LH_FLAG_SIZE:
+        if (!lh_parse_size(text, &v))
+            return fail(
+                p, where, "--%s: '%s' is not a size; use for example 64MiB or 1GB", f->name, text);
+        if (!in_range(p, f, where, v, text))
+            return false;
+        *(uint64_t *)f->value = v;
+        return true;
+    case LH_FLAG_DURATION:
+        if (!lh_parse_duration(text, &d))
+            return fail(p, where, "--%s: '%s' is not a duration; use for example 10s or 200ms",
+                f->name, text);
+        if (!in_range(p, f, where, d.ns, text))
+            return false;
+        *(struct lh_duration *)f->value = d;
+        return true;
+    case LH_FLAG_ENUM:
+        return set_choice(p, f, where, text);
+    case LH_FLAG_LIST:
+        add_items(p, f, text, anew);
+        return true;
+    }
+    LH_UNREACHABLE();
+}
+
+static const struct lh_flag *by_name(const struct parser *p, const char *name, size_t n)
+{
+    for (size_t i = 0; i < p->flags->count; i++) {
+        const struct lh_flag *f = &p->flags->flags[i];
+        if (strlen(f->name) == n && memcmp(f->name, name, n) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+/* Sets a value unless a stronger source did. */
+static bool give(struct parser *p, const struct lh_flag *f, const char *where, const char *text)
+{
+    size_t i = (size_t)(f - p->flags->flags);
+
+    if (p->set[i])
+        return true;
+    bool anew = !p->given[i];
+    p->given[i] = true;
+    return set_value(p, f, where, text, anew);
+}
+
+/* What this source gave is not touched by weaker ones. */
+static void end_source(struct parser *p)
+{
+    for (size_t i = 0; i < p->flags->count; i++) {
+        p->set[i] = p->set[i] || p->given[i];
+        p->given[i] = false;
+    }
+}
+
+/* ---- the command line ---- */
+
+struct words {
+    char **argv;
+    int argc, at;
+};
+
+static bool needed(struct parser *p, struct words *w, const char *option, const char **value)
+{
+    if (w->at + 1 >= w->argc)
+        return fail(p, "", "%s needs a value", option);
+    *value = w->argv[++w->at];
+    return true;
+}
+
+static bool long_option(struct parser *p, struct words *w)
+{
+    const char *word = w->argv[w->at] + 2;
+    size_t n = strcspn(word, "=");
+    const char *value = word[n] == '=' ? word + n + 1 : NULL;
+
+    if (n == 6 && memcmp(word, "config", n) == 0) {
+        if (value == NULL && !needed(p, w, "--config", &value))
+            return false;
+        p->config_file = value;
+        return true;
+    }
+    const struct lh_flag *f = by_name(p, word, n);
+    if (f == NULL && n > 3 && memcmp(word, "no-", 3) == 0 && value == NULL) {
+        f = by_name(p, word + 3, n - 3);
+        if (f != NULL && f->type == LH_FLAG_BOOL)
+            return give(p, f, "", "false");
+        f = NULL;
+    }
+    if (f == NULL)
+        return fail(p, "", "there is no option --%.*s", (int)n, word);
+    if (f->type == LH_FLAG_BOOL)
+        return give(p, f, "", value == NULL ? "true" : value);
+    if (value == NULL && !needed(p, w, w->argv[w->at], &value))
+        return false;
+    return give(p, f, "", value);
+}
+
+static const struct lh_flag *by_letter(const struct parser *p, char letter)
+{
+    for (size_t i = 0; i < p->flags->count; i++)
+        if (p->flags->flags[i].letter == letter)
+            return &p->flags->flags[i];
+    return NULL;
+}
+
+/* -f, -fn, -n 10, -n10 */
+static bool short_options(struct parser *p, struct words *w)
+{
+    for (const char *c = w->argv[w->at] + 1; *c != '\0'; c++) {
+        char option[3] = {'-', *c, '\0'};
+        const struct lh_flag *f = by_letter(p, *c);
+        if (f == NULL)
+            return fail(p, "", "there is no option %s", option);
+        if (f->type == LH_FLAG_BOOL) {
+            if (!give(p, f, "", "true"))
+                return false;
+            continue;
+        }
+        const char *value = c[1] != '\0' ? c + 1 : NULL;
+        if (value == NULL && !needed(p, w, option, &value))
+            return false;
+        return give(p, f, "", value);
+    }
+    return true;
+}
+
+static bool read_command_line(
+    struct parser *p, int argc, char **argv, struct lh_flags_result *result)
+{
+    struct words w = {argv, argc, 1};
+    bool options = true;
+
+    result->args = keep(p, ((size_t)argc + 1) * sizeof *result->args);
+    for (; w.at < argc; w.at++) {
+        const char *word = argv[w.at];
+        if (options && strcmp(word, "--") == 0) {
+            options = false;
+        } else if (options && strncmp(word, "--", 2) == 0) {
+            if (!long_option(p, &w))
+                return false;
+        } else if (options && word[0] == '-' && word[1] != '\0') {
+            if (!short_options(p, &w))
+                return false;
+        } else {
+            result->args[result->arg_count++] = word;
+        }
+    }
+    end_source(p);
+    return true;
+}
+
+/* --help and --version count wherever they stand before "--", whatever else is wrong. */
+static bool asked_for(int argc, char **argv, const char *option)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], option) == 0)
+            return true;
+    return false;
+}
+
+/* ---- the environment and the file ---- */
+
+static void env_name(const char *flag, char *to, size_t size)
+{
+    size_t n = (size_t)snprintf(to, size, "%s", ENV_PREFIX);
+
+    for (; *flag != '\0' && n + 1 < size; flag++)
+        to[n++] = *flag == '-' ? '_' : (char)toupper((unsigned char)*flag);
+    to[n] = '\0';
+}
+
+static const char *lookup(char **environment, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (; environment != NULL && *environment != NULL; environment++)
+        if (strncmp(*environment, name, n) == 0 && (*environment)[n] == '=')
+            return *environment + n + 1;
+    return NULL;
+}
+
+static bool read_environment(struct parser *p, char **environment)
+{
+    char name[100];
+
+    for (size_t i = 0; i < p->flags->count; i++) {
+        env_name(p->flags->flags[i].name, name, sizeof name);
+        const char *value = lookup(environment, name);
+        if (value != NULL && !give(p, &p->flags->flags[i], name, value))
+            return false;
+    }
+    if (p->config_file == NULL)
+        p->config_file = lookup(environment, ENV_PREFIX "CONFIG");
+    end_source(p);
+    return true;
+}
+
+static char *trim(char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    size_t n = strlen(s);
+    while (n > 0 && isspace((unsigned char)s[n - 1]))
+        s[--n] = '\0';
+    return s;
+}
+
+static bool read_line(struct parser *p, const char *where, char *line)
+{
+    char *s = trim(line);
+
+    if (*s == '\0' || *s == '#')
+        return true;
+    char *equals = strchr(s, '=');
+    if (equals == NULL)
+        return fail(p, where, "'%s' is not of the form 'name = value'", s);
+    *equals = '\0';
+    char *name = trim(s);
+    char *value = trim(equals + 1);
+    size_t n = strlen(value);
+    if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
+        value[n - 1] = '\0';
+        value++;
+    }
+    const struct lh_flag *f = by_name(p, name, strlen(name));
+    if (f == NULL)
+        return fail(p, where, "there is no option '%s'", name);
+    return give(p, f, where, value);
+}
+
+static bool read_config(struct parser *p)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    bool ok = true;
+
+    if (p->config_file == NULL)
+        return true;
+    FILE *f = fopen(p->config_file, "re");
+    if (f == NULL)
+        return fail(p, "", "cannot read the config file %s: %s", p->config_file, strerror(errno));
+    for (unsigned number = 1; ok && getline(&line, &capacity, f) >= 0; number++) {
+        char where[300];
+        snprintf(where, sizeof where, "%.250s:%u", p->config_file, number);
+        ok = read_line(p, where, line);
+    }
+    if (ok && ferror(f))
+        ok = fail(p, "", "cannot read the config file %s", p->config_file);
+    free(line);
+    fclose(f);
+    end_source(p);
+    return ok;
+}
+
+static void set_presets(struct parser *p)
+{
+    for (size_t i = 0; i < p->flags->count; i++) {
+        const struct lh_flag *f = &p->flags->flags[i];
+        if (f->preset == NULL || p->set[i])
+            continue;
+        bool ok = set_value(p, f, "", f->preset, true);
+        LH_ASSERT(ok);
+    }
+}
+
+/* ---- help ---- */
+
+static const char *metavar(const struct lh_flag *f)
+{
+    static const char *const names[] = {
+        [LH_FLAG_STRING] = "TEXT",
+        [LH_FLAG_BOOL] = "",
+        [LH_FLAG_UINT] = "N",
+        [LH_FLAG_SIZE] = "SIZE",
+        [LH_FLAG_DURATION] = "DURATION",
+        [LH_FLAG_ENUM] = "",
+        [LH_FLAG_LIST] = "A,B,...",
+    };
+
+    return f->metavar != NULL ? f->metavar : names[f->type];
+}
+
+static void help_option(FILE *out, const struct lh_flag *f)
+{
+    char left[200];
+    size_t n = 0;
+
+    if (f->letter != 0)
+        n += (size_t)snprintf(left, sizeof left, "  -%c, --%s", f->letter, f->name);
+    else
+        n += (size_t)snprintf(left, sizeof left, "      --%s", f->name);
+    if (f->type == LH_FLAG_ENUM && f->metavar == NULL) {
+        for (int i = 0; f->choices[i] != NULL && n < sizeof left; i++)
+            n += (size_t)snprintf(
+                left + n, sizeof left - n, "%c%s", i == 0 ? ' ' : '|', f->choices[i]);
+    } else if (*metavar(f) != '\0') {
+        n += (size_t)snprintf(left + n, sizeof left - n, " %s", metavar(f));
+    }
+    if (n < 34)
+        fprintf(out, "%-34s %s", left, f->help);
+    else
+        fprintf(out, "%s\n%-34s %s", left, "", f->help);
+    if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
+        fprintf(out, " [%s]", f->preset);
+    else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
+        fprintf(out, " [on; --no-%s]", f->name);
+    fputc('\n', out);
+}
+
+char *lh_flags_help(const struct lh_flags *flags)
+{
+    static const struct lh_flag common[] = {
+        {.name = "config",
+            .metavar = "FILE",
+            .help = "read options from FILE: lines 'name = value', # comments"},
+        {.name = "help", .type = LH_FLAG_BOOL, .help = "print this and exit"},
+        {.name = "version", .type = LH_FLAG_BOOL, .help = "print the version and exit"},
+    };
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    LH_ASSERT(out != NULL);
+    fprintf(out, "Usage: %s %s\n%s\n\nOptions:\n", flags->command, flags->usage, flags->summary);
+    for (size_t i = 0; i < flags->count; i++)
+        help_option(out, &flags->flags[i]);
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
+        help_option(out, &common[i]);
+    fprintf(out,
+        "\nEvery option can also be given in the environment, as %s<NAME> with _ for -,\n"
+        "or in the config file. The command line wins over the environment, and that over the "
+        "file.\n",
+        ENV_PREFIX);
+    if (flags->epilog != NULL)
+        fprintf(out, "\n%s\n", flags->epilog);
+    fclose(out);
+    return text;
+}
+
+/* ---- all together ---- */
+
+struct lh_flags_result lh_flags_parse(
+    const struct lh_flags *flags, int argc, char **argv, char **environment, const char *version)
+{
+    struct lh_flags_result result = {0};
+    struct parser p = {
+        .flags = flags,
+        .given = lh_alloc_array(flags->count, sizeof *p.given),
+        .set = lh_alloc_array(flags->count, sizeof *p.set),
+    };
+
+    if (asked_for(argc, argv, "--help")) {
+        result.outcome = LH_FLAGS_EXIT;
+        result.text = lh_flags_help(flags);
+    } else if (asked_for(argc, argv, "--version")) {
+        result.outcome = LH_FLAGS_EXIT;
+        if (asprintf(&result.text, "%s %s\n", flags->command, version) < 0)
+            abort();
+    } else if (read_command_line(&p, argc, argv, &result) && read_environment(&p, environment) &&
+               read_config(&p)) {
+        set_presets(&p);
+    } else {
+        result.outcome = LH_FLAGS_USAGE;
+        result.text = p.error;
+    }
+    free(p.given);
+    free(p.set);
+    result.memory = p.blocks;
+    return result;
+}
+
+void lh_flags_free(struct lh_flags_result *result)
+{
+    for (struct block *b = result->memory, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
+    free(result->text);
+    *result = (struct lh_flags_result){0};
+}

@@ -1,0 +1,272 @@
+/* Options: units, precedence of the sources, and what a mistyped one is told. */
+#include "runtime/flags.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct {
+    const char *listen;
+    bool sync, follow;
+    uint64_t count, chunk;
+    struct lh_duration term;
+    int format;
+    struct lh_flag_list masters;
+} o;
+
+static const char *const formats[] = {"text", "json", NULL};
+
+static const struct lh_flag table[] = {
+    {.name = "listen",
+        .type = LH_FLAG_STRING,
+        .value = &o.listen,
+        .preset = "127.0.0.1:7400",
+        .help = "address to serve on",
+        .metavar = "ADDRESS"},
+    {.name = "sync", .type = LH_FLAG_BOOL, .value = &o.sync, .preset = "true", .help = "sync"},
+    {.name = "follow",
+        .type = LH_FLAG_BOOL,
+        .value = &o.follow,
+        .preset = "false",
+        .help = "wait for more",
+        .letter = 'f'},
+    {.name = "count",
+        .type = LH_FLAG_UINT,
+        .value = &o.count,
+        .preset = "3",
+        .help = "how many",
+        .min = 1,
+        .max = 9,
+        .letter = 'n'},
+    {.name = "chunk-size",
+        .type = LH_FLAG_SIZE,
+        .value = &o.chunk,
+        .preset = "64MiB",
+        .help = "size of a chunk",
+        .min = 1 << 20},
+    {.name = "session-term",
+        .type = LH_FLAG_DURATION,
+        .value = &o.term,
+        .preset = "10s",
+        .help = "life of a session",
+        .min = 200000000},
+    {.name = "log-format",
+        .type = LH_FLAG_ENUM,
+        .value = &o.format,
+        .preset = "text",
+        .choices = formats,
+        .help = "how to log"},
+    {.name = "master",
+        .type = LH_FLAG_LIST,
+        .value = &o.masters,
+        .preset = "a:1",
+        .help = "masters"},
+};
+
+static const struct lh_flags flags = {
+    .command = "cmd",
+    .usage = "[OPTION]... PATH",
+    .summary = "Does things.",
+    .flags = table,
+    .count = sizeof table / sizeof table[0],
+};
+
+static char *no_environment[] = {NULL};
+
+#define PARSE(env, ...) parse((char *[]){(char *)"cmd", __VA_ARGS__, NULL}, env)
+
+static struct lh_flags_result parse(char **argv, char **environment)
+{
+    int argc = 0;
+
+    memset(&o, 0, sizeof o);
+    while (argv[argc] != NULL)
+        argc++;
+    return lh_flags_parse(&flags, argc, argv, environment, "1.2");
+}
+
+static void refused(struct lh_flags_result r, const char *expected)
+{
+    assert_int_equal(r.outcome, LH_FLAGS_USAGE);
+    if (strstr(r.text, expected) == NULL)
+        fail_msg("expected '%s' in: %s", expected, r.text);
+    lh_flags_free(&r);
+}
+
+static void nothing_given_means_the_defaults(void **state)
+{
+    struct lh_flags_result r = PARSE(no_environment, "path");
+
+    (void)state;
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_string_equal(o.listen, "127.0.0.1:7400");
+    assert_true(o.sync);
+    assert_false(o.follow);
+    assert_int_equal(o.count, 3);
+    assert_int_equal(o.chunk, 64 << 20);
+    assert_int_equal(o.term.ns, 10000000000);
+    assert_int_equal(o.format, 0);
+    assert_int_equal(o.masters.count, 1);
+    assert_int_equal(r.arg_count, 1);
+    assert_string_equal(r.args[0], "path");
+    assert_null(r.args[1]);
+    lh_flags_free(&r);
+}
+
+static void options_and_arguments_may_mix(void **state)
+{
+    struct lh_flags_result r = PARSE(no_environment, "one", "--session-term=1.5s", "--no-sync",
+        "-fn7", "--log-format", "json", "--master=b:2,c:3", "--master", "d:4", "-", "--", "-x");
+
+    (void)state;
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_int_equal(o.term.ns, 1500000000);
+    assert_false(o.sync);
+    assert_true(o.follow);
+    assert_int_equal(o.count, 7);
+    assert_int_equal(o.format, 1);
+    assert_int_equal(o.masters.count, 3);
+    assert_string_equal(o.masters.items[0], "b:2");
+    assert_string_equal(o.masters.items[2], "d:4");
+    assert_int_equal(r.arg_count, 3);
+    assert_string_equal(r.args[1], "-");
+    assert_string_equal(r.args[2], "-x");
+    lh_flags_free(&r);
+}
+
+static void write_config(char *path, const char *text)
+{
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static void the_command_line_wins_over_environment_over_file(void **state)
+{
+    char path[] = "/tmp/flags_test.XXXXXX";
+    char *environment[] = {(char *)"LEASEHOLD_CHUNK_SIZE=2MiB", (char *)"LEASEHOLD_COUNT=5",
+        (char *)"LEASEHOLD_MASTER=e:1", NULL};
+
+    (void)state;
+    write_config(path, "# a comment\n\n  chunk-size = 1MiB\ncount=4\nlisten = \"f:1\" \n"
+                       "master = g:1, h:1\n");
+    struct lh_flags_result r = PARSE(environment, "--config", path, "--count", "6");
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_int_equal(o.count, 6);
+    assert_int_equal(o.chunk, 2 << 20);
+    assert_string_equal(o.listen, "f:1");
+    assert_int_equal(o.masters.count, 1);
+    assert_string_equal(o.masters.items[0], "e:1");
+    lh_flags_free(&r);
+
+    r = PARSE(no_environment, "--config", path);
+    assert_int_equal(o.count, 4);
+    assert_int_equal(o.masters.count, 2);
+    assert_string_equal(o.masters.items[1], "h:1");
+    lh_flags_free(&r);
+    unlink(path);
+}
+
+static void a_config_file_s_mistake_is_named_with_its_line(void **state)
+{
+    char path[] = "/tmp/flags_test.XXXXXX";
+    char expected[100];
+
+    (void)state;
+    write_config(path, "count = 4\nsession-term = 10\n");
+    snprintf(expected, sizeof expected, "%s:2: --session-term: '10' is not a duration", path);
+    refused(PARSE(no_environment, "--config", path), expected);
+    unlink(path);
+    refused(PARSE(no_environment, "--config=/nowhere/at/all"),
+        "cannot read the config file /nowhere/at/all: No such file");
+}
+
+static void mistakes_are_named(void **state)
+{
+    char *environment[] = {(char *)"LEASEHOLD_COUNT=x", NULL};
+
+    (void)state;
+    refused(PARSE(no_environment, "--session-term", "10x"),
+        "cmd: --session-term: '10x' is not a duration; use for example 10s or 200ms");
+    refused(PARSE(no_environment, "--session-term", "1ms"), "too small; the least is 200ms");
+    refused(PARSE(no_environment, "--chunk-size", "1KiB"), "too small; the least is 1MiB");
+    refused(PARSE(no_environment, "--count", "10"), "too large; the most is 9");
+    refused(PARSE(no_environment, "--count", "-1"), "'-1' is not a whole number");
+    refused(PARSE(no_environment, "--count"), "--count needs a value");
+    refused(PARSE(no_environment, "--counts=1"), "there is no option --counts");
+    refused(PARSE(no_environment, "--no-count"), "there is no option --no-count");
+    refused(PARSE(no_environment, "-x"), "there is no option -x");
+    refused(PARSE(no_environment, "--sync=perhaps"), "neither true nor false");
+    refused(PARSE(no_environment, "--log-format=xml"), "'xml' is none of: text, json");
+    refused(PARSE(environment, "a"), "LEASEHOLD_COUNT: --count: 'x' is not a whole number");
+}
+
+static void help_and_version_are_printed_whatever_else_is_wrong(void **state)
+{
+    struct lh_flags_result r = PARSE(no_environment, "--count=x", "--help");
+
+    (void)state;
+    assert_int_equal(r.outcome, LH_FLAGS_EXIT);
+    assert_non_null(strstr(r.text, "Usage: cmd [OPTION]... PATH\nDoes things."));
+    assert_non_null(strstr(r.text, "--session-term DURATION"));
+    assert_non_null(strstr(r.text, "life of a session [10s]"));
+    assert_non_null(strstr(r.text, "--log-format text|json"));
+    lh_flags_free(&r);
+    r = PARSE(no_environment, "--version");
+    assert_int_equal(r.outcome, LH_FLAGS_EXIT);
+    assert_string_equal(r.text, "cmd 1.2\n");
+    lh_flags_free(&r);
+}
+
+static void units(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } sizes[] = {{"0", 0}, {"4096", 4096}, {"1kB", 1000}, {"1.5KiB", 1536}, {"1GB", 1000000000},
+        {"16TiB", UINT64_C(16) << 40}, {"18446744073709551615", UINT64_MAX}},
+      durations[] = {{"0", 0}, {"10ns", 10}, {"50us", 50000}, {"200ms", 200000000},
+          {"0.25s", 250000000}, {"2m", UINT64_C(120000000000)}, {"1h", UINT64_C(3600000000000)}};
+    static const char *const bad[] = {"", "x", "1x", "-1s", "1.s", ".5s", "1 s", "s", "1.5.5s",
+        "18446744073709551616s", "18446744073709551615s", "99999999999999999999999999s"};
+    uint64_t v;
+    struct lh_duration d;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_true(lh_parse_size(sizes[i].text, &v));
+        assert_int_equal(v, sizes[i].value);
+    }
+    for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++) {
+        assert_true(lh_parse_duration(durations[i].text, &d));
+        assert_int_equal(d.ns, durations[i].value);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(lh_parse_duration(bad[i], &d));
+        assert_false(lh_parse_size(bad[i], &v));
+    }
+    assert_false(lh_parse_duration("10", &d));
+    assert_false(lh_parse_size("17000000TiB", &v));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_given_means_the_defaults),
+        cmocka_unit_test(options_and_arguments_may_mix),
+        cmocka_unit_test(the_command_line_wins_over_environment_over_file),
+        cmocka_unit_test(a_config_file_s_mistake_is_named_with_its_line),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(help_and_version_are_printed_whatever_else_is_wrong),
+        cmocka_unit_test(units),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
