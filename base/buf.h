@@ -30,8 +30,8 @@ struct lh_slice {
 #define LH_BUF_INLINE 2
 
 struct lh_buf {
-    size_t size;     /* bytes in all slices together */
-    uint32_t count;  /* slices */
+    size_t size;       /* bytes in all slices together */
+    uint32_t count;    /* slices */
     uint32_t capacity; /* of `heap`; 0 while the slices fit inline */
     union {
         struct lh_slice inlined[LH_BUF_INLINE];

@@ -8,8 +8,7 @@ static const struct {
     const char *text;
     int grpc;
     enum lh_advice advice;
-} errors[] = {
-    [0] = {"OK", "success", 0, LH_RETRY},
+} errors[] = {[0] = {"OK", "success", 0, LH_RETRY},
 #define X(name, number, grpc, advice, text) [number] = {#name, text, grpc, LH_##advice},
     LH_ERRORS(X)
 #undef X

@@ -102,8 +102,8 @@ static struct lh_change *add_change(struct lh_effects *fx, const void *key, size
     return c;
 }
 
-void lh_fx_put(struct lh_effects *fx, const void *key, size_t key_size, const void *value,
-    size_t value_size)
+void lh_fx_put(
+    struct lh_effects *fx, const void *key, size_t key_size, const void *value, size_t value_size)
 {
     struct lh_change *c = add_change(fx, key, key_size);
 

@@ -100,8 +100,8 @@ struct lh_input {
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;
-    int error;             /* LH_OK or LH_ERR_* */
-    const char *text;      /* may be NULL; the driver's */
+    int error;        /* LH_OK or LH_ERR_* */
+    const char *text; /* may be NULL; the driver's */
     void *call;
 };
 
@@ -144,7 +144,7 @@ struct lh_effect {
     uint64_t length;
     struct lh_change *changes; /* PERSIST: owned */
     size_t change_count;
-    int error;                 /* CLOSE, COMPLETE, STOPPED */
+    int error; /* CLOSE, COMPLETE, STOPPED */
     enum lh_level level;
     void *call;
 };
@@ -173,8 +173,8 @@ void lh_fx_log(struct lh_effects *fx, enum lh_level level, const char *format, .
 /* lh_fx_persist() opens a batch; lh_fx_put() and lh_fx_delete() add to the last batch opened. Keys
  * and values are copied. */
 void lh_fx_persist(struct lh_effects *fx, uint64_t ticket);
-void lh_fx_put(struct lh_effects *fx, const void *key, size_t key_size, const void *value,
-    size_t value_size);
+void lh_fx_put(
+    struct lh_effects *fx, const void *key, size_t key_size, const void *value, size_t value_size);
 void lh_fx_delete(struct lh_effects *fx, const void *key, size_t key_size);
 
 /* Frees what the effects own and empties the list; keeps its memory for the next step. */

@@ -18,7 +18,7 @@ struct lh_duration {
     uint64_t ns;
 };
 
-#define LH_INSTANT_NEVER ((struct lh_instant){UINT64_MAX})
+#define LH_INSTANT_NEVER    ((struct lh_instant){UINT64_MAX})
 #define LH_DURATION_FOREVER ((struct lh_duration){UINT64_MAX})
 
 static inline struct lh_duration lh_nanoseconds(uint64_t ns)

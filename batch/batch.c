@@ -69,8 +69,8 @@ int lh_batch_header_decode(const uint8_t bytes[LH_BATCH_HEADER_BYTES], struct lh
     return LH_OK;
 }
 
-int lh_batch_check(const struct lh_buf *b, size_t offset, uint32_t bytes_max,
-    struct lh_batch_header *h)
+int lh_batch_check(
+    const struct lh_buf *b, size_t offset, uint32_t bytes_max, struct lh_batch_header *h)
 {
     uint8_t bytes[LH_BATCH_HEADER_BYTES];
     struct lh_batch_header d;
@@ -184,8 +184,8 @@ bool lh_batch_builder_add(struct lh_batch_builder *b, const void *record, uint32
     return true;
 }
 
-struct lh_buf lh_batch_builder_finish(struct lh_batch_builder *b, uint64_t writer,
-    uint64_t sequence)
+struct lh_buf lh_batch_builder_finish(
+    struct lh_batch_builder *b, uint64_t writer, uint64_t sequence)
 {
     struct lh_buf batch = {0};
 

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_BATCH_HEADER_BYTES 32u
+#define LH_BATCH_HEADER_BYTES  32u
 #define LH_RECORD_HEADER_BYTES 4u
 
 /* Bounds of a chunk's size, and what follows from it (APP-1). */
@@ -60,8 +60,8 @@ static inline uint64_t lh_batch_last(const struct lh_batch_header *h)
 /* Decodes a header without checking the checksum. MALFORMED: no batch starts with these bytes
  * (wrong magic, a size that cannot hold the header and `count` records, no records, writer 0, or
  * sequence numbers that overflow). */
-LH_MUST_USE int lh_batch_header_decode(const uint8_t bytes[LH_BATCH_HEADER_BYTES],
-    struct lh_batch_header *h);
+LH_MUST_USE int lh_batch_header_decode(
+    const uint8_t bytes[LH_BATCH_HEADER_BYTES], struct lh_batch_header *h);
 
 /* Checks the batch that begins at `offset` of `b`: header, size, checksum. `bytes_max` bounds its
  * size (lh_batch_bytes_max()). On LH_OK `*h` is its header.
@@ -69,8 +69,8 @@ LH_MUST_USE int lh_batch_header_decode(const uint8_t bytes[LH_BATCH_HEADER_BYTES
  *   MALFORMED    no batch starts here
  *   TOO_LARGE    larger than `bytes_max`
  *   CORRUPT      the checksum does not match */
-LH_MUST_USE int lh_batch_check(const struct lh_buf *b, size_t offset, uint32_t bytes_max,
-    struct lh_batch_header *h);
+LH_MUST_USE int lh_batch_check(
+    const struct lh_buf *b, size_t offset, uint32_t bytes_max, struct lh_batch_header *h);
 
 /* As lh_batch_check(), and that the records' lengths fill the batch exactly, none longer than
  * `record_max`. Who takes a batch from a client uses this one: a batch that every later reader
@@ -99,8 +99,8 @@ void lh_batch_builder_deinit(struct lh_batch_builder *b);
 bool lh_batch_builder_add(struct lh_batch_builder *b, const void *record, uint32_t size);
 
 /* The finished batch, at least one record long; the builder is then as deinitialised. */
-struct lh_buf lh_batch_builder_finish(struct lh_batch_builder *b, uint64_t writer,
-    uint64_t sequence);
+struct lh_buf lh_batch_builder_finish(
+    struct lh_batch_builder *b, uint64_t writer, uint64_t sequence);
 
 /* Goes through the records of one checked batch in contiguous memory. */
 struct lh_batch_cursor {
@@ -111,7 +111,7 @@ struct lh_batch_cursor {
 void lh_batch_cursor_init(struct lh_batch_cursor *c, const uint8_t *batch, uint32_t size);
 
 /* LH_OK with the next record; NOT_FOUND at the end; MALFORMED when the lengths do not add up. */
-LH_MUST_USE int lh_batch_cursor_next(struct lh_batch_cursor *c, const uint8_t **record,
-    uint32_t *size);
+LH_MUST_USE int lh_batch_cursor_next(
+    struct lh_batch_cursor *c, const uint8_t **record, uint32_t *size);
 
 #endif

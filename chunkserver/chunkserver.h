@@ -31,24 +31,24 @@ struct lh_chunkserver_config {
     const char *address;        /* where others reach this server */
     const char *failure_domain; /* may be "" */
     const char *machine_id;
-    const char *cluster_id;     /* "" before the first registration */
-    uint64_t incarnation;       /* durable before the core is created (SES-1) */
+    const char *cluster_id;            /* "" before the first registration */
+    uint64_t incarnation;              /* durable before the core is created (SES-1) */
     uint8_t boot_id[LH_BOOT_ID_BYTES]; /* changes when the machine goes down (REC-2a) */
-    const char *const *masters; /* addresses, tried in turn */
-    size_t master_count;        /* at least 1 */
-    const uint64_t *chunks;     /* the files that the data directory holds; 0 is skipped */
+    const char *const *masters;        /* addresses, tried in turn */
+    size_t master_count;               /* at least 1 */
+    const uint64_t *chunks;            /* the files that the data directory holds; 0 is skipped */
     size_t chunk_count;
     uint64_t capacity_bytes;
     uint64_t free_bytes;
 
-    struct lh_duration member_timeout;    /* 1 s: a member without progress is reported (REC-3) */
-    struct lh_duration drain_timeout;     /* 2 s: appends under way may take this long to commit
-                                             before a recalled lease is released regardless */
-    struct lh_duration reconnect_min;     /* 50 ms: backoff towards master and members */
-    struct lh_duration reconnect_max;     /* 500 ms */
-    struct lh_duration notice_delay;      /* 5 ms: an idle primary tells the committed length */
-    struct lh_duration disk_stall;        /* 500 ms: the least time for SES-6 */
-    uint64_t pending_bytes_max;           /* 512 MiB: uncommitted bytes before streams are held */
+    struct lh_duration member_timeout; /* 1 s: a member without progress is reported (REC-3) */
+    struct lh_duration drain_timeout;  /* 2 s: appends under way may take this long to commit
+                                          before a recalled lease is released regardless */
+    struct lh_duration reconnect_min;  /* 50 ms: backoff towards master and members */
+    struct lh_duration reconnect_max;  /* 500 ms */
+    struct lh_duration notice_delay;   /* 5 ms: an idle primary tells the committed length */
+    struct lh_duration disk_stall;     /* 500 ms: the least time for SES-6 */
+    uint64_t pending_bytes_max;        /* 512 MiB: uncommitted bytes before streams are held */
 };
 
 /* The file that the core writes to see whether the disk answers (SES-6). Chunk ids start at 1. */
@@ -62,15 +62,15 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
 void lh_chunkserver_destroy(struct lh_chunkserver *cs);
 
 /* The first input (any kind; usually LH_IN_TIMER) starts the scan of the data directory; the server
- * registers when it is done. After LH_IN_STOP it orders nothing more, lets what is under way commit,
- * releases its leases and says LH_FX_STOPPED. */
+ * registers when it is done. After LH_IN_STOP it orders nothing more, lets what is under way
+ * commit, releases its leases and says LH_FX_STOPPED. */
 void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx);
 struct lh_instant lh_chunkserver_deadline(const struct lh_chunkserver *cs);
 struct lh_core lh_chunkserver_core(struct lh_chunkserver *cs);
 
 /* What the disk says of itself; reported in the next heartbeat. */
-void lh_chunkserver_set_space(struct lh_chunkserver *cs, uint64_t capacity_bytes,
-    uint64_t free_bytes);
+void lh_chunkserver_set_space(
+    struct lh_chunkserver *cs, uint64_t capacity_bytes, uint64_t free_bytes);
 
 /* Walks the core's own invariants and asserts them. */
 void lh_chunkserver_check(const struct lh_chunkserver *cs);
@@ -84,18 +84,18 @@ struct lh_replica_status {
     bool sealed;
     bool doubted;
     bool lost;
-    bool primary;       /* has a primary part at all (recovering included) */
-    bool open;          /* takes appends as primary */
-    uint64_t appends;   /* ordered since the grant */
+    bool primary;     /* has a primary part at all (recovering included) */
+    bool open;        /* takes appends as primary */
+    uint64_t appends; /* ordered since the grant */
 };
 
 /* False: no such replica. */
-bool lh_chunkserver_replica(const struct lh_chunkserver *cs, uint64_t chunk,
-    struct lh_replica_status *status);
+bool lh_chunkserver_replica(
+    const struct lh_chunkserver *cs, uint64_t chunk, struct lh_replica_status *status);
 
 /* Does this node believe at `now` that it may act as primary of `chunk` (INV-1)? */
-bool lh_chunkserver_may_act(const struct lh_chunkserver *cs, uint64_t chunk, struct lh_instant now,
-    uint64_t *version);
+bool lh_chunkserver_may_act(
+    const struct lh_chunkserver *cs, uint64_t chunk, struct lh_instant now, uint64_t *version);
 
 /* Its session with the master is live on its own clock at `now`. */
 bool lh_chunkserver_in_session(const struct lh_chunkserver *cs, struct lh_instant now);

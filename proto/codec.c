@@ -13,9 +13,11 @@ LH_ERRORS(SAME)
 #undef SAME
 
 #define M(service, name, Lower, req_stream, rep_stream, req_payload, rep_payload)                  \
-    {"/leasehold." service "/" name, req_stream, rep_stream,                                       \
-        &leasehold__##Lower##_request__descriptor, &leasehold__##Lower##_reply__descriptor,        \
-        req_payload, rep_payload}
+    {                                                                                              \
+        "/leasehold." service "/" name, req_stream, rep_stream,                                    \
+            &leasehold__##Lower##_request__descriptor, &leasehold__##Lower##_reply__descriptor,    \
+            req_payload, rep_payload                                                               \
+    }
 
 static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_SESSION] = M("Master", "Session", session, true, true, 0, 0),
@@ -49,8 +51,8 @@ enum lh_method lh_method_by_path(const char *path, size_t size)
     return LH_METHOD_NONE;
 }
 
-void lh_fx_send(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
-    struct lh_buf *payload)
+void lh_fx_send(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
     uint8_t *to;
     struct lh_buf header = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
@@ -63,8 +65,8 @@ void lh_fx_send(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *me
         e->payload = lh_buf_take(payload);
 }
 
-void lh_fx_reply(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
-    struct lh_buf *payload)
+void lh_fx_reply(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
     lh_fx_send(fx, link, message, payload);
     lh_fx_close(fx, link, LH_OK, NULL);
@@ -135,8 +137,8 @@ static bool get_varint(const struct lh_buf *b, size_t *at, uint64_t *value)
 /* Finds where the last occurrence of `field` lies among the message's top-level fields (the last
  * one counts, as everywhere in Protocol Buffers). `*begin` is where its tag starts. False:
  * malformed. Without the field, `*size` is 0 and `*begin` and `*end` are the message's end. */
-static bool find_payload(const struct lh_buf *b, uint32_t field, size_t *begin, size_t *data,
-    size_t *size)
+static bool find_payload(
+    const struct lh_buf *b, uint32_t field, size_t *begin, size_t *data, size_t *size)
 {
     size_t at = 0;
 
@@ -193,8 +195,7 @@ int lh_wire_decode(enum lh_method method, enum lh_direction direction, const str
     ProtobufCMessage **message, struct lh_buf *payload)
 {
     const struct lh_method_info *info = lh_method_info(method);
-    const ProtobufCMessageDescriptor *type =
-        direction == LH_REQUEST ? info->request : info->reply;
+    const ProtobufCMessageDescriptor *type = direction == LH_REQUEST ? info->request : info->reply;
     uint32_t field = payload_field(method, direction);
     struct lh_buf rest = {0};
     struct lh_buf cut = {0};

@@ -27,12 +27,12 @@ enum lh_method lh_method_by_path(const char *path, size_t size);
 
 /* Emits LH_FX_SEND of `message` (its payload field left empty); takes over `payload`'s slices, NULL
  * for none. */
-void lh_fx_send(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
-    struct lh_buf *payload);
+void lh_fx_send(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
 /* Served unary link: the reply, then the end. */
-void lh_fx_reply(struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message,
-    struct lh_buf *payload);
+void lh_fx_reply(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
 enum lh_direction { LH_REQUEST, LH_REPLY };
 

@@ -1,0 +1,519 @@
+/* Dispatch: from an input to the part of the server that it concerns. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
+{
+    return d.ns == 0 ? lh_milliseconds(ms) : d;
+}
+
+static const char *copy_or_empty(const char *s)
+{
+    return lh_strdup(s == NULL ? "" : s);
+}
+
+struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config *config)
+{
+    struct lh_chunkserver *cs = lh_alloc(sizeof *cs);
+
+    LH_ASSERT(config->master_count > 0 && config->server_id != NULL);
+    cs->config = *config;
+    cs->config.server_id = copy_or_empty(config->server_id);
+    cs->config.address = copy_or_empty(config->address);
+    cs->config.failure_domain = copy_or_empty(config->failure_domain);
+    cs->config.machine_id = copy_or_empty(config->machine_id);
+    cs->config.cluster_id = NULL;
+    cs->cluster_id = lh_strdup(config->cluster_id == NULL ? "" : config->cluster_id);
+
+    const char **masters = lh_alloc_array(config->master_count, sizeof *masters);
+    for (size_t i = 0; i < config->master_count; i++)
+        masters[i] = lh_strdup(config->masters[i]);
+    cs->config.masters = masters;
+
+    uint64_t *chunks = lh_alloc_array(config->chunk_count, sizeof *chunks);
+    if (config->chunk_count > 0)
+        memcpy(chunks, config->chunks, config->chunk_count * sizeof *chunks);
+    cs->config.chunks = chunks;
+
+    cs->config.member_timeout = or_default(config->member_timeout, 1000);
+    cs->config.drain_timeout = or_default(config->drain_timeout, 2000);
+    cs->config.reconnect_min = or_default(config->reconnect_min, 50);
+    cs->config.reconnect_max = or_default(config->reconnect_max, 500);
+    cs->config.notice_delay = or_default(config->notice_delay, 5);
+    cs->config.disk_stall = or_default(config->disk_stall, 500);
+    if (cs->config.pending_bytes_max == 0)
+        cs->config.pending_bytes_max = UINT64_C(512) << 20;
+    cs->holder = lh_holder_create();
+    cs->session.backoff = cs->config.reconnect_min;
+    cs->session.timer.kind = TIMER_SESSION;
+    cs->session.timer.owner = cs;
+    return cs;
+}
+
+void lh_chunkserver_destroy(struct lh_chunkserver *cs)
+{
+    struct lh_effects none = {0};
+    struct replica *r, *next_replica;
+    struct link *l, *next_link;
+    struct ticket *t, *next_ticket;
+    struct unconfirmed_seal *seal, *next_seal;
+
+    cs->fx = &none;
+    HASH_ITER(hh, cs->replicas, r, next_replica)
+    {
+        if (r->primary != NULL)
+            primary_end(r->primary, LH_ERR_SHUTTING_DOWN);
+        readings_refuse_all(r, LH_ERR_SHUTTING_DOWN);
+    }
+    HASH_ITER(hh, cs->links, l, next_link)
+    {
+        /* What is left are streams that never named a chunk, and reads that are on the disk. */
+        if (l->kind == LINK_APPEND)
+            stream_link_closed(cs, l);
+        else if (l->kind == LINK_READ)
+            reading_link_closed(cs, l);
+        else if (l->kind == LINK_SETTLE)
+            settling_link_closed(cs, l);
+        link_forget(cs, l->id);
+    }
+    HASH_ITER(hh, cs->tickets, t, next_ticket)
+    {
+        HASH_DELETE(hh, cs->tickets, t);
+        free(t);
+    }
+    HASH_ITER(hh, cs->replicas, r, next_replica)
+    {
+        replica_free(r);
+    }
+    HASH_ITER(hh, cs->seals, seal, next_seal)
+    {
+        HASH_DELETE(hh, cs->seals, seal);
+        free(seal);
+    }
+    lh_effects_deinit(&none);
+    lh_holder_destroy(cs->holder);
+    lh_timers_deinit(&cs->timers);
+    for (size_t i = 0; i < cs->config.master_count; i++)
+        free((char *)(uintptr_t)cs->config.masters[i]);
+    free((char **)(uintptr_t)cs->config.masters);
+    free((uint64_t *)(uintptr_t)cs->config.chunks);
+    free((char *)(uintptr_t)cs->config.server_id);
+    free((char *)(uintptr_t)cs->config.address);
+    free((char *)(uintptr_t)cs->config.failure_domain);
+    free((char *)(uintptr_t)cs->config.machine_id);
+    free(cs->cluster_id);
+    free(cs);
+}
+
+static struct link *link_add(
+    struct lh_chunkserver *cs, uint64_t id, enum link_kind kind, void *owner)
+{
+    struct link *l = lh_alloc(sizeof *l);
+
+    l->id = id;
+    l->kind = kind;
+    l->owner = owner;
+    HASH_ADD(hh, cs->links, id, sizeof l->id, l);
+    return l;
+}
+
+struct link *link_open(struct lh_chunkserver *cs, enum link_kind kind, void *owner,
+    enum lh_method method, const char *address, struct lh_duration timeout)
+{
+    struct link *l = link_add(cs, ++cs->next_link, kind, owner);
+
+    lh_fx_open(cs->fx, l->id, method, address, timeout);
+    return l;
+}
+
+struct link *link_find(struct lh_chunkserver *cs, uint64_t id)
+{
+    struct link *l;
+
+    HASH_FIND(hh, cs->links, &id, sizeof id, l);
+    return l;
+}
+
+void link_forget(struct lh_chunkserver *cs, uint64_t id)
+{
+    struct link *l = link_find(cs, id);
+
+    if (l == NULL)
+        return;
+    HASH_DELETE(hh, cs->links, l);
+    free(l);
+}
+
+void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *text)
+{
+    if (link_find(cs, id) == NULL)
+        return;
+    link_forget(cs, id);
+    lh_fx_close(cs->fx, id, error, text);
+}
+
+struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct replica *r,
+    void *owner, enum lh_disk_op op, uint64_t offset, uint64_t length, struct lh_buf *data)
+{
+    struct ticket *t = lh_alloc(sizeof *t);
+
+    t->id = ++cs->next_ticket;
+    t->kind = kind;
+    t->replica = r;
+    t->owner = owner;
+    HASH_ADD(hh, cs->tickets, id, sizeof t->id, t);
+    if (r != NULL)
+        r->outstanding++;
+    lh_fx_disk(cs->fx, t->id, r == NULL ? LH_PROBE_FILE : r->chunk, op, offset, length, data);
+    return t;
+}
+
+static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
+{
+    struct ticket *t;
+
+    HASH_FIND(hh, cs->tickets, &in->ticket, sizeof in->ticket, t);
+    if (t == NULL)
+        return;
+    HASH_DELETE(hh, cs->tickets, t);
+    struct ticket done = *t;
+    free(t);
+    struct replica *r = done.replica;
+    if (r != NULL) {
+        LH_ASSERT(r->outstanding > 0);
+        r->outstanding--;
+    }
+    switch (done.kind) {
+    case TICKET_HEADER:
+        scan_header_done(r, in->error, &in->payload);
+        break;
+    case TICKET_SCAN:
+        scan_read_done(r, in->error, &in->payload);
+        break;
+    case TICKET_WRITE:
+    case TICKET_SYNC:
+    case TICKET_JOB:
+        replica_disk_done(r, done.kind, in->op, in->error);
+        return; /* the replica may be gone */
+    case TICKET_READ:
+        if (done.owner != NULL)
+            reading_disk_done(done.owner, in->error, &in->payload);
+        break;
+    case TICKET_COPY:
+        if (done.owner != NULL)
+            member_copied(done.owner, in->error, &in->payload);
+        break;
+    case TICKET_PROBE:
+        session_probe_done(cs, in->op, in->error);
+        return;
+    }
+    replica_pump(r);
+}
+
+static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
+{
+    switch (in->method) {
+    case LH_METHOD_APPEND:
+        link_add(cs, in->link, LINK_APPEND, NULL);
+        break;
+    case LH_METHOD_REPLICATE:
+        link_add(cs, in->link, LINK_SECONDARY, NULL);
+        break;
+    case LH_METHOD_READ:
+        link_add(cs, in->link, LINK_READ, NULL);
+        break;
+    case LH_METHOD_SETTLE:
+        link_add(cs, in->link, LINK_SETTLE, NULL);
+        break;
+    default:
+        lh_fx_close(cs->fx, in->link, LH_ERR_UNIMPLEMENTED,
+            "this is a chunkserver: ask the master for that");
+        break;
+    }
+}
+
+static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
+{
+    struct link *l = link_find(cs, in->link);
+
+    if (l == NULL)
+        return;
+    switch (l->kind) {
+    case LINK_MASTER:
+        session_message(cs, in->message);
+        break;
+    case LINK_MEMBER:
+        member_message(l->owner, in->message);
+        break;
+    case LINK_FETCH:
+        primary_fetched(l->owner, in->message, &in->payload);
+        break;
+    case LINK_APPEND:
+        stream_message(cs, l, in->message, &in->payload);
+        break;
+    case LINK_SECONDARY:
+        secondary_message(cs, l, in->message, &in->payload);
+        break;
+    case LINK_READ:
+        reading_message(cs, l, in->message);
+        break;
+    case LINK_SETTLE:
+        settling_message(cs, l, in->message);
+        break;
+    case LINK_REFUSED:
+        break;
+    }
+}
+
+static void on_link_closed(struct lh_chunkserver *cs, const struct lh_input *in)
+{
+    struct link *l = link_find(cs, in->link);
+
+    if (l == NULL)
+        return;
+    struct link gone = *l;
+    link_forget(cs, l->id);
+    switch (gone.kind) {
+    case LINK_MASTER:
+        session_link_closed(cs);
+        break;
+    case LINK_MEMBER:
+        member_link_closed(gone.owner);
+        break;
+    case LINK_FETCH:
+        primary_fetch_failed(gone.owner);
+        break;
+    case LINK_APPEND:
+        stream_link_closed(cs, &gone);
+        break;
+    case LINK_SECONDARY:
+        secondary_link_closed(cs, &gone);
+        break;
+    case LINK_READ:
+        reading_link_closed(cs, &gone);
+        break;
+    case LINK_SETTLE:
+        settling_link_closed(cs, &gone);
+        break;
+    case LINK_REFUSED:
+        break;
+    }
+}
+
+static void on_stop(struct lh_chunkserver *cs)
+{
+    struct replica *r, *next;
+
+    if (cs->stopping)
+        return;
+    cs->stopping = true;
+    cs->stop_at =
+        lh_instant_add(cs->now, lh_duration_add(cs->config.drain_timeout, lh_milliseconds(500)));
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        if (r->primary != NULL)
+            primary_recall(r->primary);
+    }
+}
+
+/* Clean shutdown: every primary has ended and every accepted byte was written. */
+void server_stop_if_done(struct lh_chunkserver *cs)
+{
+    struct replica *r, *next;
+
+    if (!cs->stopping || cs->stopped)
+        return;
+    if (!lh_instant_reached(cs->now, cs->stop_at)) {
+        HASH_ITER(hh, cs->replicas, r, next)
+        {
+            if (r->primary != NULL || r->pending.size > 0 || r->writing > 0 || r->jobs != NULL)
+                return;
+        }
+    }
+    cs->stopped = true;
+    session_close(cs);
+    lh_fx_stopped(cs->fx, LH_OK);
+}
+
+static void run_timers(struct lh_chunkserver *cs)
+{
+    struct lh_timer *t;
+
+    while ((t = lh_timers_pop(&cs->timers, cs->now)) != NULL) {
+        switch ((enum timer_kind)t->kind) {
+        case TIMER_SESSION:
+            session_timer(cs);
+            break;
+        case TIMER_PRIMARY:
+            primary_timer(t->owner);
+            break;
+        case TIMER_READING:
+            reading_timer(t->owner);
+            break;
+        }
+    }
+}
+
+void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx)
+{
+    cs->now = in->now;
+    cs->fx = fx;
+    if (cs->stopped)
+        return;
+    if (!cs->started) {
+        cs->started = true;
+        scan_load_more(cs);
+        session_start(cs);
+    }
+    switch (in->kind) {
+    case LH_IN_LINK_OPENED:
+        on_link_opened(cs, in);
+        break;
+    case LH_IN_MESSAGE:
+        on_message(cs, in);
+        break;
+    case LH_IN_LINK_CLOSED:
+        on_link_closed(cs, in);
+        break;
+    case LH_IN_DISK:
+        on_disk(cs, in);
+        break;
+    case LH_IN_STOP:
+        on_stop(cs);
+        break;
+    case LH_IN_PERSISTED:
+        if (in->error != LH_OK)
+            lh_fx_log(fx, LH_ERROR, "the cluster's id could not be kept in the data directory: %s",
+                lh_error_text(in->error));
+        break;
+    case LH_IN_TIMER:
+    case LH_IN_CALL:
+        break;
+    }
+    run_timers(cs);
+    server_stop_if_done(cs);
+    cs->fx = NULL;
+}
+
+struct lh_instant lh_chunkserver_deadline(const struct lh_chunkserver *cs)
+{
+    if (!cs->started)
+        return (struct lh_instant){0};
+    if (cs->stopped)
+        return LH_INSTANT_NEVER;
+    struct lh_instant next = lh_timers_next(&cs->timers);
+    return cs->stopping ? lh_instant_min(next, cs->stop_at) : next;
+}
+
+static void step_core(void *self, struct lh_input *in, struct lh_effects *fx)
+{
+    lh_chunkserver_step(self, in, fx);
+}
+
+static struct lh_instant core_deadline(const void *self)
+{
+    return lh_chunkserver_deadline(self);
+}
+
+struct lh_core lh_chunkserver_core(struct lh_chunkserver *cs)
+{
+    return (struct lh_core){.self = cs, .step = step_core, .deadline = core_deadline};
+}
+
+void lh_chunkserver_set_space(
+    struct lh_chunkserver *cs, uint64_t capacity_bytes, uint64_t free_bytes)
+{
+    cs->config.capacity_bytes = capacity_bytes;
+    cs->config.free_bytes = free_bytes;
+}
+
+static const struct replica *find_const(const struct lh_chunkserver *cs, uint64_t chunk)
+{
+    struct replica *r;
+
+    HASH_FIND(hh, cs->replicas, &chunk, sizeof chunk, r);
+    return r;
+}
+
+bool lh_chunkserver_replica(
+    const struct lh_chunkserver *cs, uint64_t chunk, struct lh_replica_status *status)
+{
+    const struct replica *r = find_const(cs, chunk);
+
+    if (r == NULL)
+        return false;
+    *status = (struct lh_replica_status){
+        .version = r->header.version,
+        .length = r->end,
+        .committed = r->committed,
+        .checksum = r->checksum,
+        .sealed = r->header.sealed,
+        .doubted = replica_doubted(r),
+        .lost = r->state == REPLICA_LOST,
+        .primary = r->primary != NULL,
+        .open = r->primary != NULL && r->primary->state == PRIMARY_OPEN,
+        .appends = r->primary == NULL ? 0 : r->primary->appends,
+    };
+    return true;
+}
+
+bool lh_chunkserver_may_act(
+    const struct lh_chunkserver *cs, uint64_t chunk, struct lh_instant now, uint64_t *version)
+{
+    const struct replica *r = find_const(cs, chunk);
+
+    if (r == NULL || r->primary == NULL || cs->stopped)
+        return false;
+    *version = r->primary->version;
+    return lh_holder_may_act(cs->holder, chunk, r->primary->version, now);
+}
+
+bool lh_chunkserver_in_session(const struct lh_chunkserver *cs, struct lh_instant now)
+{
+    return cs->session.state == SESSION_LIVE && lh_holder_session_live(cs->holder, now);
+}
+
+static void check_primary(const struct primary *p)
+{
+    const struct replica *r = p->replica;
+    uint64_t at = r->end;
+
+    LH_ASSERT(r->primary == p);
+    LH_ASSERT(p->version <= r->adopting);
+    for (size_t i = p->queue_count; i-- > 0;) {
+        const struct uncommitted *u = &p->queue[(p->queue_first + i) % p->queue_capacity];
+        LH_ASSERT(u->offset + u->bytes.size == at);
+        at = u->offset;
+    }
+    LH_ASSERT(p->queue_count == 0 || at == r->committed);
+    for (size_t i = 0; i < p->member_count; i++) {
+        const struct member *m = &p->members[i];
+        LH_ASSERT(m->sent <= r->end || m->state < MEMBER_COPYING);
+        if (p->state >= PRIMARY_OPEN && m->state == MEMBER_EQUAL)
+            LH_ASSERT(m->length <= r->end);
+    }
+}
+
+void lh_chunkserver_check(const struct lh_chunkserver *cs)
+{
+    const struct replica *r, *next;
+
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        LH_ASSERT(r->header.version <= r->adopting);
+        if (r->state != REPLICA_READY)
+            continue;
+        LH_ASSERT(r->written + r->writing + r->pending.size == r->end);
+        LH_ASSERT(r->synced <= r->written);
+        LH_ASSERT(r->committed <= r->end);
+        LH_ASSERT(r->end <= r->header.chunk_size);
+        LH_ASSERT(!r->header.sealed || r->primary == NULL);
+        if (r->primary != NULL)
+            check_primary(r->primary);
+    }
+    lh_holder_check(cs->holder);
+}

@@ -1,0 +1,449 @@
+/* What the chunkserver core's files share. Not for anybody else. */
+#ifndef LH_CHUNKSERVER_INTERNAL_H
+#define LH_CHUNKSERVER_INTERNAL_H
+
+#include "base/timers.h"
+#include "chunkserver/chunkserver.h"
+#include "chunkserver/header.h"
+#include "chunkserver/writers.h"
+#include "lease/holder.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <uthash.h>
+#include <utlist.h>
+
+struct primary;
+struct member;
+struct stream;
+
+/* ------------------------------------------------------------------------------------------------
+ * Links and tickets: who is concerned by an input. */
+
+enum link_kind {
+    LINK_MASTER,    /* ours, SESSION; owner: none */
+    LINK_MEMBER,    /* ours, REPLICATE to a member of a chunk that we are primary of */
+    LINK_FETCH,     /* ours, READ of what a member's log has and ours lacks; owner: the primary */
+    LINK_APPEND,    /* served; owner: a stream */
+    LINK_SECONDARY, /* served REPLICATE; owner: the replica, once adopted, else NULL */
+    LINK_READ,      /* served; owner: a reading, once it asked */
+    LINK_SETTLE,    /* served; owner: a settling, once it asked */
+    LINK_REFUSED    /* served, of a method that this server does not offer */
+};
+
+struct link {
+    uint64_t id;
+    enum link_kind kind;
+    void *owner;
+    UT_hash_handle hh;
+};
+
+enum ticket_kind {
+    TICKET_HEADER, /* the first read of a file */
+    TICKET_SCAN,
+    TICKET_WRITE, /* of the log */
+    TICKET_SYNC,  /* of the log */
+    TICKET_JOB,   /* a step of the running job */
+    TICKET_READ,  /* owner: a reading */
+    TICKET_COPY,  /* owner: a member that lacks bytes */
+    TICKET_PROBE
+};
+
+/* A disk operation under way. An owner that dies before it completes sets `owner` to NULL. */
+struct ticket {
+    uint64_t id;
+    enum ticket_kind kind;
+    struct replica *replica;
+    void *owner;
+    UT_hash_handle hh;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Replicas. */
+
+enum replica_state {
+    REPLICA_CREATING,
+    REPLICA_LOADING,  /* its header is being read */
+    REPLICA_SCANNING, /* its log is being read back */
+    REPLICA_CUTTING,  /* its file is being cut; then it is read back once more */
+    REPLICA_READY,
+    REPLICA_LOST, /* unreadable, failed or marked so (FAIL-4, FAIL-5) */
+    REPLICA_REMOVING
+};
+
+enum job_kind { JOB_CREATE, JOB_ADOPT, JOB_CONFIRM, JOB_SEAL, JOB_CUT, JOB_LOSE, JOB_REMOVE };
+enum job_origin { FOR_MASTER, FOR_PRIMARY, FOR_SECONDARY, FOR_NOBODY };
+
+/* A change of a replica that runs alone: after every byte accepted before it was written, and
+ * before any accepted after it. */
+struct job {
+    enum job_kind kind;
+    enum job_origin origin;
+    uint64_t link;    /* FOR_SECONDARY: whom to answer */
+    uint64_t session; /* FOR_MASTER: in which session it was asked */
+    uint64_t version;
+    uint64_t length;
+    uint64_t checksum;
+    uint64_t barrier; /* the log's end when it was submitted */
+    int step;
+    struct job *next;
+};
+
+struct replica {
+    uint64_t chunk;
+    struct lh_chunkserver *cs;
+    enum replica_state state;
+    struct lh_chunk_header header; /* as durable, or being written by the running job */
+    bool headless;                 /* no valid header was found */
+    bool loading;                  /* registration waits for its header and log to be read */
+    uint64_t adopting;             /* the highest version adopted or being adopted */
+
+    uint64_t end;          /* bytes accepted */
+    uint64_t checksum;     /* running checksum at `end` */
+    uint64_t written;      /* bytes in the operating system's hands */
+    uint64_t synced;       /* bytes known to be on the disk */
+    uint64_t committed;    /* as far as known here (APP-6) */
+    struct lh_buf pending; /* accepted, not yet handed to the disk: [end - pending.size, end) */
+    uint64_t writing;      /* bytes of the write under way, 0: none */
+    uint64_t syncing;      /* the sync under way covers this length; 0: none */
+
+    struct lh_writers writers;
+    bool writers_known; /* false for a sealed log that was not read back since the start */
+
+    struct job *jobs; /* the first is running if `job_running` */
+    bool job_running;
+    unsigned outstanding; /* tickets under way */
+
+    bool scanning;           /* reads of a scan are under way */
+    uint64_t scan_at;        /* log offset of the next scan read */
+    struct lh_buf scan_rest; /* read, not yet a whole batch */
+
+    uint64_t secondary_link; /* the primary that feeds this replica; 0: none */
+    uint64_t acked;          /* the durable length that it was told */
+    struct primary *primary; /* not NULL: this server is (becoming) the primary */
+
+    struct reading *readings;   /* waiting for more committed bytes */
+    struct settling *settlings; /* waiting for the writer table */
+    UT_hash_handle hh;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * The primary part of a replica. */
+
+enum primary_state {
+    PRIMARY_ADOPTING,   /* its own header is being written */
+    PRIMARY_GATHERING,  /* members adopt and report (REC-2) */
+    PRIMARY_FETCHING,   /* a member's log is longer: get the rest */
+    PRIMARY_EQUALIZING, /* members are brought to the same end and confirm it */
+    PRIMARY_OPEN,       /* takes appends */
+    PRIMARY_SEALING,    /* orders no more; what is under way commits, then SEAL-1 */
+    PRIMARY_RECALLED    /* orders no more; what is under way commits, then Release */
+};
+
+enum member_state {
+    MEMBER_DOWN,       /* no link; tried again at `retry_at` */
+    MEMBER_ADOPTING,   /* ADOPT sent */
+    MEMBER_ADOPTED,    /* reported; the target is not known yet */
+    MEMBER_COPYING,    /* being sent [sent, target), then CONFIRM */
+    MEMBER_CONFIRMING, /* CONFIRM sent */
+    MEMBER_EQUAL       /* confirmed equality at this version */
+};
+
+#define MEMBER_MESSAGES_MAX 16u /* APPEND messages unanswered, at most */
+
+struct member {
+    struct primary *primary;
+    char *server_id;
+    char *address;
+    enum member_state state;
+    uint64_t link;
+    uint64_t length;    /* durable there, as last reported */
+    uint64_t sent;      /* log bytes sent */
+    uint64_t checksum;  /* ADOPT's report */
+    uint64_t committed; /* ADOPT's report */
+    bool doubted;
+    uint64_t target, target_checksum;   /* CONFIRM is due at this length */
+    uint64_t ends[MEMBER_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
+    unsigned unanswered;
+    uint64_t committed_sent;
+    struct ticket *copy;           /* a read of old bytes under way */
+    struct lh_instant progress_at; /* last sign of progress, or when there began to be something
+                                      to wait for */
+    struct lh_instant retry_at;
+    struct lh_duration backoff;
+    struct lh_instant reported_at; /* MemberFailed sent; zero: not */
+    bool refused;                  /* it answered with an error that waiting does not mend */
+};
+
+/* A batch that was ordered and is not committed. */
+struct uncommitted {
+    uint64_t offset;
+    uint64_t sequence;
+    uint32_t count;
+    uint64_t stream; /* link of the append stream to answer; 0: none any more */
+    struct lh_buf bytes;
+};
+
+struct primary {
+    struct replica *replica;
+    uint64_t session; /* the session of the grant */
+    uint64_t version;
+    uint32_t min_replicas;
+    enum primary_state state;
+    struct member *members; /* the others, in the grant's order */
+    size_t member_count;
+    bool self_equal; /* our own JOB_CONFIRM is done */
+    uint64_t fetch_link;
+    struct member *fetch_from;
+    uint64_t appends;          /* batches ordered since the grant */
+    uint64_t appends_extended; /* of them, at the last extension asked (LEASE-4) */
+    struct lh_timer timer;
+    struct lh_instant drain_until; /* SEALING, RECALLED: when to stop waiting */
+    struct lh_instant notice_at;   /* when to tell idle members the committed length */
+
+    struct uncommitted *queue; /* a ring, in offset order without gaps */
+    size_t queue_first, queue_count, queue_capacity;
+
+    struct stream *streams;
+    struct primary *prev, *next; /* of the server */
+};
+
+/* One client's append stream. */
+struct stream {
+    uint64_t link;
+    uint64_t chunk;
+    uint64_t version;
+    uint64_t writer;
+    uint64_t first_sequence;
+    struct primary *primary;                    /* NULL before the first message */
+    bool opened;                                /* the opening was answered */
+    bool held;                                  /* LH_FX_HOLD is in force */
+    unsigned unanswered;                        /* batches */
+    Leasehold__Stored stored[LH_WRITER_WINDOW]; /* committed, to go with the next reply */
+    unsigned stored_count;
+    struct stream *prev, *next; /* of the primary */
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Reads. */
+
+struct reading {
+    uint64_t link;
+    struct replica *replica;
+    uint64_t version;
+    uint64_t offset;
+    uint64_t max_bytes;
+    bool recovery;
+    bool require_primary;
+    uint64_t limit;          /* the read under way stops here */
+    struct lh_instant until; /* waits for more until then */
+    struct ticket *ticket;
+    struct lh_timer timer;
+    struct reading *prev, *next;
+};
+
+struct settling {
+    uint64_t link;
+    struct replica *replica;
+    uint64_t version;
+    uint64_t writer;
+    struct settling *prev, *next;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * The server. */
+
+enum session_state { SESSION_DOWN, SESSION_REGISTERING, SESSION_LIVE };
+
+enum timer_kind { TIMER_SESSION, TIMER_PRIMARY, TIMER_READING };
+
+/* A seal that the master has not confirmed yet (SEAL-1: resent until confirmed). */
+struct unconfirmed_seal {
+    uint64_t chunk;
+    uint64_t version;
+    uint64_t length;
+    uint64_t checksum;
+    UT_hash_handle hh;
+};
+
+struct session {
+    enum session_state state;
+    uint64_t link;
+    size_t master; /* index of the address in use */
+    uint64_t registration;
+    uint64_t stamp;      /* of the registration under way, or of the last one */
+    uint64_t stamp_sent; /* the largest stamp sent in this session */
+    uint64_t last_stamp; /* of the last answer received (SES-4) */
+    struct lh_instant answered_at;
+    struct lh_duration heartbeat;
+    struct lh_instant heartbeat_at; /* the next one is due */
+    struct lh_instant retry_at;     /* SESSION_DOWN */
+    struct lh_duration backoff;
+    uint64_t master_term;
+    struct lh_timer timer;
+    bool failing; /* SES-6 */
+    bool probing;
+    bool probe_syncing;
+    bool probe_created;
+    struct lh_instant probe_at; /* when the last probe began */
+};
+
+struct lh_chunkserver {
+    struct lh_chunkserver_config config; /* strings and arrays are ours */
+    char *cluster_id;
+
+    /* Of the step under way. */
+    struct lh_instant now;
+    struct lh_effects *fx;
+
+    struct link *links;
+    struct ticket *tickets;
+    uint64_t next_link, next_ticket;
+    struct lh_timers timers;
+
+    struct replica *replicas;
+    bool started;
+    size_t loading;   /* replicas whose header or log is still being read at start */
+    size_t load_next; /* index into config.chunks of the next one to load */
+
+    struct primary *primaries;
+    struct lh_holder *holder;
+    struct session session;
+    struct unconfirmed_seal *seals;
+
+    uint64_t pending_bytes; /* uncommitted, in all primaries */
+    bool holding;           /* streams are held because of it */
+
+    bool stopping;
+    bool stopped;
+    struct lh_instant stop_at; /* stop regardless */
+};
+
+/* chunkserver.c */
+struct link *link_open(struct lh_chunkserver *cs, enum link_kind kind, void *owner,
+    enum lh_method method, const char *address, struct lh_duration timeout);
+struct link *link_find(struct lh_chunkserver *cs, uint64_t id);
+/* Forgets the link without closing it (the driver said that it is gone). */
+void link_forget(struct lh_chunkserver *cs, uint64_t id);
+/* Closes and forgets it; a link that is gone already is ignored. */
+void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *text);
+struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct replica *r,
+    void *owner, enum lh_disk_op op, uint64_t offset, uint64_t length, struct lh_buf *data);
+void server_stop_if_done(struct lh_chunkserver *cs);
+
+/* session.c */
+void session_start(struct lh_chunkserver *cs);
+void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
+void session_link_closed(struct lh_chunkserver *cs);
+void session_timer(struct lh_chunkserver *cs);
+void session_close(struct lh_chunkserver *cs);
+void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
+bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
+void session_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
+void session_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
+void session_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
+void session_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
+void session_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
+
+/* replica.c */
+struct replica *replica_find(struct lh_chunkserver *cs, uint64_t chunk);
+struct replica *replica_add(struct lh_chunkserver *cs, uint64_t chunk, enum replica_state state);
+void replica_free(struct replica *r);
+uint64_t replica_durable(const struct replica *r);
+bool replica_doubted(const struct replica *r);
+bool replica_usable(const struct replica *r); /* READY and not sealed */
+/* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
+bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
+void replica_submit(struct replica *r, struct job job);
+void replica_pump(struct replica *r);
+void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op op, int error);
+/* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
+void replica_lose(struct replica *r, int error, uint64_t offset);
+/* The committed length that this replica may show rises to `committed`, if it has that much. */
+void replica_note_committed(struct replica *r, uint64_t committed);
+
+/* scan.c */
+void scan_load_more(struct lh_chunkserver *cs);
+void scan_header_done(struct replica *r, int error, struct lh_buf *bytes);
+void scan_start(struct replica *r);
+void scan_read_done(struct replica *r, int error, struct lh_buf *bytes);
+
+/* secondary.c */
+void secondary_message(struct lh_chunkserver *cs, struct link *l,
+    const Leasehold__ReplicateRequest *m, struct lh_buf *batches);
+void secondary_link_closed(struct lh_chunkserver *cs, struct link *l);
+void secondary_durable(struct replica *r);
+void secondary_job_done(struct replica *r, const struct job *j, int error);
+/* The replica serves its primary no longer: answers with `error` and ends the stream. */
+void secondary_end(struct replica *r, int error);
+
+/* primary.c */
+void primary_grant(struct replica *r, const Leasehold__Grant *g);
+/* Ends the primary part: streams are told `error`, nothing is released. */
+void primary_end(struct primary *p, int error);
+/* Stops ordering; commits what is under way, then releases the lease. */
+void primary_recall(struct primary *p);
+/* Stops ordering; commits what is under way, then asks for the seal. */
+void primary_seal(struct primary *p);
+/* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
+void primary_abandon(struct primary *p, int error);
+bool primary_may_act(const struct primary *p);
+void primary_local_durable(struct primary *p);
+void primary_job_done(struct primary *p, const struct job *j, int error);
+void primary_timer(struct primary *p);
+void primary_set_timer(struct primary *p);
+void primary_order(
+    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes);
+void primary_member_changed(struct primary *p);
+void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches);
+void primary_fetch_failed(struct primary *p);
+void primary_fenced(struct primary *p, uint64_t version);
+struct uncommitted *primary_queue_at(struct primary *p, size_t index);
+/* Index in the queue of the batch at log offset `offset`, which must be one's beginning. */
+size_t primary_queue_index(struct primary *p, uint64_t offset);
+/* Members have to make progress now: somebody waits for them. */
+bool primary_needs_members(const struct primary *p);
+/* Tells the master which members fail (REC-3, FAIL-1). */
+void primary_report_failed(struct primary *p);
+
+/* members.c */
+void member_init(struct member *m, struct primary *p, const Leasehold__Member *info);
+void member_deinit(struct member *m);
+void member_connect(struct member *m);
+void member_message(struct member *m, const Leasehold__ReplicateReply *reply);
+void member_link_closed(struct member *m);
+void member_set_target(struct member *m, uint64_t length, uint64_t checksum);
+/* Sends what may be sent now. */
+void member_pump(struct member *m);
+void member_copied(struct member *m, int error, struct lh_buf *bytes);
+void member_timer(struct member *m);
+struct lh_instant member_deadline(const struct member *m);
+void member_notice(struct member *m);
+
+/* appending.c */
+void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__AppendRequest *m,
+    struct lh_buf *batch);
+void stream_link_closed(struct lh_chunkserver *cs, struct link *l);
+/* The primary takes appends now: answers openings that waited. */
+void stream_open_all(struct primary *p);
+/* Ends one stream with an answer; batches of it that are unanswered are unknown to the client. */
+void stream_end(struct stream *s, int error, const char *text);
+void stream_end_all(struct primary *p, int error, const char *text);
+void stream_hold_all(struct primary *p);
+void stream_stored(struct stream *s, const struct uncommitted *u);
+void stream_flush(struct stream *s);
+void streams_release_pressure(struct lh_chunkserver *cs);
+
+/* reading.c */
+void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__ReadRequest *m);
+void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes);
+void reading_timer(struct reading *rd);
+void reading_link_closed(struct lh_chunkserver *cs, struct link *l);
+/* The committed length rose, the chunk was sealed, or the replica changed: look again. */
+void readings_wake(struct replica *r);
+void readings_refuse_all(struct replica *r, int error);
+void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__SettleRequest *m);
+void settling_link_closed(struct lh_chunkserver *cs, struct link *l);
+void settlings_answer(struct replica *r);
+
+#endif

@@ -1,0 +1,376 @@
+/* A primary's connection to one other member of the chunk: adopt, report, copy what it lacks,
+ * confirm equality (REC-2), then every new append (APP-2). A member that comes back at the same
+ * version goes through the same steps, with the log's present end as the target. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_BYTES_MAX  (4u << 20)  /* of batches in one APPEND message */
+#define FLIGHT_BYTES_MAX   (16u << 20) /* unanswered, together */
+#define FLIGHT_BYTES_SMALL (256u << 10)
+
+void member_init(struct member *m, struct primary *p, const Leasehold__Member *info)
+{
+    *m = (struct member){
+        .primary = p,
+        .server_id = lh_strdup(info->server_id),
+        .address = lh_strdup(info->address),
+        .state = MEMBER_DOWN,
+        .progress_at = p->replica->cs->now,
+        .retry_at = LH_INSTANT_NEVER, /* until our own header names the version */
+        .backoff = p->replica->cs->config.reconnect_min,
+    };
+}
+
+static struct lh_chunkserver *server(const struct member *m)
+{
+    return m->primary->replica->cs;
+}
+
+static void drop_link(struct member *m)
+{
+    if (m->copy != NULL)
+        m->copy->owner = NULL;
+    m->copy = NULL;
+    if (m->link != 0)
+        link_close(server(m), m->link, LH_ERR_CANCELLED, NULL);
+    m->link = 0;
+    m->unanswered = 0;
+}
+
+void member_deinit(struct member *m)
+{
+    drop_link(m);
+    free(m->server_id);
+    free(m->address);
+}
+
+static void fill(
+    const struct member *m, Leasehold__ReplicateRequest *q, Leasehold__ReplicateKind kind)
+{
+    const struct primary *p = m->primary;
+
+    leasehold__replicate_request__init(q);
+    q->kind = kind;
+    q->chunk = p->replica->chunk;
+    q->version = p->version;
+    q->committed = p->state >= PRIMARY_OPEN ? p->replica->committed : 0;
+}
+
+/* Is something owed by the member? Then its silence counts. */
+static bool awaited(const struct member *m)
+{
+    return m->state == MEMBER_ADOPTING || m->state == MEMBER_CONFIRMING || m->unanswered > 0;
+}
+
+void member_connect(struct member *m)
+{
+    struct lh_chunkserver *cs = server(m);
+    Leasehold__ReplicateRequest q;
+
+    if (m->address[0] == '\0') {
+        m->retry_at = lh_instant_add(cs->now, cs->config.reconnect_max);
+        return;
+    }
+    struct link *l =
+        link_open(cs, LINK_MEMBER, m, LH_METHOD_REPLICATE, m->address, LH_DURATION_FOREVER);
+    m->link = l->id;
+    m->state = MEMBER_ADOPTING;
+    m->retry_at = LH_INSTANT_NEVER;
+    fill(m, &q, LEASEHOLD__REPLICATE_KIND__ADOPT);
+    q.master_term = cs->session.master_term;
+    lh_fx_send(cs->fx, l->id, &q.base, NULL);
+}
+
+/* Back to nothing; tried again after a while. */
+static void down(struct member *m)
+{
+    struct lh_chunkserver *cs = server(m);
+
+    if (!awaited(m) && m->state == MEMBER_EQUAL)
+        m->progress_at = cs->now; /* nothing was owed so far: its time begins now */
+    drop_link(m);
+    m->state = MEMBER_DOWN;
+    m->retry_at = lh_instant_add(cs->now, m->backoff);
+    m->backoff = lh_duration_min(lh_nanoseconds(m->backoff.ns * 2), cs->config.reconnect_max);
+    primary_set_timer(m->primary);
+}
+
+void member_link_closed(struct member *m)
+{
+    m->link = 0;
+    down(m);
+}
+
+/* It cannot go on, and waiting does not mend it. */
+static void refused(struct member *m, int error, const char *text)
+{
+    lh_fx_log(server(m)->fx, LH_WARN, "chunk %llu: member %s refuses: %s%s%s",
+        (unsigned long long)m->primary->replica->chunk, m->server_id, lh_error_text(error),
+        text[0] == '\0' ? "" : ": ", text);
+    m->refused = true;
+    down(m);
+    primary_report_failed(m->primary);
+}
+
+void member_set_target(struct member *m, uint64_t length, uint64_t checksum)
+{
+    m->target = length;
+    m->target_checksum = checksum;
+    m->sent = m->length;
+    m->state = MEMBER_COPYING;
+    member_pump(m);
+}
+
+static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
+{
+    struct primary *p = m->primary;
+
+    m->length = reply->length;
+    m->checksum = reply->checksum;
+    m->committed = reply->committed;
+    m->doubted = reply->doubted;
+    m->state = MEMBER_ADOPTED;
+    if (p->state < PRIMARY_EQUALIZING) {
+        primary_member_changed(p);
+        return;
+    }
+    if (m->length > p->replica->end) {
+        refused(m, LH_ERR_CORRUPT, "its log is longer than its primary's");
+        return;
+    }
+    member_set_target(m, p->replica->end, p->replica->checksum);
+    primary_set_timer(p);
+}
+
+static void appended(struct member *m, uint64_t length)
+{
+    if (m->state < MEMBER_COPYING || length < m->length)
+        return;
+    if (length > m->sent) {
+        refused(m, LH_ERR_MALFORMED, "it confirms bytes that it was not sent");
+        return;
+    }
+    m->length = length;
+    unsigned done = 0;
+    while (done < m->unanswered && m->ends[done] <= length)
+        done++;
+    m->unanswered -= done;
+    memmove(m->ends, m->ends + done, m->unanswered * sizeof m->ends[0]);
+    member_pump(m);
+    primary_member_changed(m->primary);
+}
+
+void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
+{
+    struct primary *p = m->primary;
+
+    m->progress_at = server(m)->now;
+    m->backoff = server(m)->config.reconnect_min;
+    if (reply->error == LEASEHOLD__ERROR_CODE__STALE_VERSION && reply->version > p->version) {
+        primary_fenced(p, reply->version);
+        return;
+    }
+    if (reply->error == LEASEHOLD__ERROR_CODE__RECOVERING ||
+        reply->error == LEASEHOLD__ERROR_CODE__SHUTTING_DOWN) {
+        down(m);
+        return;
+    }
+    if (reply->error != LEASEHOLD__ERROR_CODE__OK) {
+        refused(m, lh_error_from_wire(reply->error), reply->error_text);
+        return;
+    }
+    m->refused = false;
+    switch (reply->kind) {
+    case LEASEHOLD__REPLICATE_KIND__ADOPT:
+        if (m->state == MEMBER_ADOPTING)
+            adopted(m, reply);
+        break;
+    case LEASEHOLD__REPLICATE_KIND__APPEND:
+        appended(m, reply->length);
+        break;
+    case LEASEHOLD__REPLICATE_KIND__CONFIRM:
+        if (m->state != MEMBER_CONFIRMING)
+            break;
+        m->state = MEMBER_EQUAL;
+        m->doubted = false;
+        /* What it confirmed is durable there, whatever its acknowledgements said so far. */
+        if (m->length < m->target)
+            m->length = m->target;
+        member_pump(m);
+        primary_member_changed(p);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Sending. */
+
+static void send_batches(struct member *m, struct lh_buf *batches)
+{
+    struct lh_chunkserver *cs = server(m);
+    Leasehold__ReplicateRequest q;
+
+    LH_ASSERT(m->unanswered < MEMBER_MESSAGES_MAX);
+    if (!awaited(m))
+        m->progress_at = cs->now;
+    fill(m, &q, LEASEHOLD__REPLICATE_KIND__APPEND);
+    q.offset = m->sent;
+    m->committed_sent = q.committed;
+    m->sent += batches->size;
+    m->ends[m->unanswered++] = m->sent;
+    lh_fx_send(cs->fx, m->link, &q.base, batches);
+}
+
+static void send_confirm(struct member *m)
+{
+    Leasehold__ReplicateRequest q;
+
+    if (!awaited(m))
+        m->progress_at = server(m)->now;
+    m->state = MEMBER_CONFIRMING;
+    fill(m, &q, LEASEHOLD__REPLICATE_KIND__CONFIRM);
+    q.length = m->target;
+    q.checksum = m->target_checksum;
+    lh_fx_send(server(m)->fx, m->link, &q.base, NULL);
+}
+
+/* What waits goes with the next message once two are under way, so that messages grow with the
+ * load; large amounts need not wait. */
+static bool may_send(const struct member *m, uint64_t waiting)
+{
+    uint64_t flight = m->sent - m->length;
+
+    if (m->unanswered == MEMBER_MESSAGES_MAX || flight >= FLIGHT_BYTES_MAX)
+        return false;
+    return m->unanswered < 2 || waiting >= FLIGHT_BYTES_SMALL;
+}
+
+/* The bytes lie below the queue: they are read back from our own disk. */
+static void copy_from_disk(struct member *m, uint64_t limit)
+{
+    struct replica *r = m->primary->replica;
+    uint64_t start = m->primary->queue_count > 0 ? primary_queue_at(m->primary, 0)->offset : r->end;
+
+    if (limit > start)
+        limit = start;
+    if (limit > r->written)
+        limit = r->written;
+    if (m->copy != NULL || limit <= m->sent)
+        return; /* goes on when the read or the write is done */
+    uint64_t bytes = limit - m->sent;
+    uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
+    if (most < MESSAGE_BYTES_MAX)
+        most = MESSAGE_BYTES_MAX;
+    m->copy = disk(r->cs, TICKET_COPY, r, m, LH_DISK_READ, LH_LOG_START + m->sent,
+        bytes < most ? bytes : most, NULL);
+}
+
+void member_pump(struct member *m)
+{
+    struct primary *p = m->primary;
+
+    while (m->link != 0 && m->state >= MEMBER_COPYING) {
+        if (m->state == MEMBER_COPYING && m->sent == m->target) {
+            send_confirm(m);
+            continue;
+        }
+        uint64_t limit = m->state == MEMBER_COPYING ? m->target : p->replica->end;
+        if (m->sent == limit || !may_send(m, limit - m->sent))
+            break;
+        if (p->queue_count == 0 || m->sent < primary_queue_at(p, 0)->offset) {
+            copy_from_disk(m, limit);
+            break;
+        }
+        struct lh_buf batches = {0};
+        uint64_t at = m->sent;
+        for (size_t i = primary_queue_index(p, at); i < p->queue_count && at < limit; i++) {
+            const struct uncommitted *u = primary_queue_at(p, i);
+            if (batches.size > 0 && batches.size + u->bytes.size > MESSAGE_BYTES_MAX)
+                break;
+            lh_buf_append(&batches, &u->bytes, 0, u->bytes.size);
+            at += u->bytes.size;
+        }
+        send_batches(m, &batches);
+    }
+}
+
+void member_copied(struct member *m, int error, struct lh_buf *bytes)
+{
+    struct replica *r = m->primary->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t whole = 0;
+
+    m->copy = NULL;
+    /* Only whole batches are sent, and none that has rotted here. */
+    while (error == LH_OK && whole < bytes->size && whole < MESSAGE_BYTES_MAX) {
+        struct lh_batch_header h;
+        int check = lh_batch_check(bytes, whole, batch_max, &h);
+        if (check == LH_ERR_WOULD_BLOCK && whole > 0)
+            break;
+        if (check != LH_OK)
+            error = LH_ERR_CORRUPT;
+        else
+            whole += h.size;
+    }
+    if (error != LH_OK) {
+        replica_lose(r, error, m->sent);
+        return;
+    }
+    struct lh_buf batches = {0};
+    lh_buf_append(&batches, bytes, 0, whole);
+    send_batches(m, &batches);
+    member_pump(m);
+    primary_set_timer(m->primary);
+}
+
+void member_notice(struct member *m)
+{
+    Leasehold__ReplicateRequest q;
+
+    if (m->state != MEMBER_EQUAL || m->committed_sent >= m->primary->replica->committed)
+        return;
+    fill(m, &q, LEASEHOLD__REPLICATE_KIND__COMMITTED);
+    m->committed_sent = q.committed;
+    lh_fx_send(server(m)->fx, m->link, &q.base, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Time. */
+
+/* When its silence has lasted too long; it is reported again each such time after that. */
+static struct lh_instant patience_ends(const struct member *m)
+{
+    struct lh_duration timeout = server(m)->config.member_timeout;
+
+    if (!primary_needs_members(m->primary))
+        return LH_INSTANT_NEVER;
+    if (m->state != MEMBER_DOWN && !awaited(m))
+        return LH_INSTANT_NEVER;
+    return lh_instant_add(lh_instant_max(m->progress_at, m->reported_at), timeout);
+}
+
+struct lh_instant member_deadline(const struct member *m)
+{
+    return lh_instant_min(
+        m->state == MEMBER_DOWN ? m->retry_at : LH_INSTANT_NEVER, patience_ends(m));
+}
+
+void member_timer(struct member *m)
+{
+    struct lh_chunkserver *cs = server(m);
+
+    if (lh_instant_reached(cs->now, patience_ends(m))) {
+        m->reported_at = cs->now;
+        if (m->state != MEMBER_DOWN)
+            down(m);
+        primary_report_failed(m->primary);
+    }
+    if (m->state == MEMBER_DOWN && lh_instant_reached(cs->now, m->retry_at))
+        member_connect(m);
+}

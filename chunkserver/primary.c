@@ -1,0 +1,622 @@
+/* The primary of a chunk: recovery at a new version (REC-2), the order of appends and their commit
+ * (APP-2, APP-3), sealing (SEAL-1) and giving the lease up (LEASE-5).
+ *
+ * A primary part lives for one version. A new grant ends it and begins another one: streams are
+ * told STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FETCH_BYTES      (4u << 20)
+#define FETCH_TIMEOUT_MS 10000u
+
+bool primary_may_act(const struct primary *p)
+{
+    const struct lh_chunkserver *cs = p->replica->cs;
+
+    return lh_holder_may_act(cs->holder, p->replica->chunk, p->version, cs->now);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The queue of ordered, uncommitted batches. */
+
+struct uncommitted *primary_queue_at(struct primary *p, size_t index)
+{
+    LH_ASSERT(index < p->queue_count);
+    return &p->queue[(p->queue_first + index) % p->queue_capacity];
+}
+
+size_t primary_queue_index(struct primary *p, uint64_t offset)
+{
+    size_t low = 0, high = p->queue_count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (primary_queue_at(p, mid)->offset < offset)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    LH_ASSERT(low < p->queue_count && primary_queue_at(p, low)->offset == offset);
+    return low;
+}
+
+static struct uncommitted *queue_push(struct primary *p)
+{
+    if (p->queue_count == p->queue_capacity) {
+        size_t capacity = p->queue_capacity == 0 ? 32 : p->queue_capacity * 2;
+        struct uncommitted *queue = lh_alloc_array(capacity, sizeof *queue);
+        for (size_t i = 0; i < p->queue_count; i++)
+            queue[i] = *primary_queue_at(p, i);
+        free(p->queue);
+        p->queue = queue;
+        p->queue_first = 0;
+        p->queue_capacity = capacity;
+    }
+    return &p->queue[(p->queue_first + p->queue_count++) % p->queue_capacity];
+}
+
+static void queue_pop(struct primary *p)
+{
+    struct uncommitted *u = primary_queue_at(p, 0);
+
+    p->replica->cs->pending_bytes -= u->bytes.size;
+    lh_buf_clear(&u->bytes);
+    p->queue_first = (p->queue_first + 1) % p->queue_capacity;
+    p->queue_count--;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Beginning and end. */
+
+void primary_grant(struct replica *r, const Leasehold__Grant *g)
+{
+    struct lh_chunkserver *cs = r->cs;
+    bool named = false;
+
+    for (size_t i = 0; i < g->n_members; i++)
+        named = named || strcmp(g->members[i]->server_id, cs->config.server_id) == 0;
+    if (!named) {
+        lh_holder_release(cs->holder, g->chunk, g->version);
+        session_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
+        return;
+    }
+    if (r->primary != NULL)
+        primary_end(r->primary, LH_ERR_STALE_VERSION);
+    secondary_end(r, LH_ERR_STALE_VERSION);
+
+    struct primary *p = lh_alloc(sizeof *p);
+    p->replica = r;
+    p->session = g->session;
+    p->version = g->version;
+    p->min_replicas = g->min_replicas;
+    p->state = PRIMARY_ADOPTING;
+    p->timer.kind = TIMER_PRIMARY;
+    p->timer.owner = p;
+    p->drain_until = p->notice_at = LH_INSTANT_NEVER;
+    p->members = lh_alloc_array(g->n_members, sizeof *p->members);
+    for (size_t i = 0; i < g->n_members; i++)
+        if (strcmp(g->members[i]->server_id, cs->config.server_id) != 0)
+            member_init(&p->members[p->member_count++], p, g->members[i]);
+    r->primary = p;
+    DL_APPEND(cs->primaries, p);
+    replica_submit(
+        r, (struct job){.kind = JOB_ADOPT, .origin = FOR_PRIMARY, .version = p->version});
+    primary_set_timer(p);
+    replica_pump(r);
+}
+
+void primary_end(struct primary *p, int error)
+{
+    struct replica *r = p->replica;
+    struct lh_chunkserver *cs = r->cs;
+
+    stream_end_all(p, error, NULL);
+    for (size_t i = 0; i < p->member_count; i++)
+        member_deinit(&p->members[i]);
+    free(p->members);
+    if (p->fetch_link != 0)
+        link_close(cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
+    while (p->queue_count > 0)
+        queue_pop(p);
+    free(p->queue);
+    lh_timer_unset(&cs->timers, &p->timer);
+    DL_DELETE(cs->primaries, p);
+    r->primary = NULL;
+    free(p);
+    streams_release_pressure(cs);
+    readings_wake(r);
+}
+
+void primary_abandon(struct primary *p, int error)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    uint64_t chunk = p->replica->chunk, version = p->version;
+
+    primary_end(p, error);
+    session_release(cs, chunk, version);
+}
+
+void primary_fenced(struct primary *p, uint64_t version)
+{
+    lh_fx_log(p->replica->cs->fx, LH_WARN,
+        "chunk %llu: fenced at version %llu by version %llu: no longer its primary",
+        (unsigned long long)p->replica->chunk, (unsigned long long)p->version,
+        (unsigned long long)version);
+    primary_abandon(p, LH_ERR_STALE_VERSION);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Recovery (REC-2). */
+
+static void report_possible_loss(struct primary *p, uint64_t length)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__PossibleLoss loss = LEASEHOLD__POSSIBLE_LOSS__INIT;
+
+    lh_fx_log(cs->fx, LH_ERROR,
+        "chunk %llu: every member's machine went down; going on with the longest log (%llu bytes); "
+        "acknowledged records may be missing",
+        (unsigned long long)p->replica->chunk, (unsigned long long)length);
+    loss.session = lh_holder_session(cs->holder);
+    loss.chunk = p->replica->chunk;
+    loss.version = p->version;
+    loss.length = length;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS;
+    m.possible_loss = &loss;
+    session_send(cs, &m);
+}
+
+/* The largest committed length that anybody who has reported knows. */
+static uint64_t known_committed(const struct primary *p)
+{
+    uint64_t committed = p->replica->committed;
+
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state >= MEMBER_ADOPTED && p->members[i].committed > committed)
+            committed = p->members[i].committed;
+    return committed;
+}
+
+/* REC-2a: is there one undoubted full member among those that have adopted this version? */
+static bool some_undoubted(const struct primary *p)
+{
+    uint64_t committed = known_committed(p);
+
+    if (p->state > PRIMARY_EQUALIZING)
+        return true;
+    if (p->state > PRIMARY_ADOPTING && !replica_doubted(p->replica) && p->replica->end >= committed)
+        return true;
+    for (size_t i = 0; i < p->member_count; i++) {
+        const struct member *m = &p->members[i];
+        if (m->state >= MEMBER_ADOPTED && !m->doubted && m->length >= committed)
+            return true;
+    }
+    return false;
+}
+
+static void equalize(struct primary *p)
+{
+    struct replica *r = p->replica;
+
+    p->state = PRIMARY_EQUALIZING;
+    p->self_equal = false;
+    replica_submit(r, (struct job){
+                          .kind = JOB_CONFIRM,
+                          .origin = FOR_PRIMARY,
+                          .version = p->version,
+                          .length = r->end,
+                          .checksum = r->checksum,
+                      });
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state == MEMBER_ADOPTED)
+            member_set_target(&p->members[i], r->end, r->checksum);
+    replica_pump(r);
+}
+
+static void fetch(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
+
+    p->state = PRIMARY_FETCHING;
+    struct link *l = link_open(cs, LINK_FETCH, p, LH_METHOD_READ, p->fetch_from->address,
+        lh_milliseconds(FETCH_TIMEOUT_MS));
+    p->fetch_link = l->id;
+    m.chunk = p->replica->chunk;
+    m.version = p->version;
+    m.offset = p->replica->end;
+    m.max_bytes = FETCH_BYTES;
+    m.mode = LEASEHOLD__READ_MODE__RECOVERY;
+    lh_fx_send(cs->fx, l->id, &m.base, NULL);
+}
+
+static void gathered(struct primary *p)
+{
+    struct replica *r = p->replica;
+
+    if (!some_undoubted(p)) {
+        uint64_t longest = r->end;
+        for (size_t i = 0; i < p->member_count; i++)
+            if (p->members[i].length > longest)
+                longest = p->members[i].length;
+        report_possible_loss(p, longest);
+    }
+    p->fetch_from = NULL;
+    for (size_t i = 0; i < p->member_count; i++) {
+        struct member *m = &p->members[i];
+        if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
+            p->fetch_from = m;
+    }
+    if (p->fetch_from != NULL)
+        fetch(p);
+    else
+        equalize(p);
+}
+
+void primary_fetch_failed(struct primary *p)
+{
+    struct member *m = p->fetch_from;
+
+    /* Whoever was to be fetched from reports again, and the choice is made anew. */
+    p->fetch_link = 0;
+    p->fetch_from = NULL;
+    p->state = PRIMARY_GATHERING;
+    if (m->link != 0) {
+        link_close(p->replica->cs, m->link, LH_ERR_CANCELLED, NULL);
+        member_link_closed(m);
+    }
+}
+
+/* Takes what a fetch brought. False: it is not what the member had promised. */
+static bool take_fetched(struct primary *p, struct lh_buf *batches)
+{
+    struct replica *r = p->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t at = 0;
+
+    if (batches->size == 0)
+        return false;
+    while (at < batches->size) {
+        struct lh_batch_header h;
+        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK ||
+            h.size > p->fetch_from->length - r->end)
+            return false;
+        struct lh_buf one = {0};
+        lh_buf_append(&one, batches, at, h.size);
+        at += h.size;
+        if (!replica_accept(r, &h, &one)) {
+            lh_buf_clear(&one);
+            return false;
+        }
+    }
+    return true;
+}
+
+void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches)
+{
+    struct replica *r = p->replica;
+
+    if (p->state != PRIMARY_FETCHING)
+        return;
+    link_close(r->cs, p->fetch_link, LH_OK, NULL);
+    p->fetch_link = 0;
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || !take_fetched(p, batches)) {
+        replica_pump(r);
+        primary_fetch_failed(p);
+        return;
+    }
+    if (r->end < p->fetch_from->length) {
+        fetch(p);
+    } else if (r->checksum != p->fetch_from->checksum) {
+        /* Two full members' logs differ where one should extend the other: bytes have rotted. What
+         * was fetched cannot be told from what was here. */
+        replica_lose(r, LH_ERR_CORRUPT, r->written);
+    } else {
+        equalize(p);
+        return;
+    }
+    replica_pump(r);
+}
+
+static void recovered(struct primary *p)
+{
+    struct replica *r = p->replica;
+    struct lh_chunkserver *cs = r->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
+
+    p->state = PRIMARY_OPEN;
+    replica_note_committed(r, r->end);
+    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
+        (unsigned long long)r->chunk, (unsigned long long)p->version, p->member_count + 1,
+        (unsigned long long)r->end);
+    done.session = lh_holder_session(cs->holder);
+    done.chunk = r->chunk;
+    done.version = p->version;
+    done.length = r->end;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    m.recovered = &done;
+    session_send(cs, &m);
+    p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
+    stream_open_all(p);
+}
+
+void primary_job_done(struct primary *p, const struct job *j, int error)
+{
+    if (error != LH_OK)
+        return; /* the replica is lost or cut back, and this part has ended or will */
+    if (j->kind == JOB_ADOPT && p->state == PRIMARY_ADOPTING) {
+        p->state = PRIMARY_GATHERING;
+        session_confirm_grant(p->replica->cs, p->replica->chunk, p->version, LH_OK);
+        for (size_t i = 0; i < p->member_count; i++)
+            member_connect(&p->members[i]);
+    } else if (j->kind == JOB_CONFIRM) {
+        p->self_equal = true;
+    }
+    primary_member_changed(p);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Order and commit. */
+
+static void drained(struct primary *p)
+{
+    struct replica *r = p->replica;
+
+    if (p->state == PRIMARY_SEALING) {
+        lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
+            (unsigned long long)r->chunk, (unsigned long long)r->end);
+        session_report_seal(r->cs, r, p->version);
+        primary_end(p, LH_ERR_CHUNK_FULL);
+    } else {
+        primary_abandon(p, LH_ERR_NOT_PRIMARY);
+    }
+}
+
+/* APP-3: what every member has durable is committed, and only now answered. */
+static void commit(struct primary *p)
+{
+    struct replica *r = p->replica;
+    struct lh_chunkserver *cs = r->cs;
+    uint64_t committed = replica_durable(r);
+
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state != MEMBER_EQUAL)
+            return;
+        else if (p->members[i].length < committed)
+            committed = p->members[i].length;
+    if (committed > r->committed) {
+        struct stream *last = NULL;
+        while (p->queue_count > 0) {
+            struct uncommitted *u = primary_queue_at(p, 0);
+            if (u->offset + u->bytes.size > committed)
+                break;
+            struct link *l = u->stream == 0 ? NULL : link_find(cs, u->stream);
+            struct stream *s = l == NULL ? NULL : l->owner;
+            if (last != NULL && s != last)
+                stream_flush(last);
+            if (s != NULL)
+                stream_stored(s, u);
+            last = s;
+            queue_pop(p);
+        }
+        if (last != NULL)
+            stream_flush(last);
+        replica_note_committed(r, committed);
+        if (p->notice_at.ns == LH_INSTANT_NEVER.ns) {
+            p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
+            primary_set_timer(p);
+        }
+        streams_release_pressure(cs);
+    }
+    if (p->queue_count == 0 && p->state > PRIMARY_OPEN)
+        drained(p);
+}
+
+void primary_member_changed(struct primary *p)
+{
+    bool all_adopted = true, all_equal = p->self_equal;
+
+    for (size_t i = 0; i < p->member_count; i++) {
+        all_adopted = all_adopted && p->members[i].state >= MEMBER_ADOPTED;
+        all_equal = all_equal && p->members[i].state == MEMBER_EQUAL;
+    }
+    primary_set_timer(p);
+    if (p->state == PRIMARY_GATHERING && all_adopted)
+        gathered(p);
+    else if (p->state == PRIMARY_EQUALIZING && all_equal)
+        recovered(p);
+    else if (p->state >= PRIMARY_OPEN)
+        commit(p);
+}
+
+void primary_local_durable(struct primary *p)
+{
+    if (p->state >= PRIMARY_OPEN)
+        commit(p);
+}
+
+bool primary_needs_members(const struct primary *p)
+{
+    return p->queue_count > 0 || p->state < PRIMARY_OPEN;
+}
+
+static void order(
+    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    struct replica *r = p->replica;
+    struct lh_chunkserver *cs = r->cs;
+
+    if (p->queue_count == 0)
+        for (size_t i = 0; i < p->member_count; i++)
+            if (p->members[i].state != MEMBER_EQUAL)
+                p->members[i].progress_at = cs->now; /* from now on somebody waits for it */
+    struct uncommitted *u = queue_push(p);
+    *u = (struct uncommitted){
+        .offset = r->end,
+        .sequence = h->sequence,
+        .count = h->count,
+        .stream = s->link,
+        .bytes = lh_buf_ref(bytes),
+    };
+    cs->pending_bytes += h->size;
+    bool next = replica_accept(r, h, bytes);
+    LH_ASSERT(next);
+    p->appends++;
+    s->unanswered++;
+    /* The others first: their round trip is longer than our own write. */
+    for (size_t i = 0; i < p->member_count; i++)
+        member_pump(&p->members[i]);
+    primary_set_timer(p);
+    replica_pump(r);
+}
+
+void primary_order(
+    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    struct replica *r = p->replica;
+    const struct lh_stored_batch *stored = NULL;
+
+    if (p->state != PRIMARY_OPEN)
+        return; /* draining: the stream's end will say so, and the batch is unknown (APP-5a) */
+    if (p->member_count + 1 < p->min_replicas) {
+        stream_end(s, LH_ERR_UNAVAILABLE, "the chunk has too few replicas to take appends");
+        return;
+    }
+    switch (lh_writers_classify(&r->writers, h, s->first_sequence, &stored)) {
+    case LH_SEQUENCE_NEXT:
+        break;
+    case LH_SEQUENCE_REPEAT: {
+        /* Answered with its first position once that is committed (APP-5). */
+        struct uncommitted u = {
+            .offset = stored->offset, .sequence = stored->sequence, .count = stored->count};
+        if (stored->offset < r->committed) {
+            s->unanswered++;
+            stream_stored(s, &u);
+            stream_flush(s);
+            return;
+        }
+        struct uncommitted *waiting = primary_queue_at(p, primary_queue_index(p, stored->offset));
+        if (waiting->stream != s->link)
+            s->unanswered++;
+        waiting->stream = s->link;
+        return;
+    }
+    case LH_SEQUENCE_GAP:
+        stream_end(s, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
+        return;
+    case LH_SEQUENCE_OTHER:
+        stream_end(s, LH_ERR_OUT_OF_SEQUENCE,
+            "these sequence numbers are taken by other records of this writer");
+        return;
+    }
+    if (h->size > r->header.chunk_size - r->end) {
+        primary_seal(p);
+        return;
+    }
+    order(p, s, h, bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Giving the lease up, and time. */
+
+void primary_seal(struct primary *p)
+{
+    LH_ASSERT(p->state == PRIMARY_OPEN);
+    p->state = PRIMARY_SEALING;
+    stream_hold_all(p);
+    if (p->queue_count == 0)
+        drained(p);
+}
+
+void primary_recall(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+
+    if (p->drain_until.ns != LH_INSTANT_NEVER.ns)
+        return; /* asked before */
+    if (p->state < PRIMARY_OPEN || p->queue_count == 0) {
+        primary_abandon(p, LH_ERR_NOT_PRIMARY);
+        return;
+    }
+    p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
+    if (p->state == PRIMARY_OPEN) {
+        p->state = PRIMARY_RECALLED;
+        stream_hold_all(p);
+    }
+    primary_set_timer(p);
+}
+
+void primary_report_failed(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    /* A member that may be the only one to have every acknowledged byte is waited for. */
+    if (!some_undoubted(p))
+        return;
+    char **ids = lh_alloc_array(p->member_count, sizeof *ids);
+    failed.server_ids = ids;
+    for (size_t i = 0; i < p->member_count; i++) {
+        struct member *member = &p->members[i];
+        struct lh_duration silent = lh_instant_until(member->progress_at, cs->now);
+        if (!member->refused &&
+            (member->state != MEMBER_DOWN || silent.ns < cs->config.member_timeout.ns))
+            continue;
+        member->reported_at = cs->now;
+        ids[failed.n_server_ids++] = member->server_id;
+        lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
+            (unsigned long long)p->replica->chunk, member->server_id,
+            (unsigned long long)p->version);
+    }
+    failed.session = lh_holder_session(cs->holder);
+    failed.chunk = p->replica->chunk;
+    failed.version = p->version;
+    failed.reason = (char *)(uintptr_t) "no progress, or refused";
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
+    m.member_failed = &failed;
+    if (failed.n_server_ids > 0)
+        session_send(cs, &m);
+    free(ids);
+}
+
+void primary_set_timer(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    struct lh_instant at = lh_holder_end_of(cs->holder, p->replica->chunk);
+
+    at = lh_instant_min(at, lh_instant_min(p->drain_until, p->notice_at));
+    for (size_t i = 0; i < p->member_count; i++)
+        at = lh_instant_min(at, member_deadline(&p->members[i]));
+    lh_timer_set(&cs->timers, &p->timer, at);
+}
+
+void primary_timer(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+
+    if (!primary_may_act(p)) {
+        lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
+            (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
+        primary_end(p, LH_ERR_NOT_PRIMARY);
+        return;
+    }
+    if (lh_instant_reached(cs->now, p->drain_until)) {
+        primary_abandon(p, LH_ERR_NOT_PRIMARY);
+        return;
+    }
+    if (lh_instant_reached(cs->now, p->notice_at)) {
+        p->notice_at = LH_INSTANT_NEVER;
+        for (size_t i = 0; i < p->member_count; i++)
+            member_notice(&p->members[i]);
+    }
+    for (size_t i = 0; i < p->member_count; i++)
+        member_timer(&p->members[i]);
+    primary_set_timer(p);
+}

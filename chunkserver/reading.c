@@ -1,0 +1,320 @@
+/* Reads below the committed length (APP-6), a primary's fetches (REC-2), and what of a writer is in
+ * a sealed chunk (APP-5a). Every batch is checked before it leaves (FAIL-4). */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+
+#define READ_BYTES_MAX   (8u << 20)
+#define READ_WAIT_MS_MAX 30000u
+
+static bool answers_as_primary(const struct replica *r)
+{
+    return r->primary != NULL && r->primary->state >= PRIMARY_OPEN && primary_may_act(r->primary);
+}
+
+static void reading_free(struct reading *rd)
+{
+    if (rd->ticket != NULL)
+        rd->ticket->owner = NULL;
+    lh_timer_unset(&rd->replica->cs->timers, &rd->timer);
+    DL_DELETE(rd->replica->readings, rd);
+    free(rd);
+}
+
+static void reply(struct lh_chunkserver *cs, uint64_t link, const struct replica *r, int error,
+    const char *text, struct lh_buf *batches)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)(error == LH_OK ? ""
+                                       : text == NULL ? lh_error_text(error)
+                                                      : text);
+    if (r != NULL) {
+        m.version = r->header.version;
+        m.committed = r->committed;
+        m.sealed = r->header.sealed && !r->job_running;
+        m.primary = answers_as_primary(r);
+    }
+    lh_fx_send(cs->fx, link, &m.base, batches);
+    link_close(cs, link, LH_OK, NULL);
+}
+
+static void finish(struct reading *rd, int error, const char *text, struct lh_buf *batches)
+{
+    reply(rd->replica->cs, rd->link, rd->replica, error, text, batches);
+    reading_free(rd);
+}
+
+/* How far this reader may see. */
+static uint64_t visible(const struct reading *rd)
+{
+    const struct replica *r = rd->replica;
+
+    return rd->recovery ? r->written : r->committed;
+}
+
+static void start(struct reading *rd, uint64_t bytes)
+{
+    struct replica *r = rd->replica;
+    uint64_t left = rd->limit - rd->offset;
+
+    rd->ticket = disk(r->cs, TICKET_READ, r, rd, LH_DISK_READ, LH_LOG_START + rd->offset,
+        bytes < left ? bytes : left, NULL);
+}
+
+/* Reads if there is something to read, waits if it may come, answers otherwise. */
+static void look(struct reading *rd)
+{
+    struct replica *r = rd->replica;
+
+    if (rd->ticket != NULL)
+        return;
+    if (rd->require_primary && !answers_as_primary(r)) {
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
+        return;
+    }
+    if (rd->recovery && rd->version != r->header.version) {
+        finish(rd, LH_ERR_STALE_VERSION, NULL, NULL);
+        return;
+    }
+    uint64_t limit = visible(rd);
+    if (rd->offset > limit && (r->header.sealed || rd->require_primary || rd->recovery)) {
+        finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
+        return;
+    }
+    if (rd->offset < limit) {
+        rd->limit = limit;
+        start(rd, rd->max_bytes);
+    } else if (r->header.sealed || lh_instant_reached(r->cs->now, rd->until)) {
+        finish(rd, LH_OK, NULL, NULL);
+    } else {
+        lh_timer_set(&r->cs->timers, &rd->timer, rd->until);
+    }
+}
+
+void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__ReadRequest *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+    uint64_t wait_ms = m->wait_ms < READ_WAIT_MS_MAX ? m->wait_ms : READ_WAIT_MS_MAX;
+
+    if (l->owner != NULL)
+        return; /* one request a call */
+    if (r == NULL || r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING) {
+        reply(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL, NULL);
+        return;
+    }
+    if (r->state == REPLICA_LOST) {
+        reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost: read another one", NULL);
+        return;
+    }
+    if (r->state != REPLICA_READY) {
+        reply(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back", NULL);
+        return;
+    }
+    struct reading *rd = lh_alloc(sizeof *rd);
+    rd->link = l->id;
+    rd->replica = r;
+    rd->version = m->version;
+    rd->offset = m->offset;
+    rd->max_bytes = m->max_bytes < LH_BATCH_HEADER_BYTES ? LH_BATCH_HEADER_BYTES
+                    : m->max_bytes < READ_BYTES_MAX      ? m->max_bytes
+                                                         : READ_BYTES_MAX;
+    rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
+    rd->require_primary = m->require_primary;
+    rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
+    rd->timer.kind = TIMER_READING;
+    rd->timer.owner = rd;
+    DL_APPEND(r->readings, rd);
+    l->owner = rd;
+    look(rd);
+}
+
+void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes)
+{
+    struct replica *r = rd->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    struct lh_batch_header h;
+    size_t whole = 0;
+
+    rd->ticket = NULL;
+    if (error != LH_OK) {
+        replica_lose(r, error, rd->offset); /* answers this reader too */
+        return;
+    }
+    while (whole < bytes->size) {
+        error = lh_batch_check(bytes, whole, batch_max, &h);
+        if (error != LH_OK)
+            break;
+        whole += h.size;
+    }
+    if (error == LH_ERR_WOULD_BLOCK && whole > 0)
+        error = LH_OK; /* the rest of a batch that is cut off by the size asked for */
+    if (error == LH_ERR_WOULD_BLOCK) {
+        /* The first batch is larger than that: it is returned all the same. */
+        uint8_t header[LH_BATCH_HEADER_BYTES];
+        if (lh_buf_read(bytes, 0, header, sizeof header) &&
+            lh_batch_header_decode(header, &h) == LH_OK && h.size > bytes->size &&
+            h.size <= rd->limit - rd->offset) {
+            start(rd, h.size);
+            return;
+        }
+        error = LH_ERR_MALFORMED;
+    }
+    if (error != LH_OK && (whole > 0 || rd->offset == 0)) {
+        /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
+         * a replica with rot in it is copied anew as a whole (FAIL-4). */
+        replica_lose(r, LH_ERR_CORRUPT, rd->offset + whole);
+        return;
+    }
+    if (error != LH_OK) {
+        finish(rd, error, "no sound batch begins at this offset", NULL);
+        return;
+    }
+    struct lh_buf batches = {0};
+    lh_buf_append(&batches, bytes, 0, whole);
+    finish(rd, LH_OK, NULL, &batches);
+}
+
+void reading_timer(struct reading *rd)
+{
+    look(rd);
+}
+
+void reading_link_closed(struct lh_chunkserver *cs, struct link *l)
+{
+    (void)cs;
+    if (l->owner != NULL)
+        reading_free(l->owner);
+}
+
+void readings_wake(struct replica *r)
+{
+    struct reading *rd, *next;
+
+    DL_FOREACH_SAFE(r->readings, rd, next)
+    {
+        look(rd);
+    }
+}
+
+void readings_refuse_all(struct replica *r, int error)
+{
+    struct reading *rd, *next;
+    struct settling *st, *next_settling;
+
+    DL_FOREACH_SAFE(r->readings, rd, next)
+    {
+        finish(rd, error, "this replica is lost or removed: read another one", NULL);
+    }
+    DL_FOREACH_SAFE(r->settlings, st, next_settling)
+    {
+        Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
+        m.error = (Leasehold__ErrorCode)-error;
+        lh_fx_send(r->cs->fx, st->link, &m.base, NULL);
+        link_close(r->cs, st->link, LH_OK, NULL);
+        DL_DELETE(r->settlings, st);
+        free(st);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Settling. */
+
+static void refuse_settling(struct lh_chunkserver *cs, uint64_t link, int error, const char *text)
+{
+    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
+
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
+    lh_fx_send(cs->fx, link, &m.base, NULL);
+    link_close(cs, link, LH_OK, NULL);
+}
+
+static void settle(struct replica *r, uint64_t link, uint64_t writer)
+{
+    const struct lh_writer *w = lh_writers_find(&r->writers, writer);
+    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
+    Leasehold__Stored stored[LH_WRITER_WINDOW];
+    Leasehold__Stored *list[LH_WRITER_WINDOW];
+
+    if (w != NULL) {
+        m.known = true;
+        m.first_sequence = w->first;
+        m.last_sequence = w->last;
+        for (uint32_t i = 0; i < w->count; i++) {
+            const struct lh_stored_batch *b = lh_writer_recent(w, i);
+            leasehold__stored__init(&stored[i]);
+            stored[i].sequence = b->sequence;
+            stored[i].count = b->count;
+            stored[i].offset = b->offset;
+            list[i] = &stored[i];
+        }
+        m.last = list;
+        m.n_last = w->count;
+    }
+    lh_fx_send(r->cs->fx, link, &m.base, NULL);
+    link_close(r->cs, link, LH_OK, NULL);
+}
+
+void settlings_answer(struct replica *r)
+{
+    struct settling *st, *next;
+
+    DL_FOREACH_SAFE(r->settlings, st, next)
+    {
+        if (r->writers_known)
+            settle(r, st->link, st->writer);
+        else
+            refuse_settling(r->cs, st->link, LH_ERR_CORRUPT, NULL);
+        DL_DELETE(r->settlings, st);
+        free(st);
+    }
+}
+
+void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__SettleRequest *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (l->owner != NULL)
+        return;
+    if (r == NULL || r->state == REPLICA_LOST || r->state == REPLICA_REMOVING) {
+        refuse_settling(cs, l->id, LH_ERR_NO_REPLICA, NULL);
+        return;
+    }
+    /* Only that very seal: an unsealed log, or one that is just being sealed, may still change. */
+    if (r->state != REPLICA_READY || !r->header.sealed || r->job_running || r->jobs != NULL) {
+        refuse_settling(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
+        return;
+    }
+    if (r->header.version != m->version) {
+        refuse_settling(cs, l->id, LH_ERR_STALE_VERSION, NULL);
+        return;
+    }
+    if (r->writers_known) {
+        settle(r, l->id, m->writer);
+        return;
+    }
+    struct settling *st = lh_alloc(sizeof *st);
+    st->link = l->id;
+    st->replica = r;
+    st->version = m->version;
+    st->writer = m->writer;
+    l->owner = st;
+    DL_APPEND(r->settlings, st);
+    scan_start(r);
+}
+
+void settling_link_closed(struct lh_chunkserver *cs, struct link *l)
+{
+    struct settling *st = l->owner;
+
+    (void)cs;
+    if (st == NULL)
+        return;
+    DL_DELETE(st->replica->settlings, st);
+    free(st);
+}

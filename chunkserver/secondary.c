@@ -1,0 +1,202 @@
+/* What a primary asks of this replica: to adopt its version (FENCE-1), to store bytes in the order
+ * of their offsets (APP-2), to confirm equality (REC-2). One link feeds a replica at a time. */
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/internal.h"
+
+static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replica *r,
+    Leasehold__ReplicateKind kind, int error, const char *text)
+{
+    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+
+    m.kind = kind;
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)(text == NULL ? "" : text);
+    if (r != NULL) {
+        m.chunk = r->chunk;
+        m.version = r->adopting;
+        m.length = replica_durable(r);
+        m.checksum = r->checksum;
+        m.doubted = replica_doubted(r);
+        m.committed = r->committed;
+    }
+    lh_fx_send(cs->fx, link, &m.base, NULL);
+}
+
+static void refuse(
+    struct lh_chunkserver *cs, uint64_t link, const struct replica *r, int error, const char *text)
+{
+    answer(cs, link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, error, text);
+    link_close(cs, link, LH_OK, NULL);
+}
+
+void secondary_end(struct replica *r, int error)
+{
+    uint64_t link = r->secondary_link;
+
+    if (link == 0)
+        return;
+    r->secondary_link = 0;
+    if (link_find(r->cs, link) != NULL)
+        refuse(r->cs, link, r, error, NULL);
+}
+
+void secondary_link_closed(struct lh_chunkserver *cs, struct link *l)
+{
+    struct replica *r = l->owner;
+
+    (void)cs;
+    if (r != NULL && r->secondary_link == l->id)
+        r->secondary_link = 0;
+}
+
+static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
+    const Leasehold__ReplicateRequest *m)
+{
+    if (m->version < r->adopting) {
+        refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
+        return;
+    }
+    if (r->state == REPLICA_LOADING || r->state == REPLICA_SCANNING ||
+        r->state == REPLICA_CUTTING) {
+        refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
+        return;
+    }
+    if (r->header.sealed) {
+        refuse(cs, l->id, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
+        return;
+    }
+    if (m->master_term > cs->session.master_term)
+        cs->session.master_term = m->master_term;
+    if (r->primary != NULL) {
+        if (r->primary->version == m->version) {
+            refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT,
+                "this server is itself the primary at that version");
+            return;
+        }
+        /* Somebody else was given a higher version: what we held is over (FENCE-1). */
+        primary_end(r->primary, LH_ERR_STALE_VERSION);
+    }
+    if (r->secondary_link != l->id)
+        secondary_end(r, LH_ERR_CANCELLED); /* superseded by this link */
+    r->secondary_link = l->id;
+    l->owner = r;
+    r->acked = 0;
+    replica_submit(r, (struct job){
+                          .kind = JOB_ADOPT,
+                          .origin = FOR_SECONDARY,
+                          .link = l->id,
+                          .version = m->version,
+                      });
+    replica_pump(r);
+}
+
+/* Stores the message's batches, all or none of a batch. */
+static int store(struct replica *r, struct lh_buf *batches)
+{
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t at = 0;
+
+    while (at < batches->size) {
+        struct lh_batch_header h;
+        int error = lh_batch_check(batches, at, batch_max, &h);
+        if (error != LH_OK)
+            return error;
+        if (h.size > r->header.chunk_size - r->end)
+            return LH_ERR_CHUNK_FULL;
+        struct lh_buf one = {0};
+        lh_buf_append(&one, batches, at, h.size);
+        if (!replica_accept(r, &h, &one)) {
+            lh_buf_clear(&one);
+            return LH_ERR_OUT_OF_SEQUENCE;
+        }
+        at += h.size;
+    }
+    return LH_OK;
+}
+
+void secondary_message(struct lh_chunkserver *cs, struct link *l,
+    const Leasehold__ReplicateRequest *m, struct lh_buf *batches)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (r == NULL || r->state == REPLICA_CREATING || r->state == REPLICA_REMOVING) {
+        refuse(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL);
+        return;
+    }
+    if (r->state == REPLICA_LOST) {
+        refuse(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost");
+        return;
+    }
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT) {
+        adopt(cs, l, r, m);
+        return;
+    }
+    /* FENCE-1: from the moment that a version is being adopted nothing below it is taken. */
+    if (m->version != r->adopting || r->header.version != r->adopting) {
+        refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
+        return;
+    }
+    if (r->secondary_link != l->id || !replica_usable(r)) {
+        refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT, "adopt the version on this stream first");
+        return;
+    }
+    int error = LH_OK;
+    switch (m->kind) {
+    case LEASEHOLD__REPLICATE_KIND__APPEND:
+        error = m->offset == r->end ? store(r, batches) : LH_ERR_OUT_OF_SEQUENCE;
+        break;
+    case LEASEHOLD__REPLICATE_KIND__CONFIRM:
+        /* Checked as the message arrives, in the stream's order; bytes behind it may follow before
+         * the answer is durable. */
+        if (m->length != r->end || m->checksum != r->checksum)
+            error = LH_ERR_CORRUPT;
+        else
+            replica_submit(r, (struct job){
+                                  .kind = JOB_CONFIRM,
+                                  .origin = FOR_SECONDARY,
+                                  .link = l->id,
+                                  .version = m->version,
+                                  .length = m->length,
+                                  .checksum = m->checksum,
+                              });
+        break;
+    default:
+        break;
+    }
+    if (error != LH_OK) {
+        lh_fx_log(cs->fx, LH_WARN, "chunk %llu: the primary's message does not fit this log: %s",
+            (unsigned long long)r->chunk, lh_error_text(error));
+        secondary_end(r, error);
+    } else {
+        replica_note_committed(r, m->committed);
+    }
+    replica_pump(r);
+}
+
+void secondary_durable(struct replica *r)
+{
+    uint64_t durable = replica_durable(r);
+
+    if (r->secondary_link == 0 || durable <= r->acked || r->header.version != r->adopting)
+        return;
+    r->acked = durable;
+    answer(r->cs, r->secondary_link, r, LEASEHOLD__REPLICATE_KIND__APPEND, LH_OK, NULL);
+}
+
+void secondary_job_done(struct replica *r, const struct job *j, int error)
+{
+    if (r->secondary_link != j->link || j->version != r->adopting)
+        return; /* nobody waits for it any more */
+    if (error != LH_OK) {
+        secondary_end(r, error);
+        return;
+    }
+    if (j->kind == JOB_ADOPT) {
+        LH_ASSERT(r->written == r->end && r->synced == r->end);
+        r->acked = r->end;
+        answer(r->cs, j->link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, LH_OK, NULL);
+    } else {
+        answer(r->cs, j->link, r, LEASEHOLD__REPLICATE_KIND__CONFIRM, LH_OK, NULL);
+    }
+}

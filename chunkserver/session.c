@@ -1,0 +1,756 @@
+/* The session with the master: the lease that covers all the others (SES-1 to SES-6). */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a registration may go unanswered before the next master is tried. */
+#define REGISTER_TIMEOUT_MS 2000u
+
+bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
+{
+    if (cs->session.link == 0)
+        return false;
+    lh_fx_send(cs->fx, cs->session.link, &m->base, NULL);
+    return true;
+}
+
+static uint64_t session_id(const struct lh_chunkserver *cs)
+{
+    return lh_holder_session(cs->holder);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Registration. */
+
+static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
+{
+    size_t n = HASH_COUNT(cs->replicas);
+    Leasehold__ReplicaReport *reports = lh_alloc_array(n, sizeof *reports);
+    struct replica *r, *next;
+
+    reg->replicas = lh_alloc_array(n, sizeof(void *));
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        if (r->state == REPLICA_CREATING || r->state == REPLICA_REMOVING)
+            continue;
+        Leasehold__ReplicaReport *report = &reports[reg->n_replicas];
+        leasehold__replica_report__init(report);
+        report->chunk = r->chunk;
+        report->version = r->header.version;
+        report->length = replica_durable(r);
+        report->sealed = r->header.sealed;
+        report->doubted = replica_doubted(r);
+        report->lost = r->state == REPLICA_LOST;
+        reg->replicas[reg->n_replicas++] = report;
+    }
+    if (reg->n_replicas == 0)
+        free(reports);
+}
+
+/* LEASE-7: the leases that this incarnation holds and believes to be in force. */
+static void fill_held(struct lh_chunkserver *cs, Leasehold__Register *reg)
+{
+    size_t n = 0, i = 0;
+    struct primary *p;
+
+    DL_COUNT(cs->primaries, p, n);
+    if (n == 0)
+        return;
+    Leasehold__ChunkVersion *held = lh_alloc_array(n, sizeof *held);
+    reg->held = lh_alloc_array(n, sizeof(void *));
+    DL_FOREACH(cs->primaries, p)
+    {
+        if (!primary_may_act(p))
+            continue;
+        leasehold__chunk_version__init(&held[i]);
+        held[i].chunk = p->replica->chunk;
+        held[i].version = p->version;
+        held[i].appends = p->appends;
+        reg->held[i] = &held[i];
+        i++;
+    }
+    reg->n_held = i;
+    if (i == 0)
+        free(held);
+}
+
+static void session_connect(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+    const char *address = cs->config.masters[s->master];
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register reg = LEASEHOLD__REGISTER__INIT;
+
+    struct link *l =
+        link_open(cs, LINK_MASTER, NULL, LH_METHOD_SESSION, address, LH_DURATION_FOREVER);
+    s->link = l->id;
+    s->state = SESSION_REGISTERING;
+    s->registration++;
+    s->stamp = cs->now.ns;
+    s->retry_at = lh_instant_add(cs->now, lh_milliseconds(REGISTER_TIMEOUT_MS));
+
+    reg.server_id = (char *)(uintptr_t)cs->config.server_id;
+    reg.incarnation = cs->config.incarnation;
+    reg.registration = s->registration;
+    reg.machine_id = (char *)(uintptr_t)cs->config.machine_id;
+    reg.address = (char *)(uintptr_t)cs->config.address;
+    reg.capacity_bytes = cs->config.capacity_bytes;
+    reg.free_bytes = cs->config.free_bytes;
+    reg.failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
+    reg.cluster_id = cs->cluster_id;
+    reg.stamp = s->stamp;
+    reg.master_term_seen = s->master_term;
+    fill_reports(cs, &reg);
+    fill_held(cs, &reg);
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    m.register_ = &reg;
+    session_send(cs, &m);
+    if (reg.n_replicas > 0)
+        free(reg.replicas[0]);
+    free(reg.replicas);
+    if (reg.n_held > 0)
+        free(reg.held[0]);
+    free(reg.held);
+}
+
+/* The way to the master is gone. The leases are not: they run by the clock (SES-4). */
+static void session_down(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    s->link = 0;
+    s->state = SESSION_DOWN;
+    s->master = (s->master + 1) % cs->config.master_count;
+    s->retry_at = lh_instant_add(cs->now, s->backoff);
+    s->backoff = lh_duration_min(lh_nanoseconds(s->backoff.ns * 2), cs->config.reconnect_max);
+}
+
+static void session_set_timer(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    lh_timer_set(&cs->timers, &s->timer, s->state == SESSION_LIVE ? s->heartbeat_at : s->retry_at);
+}
+
+void session_start(struct lh_chunkserver *cs)
+{
+    if (cs->loading > 0 || cs->session.registration > 0)
+        return;
+    session_connect(cs);
+    session_set_timer(cs);
+}
+
+void session_close(struct lh_chunkserver *cs)
+{
+    if (cs->session.link != 0)
+        link_close(cs, cs->session.link, LH_OK, NULL);
+    cs->session.link = 0;
+    cs->session.state = SESSION_DOWN;
+    lh_timer_unset(&cs->timers, &cs->session.timer);
+}
+
+void session_link_closed(struct lh_chunkserver *cs)
+{
+    if (cs->session.state == SESSION_LIVE)
+        lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke",
+            cs->config.masters[cs->session.master]);
+    session_down(cs);
+    session_set_timer(cs);
+}
+
+static void hang_up(struct lh_chunkserver *cs)
+{
+    link_close(cs, cs->session.link, LH_ERR_CANCELLED, NULL);
+    session_down(cs);
+    session_set_timer(cs);
+}
+
+static void lease_lost(void *arg, uint64_t chunk, uint64_t version)
+{
+    struct lh_chunkserver *cs = arg;
+    struct replica *r = replica_find(cs, chunk);
+
+    if (r != NULL && r->primary != NULL && r->primary->version == version)
+        primary_end(r->primary, LH_ERR_NOT_PRIMARY);
+}
+
+static void resend_seals(struct lh_chunkserver *cs)
+{
+    struct unconfirmed_seal *seal, *next;
+
+    HASH_ITER(hh, cs->seals, seal, next)
+    {
+        Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+        Leasehold__SealReport report = LEASEHOLD__SEAL_REPORT__INIT;
+        report.session = session_id(cs);
+        report.chunk = seal->chunk;
+        report.version = seal->version;
+        report.length = seal->length;
+        report.checksum = seal->checksum;
+        m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL;
+        m.seal = &report;
+        session_send(cs, &m);
+    }
+}
+
+static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered *m)
+{
+    struct session *s = &cs->session;
+
+    if (s->state != SESSION_REGISTERING || m->stamp != s->stamp)
+        return;
+    int error = lh_error_from_wire(m->error);
+    if (error == LH_OK && m->master_term < s->master_term)
+        error = LH_ERR_STALE_MASTER;
+    if (error == LH_OK && cs->cluster_id[0] != '\0' && strcmp(cs->cluster_id, m->cluster_id) != 0)
+        error = LH_ERR_WRONG_IDENTITY;
+    if (error == LH_OK && (m->session == 0 || m->term_ns == 0 || m->heartbeat_ns == 0))
+        error = LH_ERR_MALFORMED;
+    if (error != LH_OK) {
+        lh_fx_log(cs->fx, LH_ERROR, "the master at %s refused this server: %s%s%s",
+            cs->config.masters[s->master], lh_error_text(error),
+            m->error_text[0] == '\0' ? "" : ": ", m->error_text);
+        if (error == LH_ERR_WRONG_IDENTITY) {
+            cs->stopped = true;
+            session_close(cs);
+            lh_fx_stopped(cs->fx, error);
+            return;
+        }
+        hang_up(cs);
+        return;
+    }
+    if (cs->cluster_id[0] == '\0' && m->cluster_id[0] != '\0') {
+        free(cs->cluster_id);
+        cs->cluster_id = lh_strdup(m->cluster_id);
+        lh_fx_persist(cs->fx, 0);
+        lh_fx_put(cs->fx, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY), cs->cluster_id,
+            strlen(cs->cluster_id));
+    }
+
+    struct lh_instant sent_at = {m->stamp};
+    s->state = SESSION_LIVE;
+    s->master_term = m->master_term;
+    s->stamp_sent = s->last_stamp = m->stamp;
+    s->answered_at = cs->now;
+    s->heartbeat = lh_nanoseconds(m->heartbeat_ns);
+    s->heartbeat_at = cs->now; /* at once: it tells the master that we hear it (SES-4) */
+    s->backoff = cs->config.reconnect_min;
+    lh_holder_session_begin(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns));
+    for (size_t i = 0; i < m->n_continued; i++) {
+        const Leasehold__Continued *c = m->continued[i];
+        int ignored = lh_holder_continue(
+            cs->holder, m->session, c->chunk, c->version, sent_at, lh_nanoseconds(c->term_ns));
+        (void)ignored; /* a lease that is not ours any more stays dropped */
+    }
+    lh_holder_session_settle(cs->holder, lease_lost, cs);
+    struct primary *p, *next;
+    DL_FOREACH_SAFE(cs->primaries, p, next)
+    {
+        if (!primary_may_act(p)) {
+            primary_end(p, LH_ERR_NOT_PRIMARY);
+            continue;
+        }
+        p->session = m->session;
+        primary_set_timer(p);
+    }
+    lh_fx_log(cs->fx, LH_INFO, "session %llu with the master at %s (term %llu) begins",
+        (unsigned long long)m->session, cs->config.masters[s->master],
+        (unsigned long long)m->master_term);
+    resend_seals(cs);
+    session_set_timer(cs);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Heartbeats. */
+
+static void probe_write(struct lh_chunkserver *cs)
+{
+    uint8_t stamp[8];
+
+    memcpy(stamp, &cs->now.ns, sizeof stamp);
+    struct lh_buf bytes = lh_buf_copy(stamp, sizeof stamp);
+    disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_WRITE, 0, 0, &bytes);
+}
+
+/* SES-6: a small write and a sync, begun with each heartbeat unless one is still under way. */
+static void probe(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    if (s->probing)
+        return;
+    s->probing = true;
+    s->probe_at = cs->now;
+    s->probe_syncing = false;
+    if (s->probe_created)
+        probe_write(cs);
+    else
+        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, 0, NULL);
+}
+
+void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error)
+{
+    struct session *s = &cs->session;
+
+    if (op == LH_DISK_CREATE && (error == LH_OK || error == LH_ERR_ALREADY_EXISTS)) {
+        s->probe_created = true;
+        probe_write(cs);
+        return;
+    }
+    /* A full disk answers: chunks that have their space go on. */
+    if (error != LH_OK && error != LH_ERR_DISK_FULL) {
+        if (!s->failing)
+            lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
+        return; /* stays `probing`: the disk does not answer as it should */
+    }
+    if (op == LH_DISK_WRITE && error == LH_OK) {
+        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_SYNC, 0, 0, NULL);
+        return;
+    }
+    s->probing = false;
+    if (s->failing) {
+        s->failing = false;
+        lh_fx_log(cs->fx, LH_WARN, "the disk answers again");
+    }
+}
+
+static bool disk_stalled(const struct lh_chunkserver *cs)
+{
+    const struct session *s = &cs->session;
+    struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
+
+    return s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns;
+}
+
+/* LEASE-4: chunks in use since the last extension was asked. */
+static bool wants_extension(const struct primary *p)
+{
+    if (p->state == PRIMARY_RECALLED)
+        return false;
+    return p->state != PRIMARY_OPEN || p->queue_count > 0 || p->appends != p->appends_extended;
+}
+
+static void heartbeat(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Heartbeat hb = LEASEHOLD__HEARTBEAT__INIT;
+    struct primary *p, *next;
+    size_t n = 0;
+
+    if (!s->failing && disk_stalled(cs)) {
+        s->failing = true;
+        lh_fx_log(cs->fx, LH_ERROR,
+            "the disk has not answered for %llu ms: giving up every lease (SES-6)",
+            (unsigned long long)lh_duration_ms(lh_instant_until(s->probe_at, cs->now)));
+        DL_FOREACH_SAFE(cs->primaries, p, next)
+        {
+            primary_abandon(p, LH_ERR_IO);
+        }
+    }
+    probe(cs);
+
+    DL_COUNT(cs->primaries, p, n);
+    Leasehold__ChunkVersion *active = lh_alloc_array(n, sizeof *active);
+    Leasehold__ChunkVersion **list = lh_alloc_array(n, sizeof *list);
+    hb.active = list;
+    DL_FOREACH(cs->primaries, p)
+    {
+        if (!wants_extension(p))
+            continue;
+        Leasehold__ChunkVersion *a = &active[hb.n_active];
+        leasehold__chunk_version__init(a);
+        a->chunk = p->replica->chunk;
+        a->version = p->version;
+        a->appends = p->appends;
+        p->appends_extended = p->appends;
+        list[hb.n_active++] = a;
+    }
+    hb.session = session_id(cs);
+    hb.stamp = s->stamp_sent = cs->now.ns;
+    hb.last_stamp = s->last_stamp;
+    hb.free_bytes = cs->config.free_bytes;
+    hb.replicas = HASH_COUNT(cs->replicas);
+    hb.failing = s->failing;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
+    m.heartbeat = &hb;
+    session_send(cs, &m);
+    free(active);
+    free(list);
+    resend_seals(cs);
+    s->heartbeat_at = lh_instant_add(cs->now, s->heartbeat);
+}
+
+void session_timer(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    if (s->state == SESSION_LIVE) {
+        /* Three unanswered heartbeats are a whole term: the way to the master is of no use. */
+        struct lh_duration silent = lh_instant_until(s->answered_at, cs->now);
+        if (silent.ns / 3 >= s->heartbeat.ns) {
+            lh_fx_log(cs->fx, LH_WARN, "no answer from the master for %llu ms: registering anew",
+                (unsigned long long)lh_duration_ms(silent));
+            hang_up(cs);
+            return;
+        }
+        heartbeat(cs);
+    } else if (s->state == SESSION_REGISTERING) {
+        hang_up(cs);
+        return;
+    } else {
+        session_connect(cs);
+    }
+    session_set_timer(cs);
+}
+
+static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__HeartbeatReply *m)
+{
+    struct session *s = &cs->session;
+
+    if (s->state != SESSION_LIVE || m->session != session_id(cs) ||
+        m->master_term < s->master_term || m->stamp > s->stamp_sent)
+        return;
+    if (m->error != LEASEHOLD__ERROR_CODE__OK) {
+        lh_fx_log(cs->fx, LH_WARN, "the master ended the session: %s",
+            lh_error_text(lh_error_from_wire(m->error)));
+        lh_holder_session_end(cs->holder);
+        struct primary *p, *next;
+        DL_FOREACH_SAFE(cs->primaries, p, next)
+        {
+            primary_end(p, LH_ERR_NOT_PRIMARY);
+        }
+        hang_up(cs);
+        return;
+    }
+    struct lh_instant sent_at = {m->stamp};
+    if (lh_holder_session_renew(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns)) !=
+        LH_OK)
+        return;
+    s->answered_at = cs->now;
+    if (m->stamp > s->last_stamp)
+        s->last_stamp = m->stamp;
+    for (size_t i = 0; i < m->n_extended; i++) {
+        const Leasehold__Continued *e = m->extended[i];
+        int ignored = lh_holder_extend(
+            cs->holder, m->session, e->chunk, e->version, sent_at, lh_nanoseconds(e->term_ns));
+        (void)ignored; /* released or superseded meanwhile */
+    }
+    struct primary *p;
+    DL_FOREACH(cs->primaries, p)
+    {
+        primary_set_timer(p);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * What the master asks for. */
+
+void session_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__GrantConfirm c = LEASEHOLD__GRANT_CONFIRM__INIT;
+
+    c.session = session_id(cs);
+    c.chunk = chunk;
+    c.version = version;
+    c.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
+    m.confirm = &c;
+    session_send(cs, &m);
+}
+
+static bool in_this_session(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term)
+{
+    return cs->session.state == SESSION_LIVE && session == session_id(cs) &&
+           master_term >= cs->session.master_term;
+}
+
+static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
+{
+    struct replica *r = replica_find(cs, g->chunk);
+    struct session *s = &cs->session;
+
+    if (!in_this_session(cs, g->session, g->master_term) || g->stamp > s->stamp_sent)
+        return;
+    if (r != NULL && r->primary != NULL && g->version < r->primary->version)
+        return;
+    int refusal = LH_OK;
+    if (r == NULL)
+        refusal = LH_ERR_NO_REPLICA;
+    else if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
+        refusal = LH_ERR_CORRUPT;
+    else if (r->header.sealed)
+        refusal = LH_ERR_CHUNK_FULL;
+    else if (g->version < r->adopting)
+        refusal = LH_ERR_STALE_VERSION;
+    else if (cs->stopping)
+        refusal = LH_ERR_SHUTTING_DOWN;
+    else if (s->failing)
+        refusal = LH_ERR_IO;
+    if (refusal != LH_OK) {
+        /* An error says that this version is not acted on, now or later (LEASE-6). */
+        lh_holder_release(cs->holder, g->chunk, g->version);
+        session_confirm_grant(cs, g->chunk, g->version, refusal);
+        return;
+    }
+    struct lh_instant sent_at = {g->stamp};
+    int error = lh_holder_grant(
+        cs->holder, g->session, g->chunk, g->version, sent_at, lh_nanoseconds(g->term_ns));
+    if (error == LH_ERR_STALE_VERSION) {
+        session_confirm_grant(cs, g->chunk, g->version, error);
+        return;
+    }
+    if (error != LH_OK)
+        return;
+    if (r->primary != NULL && r->primary->version == g->version) {
+        /* Resent: only the term is new. Confirm again if the version is durable by now. */
+        primary_set_timer(r->primary);
+        if (r->header.version == g->version && r->primary->state != PRIMARY_ADOPTING)
+            session_confirm_grant(cs, g->chunk, g->version, LH_OK);
+        return;
+    }
+    primary_grant(r, g);
+}
+
+void session_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
+
+    lh_holder_release(cs->holder, chunk, version);
+    if (cs->session.state != SESSION_LIVE)
+        return; /* it runs out by itself: LEASE-2 */
+    release.session = session_id(cs);
+    release.chunk = chunk;
+    release.version = version;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
+    m.release = &release;
+    session_send(cs, &m);
+}
+
+static struct unconfirmed_seal *find_seal(struct lh_chunkserver *cs, uint64_t chunk)
+{
+    struct unconfirmed_seal *seal;
+
+    HASH_FIND(hh, cs->seals, &chunk, sizeof chunk, seal);
+    return seal;
+}
+
+static void forget_seal(struct lh_chunkserver *cs, uint64_t chunk)
+{
+    struct unconfirmed_seal *seal = find_seal(cs, chunk);
+
+    if (seal != NULL) {
+        HASH_DELETE(hh, cs->seals, seal);
+        free(seal);
+    }
+}
+
+void session_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version)
+{
+    forget_seal(cs, r->chunk);
+    struct unconfirmed_seal *seal = lh_alloc(sizeof *seal);
+    seal->chunk = r->chunk;
+    seal->version = version;
+    seal->length = r->end;
+    seal->checksum = r->checksum;
+    HASH_ADD(hh, cs->seals, chunk, sizeof seal->chunk, seal);
+    lh_holder_release(cs->holder, r->chunk, version);
+    if (cs->session.state == SESSION_LIVE)
+        resend_seals(cs);
+}
+
+static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m)
+{
+    if (cs->session.state != SESSION_LIVE || m->session != session_id(cs))
+        return;
+    struct replica *r = replica_find(cs, m->chunk);
+    if (r != NULL && r->primary != NULL) {
+        if (r->primary->version >= m->version)
+            primary_recall(r->primary);
+        return;
+    }
+    if (find_seal(cs, m->chunk) != NULL)
+        resend_seals(cs);
+    else
+        session_release(cs, m->chunk, m->version);
+}
+
+static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    recorded.session = session_id(cs);
+    recorded.chunk = chunk;
+    recorded.version = version;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    m.seal_recorded = &recorded;
+    session_send(cs, &m);
+}
+
+static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSeal *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term))
+        return;
+    forget_seal(cs, m->chunk);
+    if (r == NULL || r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
+        return;
+    if (r->header.sealed && r->state == REPLICA_READY && !r->job_running) {
+        seal_recorded(cs, m->chunk, r->header.version);
+        return;
+    }
+    /* Only a member of the sealed version holds everything below the sealed length. */
+    if (r->state != REPLICA_READY || r->jobs != NULL || r->adopting != m->version)
+        return; /* the master resends it when this server registers */
+    if (r->primary != NULL)
+        primary_end(r->primary, LH_ERR_CHUNK_FULL);
+    if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
+        replica_lose(r, LH_ERR_CORRUPT, r->end);
+        replica_pump(r);
+        return;
+    }
+    secondary_end(r, LH_ERR_CHUNK_FULL);
+    replica_submit(r, (struct job){
+                          .kind = JOB_SEAL,
+                          .origin = FOR_MASTER,
+                          .session = m->session,
+                          .version = m->version,
+                          .length = m->length,
+                          .checksum = m->checksum,
+                      });
+    replica_pump(r);
+}
+
+static void replica_created(struct lh_chunkserver *cs, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCreated created = LEASEHOLD__REPLICA_CREATED__INIT;
+
+    created.session = session_id(cs);
+    created.chunk = chunk;
+    created.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CREATED;
+    m.created = &created;
+    session_send(cs, &m);
+}
+
+static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
+        return;
+    if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX) {
+        replica_created(cs, m->chunk, LH_ERR_INVALID_ARGUMENT);
+        return;
+    }
+    if (r != NULL && r->state == REPLICA_CREATING)
+        return; /* asked again: the answer is on its way */
+    if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
+        bool empty = r->state == REPLICA_READY && r->adopting == 0 && r->end == 0;
+        replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
+        return;
+    }
+    if (r == NULL)
+        r = replica_add(cs, m->chunk, REPLICA_CREATING);
+    r->state = REPLICA_CREATING;
+    r->header = (struct lh_chunk_header){
+        .chunk = m->chunk,
+        .chunk_size = m->chunk_size,
+        .durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
+                          ? LEASEHOLD__DURABILITY__SYNCED
+                          : LEASEHOLD__DURABILITY__BUFFERED,
+    };
+    memcpy(r->header.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
+    replica_submit(
+        r, (struct job){.kind = JOB_CREATE, .origin = FOR_MASTER, .session = m->session});
+    replica_pump(r);
+}
+
+static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term) || r == NULL ||
+        r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING)
+        return;
+    if (r->adopting > m->version)
+        return; /* FENCE-2 */
+    if (r->state != REPLICA_READY && r->state != REPLICA_LOST)
+        return; /* being read back: the master says it again when this server registers next */
+    if (r->primary != NULL)
+        primary_end(r->primary, LH_ERR_NOT_FOUND);
+    secondary_end(r, LH_ERR_NOT_FOUND);
+    forget_seal(cs, r->chunk);
+    readings_refuse_all(r, LH_ERR_NO_REPLICA);
+    lh_holder_forget(cs->holder, r->chunk);
+    lh_buf_clear(&r->pending);
+    r->end = r->written + r->writing;
+    r->state = REPLICA_REMOVING;
+    replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
+    replica_pump(r);
+}
+
+void session_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error)
+{
+    if (cs->session.state != SESSION_LIVE || j->session != session_id(cs))
+        return;
+    if (j->kind == JOB_CREATE)
+        replica_created(cs, r->chunk, error);
+    else if (j->kind == JOB_SEAL && error == LH_OK)
+        seal_recorded(cs, r->chunk, j->version);
+}
+
+void session_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaLost lost = LEASEHOLD__REPLICA_LOST__INIT;
+
+    if (cs->session.state != SESSION_LIVE)
+        return; /* the next registration reports it */
+    lost.session = session_id(cs);
+    lost.chunk = r->chunk;
+    lost.version = r->header.version;
+    lost.error = (Leasehold__ErrorCode)-error;
+    lost.offset = r->written;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
+    m.lost = &lost;
+    session_send(cs, &m);
+}
+
+void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)
+{
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
+        on_registered(cs, m->registered);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
+        on_heartbeat_reply(cs, m->heartbeat);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
+        on_grant(cs, m->grant);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
+        on_recall(cs, m->recall);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
+        on_record_seal(cs, m->record_seal);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
+        on_create(cs, m->create);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
+        on_remove(cs, m->remove);
+        break;
+    default:
+        break; /* a newer master's word that this server does not know */
+    }
+}
