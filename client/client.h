@@ -69,6 +69,7 @@ enum lh_call_kind {
 /* What every call begins with. */
 struct lh_call {
     enum lh_call_kind kind;
+    void *owner; /* the caller's: the core does not look at it */
     char text[LH_CALL_TEXT_BYTES]; /* out, of an error: a sentence */
 };
 

@@ -365,7 +365,8 @@ struct lh_appender;
 
 struct lh_appender_options {
     /* Largest batch of records that is sent at once. 1 MiB if 0; cut to what the file's chunks take
-     * (half a chunk, at most 32 MiB). At least 4 KiB. */
+     * (half a chunk, at most 32 MiB). At least 4 KiB. A longer record goes in a batch of its own.
+     */
     uint32_t batch_bytes_max;
     /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if
      * 0; raised to two batches if smaller. */
@@ -482,7 +483,8 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
  *   INVALID_ARGUMENT    the start is no position of this file
  *   CORRUPT             on every replica; the reader stays before the damage
  *   NOT_FOUND           the file was removed
- *   UNAVAILABLE, IO     as above; the reader stays where it is, call again */
+ *   UNAVAILABLE, IO, NOT_LEASED, LEASE_HELD, RECOVERING and the like: what has kept the reader from
+ *                       going on when the timeout came; it stays where it is, call again */
 int lh_reader_next(struct lh_reader *reader, uint64_t timeout_ms, struct lh_record *record);
 
 /* A whole batch as it is stored (docs/formats.md), for programs that copy or that want no call per

@@ -1,0 +1,60 @@
+/* What the library's files share: a cluster handle, waiting for calls, the callback thread, errors.
+ */
+#ifndef LH_CLIENT_LIBRARY_H
+#define LH_CLIENT_LIBRARY_H
+
+/* Before leasehold.h, whose error macros would otherwise meet this enum's definition. */
+#include "base/error.h"
+#include "base/time.h"
+
+#include "client/client.h"
+#include "client/leasehold.h"
+#include "runtime/loop.h"
+
+#include <pthread.h>
+
+/* Something to be done in the callback thread. Lives inside its owner. */
+struct lh_errand {
+    struct lh_errand *next;
+    void (*run)(struct lh_errand *errand);
+};
+
+struct lh_cluster {
+    struct lh_client *core;
+    struct lh_loop *loop;
+
+    /* The callback thread: runs errands one at a time, in order. Program code that blocks or calls
+     * back into the library thus never stands in the way of the network. */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct lh_errand *errands, **errands_end;
+    bool stopping;
+};
+
+void lh_cluster_errand(struct lh_cluster *cluster, struct lh_errand *errand);
+
+/* Whether this is the callback thread, of any cluster. */
+bool lh_in_callback(void);
+
+/* Remembers the sentence for lh_last_error() and returns `error`. */
+int lh_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Feeds the call and waits for its completion; its text goes to lh_last_error(). */
+int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call);
+
+/* Of the clock that the core's deadlines are in. */
+struct lh_instant lh_deadline(uint64_t timeout_ms);
+
+/* A condition variable whose timed waits use CLOCK_MONOTONIC. */
+void lh_cond_init(pthread_cond_t *cond);
+
+/* Waits until signalled or until `timeout_ms` after `*begun`, which the first call sets when it is
+ * zero. False when the time is over. */
+bool lh_cond_wait(
+    pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t timeout_ms, struct timespec *begun);
+
+/* appending.c */
+void lh_submit_completed(struct lh_submit_call *call, int error);
+
+#endif
