@@ -1,0 +1,543 @@
+/* Files of bytes, twice: as the kernel shows them to a process, and as they are on the platter.
+ * What a process did and has not synced lies in between: a process crash keeps it, a power loss
+ * keeps, drops or tears each piece by itself, and a sync takes to the platter exactly what the
+ * driver contract says it covers (base/step.h). */
+#include "sim/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECTOR 512u
+
+struct bytes {
+    uint8_t *data;
+    uint64_t size, capacity;
+};
+
+/* A change that the kernel has made and the platter perhaps not. The core knows of it: it was told
+ * when the change was made, so the next sync covers it. */
+struct change {
+    struct change *next;
+    enum lh_disk_op op; /* CREATE, WRITE, TRUNCATE */
+    uint64_t offset, length;
+    struct lh_buf data;
+};
+
+struct file {
+    struct file *next;
+    uint64_t number;
+    uint64_t reserved; /* bytes preallocated */
+    bool on_platter;   /* its directory entry is */
+    struct bytes cache, platter;
+    struct change *first, *last; /* unsynced, in order */
+};
+
+struct disk_op {
+    struct disk_op *next;
+    uint64_t ticket;
+    uint64_t file;
+    enum lh_disk_op op;
+    uint64_t offset, length;
+    struct lh_buf data;
+    int fault;
+    bool dropped;            /* the process that wanted it is gone */
+    bool waiting;            /* it would have completed, but the disk is stalled */
+    struct change **covered; /* SYNC: what it takes to the platter */
+    size_t covered_count;
+};
+
+static void resize(struct bytes *b, uint64_t size)
+{
+    if (size > b->size) {
+        LH_GROW(b->data, b->capacity, size);
+        memset(b->data + b->size, 0, size - b->size);
+    }
+    b->size = size;
+}
+
+static void write_bytes(struct bytes *b, uint64_t offset, const struct lh_buf *data, uint64_t size)
+{
+    if (size == 0)
+        return;
+    if (b->size < offset + size)
+        resize(b, offset + size);
+    bool whole = lh_buf_read(data, 0, b->data + offset, size);
+    LH_ASSERT(whole);
+}
+
+static struct file **slot_of(struct disk *d, uint64_t number)
+{
+    struct file **f = &d->files;
+
+    while (*f != NULL && (*f)->number < number)
+        f = &(*f)->next;
+    return f;
+}
+
+static struct file *find_file(const struct disk *d, uint64_t number)
+{
+    struct file *f = d->files;
+
+    while (f != NULL && f->number < number)
+        f = f->next;
+    return f != NULL && f->number == number ? f : NULL;
+}
+
+static void free_change(struct change *c)
+{
+    lh_buf_clear(&c->data);
+    free(c);
+}
+
+static void free_file(struct file *f)
+{
+    while (f->first != NULL) {
+        struct change *next = f->first->next;
+        free_change(f->first);
+        f->first = next;
+    }
+    free(f->cache.data);
+    free(f->platter.data);
+    free(f);
+}
+
+static void remove_file(struct disk *d, uint64_t number)
+{
+    struct file **slot = slot_of(d, number);
+    struct file *f = *slot;
+
+    if (f == NULL || f->number != number)
+        return;
+    /* A sync of it under way has nothing left to take to the platter. */
+    for (struct disk_op *op = d->running; op != NULL; op = op->next)
+        if (op->file == number)
+            op->covered_count = 0;
+    *slot = f->next;
+    free_file(f);
+}
+
+static uint64_t allocated(const struct file *f)
+{
+    return f->cache.size > f->reserved ? f->cache.size : f->reserved;
+}
+
+static uint64_t used(const struct disk *d)
+{
+    uint64_t bytes = 0;
+
+    for (const struct file *f = d->files; f != NULL; f = f->next)
+        bytes += allocated(f);
+    return bytes;
+}
+
+/* Does a change to the platter, or as much of it as `size` says of a write. */
+static void to_platter(struct file *f, const struct change *c, uint64_t size)
+{
+    switch (c->op) {
+    case LH_DISK_CREATE:
+        f->on_platter = true;
+        break;
+    case LH_DISK_WRITE:
+        write_bytes(&f->platter, c->offset, &c->data, size);
+        break;
+    case LH_DISK_TRUNCATE:
+        resize(&f->platter, c->length);
+        break;
+    default:
+        LH_UNREACHABLE();
+    }
+}
+
+static struct change *remember(struct file *f, const struct disk_op *op)
+{
+    struct change *c = lh_alloc(sizeof *c);
+
+    *c = (struct change){
+        .op = op->op, .offset = op->offset, .length = op->length, .data = lh_buf_ref(&op->data)};
+    if (f->last != NULL)
+        f->last->next = c;
+    else
+        f->first = c;
+    f->last = c;
+    return c;
+}
+
+static void forget(struct file *f, const struct change *c)
+{
+    struct change **slot = &f->first;
+
+    f->last = NULL;
+    while (*slot != NULL) {
+        if (*slot == c) {
+            struct change *next = c->next;
+            free_change(*slot);
+            *slot = next;
+        } else {
+            f->last = *slot;
+            slot = &(*slot)->next;
+        }
+    }
+}
+
+/* Each of these does the operation in the kernel's view and returns what the process is told. */
+
+static int do_create(struct disk *d, const struct disk_op *op)
+{
+    struct file **slot = slot_of(d, op->file);
+
+    if (*slot != NULL && (*slot)->number == op->file)
+        return LH_ERR_ALREADY_EXISTS;
+    if (op->length > d->capacity || used(d) > d->capacity - op->length)
+        return LH_ERR_DISK_FULL;
+    struct file *f = lh_alloc(sizeof *f);
+    f->number = op->file;
+    f->reserved = op->length;
+    f->next = *slot;
+    *slot = f;
+    remember(f, op);
+    return LH_OK;
+}
+
+static int do_write(struct lh_sim_node *node, struct disk_op *op, uint64_t size, int error)
+{
+    struct file *f = find_file(&node->disk, op->file);
+
+    if (f == NULL)
+        return LH_ERR_NOT_FOUND;
+    uint64_t end = op->offset + size;
+    if (end > allocated(f) && used(&node->disk) + (end - allocated(f)) > node->disk.capacity) {
+        error = LH_ERR_DISK_FULL;
+        size = lh_prng_below(&node->sim->disk_random, size);
+        if (op->offset + size > allocated(f))
+            size = op->offset < allocated(f) ? allocated(f) - op->offset : 0;
+    }
+    write_bytes(&f->cache, op->offset, &op->data, size);
+    struct change *c = remember(f, op);
+    struct lh_buf written = {0};
+    lh_buf_append(&written, &c->data, 0, size);
+    lh_buf_clear(&c->data);
+    c->data = written;
+    return error;
+}
+
+static int do_truncate(struct disk *d, const struct disk_op *op)
+{
+    struct file *f = find_file(d, op->file);
+
+    if (f == NULL)
+        return LH_ERR_NOT_FOUND;
+    resize(&f->cache, op->length);
+    remember(f, op);
+    return LH_OK;
+}
+
+static int do_read(const struct disk *d, const struct disk_op *op, struct lh_buf *result)
+{
+    const struct file *f = find_file(d, op->file);
+
+    if (f == NULL)
+        return LH_ERR_NOT_FOUND;
+    if (op->offset < f->cache.size) {
+        uint64_t left = f->cache.size - op->offset;
+        *result = lh_buf_copy(f->cache.data + op->offset, op->length < left ? op->length : left);
+    }
+    return LH_OK;
+}
+
+/* Some whole sectors of a write, from its front: what a torn write leaves. */
+static uint64_t torn(struct lh_prng *random, uint64_t size)
+{
+    uint64_t sectors = lh_prng_below(random, size / SECTOR + 1);
+
+    return sectors * SECTOR;
+}
+
+static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
+{
+    struct file *f = find_file(&node->disk, op->file);
+
+    if (f == NULL)
+        return LH_ERR_NOT_FOUND;
+    for (size_t i = 0; i < op->covered_count; i++) {
+        struct change *c = op->covered[i];
+        /* After a failed sync the pages count as clean: no later sync covers them (FAIL-5). */
+        if (op->fault == LH_OK || lh_prng_below(&node->sim->disk_random, 2) == 0)
+            to_platter(f, c, c->data.size);
+        for (struct disk_op *other = node->disk.running; other != NULL; other = other->next)
+            for (size_t j = 0; j < other->covered_count; j++)
+                if (other->covered[j] == c)
+                    other->covered[j--] = other->covered[--other->covered_count];
+        forget(f, c);
+    }
+    return op->fault;
+}
+
+static void cover(struct disk *d, struct disk_op *op)
+{
+    struct file *f = find_file(d, op->file);
+    size_t count = 0;
+
+    if (f == NULL)
+        return;
+    for (struct change *c = f->first; c != NULL; c = c->next)
+        count++;
+    op->covered = lh_alloc_array(count, sizeof(struct change *));
+    for (struct change *c = f->first; c != NULL; c = c->next)
+        op->covered[op->covered_count++] = c;
+}
+
+static const struct lh_sim_range *duration_of(const struct lh_sim *sim, enum lh_disk_op op)
+{
+    return op == LH_DISK_SYNC   ? &sim->config.sync
+           : op == LH_DISK_READ ? &sim->config.read
+                                : &sim->config.write;
+}
+
+static void schedule(struct lh_sim_node *node, struct disk_op *op, uint64_t delay)
+{
+    lh_sim_schedule(node->sim, node->sim->now + delay,
+        (struct lh_sim_event){
+            .kind = LH_SIM_EV_DISK, .node = node->index, .life = node->life, .about = op});
+}
+
+void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
+{
+    struct lh_sim *sim = node->sim;
+    struct disk_op *op = lh_alloc(sizeof *op);
+    struct disk_op **last = &node->disk.running;
+
+    *op = (struct disk_op){.ticket = e->ticket,
+        .file = e->file,
+        .op = e->op,
+        .offset = e->offset,
+        .length = e->length,
+        .data = lh_buf_take(&e->payload)};
+    if (node->disk.faults[op->op].count > 0) {
+        node->disk.faults[op->op].count--;
+        op->fault = node->disk.faults[op->op].error;
+    }
+    if (op->op == LH_DISK_SYNC)
+        cover(&node->disk, op);
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = op;
+    schedule(node, op, lh_sim_draw(&sim->disk_random, duration_of(sim, op->op)));
+}
+
+static void free_op(struct disk_op *op)
+{
+    lh_buf_clear(&op->data);
+    free(op->covered);
+    free(op);
+}
+
+static void unlink_op(struct disk *d, struct disk_op *op)
+{
+    struct disk_op **slot = &d->running;
+
+    while (*slot != op)
+        slot = &(*slot)->next;
+    *slot = op->next;
+}
+
+static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
+{
+    switch (op->op) {
+    case LH_DISK_SYNC:
+        return do_sync(node, op);
+    case LH_DISK_WRITE:
+        return do_write(node, op,
+            op->fault == LH_OK ? op->data.size
+                               : lh_prng_below(&node->sim->disk_random, op->data.size + 1),
+            op->fault);
+    default:
+        break;
+    }
+    if (op->fault != LH_OK)
+        return op->fault;
+    switch (op->op) {
+    case LH_DISK_CREATE:
+        return do_create(&node->disk, op);
+    case LH_DISK_TRUNCATE:
+        return do_truncate(&node->disk, op);
+    case LH_DISK_READ:
+        return do_read(&node->disk, op, result);
+    default:
+        remove_file(&node->disk, op->file);
+        return LH_OK;
+    }
+}
+
+void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct lh_sim_node *node = sim->nodes[e->node];
+    struct disk_op *op = e->about;
+
+    if (op->dropped) {
+        free_op(op);
+        return;
+    }
+    if (node->disk.stalled) {
+        op->waiting = true;
+        return;
+    }
+    struct lh_input in = {.kind = LH_IN_DISK, .ticket = op->ticket, .file = op->file, .op = op->op};
+    unlink_op(&node->disk, op);
+    in.error = perform(node, op, &in.payload);
+    lh_sim_hash_in(sim, lh_buf_crc32c(&op->data, 0, op->data.size, 0));
+    free_op(op);
+    lh_sim_feed(node, &in);
+    lh_buf_clear(&in.payload);
+}
+
+/* The process ended with this operation under way. */
+static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
+{
+    struct lh_prng *random = &node->sim->disk_random;
+    struct lh_buf ignored = {0};
+    int error;
+
+    if (op->op == LH_DISK_READ || lh_prng_below(random, 2) == 0)
+        return;
+    if (op->op == LH_DISK_WRITE && lh_prng_below(random, 2) == 0)
+        error = do_write(node, op, torn(random, op->data.size), op->fault);
+    else
+        error = perform(node, op, &ignored);
+    (void)error; /* nobody is left to be told */
+}
+
+static void lose_power(struct lh_sim_node *node)
+{
+    struct lh_prng *random = &node->sim->disk_random;
+    struct file **slot = &node->disk.files;
+
+    while (*slot != NULL) {
+        struct file *f = *slot;
+        while (f->first != NULL) {
+            struct change *c = f->first;
+            switch (lh_prng_below(random, 4)) {
+            case 0: /* torn: of a write, some sectors; anything else is whole or not there */
+                if (c->op == LH_DISK_WRITE)
+                    to_platter(f, c, torn(random, c->data.size));
+                break;
+            case 1:
+                break;
+            default:
+                to_platter(f, c, c->data.size);
+            }
+            forget(f, c);
+        }
+        if (!f->on_platter) {
+            *slot = f->next;
+            free_file(f);
+            continue;
+        }
+        resize(&f->cache, 0);
+        resize(&f->cache, f->platter.size);
+        if (f->platter.size > 0)
+            memcpy(f->cache.data, f->platter.data, f->platter.size);
+        slot = &f->next;
+    }
+}
+
+void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
+{
+    struct disk *d = &node->disk;
+
+    while (d->running != NULL) {
+        struct disk_op *op = d->running;
+        d->running = op->next;
+        leave_unknown(node, op);
+        op->dropped = true;
+        if (op->waiting)
+            free_op(op);
+    }
+    if (machine)
+        lose_power(node);
+}
+
+void lh_sim_disk_init(struct disk *d)
+{
+    *d = (struct disk){.capacity = UINT64_MAX};
+}
+
+void lh_sim_disk_deinit(struct disk *d)
+{
+    while (d->files != NULL) {
+        struct file *next = d->files->next;
+        free_file(d->files);
+        d->files = next;
+    }
+    while (d->running != NULL) {
+        struct disk_op *next = d->running->next;
+        free_op(d->running);
+        d->running = next;
+    }
+}
+
+void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
+{
+    node->disk.capacity = bytes;
+}
+
+uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
+{
+    return used(&node->disk);
+}
+
+void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
+{
+    lh_sim_note(node->sim, "disk: %s %s", node->name, stalled ? "stalls" : "goes on");
+    node->disk.stalled = stalled;
+    if (stalled)
+        return;
+    for (struct disk_op *op = node->disk.running; op != NULL; op = op->next) {
+        if (!op->waiting)
+            continue;
+        op->waiting = false;
+        schedule(node, op, lh_sim_draw(&node->sim->disk_random, duration_of(node->sim, op->op)));
+    }
+}
+
+void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count)
+{
+    node->disk.faults[op].error = error;
+    node->disk.faults[op].count = count;
+}
+
+size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
+{
+    size_t count = 0;
+
+    for (const struct file *f = node->disk.files; f != NULL; f = f->next)
+        count++;
+    *files = lh_alloc_array(count, sizeof **files);
+    count = 0;
+    for (const struct file *f = node->disk.files; f != NULL; f = f->next)
+        (*files)[count++] = f->number;
+    return count;
+}
+
+const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
+{
+    static const uint8_t nothing[1];
+    const struct file *f = find_file(&node->disk, file);
+
+    if (f == NULL)
+        return NULL;
+    *size = f->cache.size;
+    return f->cache.size == 0 ? nothing : f->cache.data;
+}
+
+void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
+{
+    struct file *f = find_file(&node->disk, file);
+
+    LH_ASSERT(f != NULL && offset < f->cache.size);
+    f->cache.data[offset] ^= mask;
+    if (offset < f->platter.size)
+        f->platter.data[offset] ^= mask;
+}

@@ -1,0 +1,192 @@
+/* What the parts of the world know of each other. Inside sim/ only. */
+#ifndef LH_SIM_INTERNAL_H
+#define LH_SIM_INTERNAL_H
+
+#include "sim/clock.h"
+#include "sim/queue.h"
+#include "sim/world.h"
+
+#include "proto/codec.h"
+
+#include <uthash.h>
+
+/* ---- network.c ----------------------------------------------------------------------------------
+ */
+
+enum parcel_kind { PARCEL_OPENED, PARCEL_MESSAGE, PARCEL_CLOSED };
+
+/* Something on its way over a link. */
+struct parcel {
+    struct parcel *next;
+    enum parcel_kind kind;
+    uint64_t at;         /* when it arrives if nothing stops it */
+    struct lh_buf bytes; /* MESSAGE */
+    int error;           /* CLOSED */
+    const char *text;    /* CLOSED; static */
+};
+
+/* One of a link's two ends: 0 opened it, 1 serves it. */
+struct end {
+    struct link *link;
+    struct lh_sim_node *node;    /* 1: NULL until the name was resolved */
+    uint64_t id;                 /* the core's name for it; 0 before the serving core heard of it */
+    bool open;                   /* the core may still get something from it */
+    bool held;                   /* LH_FX_HOLD */
+    bool late_one;               /* one message may still arrive though it is held */
+    bool arriving;               /* a DELIVER event is under way for this end */
+    struct parcel *first, *last; /* towards this end, in order */
+    UT_hash_handle hh;           /* in its node's `links`, by id */
+};
+
+struct link {
+    struct link *next, *prev; /* all links of the world */
+    uint64_t number;
+    enum lh_method method;
+    uint32_t references; /* events about it, and the world's while an end is open */
+    bool connected;      /* the serving core has heard of it */
+    struct end ends[2];
+};
+
+struct network {
+    struct link *links;
+    uint64_t link_count;
+    uint64_t delivered;
+    bool cut[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];       /* [from][to] */
+    uint64_t cuts[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];  /* how often it was cut */
+    uint64_t extra[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* ns */
+};
+
+void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e);
+void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e);
+void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e);
+void lh_sim_network_hold(struct lh_sim_node *node, uint64_t link, bool held);
+void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_network_timeout(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e);
+
+/* The process is gone: its peers hear of it, or, when the machine went with it, only its silence.
+ */
+void lh_sim_network_drop(struct lh_sim_node *node, bool machine);
+
+void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
+void lh_sim_network_deinit(struct lh_sim *sim);
+
+/* ---- disk.c -------------------------------------------------------------------------------------
+ */
+
+struct disk {
+    struct file *files;      /* by number, ascending */
+    struct disk_op *running; /* in the order in which they were emitted */
+    uint64_t capacity;
+    bool stalled;
+    struct {
+        int error;
+        uint32_t count;
+    } faults[LH_DISK_REMOVE + 1];
+};
+
+void lh_sim_disk_init(struct disk *d);
+void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e);
+void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e);
+
+/* What is under way comes to an unknown end; with `machine`, so does what was not synced. */
+void lh_sim_disk_drop(struct lh_sim_node *node, bool machine);
+void lh_sim_disk_deinit(struct disk *d);
+
+/* ---- store.c ------------------------------------------------------------------------------------
+ */
+
+struct store {
+    struct lh_sim_pair *pairs;
+    size_t count, capacity;
+    struct commit *first, *last; /* under way, in order */
+    uint64_t last_at;
+    int fail_next;
+};
+
+void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e);
+void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_store_drop(struct lh_sim_node *node);
+void lh_sim_store_deinit(struct store *s);
+
+/* ---- node.c -------------------------------------------------------------------------------------
+ */
+
+struct lh_sim_node {
+    struct lh_sim *sim;
+    uint32_t index;
+    char *name;
+    const struct lh_sim_role *role;
+    void *arg;
+
+    bool up, paused;
+    bool powered; /* false after a power loss, until the next start */
+    bool pause_in_step;
+    uint64_t life; /* counts starts and ends: odd while it is up */
+    uint64_t incarnation, boot;
+    uint64_t served; /* links that peers opened, in this life */
+    struct lh_core core;
+    struct lh_effects fx;
+    struct lh_effects kept; /* of the step in which it was paused */
+    int stopped_with;
+    struct end *links; /* by the core's id */
+
+    struct lh_sim_clock clock;
+    uint64_t wall_ms;     /* at true time 0 */
+    uint64_t timer_at;    /* true time of the earliest TIMER event under way; UINT64_MAX: none */
+    uint64_t timer_spins; /* timers in a row without true time moving on */
+    uint64_t timer_fired_at;
+
+    struct lh_sim_event *waiting; /* events that came while it was paused */
+    size_t waiting_count, waiting_capacity;
+
+    struct disk disk;
+    struct store store;
+};
+
+/* Feeds one input (its `now` and `wall_ms` are filled in) and carries out what comes of it. */
+void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in);
+
+/* Sets the timer for what the core now wants; after a step, or when the clock's rate changed. */
+void lh_sim_arm(struct lh_sim_node *node);
+void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_node_deinit(struct lh_sim_node *node);
+
+/* ---- world.c ------------------------------------------------------------------------------------
+ */
+
+struct observer {
+    void (*observe)(void *arg);
+    void *arg;
+};
+
+struct lh_sim {
+    struct lh_sim_config config;
+    uint64_t now;
+    struct lh_sim_queue queue;
+    struct lh_sim_node *nodes[LH_SIM_NODES_MAX];
+    size_t node_count;
+    struct network network;
+    struct lh_prng net_random, disk_random, clock_random, user_random;
+    uint64_t hash, events;
+    struct observer *observers;
+    size_t observer_count;
+    FILE *trace;
+    char *failure;
+};
+
+uint64_t lh_sim_draw(struct lh_prng *random, const struct lh_sim_range *range);
+void lh_sim_hash_in(struct lh_sim *sim, uint64_t value);
+
+/* Schedules `e` (kind, node, life, which, about set) for `at`, which is not in the past. */
+void lh_sim_schedule(struct lh_sim *sim, uint64_t at, struct lh_sim_event e);
+
+/* ---- trace.c ------------------------------------------------------------------------------------
+ */
+
+void lh_sim_trace_input(const struct lh_sim_node *node, const struct lh_input *in);
+void lh_sim_trace_effect(const struct lh_sim_node *node, const struct lh_effect *e);
+void lh_sim_trace_line(const struct lh_sim *sim, const char *who, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,532 @@
+/* Links as gRPC gives them: ordered and whole, or broken with an unknown suffix lost. The two ends
+ * notice a break at different times; a silent peer only after a while. A cut holds everything back,
+ * as TCP does, until it is healed or an end gives up. */
+#include "sim/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct end *peer_of(struct end *end)
+{
+    return &end->link->ends[end == &end->link->ends[0]];
+}
+
+static unsigned which(const struct end *end)
+{
+    return end == &end->link->ends[1];
+}
+
+static bool is_cut(
+    const struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return from != to && sim->network.cut[from->index][to->index];
+}
+
+static uint64_t one_way(
+    struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return lh_sim_draw(&sim->net_random, &sim->config.delay) +
+           sim->network.extra[from->index][to->index];
+}
+
+static struct end *find(struct lh_sim_node *node, uint64_t id)
+{
+    struct end *end;
+
+    HASH_FIND(hh, node->links, &id, sizeof id, end);
+    return end;
+}
+
+static void free_parcel(struct parcel *p)
+{
+    lh_buf_clear(&p->bytes);
+    free(p);
+}
+
+static void drop_parcels(struct end *end, struct parcel *from)
+{
+    struct parcel **p = &end->first;
+
+    end->last = NULL;
+    while (*p != from) {
+        end->last = *p;
+        p = &(*p)->next;
+    }
+    *p = NULL;
+    while (from != NULL) {
+        struct parcel *next = from->next;
+        free_parcel(from);
+        from = next;
+    }
+}
+
+void lh_sim_network_unref(struct lh_sim *sim, struct link *link)
+{
+    if (--link->references > 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        drop_parcels(&link->ends[i], link->ends[i].first);
+    if (link->next != NULL)
+        link->next->prev = link->prev;
+    if (link->prev != NULL)
+        link->prev->next = link->next;
+    else
+        sim->network.links = link->next;
+    free(link);
+}
+
+static void schedule(
+    struct lh_sim *sim, struct end *end, enum lh_sim_event_kind kind, uint64_t at, uint64_t number)
+{
+    end->link->references++;
+    lh_sim_schedule(sim, at,
+        (struct lh_sim_event){.kind = kind,
+            .node = end->node->index,
+            .which = which(end),
+            .number = number,
+            .about = end->link});
+}
+
+/* One message may still arrive after a hold; so may the news of a break. */
+static bool may_arrive(const struct end *end, const struct parcel *p)
+{
+    return !end->held || end->late_one || (p->kind == PARCEL_CLOSED && p->error != LH_OK);
+}
+
+/* Schedules the arrival of the next parcel if there is one and nothing stops it. */
+static void advance(struct lh_sim *sim, struct end *end)
+{
+    if (end->arriving || end->first == NULL || !may_arrive(end, end->first) ||
+        is_cut(sim, peer_of(end)->node, end->node))
+        return;
+    end->arriving = true;
+    schedule(sim, end, LH_SIM_EV_DELIVER, end->first->at > sim->now ? end->first->at : sim->now, 0);
+}
+
+static struct parcel *put(struct lh_sim *sim, struct end *to, enum parcel_kind kind, uint64_t delay)
+{
+    struct parcel *p = lh_alloc(sizeof *p);
+
+    p->kind = kind;
+    p->at = sim->now + delay;
+    if (to->last != NULL && to->last->at > p->at)
+        p->at = to->last->at; /* in order */
+    if (to->last != NULL)
+        to->last->next = p;
+    else
+        to->first = p;
+    to->last = p;
+    return p;
+}
+
+static void put_closed(
+    struct lh_sim *sim, struct end *to, uint64_t delay, int error, const char *text)
+{
+    /* What was not read when it broke may be gone. */
+    if (to->held && error != LH_OK && lh_prng_below(&sim->net_random, 2) == 0)
+        drop_parcels(to, to->first);
+    struct parcel *p = put(sim, to, PARCEL_CLOSED, delay);
+    p->error = error;
+    p->text = text;
+    advance(sim, to);
+}
+
+/* The core will hear nothing more from this end. */
+static void shut(struct lh_sim *sim, struct end *end)
+{
+    if (!end->open)
+        return;
+    end->open = false;
+    if (end->id != 0)
+        HASH_DEL(end->node->links, end);
+    drop_parcels(end, end->first);
+    lh_sim_network_unref(sim, end->link);
+}
+
+/* Loses a random suffix of what is under way towards `end`. */
+static void lose_suffix(struct lh_sim *sim, struct end *end)
+{
+    uint64_t count = 0;
+    struct parcel *p;
+
+    for (p = end->first; p != NULL; p = p->next)
+        count++;
+    uint64_t keep = lh_prng_below(&sim->net_random, count + 1);
+    for (p = end->first; p != NULL && keep > 0; p = p->next)
+        keep--;
+    drop_parcels(end, p);
+}
+
+/* When neither end can hear the other, each finds out by itself. */
+static void watch_silence(struct lh_sim *sim, struct end *end)
+{
+    const struct lh_sim_node *a = end->node, *b = peer_of(end)->node;
+
+    schedule(sim, end, LH_SIM_EV_SILENCE,
+        sim->now + lh_sim_draw(&sim->net_random, &sim->config.notice),
+        sim->network.cuts[a->index][b->index] + sim->network.cuts[b->index][a->index]);
+}
+
+void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
+{
+    struct lh_sim *sim = node->sim;
+    struct link *link = lh_alloc(sizeof *link);
+    struct lh_sim_node *server = lh_sim_find(sim, e->text);
+
+    LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(node, e->link) == NULL);
+    link->number = ++sim->network.link_count;
+    link->method = e->method;
+    link->references = 1;
+    link->next = sim->network.links;
+    if (link->next != NULL)
+        link->next->prev = link;
+    sim->network.links = link;
+
+    struct end *opener = &link->ends[0], *served = &link->ends[1];
+    *opener = (struct end){.link = link, .node = node, .id = e->link, .open = true};
+    HASH_ADD(hh, node->links, id, sizeof opener->id, opener);
+    *served = (struct end){.link = link, .node = server == NULL ? node : server};
+    if (e->timeout.ns != UINT64_MAX) {
+        struct lh_instant until = lh_instant_add(lh_sim_clock(node), e->timeout);
+        uint64_t at = lh_sim_clock_when(&node->clock, until);
+        if (at != UINT64_MAX)
+            schedule(sim, opener, LH_SIM_EV_TIMEOUT, at > sim->now ? at : sim->now, 0);
+    }
+    if (server == NULL) {
+        put_closed(sim, opener, 0, LH_ERR_UNAVAILABLE, "no such address");
+        return;
+    }
+    put(sim, served, PARCEL_OPENED, one_way(sim, node, server));
+    if (is_cut(sim, node, server) || is_cut(sim, server, node))
+        watch_silence(sim, opener);
+    advance(sim, served);
+}
+
+void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e)
+{
+    struct lh_sim *sim = node->sim;
+    struct end *end = find(node, e->link);
+
+    if (end == NULL)
+        return; /* closed by the peer meanwhile */
+    struct end *peer = peer_of(end);
+    struct lh_buf wire = lh_wire_encode(
+        end->link->method, which(end) == 0 ? LH_REQUEST : LH_REPLY, &e->header, &e->payload);
+    LH_ASSERT(wire.size <= LH_MESSAGE_BYTES_MAX);
+    if (which(end) == 1 && !peer->open) {
+        lh_buf_clear(&wire);
+        return;
+    }
+    put(sim, peer, PARCEL_MESSAGE, one_way(sim, node, peer->node))->bytes = wire;
+    advance(sim, peer);
+}
+
+void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e)
+{
+    struct lh_sim *sim = node->sim;
+    struct end *end = find(node, e->link);
+
+    if (end == NULL)
+        return;
+    struct end *peer = peer_of(end);
+    uint64_t delay = one_way(sim, node, peer->node);
+    end->link->references++;
+    shut(sim, end);
+    if (which(end) == 0) {
+        /* Cancelling does not wait for what was sent. */
+        lose_suffix(sim, peer);
+        put_closed(sim, peer, delay, LH_ERR_CANCELLED, "cancelled by the caller");
+    } else if (peer->open) {
+        put_closed(sim, peer, delay, e->error, "");
+    }
+    lh_sim_network_unref(sim, end->link);
+}
+
+void lh_sim_network_hold(struct lh_sim_node *node, uint64_t id, bool held)
+{
+    struct end *end = find(node, id);
+
+    if (end == NULL || end->held == held)
+        return;
+    end->held = held;
+    end->late_one = held && lh_prng_below(&node->sim->net_random, 2) == 0;
+    if (!held)
+        advance(node->sim, end);
+}
+
+/* A call arrives at a machine: somebody serves there, or it is refused, or nothing answers. */
+static void arrive(struct lh_sim *sim, struct end *served)
+{
+    struct lh_sim_node *node = served->node;
+    struct end *opener = peer_of(served);
+
+    if (!opener->open)
+        return;
+    if (!node->up) {
+        drop_parcels(served, served->first);
+        put_closed(sim, opener,
+            node->powered ? one_way(sim, node, opener->node)
+                          : lh_sim_draw(&sim->net_random, &sim->config.notice),
+            LH_ERR_UNAVAILABLE, node->powered ? "connection refused" : "no answer");
+        return;
+    }
+    served->id = LH_LINK_SERVED | ++node->served;
+    served->open = true;
+    served->link->connected = true;
+    served->link->references++;
+    HASH_ADD(hh, node->links, id, sizeof served->id, served);
+    if (is_cut(sim, node, opener->node))
+        watch_silence(sim, served);
+    struct lh_input in = {.kind = LH_IN_LINK_OPENED,
+        .link = served->id,
+        .method = served->link->method,
+        .text = opener->node->name};
+    lh_sim_feed(node, &in);
+}
+
+static void receive(struct end *end, struct parcel *p)
+{
+    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = end->id, .method = end->link->method};
+    ProtobufCMessage *message;
+    int error = lh_wire_decode(end->link->method, which(end) == 0 ? LH_REPLY : LH_REQUEST,
+        &p->bytes, &message, &in.payload);
+
+    /* Nobody here makes up bytes: what does not decode was encoded wrongly. */
+    LH_ASSERT(error == LH_OK);
+    end->node->sim->network.delivered++;
+    lh_sim_hash_in(end->node->sim, lh_buf_crc32c(&p->bytes, 0, p->bytes.size, 0));
+    in.message = message;
+    lh_sim_feed(end->node, &in);
+    lh_wire_free(message);
+    lh_buf_clear(&in.payload);
+}
+
+static void hear_closed(struct lh_sim *sim, struct end *end, int error, const char *text)
+{
+    struct lh_input in = {.kind = LH_IN_LINK_CLOSED,
+        .link = end->id,
+        .method = end->link->method,
+        .error = error,
+        .text = text};
+
+    shut(sim, end); /* first: the core must not find it any more */
+    lh_sim_feed(end->node, &in);
+}
+
+void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct link *link = e->about;
+    struct end *end = &link->ends[e->which];
+    struct parcel *p = end->first;
+
+    end->arriving = false;
+    if (p == NULL)
+        return;
+    if (is_cut(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) || p->at > sim->now) {
+        advance(sim, end);
+        return;
+    }
+    end->first = p->next;
+    if (end->first == NULL)
+        end->last = NULL;
+    if (p->kind == PARCEL_OPENED) {
+        arrive(sim, end);
+    } else if (end->open && p->kind == PARCEL_MESSAGE) {
+        if (end->held)
+            end->late_one = false;
+        receive(end, p);
+    } else if (end->open) {
+        hear_closed(sim, end, p->error, p->text);
+    }
+    free_parcel(p);
+    advance(sim, end);
+}
+
+/* This end gives the connection up; the other one hears of it if anything gets through. */
+static void give_up(struct lh_sim *sim, struct end *end, int error, const char *text)
+{
+    struct end *peer = peer_of(end);
+
+    end->link->references++;
+    lose_suffix(sim, peer);
+    if (peer->open || (which(end) == 0 && peer->first != NULL))
+        put_closed(sim, peer, one_way(sim, end->node, peer->node),
+            error == LH_ERR_DEADLINE_EXCEEDED ? LH_ERR_CANCELLED : LH_ERR_UNAVAILABLE,
+            "the peer gave up");
+    hear_closed(sim, end, error, text);
+    lh_sim_network_unref(sim, end->link);
+}
+
+void lh_sim_network_timeout(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct end *end = &((struct link *)e->about)->ends[e->which];
+
+    if (end->open)
+        give_up(sim, end, LH_ERR_DEADLINE_EXCEEDED, "the call's deadline has come");
+}
+
+void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct end *end = &((struct link *)e->about)->ends[e->which];
+    struct end *peer = peer_of(end);
+
+    if (!end->open)
+        return;
+    uint32_t a = end->node->index, b = peer->node->index;
+    bool still_cut = (is_cut(sim, end->node, peer->node) || is_cut(sim, peer->node, end->node)) &&
+                     e->number == sim->network.cuts[a][b] + sim->network.cuts[b][a];
+    bool gone = end->link->connected && !peer->open && end->first == NULL;
+    if (still_cut || gone)
+        give_up(sim, end, LH_ERR_UNAVAILABLE, "the peer is silent");
+}
+
+void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
+{
+    struct lh_sim *sim = node->sim;
+    struct end *end, *next;
+
+    HASH_ITER(hh, node->links, end, next)
+    {
+        struct end *peer = peer_of(end);
+        end->link->references++;
+        shut(sim, end);
+        lose_suffix(sim, peer);
+        if (peer->open && machine)
+            watch_silence(sim, peer);
+        else if (peer->open || (which(end) == 0 && peer->first != NULL))
+            put_closed(
+                sim, peer, one_way(sim, node, peer->node), LH_ERR_UNAVAILABLE, "connection reset");
+        lh_sim_network_unref(sim, end->link);
+    }
+}
+
+static void each_between(
+    struct lh_sim_node *a, struct lh_sim_node *b, void (*visit)(struct lh_sim *, struct link *))
+{
+    struct lh_sim *sim = a->sim;
+    struct link *next;
+
+    for (struct link *link = sim->network.links; link != NULL; link = next) {
+        struct lh_sim_node *x = link->ends[0].node, *y = link->ends[1].node;
+        next = link->next;
+        if ((x == a && y == b) || (x == b && y == a)) {
+            /* The visit may end this link, but no other one. */
+            visit(sim, link);
+        }
+    }
+}
+
+static void watch_link(struct lh_sim *sim, struct link *link)
+{
+    for (int i = 0; i < 2; i++)
+        if (link->ends[i].open)
+            watch_silence(sim, &link->ends[i]);
+}
+
+static void advance_link(struct lh_sim *sim, struct link *link)
+{
+    for (int i = 0; i < 2; i++) {
+        struct end *end = &link->ends[i];
+        uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
+        for (struct parcel *p = end->first; p != NULL; p = p->next)
+            if (p->at < soonest)
+                p->at = soonest; /* sent again */
+        advance(sim, end);
+    }
+}
+
+static void break_link(struct lh_sim *sim, struct link *link)
+{
+    link->references++;
+    for (int i = 0; i < 2; i++) {
+        struct end *end = &link->ends[i];
+        lose_suffix(sim, end);
+        if (end->open)
+            put_closed(sim, end, one_way(sim, peer_of(end)->node, end->node), LH_ERR_UNAVAILABLE,
+                "connection broken");
+    }
+    lh_sim_network_unref(sim, link);
+}
+
+void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to)
+{
+    struct network *net = &from->sim->network;
+
+    LH_ASSERT(from->sim == to->sim && from != to);
+    if (net->cut[from->index][to->index])
+        return;
+    lh_sim_note(from->sim, "network: nothing gets from %s to %s", from->name, to->name);
+    net->cut[from->index][to->index] = true;
+    net->cuts[from->index][to->index]++;
+    each_between(from, to, watch_link);
+}
+
+void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to)
+{
+    struct network *net = &from->sim->network;
+
+    if (!net->cut[from->index][to->index])
+        return;
+    lh_sim_note(from->sim, "network: %s reaches %s again", from->name, to->name);
+    net->cut[from->index][to->index] = false;
+    each_between(from, to, advance_link);
+}
+
+static void with_each(struct lh_sim_node *a, struct lh_sim_node *b,
+    void (*one)(struct lh_sim_node *, struct lh_sim_node *))
+{
+    for (size_t i = 0; i < a->sim->node_count; i++) {
+        struct lh_sim_node *other = a->sim->nodes[i];
+        if (other == a || (b != NULL && other != b))
+            continue;
+        one(a, other);
+        one(other, a);
+    }
+}
+
+void lh_sim_isolate(struct lh_sim_node *a, struct lh_sim_node *b)
+{
+    with_each(a, b, lh_sim_cut);
+}
+
+void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b)
+{
+    with_each(a, b, lh_sim_heal);
+}
+
+void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
+{
+    lh_sim_note(a->sim, "network: the connections between %s and %s break", a->name, b->name);
+    each_between(a, b, break_link);
+}
+
+void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra)
+{
+    lh_sim_note(from->sim, "network: %s to %s takes %llu ms longer", from->name, to->name,
+        (unsigned long long)lh_duration_ms(extra));
+    from->sim->network.extra[from->index][to->index] = extra.ns;
+}
+
+uint64_t lh_sim_delivered(const struct lh_sim *sim)
+{
+    return sim->network.delivered;
+}
+
+void lh_sim_network_deinit(struct lh_sim *sim)
+{
+    struct link *next;
+
+    for (struct link *link = sim->network.links; link != NULL; link = next) {
+        next = link->next;
+        for (int i = 0; i < 2; i++) {
+            if (link->ends[i].open && link->ends[i].id != 0)
+                HASH_DEL(link->ends[i].node->links, &link->ends[i]);
+            drop_parcels(&link->ends[i], link->ends[i].first);
+        }
+        free(link);
+    }
+    sim->network.links = NULL;
+}

@@ -1,0 +1,304 @@
+/* A node's life: its process starts, steps, pauses and ends. */
+#include "sim/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A core whose deadline never moves on would stop the world: after so many timers at one moment, it
+ * is called a bug. */
+#define SPINS_MAX 100000u
+
+static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
+{
+    uint64_t life = node->life;
+
+    for (size_t i = 0; i < fx->count && node->life == life; i++) {
+        struct lh_effect *e = &fx->items[i];
+        lh_sim_trace_effect(node, e);
+        switch (e->kind) {
+        case LH_FX_OPEN:
+            lh_sim_network_open(node, e);
+            break;
+        case LH_FX_SEND:
+            lh_sim_network_send(node, e);
+            break;
+        case LH_FX_CLOSE:
+            lh_sim_network_close(node, e);
+            break;
+        case LH_FX_HOLD:
+        case LH_FX_UNHOLD:
+            lh_sim_network_hold(node, e->link, e->kind == LH_FX_HOLD);
+            break;
+        case LH_FX_DISK:
+            lh_sim_disk_submit(node, e);
+            break;
+        case LH_FX_PERSIST:
+            lh_sim_store_submit(node, e);
+            break;
+        case LH_FX_COMPLETE:
+            LH_ASSERT(node->role->completed != NULL);
+            node->role->completed(node->arg, node, e->call, e->error);
+            break;
+        case LH_FX_LOG:
+            break;
+        case LH_FX_STOPPED:
+            node->stopped_with = e->error;
+            lh_sim_crash(node);
+            break;
+        }
+    }
+    lh_effects_clear(fx);
+}
+
+void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in)
+{
+    struct lh_sim *sim = node->sim;
+
+    LH_ASSERT(node->up && !node->paused && node->fx.count == 0);
+    in->now = lh_sim_clock(node);
+    in->wall_ms = node->wall_ms + sim->now / 1000000;
+    lh_sim_hash_in(sim, (uint64_t)node->index << 32 | (uint64_t)in->kind);
+    lh_sim_hash_in(sim, in->now.ns);
+    lh_sim_hash_in(sim, in->link ^ in->ticket << 1 ^ in->file << 2 ^ (uint64_t)in->error << 3);
+    lh_sim_trace_input(node, in);
+
+    node->core.step(node->core.self, in, &node->fx);
+    if (node->role->check != NULL)
+        node->role->check(node->arg, node->core.self);
+    if (node->pause_in_step) {
+        node->pause_in_step = false;
+        LH_ASSERT(node->kept.count == 0);
+        node->kept = node->fx;
+        node->fx = (struct lh_effects){0};
+        lh_sim_pause(node);
+        return;
+    }
+    /* Moved out: a clean stop destroys the core while its effects are gone through. */
+    struct lh_effects fx = node->fx;
+    node->fx = (struct lh_effects){0};
+    carry_out(node, &fx);
+    if (node->fx.items == NULL)
+        node->fx = fx;
+    else
+        lh_effects_deinit(&fx);
+    lh_sim_arm(node);
+}
+
+void lh_sim_arm(struct lh_sim_node *node)
+{
+    struct lh_sim *sim = node->sim;
+
+    if (!node->up || node->paused)
+        return;
+    struct lh_instant deadline = node->core.deadline(node->core.self);
+    uint64_t at =
+        deadline.ns == UINT64_MAX ? UINT64_MAX : lh_sim_clock_when(&node->clock, deadline);
+    if (at == UINT64_MAX)
+        return;
+    if (at < sim->now)
+        at = sim->now;
+    at += lh_prng_below(&sim->clock_random, sim->config.timer_late.ns + 1);
+    if (at >= node->timer_at)
+        return; /* what is under way looks again when it comes */
+    node->timer_at = at;
+    lh_sim_schedule(sim, at,
+        (struct lh_sim_event){
+            .kind = LH_SIM_EV_TIMER, .node = node->index, .life = node->life, .number = at});
+}
+
+void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct lh_sim_node *node = sim->nodes[e->node];
+
+    if (e->number != node->timer_at)
+        return; /* an earlier one took its place */
+    node->timer_at = UINT64_MAX;
+    if (!lh_instant_reached(lh_sim_clock(node), node->core.deadline(node->core.self))) {
+        lh_sim_arm(node);
+        return;
+    }
+    node->timer_spins = node->timer_fired_at == sim->now ? node->timer_spins + 1 : 0;
+    node->timer_fired_at = sim->now;
+    if (node->timer_spins > SPINS_MAX) {
+        lh_sim_fail(sim, "%s: its deadline does not move on", node->name);
+        return;
+    }
+    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER});
+}
+
+void lh_sim_start(struct lh_sim_node *node)
+{
+    if (node->up)
+        return;
+    if (!node->powered) {
+        node->powered = true;
+        node->boot++;
+    }
+    node->incarnation++;
+    lh_sim_note(node->sim, "%s starts, incarnation %llu", node->name,
+        (unsigned long long)node->incarnation);
+    if (!node->role->start(node->arg, node, &node->core)) {
+        lh_sim_note(node->sim, "%s could not start", node->name);
+        return;
+    }
+    node->life++;
+    node->up = true;
+    node->paused = node->pause_in_step = false;
+    node->served = 0;
+    node->stopped_with = LH_ERR_CLOSED;
+    node->timer_at = UINT64_MAX;
+    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER});
+}
+
+/* Events that waited happen now; those of a life that is over are void by then. */
+static void let_go(struct lh_sim_node *node)
+{
+    for (size_t i = 0; i < node->waiting_count; i++) {
+        node->waiting[i].at = node->sim->now;
+        lh_sim_queue_push(&node->sim->queue, node->waiting[i]);
+    }
+    node->waiting_count = 0;
+}
+
+static void end_process(struct lh_sim_node *node, bool machine)
+{
+    if (node->up) {
+        node->up = node->paused = false;
+        node->life++;
+        lh_effects_clear(&node->kept);
+        lh_sim_network_drop(node, machine);
+        lh_sim_store_drop(node);
+        void *self = node->core.self;
+        node->core = (struct lh_core){0};
+        node->role->destroy(node->arg, self);
+    }
+    lh_sim_disk_drop(node, machine);
+    let_go(node);
+}
+
+void lh_sim_crash(struct lh_sim_node *node)
+{
+    if (!node->up)
+        return;
+    lh_sim_note(node->sim, "%s: its process ends", node->name);
+    end_process(node, false);
+}
+
+void lh_sim_power_loss(struct lh_sim_node *node)
+{
+    lh_sim_note(node->sim, "%s: loses power", node->name);
+    node->powered = false;
+    end_process(node, true);
+}
+
+void lh_sim_pause(struct lh_sim_node *node)
+{
+    if (!node->up || node->paused)
+        return;
+    lh_sim_note(node->sim, "%s is paused", node->name);
+    node->paused = true;
+}
+
+void lh_sim_pause_in_step(struct lh_sim_node *node)
+{
+    node->pause_in_step = node->up && !node->paused;
+}
+
+void lh_sim_resume(struct lh_sim_node *node)
+{
+    if (!node->paused)
+        return;
+    lh_sim_note(node->sim, "%s goes on", node->name);
+    node->paused = false;
+    struct lh_effects kept = node->kept;
+    node->kept = (struct lh_effects){0};
+    carry_out(node, &kept);
+    lh_effects_deinit(&kept);
+    let_go(node);
+    lh_sim_arm(node);
+}
+
+void lh_sim_stop(struct lh_sim_node *node)
+{
+    lh_sim_schedule(node->sim, node->sim->now,
+        (struct lh_sim_event){.kind = LH_SIM_EV_STOP, .node = node->index, .life = node->life});
+}
+
+void lh_sim_call(struct lh_sim_node *node, void *call)
+{
+    LH_ASSERT(node->up);
+    lh_sim_schedule(node->sim, node->sim->now,
+        (struct lh_sim_event){
+            .kind = LH_SIM_EV_CALL, .node = node->index, .life = node->life, .about = call});
+}
+
+void lh_sim_node_deinit(struct lh_sim_node *node)
+{
+    lh_effects_deinit(&node->fx);
+    lh_effects_deinit(&node->kept);
+    lh_sim_disk_deinit(&node->disk);
+    lh_sim_store_deinit(&node->store);
+    free(node->waiting);
+    free(node->name);
+    free(node);
+}
+
+const char *lh_sim_name(const struct lh_sim_node *node)
+{
+    return node->name;
+}
+
+struct lh_sim *lh_sim_of(struct lh_sim_node *node)
+{
+    return node->sim;
+}
+
+bool lh_sim_is_up(const struct lh_sim_node *node)
+{
+    return node->up;
+}
+
+bool lh_sim_is_paused(const struct lh_sim_node *node)
+{
+    return node->paused;
+}
+
+void *lh_sim_core(const struct lh_sim_node *node)
+{
+    return node->core.self;
+}
+
+int lh_sim_stopped_with(const struct lh_sim_node *node)
+{
+    return node->stopped_with;
+}
+
+uint64_t lh_sim_incarnation(const struct lh_sim_node *node)
+{
+    return node->incarnation;
+}
+
+uint64_t lh_sim_boot(const struct lh_sim_node *node)
+{
+    return node->boot;
+}
+
+struct lh_instant lh_sim_clock(const struct lh_sim_node *node)
+{
+    return lh_sim_clock_read(&node->clock, node->sim->now);
+}
+
+void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm)
+{
+    lh_sim_note(node->sim, "%s: its clock runs %d ppm fast", node->name, rate_ppm);
+    lh_sim_clock_set_rate(&node->clock, node->sim->now, rate_ppm);
+    lh_sim_arm(node);
+}
+
+void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms)
+{
+    node->wall_ms = wall_ms - node->sim->now / 1000000;
+}

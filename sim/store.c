@@ -1,0 +1,181 @@
+/* The metadata store: commits take effect whole, in order, and are durable when they complete. A
+ * crash leaves those under way done up to some point and not done from there on. */
+#include "sim/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct commit {
+    struct commit *next;
+    uint64_t ticket;
+    struct lh_change *changes;
+    size_t count;
+    bool dropped;
+};
+
+static int compare(const struct lh_sim_pair *pair, const void *key, size_t size)
+{
+    size_t common = pair->key_size < size ? pair->key_size : size;
+    int order = memcmp(pair->key, key, common);
+
+    return order != 0 ? order : (pair->key_size > size) - (pair->key_size < size);
+}
+
+/* The first pair whose key is not below `key`. */
+static size_t position(const struct store *s, const void *key, size_t size)
+{
+    size_t low = 0, high = s->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&s->pairs[middle], key, size) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void apply(struct store *s, struct lh_change *c)
+{
+    size_t i = position(s, c->key, c->key_size);
+    bool there = i < s->count && compare(&s->pairs[i], c->key, c->key_size) == 0;
+
+    if (there) {
+        free(s->pairs[i].key);
+        free(s->pairs[i].value);
+        if (c->value == NULL) {
+            memmove(&s->pairs[i], &s->pairs[i + 1], (--s->count - i) * sizeof *s->pairs);
+            return;
+        }
+    } else {
+        if (c->value == NULL)
+            return;
+        LH_GROW(s->pairs, s->capacity, s->count + 1);
+        memmove(&s->pairs[i + 1], &s->pairs[i], (s->count++ - i) * sizeof *s->pairs);
+    }
+    s->pairs[i] = (struct lh_sim_pair){
+        .key = c->key, .key_size = c->key_size, .value = c->value, .value_size = c->value_size};
+    c->key = c->value = NULL; /* they are the store's now */
+}
+
+static void free_commit(struct commit *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        free(c->changes[i].key);
+        free(c->changes[i].value);
+    }
+    free(c->changes);
+    free(c);
+}
+
+void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
+{
+    struct store *s = &node->store;
+    struct lh_sim *sim = node->sim;
+    struct commit *c = lh_alloc(sizeof *c);
+    uint64_t at = sim->now + lh_sim_draw(&sim->disk_random, &sim->config.commit);
+
+    *c = (struct commit){.ticket = e->ticket, .changes = e->changes, .count = e->change_count};
+    e->changes = NULL;
+    e->change_count = 0;
+    if (s->last != NULL)
+        s->last->next = c;
+    else
+        s->first = c;
+    s->last = c;
+    if (at < s->last_at)
+        at = s->last_at;
+    s->last_at = at;
+    lh_sim_schedule(sim, at,
+        (struct lh_sim_event){
+            .kind = LH_SIM_EV_COMMIT, .node = node->index, .life = node->life, .about = c});
+}
+
+static void take_effect(struct store *s, struct commit *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        apply(s, &c->changes[i]);
+}
+
+void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct lh_sim_node *node = sim->nodes[e->node];
+    struct store *s = &node->store;
+    struct commit *c = e->about;
+
+    if (c->dropped) {
+        free_commit(c);
+        return;
+    }
+    LH_ASSERT(s->first == c);
+    s->first = c->next;
+    if (s->first == NULL)
+        s->last = NULL;
+    struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket, .error = s->fail_next};
+    if (s->fail_next == LH_OK)
+        take_effect(s, c);
+    s->fail_next = LH_OK;
+    free_commit(c);
+    lh_sim_feed(node, &in);
+}
+
+void lh_sim_store_drop(struct lh_sim_node *node)
+{
+    struct store *s = &node->store;
+    uint64_t count = 0;
+
+    for (struct commit *c = s->first; c != NULL; c = c->next)
+        count++;
+    uint64_t done = lh_prng_below(&node->sim->disk_random, count + 1);
+    for (struct commit *c = s->first; c != NULL; c = c->next) {
+        if (done > 0) {
+            take_effect(s, c);
+            done--;
+        }
+        c->dropped = true; /* its event frees it */
+    }
+    s->first = s->last = NULL;
+}
+
+void lh_sim_store_deinit(struct store *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->pairs[i].key);
+        free(s->pairs[i].value);
+    }
+    free(s->pairs);
+    while (s->first != NULL) {
+        struct commit *next = s->first->next;
+        free_commit(s->first);
+        s->first = next;
+    }
+}
+
+size_t lh_sim_store_count(const struct lh_sim_node *node)
+{
+    return node->store.count;
+}
+
+const struct lh_sim_pair *lh_sim_store_pair(const struct lh_sim_node *node, size_t index)
+{
+    LH_ASSERT(index < node->store.count);
+    return &node->store.pairs[index];
+}
+
+const struct lh_sim_pair *lh_sim_store_get(
+    const struct lh_sim_node *node, const void *key, size_t key_size)
+{
+    const struct store *s = &node->store;
+    size_t i = position(s, key, key_size);
+
+    return i < s->count && compare(&s->pairs[i], key, key_size) == 0 ? &s->pairs[i] : NULL;
+}
+
+void lh_sim_store_fail(struct lh_sim_node *node, int error)
+{
+    node->store.fail_next = error;
+}

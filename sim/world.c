@@ -1,0 +1,296 @@
+/* The event loop, and what belongs to no single part. */
+#include "sim/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_sim_config lh_sim_config_default(uint64_t seed)
+{
+    return (struct lh_sim_config){
+        .seed = seed,
+        .delay = {lh_nanoseconds(50000), lh_nanoseconds(500000)},
+        .notice = {lh_milliseconds(1000), lh_milliseconds(2000)},
+        .write = {lh_nanoseconds(5000), lh_nanoseconds(50000)},
+        .sync = {lh_nanoseconds(200000), lh_milliseconds(2)},
+        .read = {lh_nanoseconds(5000), lh_nanoseconds(100000)},
+        .commit = {lh_nanoseconds(200000), lh_milliseconds(2)},
+        .timer_late = lh_nanoseconds(100000),
+    };
+}
+
+struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
+{
+    struct lh_sim *sim = lh_alloc(sizeof *sim);
+    struct lh_prng seeds = {config->seed};
+
+    sim->config = *config;
+    sim->net_random.state = lh_prng_next(&seeds);
+    sim->disk_random.state = lh_prng_next(&seeds);
+    sim->clock_random.state = lh_prng_next(&seeds);
+    sim->user_random.state = lh_prng_next(&seeds);
+    sim->hash = config->seed;
+    return sim;
+}
+
+void lh_sim_destroy(struct lh_sim *sim)
+{
+    sim->trace = NULL;
+    /* After this every event is void, and letting it happen frees what it is about. */
+    for (size_t i = 0; i < sim->node_count; i++)
+        lh_sim_crash(sim->nodes[i]);
+    free(sim->failure);
+    sim->failure = NULL;
+    sim->observer_count = 0;
+    while (sim->queue.count > 0) {
+        struct lh_sim_event e = lh_sim_queue_pop(&sim->queue);
+        if (e.kind == LH_SIM_EV_DISK)
+            lh_sim_disk_done(sim, &e);
+        else if (e.kind == LH_SIM_EV_COMMIT)
+            lh_sim_store_done(sim, &e);
+        else if (e.kind == LH_SIM_EV_CALL && sim->nodes[e.node]->role->abandoned != NULL)
+            sim->nodes[e.node]->role->abandoned(
+                sim->nodes[e.node]->arg, sim->nodes[e.node], e.about);
+    }
+    lh_sim_network_deinit(sim);
+    for (size_t i = 0; i < sim->node_count; i++)
+        lh_sim_node_deinit(sim->nodes[i]);
+    lh_sim_queue_deinit(&sim->queue);
+    free(sim->observers);
+    free(sim);
+}
+
+struct lh_sim_node *lh_sim_add(
+    struct lh_sim *sim, const char *name, const struct lh_sim_role *role, void *arg)
+{
+    LH_ASSERT(sim->node_count < LH_SIM_NODES_MAX && lh_sim_find(sim, name) == NULL);
+    struct lh_sim_node *node = lh_alloc(sizeof *node);
+
+    node->sim = sim;
+    node->index = (uint32_t)sim->node_count;
+    node->name = lh_strdup(name);
+    node->role = role;
+    node->arg = arg;
+    node->powered = true;
+    node->boot = 1;
+    node->stopped_with = LH_ERR_CLOSED;
+    node->timer_at = UINT64_MAX;
+    node->wall_ms = UINT64_C(1700000000000);
+    struct lh_instant shows = {1 + lh_prng_below(&sim->clock_random, UINT64_C(3600000000000))};
+    lh_sim_clock_init(&node->clock, sim->now, shows, 0);
+    lh_sim_disk_init(&node->disk);
+    sim->nodes[sim->node_count++] = node;
+    return node;
+}
+
+size_t lh_sim_node_count(const struct lh_sim *sim)
+{
+    return sim->node_count;
+}
+
+struct lh_sim_node *lh_sim_node(struct lh_sim *sim, size_t index)
+{
+    LH_ASSERT(index < sim->node_count);
+    return sim->nodes[index];
+}
+
+struct lh_sim_node *lh_sim_find(struct lh_sim *sim, const char *name)
+{
+    for (size_t i = 0; i < sim->node_count; i++)
+        if (strcmp(sim->nodes[i]->name, name) == 0)
+            return sim->nodes[i];
+    return NULL;
+}
+
+uint64_t lh_sim_draw(struct lh_prng *random, const struct lh_sim_range *range)
+{
+    LH_ASSERT(range->min.ns <= range->max.ns);
+    return range->min.ns + lh_prng_below(random, range->max.ns - range->min.ns + 1);
+}
+
+void lh_sim_hash_in(struct lh_sim *sim, uint64_t value)
+{
+    sim->hash = lh_mix64(sim->hash + value + UINT64_C(0x9e3779b97f4a7c15));
+}
+
+void lh_sim_schedule(struct lh_sim *sim, uint64_t at, struct lh_sim_event e)
+{
+    LH_ASSERT(at >= sim->now);
+    e.at = at;
+    lh_sim_queue_push(&sim->queue, e);
+}
+
+static void call(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct lh_sim_node *node = sim->nodes[e->node];
+
+    if (e->life == node->life) {
+        lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_CALL, .call = e->about});
+    } else if (node->role->abandoned != NULL) {
+        node->role->abandoned(node->arg, node, e->about);
+    }
+}
+
+static void happen(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    switch (e->kind) {
+    case LH_SIM_EV_TIMER:
+        if (e->life == sim->nodes[e->node]->life)
+            lh_sim_timer(sim, e);
+        break;
+    /* A link's ends are shut when their process ends, so these find out by themselves. */
+    case LH_SIM_EV_DELIVER:
+        lh_sim_network_deliver(sim, e);
+        lh_sim_network_unref(sim, e->about);
+        break;
+    case LH_SIM_EV_TIMEOUT:
+        lh_sim_network_timeout(sim, e);
+        lh_sim_network_unref(sim, e->about);
+        break;
+    case LH_SIM_EV_SILENCE:
+        lh_sim_network_silence(sim, e);
+        lh_sim_network_unref(sim, e->about);
+        break;
+    /* So do these, and they own what they are about. */
+    case LH_SIM_EV_DISK:
+        lh_sim_disk_done(sim, e);
+        break;
+    case LH_SIM_EV_COMMIT:
+        lh_sim_store_done(sim, e);
+        break;
+    case LH_SIM_EV_CALL:
+        call(sim, e);
+        break;
+    case LH_SIM_EV_STOP:
+        if (e->life == sim->nodes[e->node]->life && sim->nodes[e->node]->up)
+            lh_sim_feed(sim->nodes[e->node], &(struct lh_input){.kind = LH_IN_STOP});
+        break;
+    case LH_SIM_EV_SCRIPT:
+        e->script(e->about);
+        break;
+    }
+}
+
+bool lh_sim_run_one(struct lh_sim *sim)
+{
+    if (sim->queue.count == 0 || sim->failure != NULL)
+        return false;
+    struct lh_sim_event e = lh_sim_queue_pop(&sim->queue);
+    LH_ASSERT(e.at >= sim->now);
+    sim->now = e.at;
+
+    struct lh_sim_node *node = e.kind == LH_SIM_EV_SCRIPT ? NULL : sim->nodes[e.node];
+    if (node != NULL && node->paused) {
+        LH_GROW(node->waiting, node->waiting_capacity, node->waiting_count + 1);
+        node->waiting[node->waiting_count++] = e;
+        return true;
+    }
+    sim->events++;
+    lh_sim_hash_in(sim, sim->now);
+    lh_sim_hash_in(sim, (uint64_t)e.kind << 32 | e.node);
+    happen(sim, &e);
+    for (size_t i = 0; i < sim->observer_count && sim->failure == NULL; i++)
+        sim->observers[i].observe(sim->observers[i].arg);
+    return sim->failure == NULL;
+}
+
+static bool due_by(const struct lh_sim *sim, uint64_t end)
+{
+    return sim->queue.count > 0 && sim->queue.heap[0].at <= end;
+}
+
+static uint64_t later(const struct lh_sim *sim, struct lh_duration d)
+{
+    return d.ns > UINT64_MAX - sim->now ? UINT64_MAX : sim->now + d.ns;
+}
+
+void lh_sim_run_for(struct lh_sim *sim, struct lh_duration d)
+{
+    uint64_t end = later(sim, d);
+
+    while (due_by(sim, end))
+        if (!lh_sim_run_one(sim))
+            return;
+    sim->now = end;
+}
+
+bool lh_sim_run_until(
+    struct lh_sim *sim, bool (*met)(void *arg), void *arg, struct lh_duration bound)
+{
+    uint64_t end = later(sim, bound);
+
+    while (!met(arg)) {
+        if (!due_by(sim, end)) {
+            sim->now = end;
+            return false;
+        }
+        if (!lh_sim_run_one(sim))
+            return false;
+    }
+    return true;
+}
+
+void lh_sim_at(
+    struct lh_sim *sim, struct lh_duration from_now, void (*script)(void *arg), void *arg)
+{
+    lh_sim_schedule(sim, later(sim, from_now),
+        (struct lh_sim_event){.kind = LH_SIM_EV_SCRIPT, .about = arg, .script = script});
+}
+
+uint64_t lh_sim_now(const struct lh_sim *sim)
+{
+    return sim->now;
+}
+
+uint64_t lh_sim_hash(const struct lh_sim *sim)
+{
+    return sim->hash;
+}
+
+uint64_t lh_sim_events(const struct lh_sim *sim)
+{
+    return sim->events;
+}
+
+struct lh_prng *lh_sim_random(struct lh_sim *sim)
+{
+    return &sim->user_random;
+}
+
+void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg)
+{
+    sim->observers =
+        lh_realloc_array(sim->observers, sim->observer_count + 1, sizeof *sim->observers);
+    sim->observers[sim->observer_count++] = (struct observer){observe, arg};
+}
+
+void lh_sim_fail(struct lh_sim *sim, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    if (sim->failure != NULL)
+        return;
+    int n =
+        snprintf(text, sizeof text, "at %llu.%03llu ms: ", (unsigned long long)(sim->now / 1000000),
+            (unsigned long long)(sim->now / 1000 % 1000));
+    LH_ASSERT(n > 0);
+    va_start(args, format);
+    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    va_end(args);
+    sim->failure = lh_strdup(text);
+    lh_sim_trace_line(sim, "!!", "%s", text);
+}
+
+const char *lh_sim_failure(const struct lh_sim *sim)
+{
+    return sim->failure;
+}
+
+void lh_sim_trace_to(struct lh_sim *sim, FILE *to)
+{
+    sim->trace = to;
+}

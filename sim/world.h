@@ -1,0 +1,243 @@
+/* A small deterministic world in which cores live: true time, clocks that drift, a network that
+ * delays and breaks, disks that forget what was not synced, a metadata store with latency. It does
+ * for a core everything that the driver contract of base/step.h asks of a driver, and nothing more:
+ * no core knows that it is here.
+ *
+ * One thread; one queue of events; integers only. The same seed and the same calls give the same
+ * run, and lh_sim_hash() tells two runs apart. Nothing happens but inside lh_sim_run*() and the
+ * calls below; a core is never stepped from within another core's step.
+ *
+ * True time, in ns from the world's start, exists for the world and for observers alone: nodes get
+ * their own clocks. */
+#ifndef LH_SIM_WORLD_H
+#define LH_SIM_WORLD_H
+
+#include "base/prng.h"
+#include "base/step.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct lh_sim;
+struct lh_sim_node;
+
+#define LH_SIM_NODES_MAX 64
+
+/* A duration drawn evenly from [min, max]. */
+struct lh_sim_range {
+    struct lh_duration min, max;
+};
+
+struct lh_sim_config {
+    uint64_t seed;
+    struct lh_sim_range delay;  /* of a message, one way */
+    struct lh_sim_range notice; /* until an end of a link notices that its peer's machine is silent,
+                                   or that nothing answers where it wants to connect */
+    struct lh_sim_range write, sync, read; /* disk; everything that is neither sync nor read counts
+                                              as a write */
+    struct lh_sim_range commit;            /* metadata store */
+    struct lh_duration timer_late;         /* timers fire up to this late */
+};
+
+/* A local network and a fast disk. */
+struct lh_sim_config lh_sim_config_default(uint64_t seed);
+
+/* What kind of node it is. `arg` is what was given to lh_sim_add(). */
+struct lh_sim_role {
+    /* A process starts: makes a core out of what the machine has kept (lh_sim_incarnation(),
+     * lh_sim_boot(), lh_sim_files(), lh_sim_store_get(), ...). False: it could not; `core` is not
+     * touched and the node stays down. */
+    bool (*start)(void *arg, struct lh_sim_node *node, struct lh_core *core);
+    /* After every step: walks the core's own invariants. May be NULL. */
+    void (*check)(void *arg, void *self);
+    /* The process is gone. */
+    void (*destroy)(void *arg, void *self);
+    /* LH_FX_COMPLETE. May be NULL for a core that completes no calls. */
+    void (*completed)(void *arg, struct lh_sim_node *node, void *call, int error);
+    /* The process ended with calls that were given to it and neither completed nor delivered. May
+     * be NULL. */
+    void (*abandoned)(void *arg, struct lh_sim_node *node, void *call);
+};
+
+struct lh_sim *lh_sim_create(const struct lh_sim_config *config);
+void lh_sim_destroy(struct lh_sim *sim);
+
+/* A machine with nothing running on it yet. Its name is its address. Strings are copied; `role` and
+ * `arg` live as long as the world. The clock starts anywhere within the first hour of its machine,
+ * and without rate error. */
+struct lh_sim_node *lh_sim_add(
+    struct lh_sim *sim, const char *name, const struct lh_sim_role *role, void *arg);
+
+size_t lh_sim_node_count(const struct lh_sim *sim);
+struct lh_sim_node *lh_sim_node(struct lh_sim *sim, size_t index);
+struct lh_sim_node *lh_sim_find(struct lh_sim *sim, const char *name); /* NULL: no such node */
+
+/* ---- Time ---------------------------------------------------------------------------------------
+ */
+
+uint64_t lh_sim_now(const struct lh_sim *sim); /* true ns */
+
+/* Lets one event happen. False: there is none, or something went wrong (lh_sim_failure()). */
+bool lh_sim_run_one(struct lh_sim *sim);
+
+/* Lets everything happen that is due until then; true time is then exactly that. Returns early when
+ * something went wrong. */
+void lh_sim_run_for(struct lh_sim *sim, struct lh_duration d);
+
+/* Runs until `met(arg)`, asked after every event, for at most `bound` of true time. True: it was
+ * met.
+ */
+bool lh_sim_run_until(
+    struct lh_sim *sim, bool (*met)(void *arg), void *arg, struct lh_duration bound);
+
+/* Calls `script(arg)` at that moment from now. It may do anything that a caller may do but run. */
+void lh_sim_at(
+    struct lh_sim *sim, struct lh_duration from_now, void (*script)(void *arg), void *arg);
+
+/* Everything that has happened, in one number. */
+uint64_t lh_sim_hash(const struct lh_sim *sim);
+uint64_t lh_sim_events(const struct lh_sim *sim);
+
+/* A stream of numbers for whoever drives the world; independent of those of network, disk, clocks.
+ */
+struct lh_prng *lh_sim_random(struct lh_sim *sim);
+
+/* ---- Observers and failures ---------------------------------------------------------------------
+ */
+
+/* `observe(arg)` is called after every event. */
+void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg);
+
+/* Something is not as it must be: keeps the first such text, with the moment, and stops the run. */
+void lh_sim_fail(struct lh_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* NULL: nothing has gone wrong. */
+const char *lh_sim_failure(const struct lh_sim *sim);
+
+/* One line to `to` for each input and effect; NULL switches it off. */
+void lh_sim_trace_to(struct lh_sim *sim, FILE *to);
+
+/* A line of the caller's own in the trace. */
+void lh_sim_note(struct lh_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- Nodes --------------------------------------------------------------------------------------
+ */
+
+const char *lh_sim_name(const struct lh_sim_node *node);
+struct lh_sim *lh_sim_of(struct lh_sim_node *node);
+bool lh_sim_is_up(const struct lh_sim_node *node);
+bool lh_sim_is_paused(const struct lh_sim_node *node);
+
+/* The core's `self`, NULL while the node is down. */
+void *lh_sim_core(const struct lh_sim_node *node);
+
+/* Starts a process with a new incarnation. Nothing happens if it is up. */
+void lh_sim_start(struct lh_sim_node *node);
+
+/* kill -9: what the process wrote is in the kernel's hands and stays; what was under way may be
+ * done, torn or not done. Its peers notice soon. */
+void lh_sim_crash(struct lh_sim_node *node);
+
+/* The machine goes down: of what was not synced, any subset is kept, and torn. Its peers notice
+ * only by its silence. lh_sim_start() boots it with a new boot id. */
+void lh_sim_power_loss(struct lh_sim_node *node);
+
+/* The process does nothing until it is resumed; its clock, its disk and its connections go on. */
+void lh_sim_pause(struct lh_sim_node *node);
+
+/* As lh_sim_pause(), in the middle of the next step: the core has decided, but nothing of what it
+ * wants is carried out before it is resumed (TIME-5). */
+void lh_sim_pause_in_step(struct lh_sim_node *node);
+void lh_sim_resume(struct lh_sim_node *node);
+
+/* Asks the process to end (LH_IN_STOP); it is down when it says LH_FX_STOPPED. */
+void lh_sim_stop(struct lh_sim_node *node);
+
+/* What the last LH_FX_STOPPED said; LH_ERR_CLOSED when there was none since the last start. */
+int lh_sim_stopped_with(const struct lh_sim_node *node);
+
+/* Feeds LH_IN_CALL; the node is up. */
+void lh_sim_call(struct lh_sim_node *node, void *call);
+
+/* How often a process was started here, kept by the machine: 1 while the first one runs. */
+uint64_t lh_sim_incarnation(const struct lh_sim_node *node);
+
+/* How often the machine was booted. */
+uint64_t lh_sim_boot(const struct lh_sim_node *node);
+
+/* ---- Clocks -------------------------------------------------------------------------------------
+ */
+
+/* What the node's clock shows now. */
+struct lh_instant lh_sim_clock(const struct lh_sim_node *node);
+void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm);
+void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms);
+
+/* ---- Network ------------------------------------------------------------------------------------
+ */
+
+/* Nothing arrives from `from` at `to` any more. Both ends of their links notice after a while; what
+ * was sent arrives when the cut is healed before that. */
+void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to);
+void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to);
+
+/* Both directions; NULL for `b`: from and to all others. */
+void lh_sim_isolate(struct lh_sim_node *a, struct lh_sim_node *b);
+void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b);
+
+/* Every link between them breaks now: an unknown suffix of what was sent is lost, each end hears of
+ * it at its own time. */
+void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b);
+
+/* Everything sent from now on takes this much longer. */
+void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra);
+
+/* Messages that have arrived at cores. */
+uint64_t lh_sim_delivered(const struct lh_sim *sim);
+
+/* ---- Disk ---------------------------------------------------------------------------------------
+ */
+
+/* No file grows, and none is made, past this many bytes in all. */
+void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes);
+uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
+
+/* Operations do not complete while it is stalled. */
+void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled);
+
+/* The next `count` operations of that kind fail with `error`. A failed write may have written any
+ * part; after a failed sync what it covered counts as clean, and is on the platter or not (FAIL-5).
+ */
+void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count);
+
+/* The numbers of the files that the machine's directory shows, ascending. `*files` is to be freed.
+ */
+size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files);
+
+/* The bytes of a file as a process reads them; NULL if there is none. Valid until the next event.
+ */
+const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size);
+
+/* Turns one bit over, on the platter and in the cache. The byte must be within the file. */
+void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask);
+
+/* ---- Metadata store -----------------------------------------------------------------------------
+ */
+
+struct lh_sim_pair {
+    uint8_t *key, *value;
+    size_t key_size, value_size;
+};
+
+/* What has been committed, in the order of keys. */
+size_t lh_sim_store_count(const struct lh_sim_node *node);
+const struct lh_sim_pair *lh_sim_store_pair(const struct lh_sim_node *node, size_t index);
+const struct lh_sim_pair *lh_sim_store_get(
+    const struct lh_sim_node *node, const void *key, size_t key_size);
+
+/* The next commit fails with `error`. */
+void lh_sim_store_fail(struct lh_sim_node *node, int error);
+
+#endif
