@@ -227,6 +227,30 @@ static uint32_t own_lease(const struct lh_grantor *g, uint32_t of_key, uint32_t 
     return r->session == slot ? of_key : 0;
 }
 
+int lh_grantor_continue(struct lh_grantor *g, uint64_t key, uint64_t version, lh_session_id from,
+    lh_session_id to, struct lh_instant now, struct lh_instant received_at, struct lh_duration term)
+{
+    LH_ASSERT(received_at.ns <= now.ns);
+    note_time(g, now);
+    now = g->seen;
+    struct lh_session *session = lh_table_session(g, to);
+    if (!is_live(session, now))
+        return LH_ERR_UNKNOWN_SESSION;
+    uint32_t of_key = lh_table_find(g, key);
+    if (of_key == 0 || lh_table_session(g, from) == NULL)
+        return LH_ERR_NOT_LEASED;
+    uint32_t own = own_lease(g, of_key, lh_session_slot(from));
+    if (own == 0 || !lh_record_in_force(g, lh_record_at(g, own), now))
+        return LH_ERR_NOT_LEASED;
+    if (lh_record_at(g, of_key)->version != version)
+        return LH_ERR_STALE_VERSION;
+    struct lh_record *r = lh_record_at(g, own);
+    session->end = lh_instant_max(session->end, lh_record_end(g, r));
+    r->end = lh_instant_max(r->end, lh_term_grantor_end(received_at, term));
+    lh_table_move(g, own, lh_session_slot(to));
+    return LH_OK;
+}
+
 int lh_grantor_extend(struct lh_grantor *g, uint64_t key, uint64_t version, lh_session_id s,
     struct lh_instant now, struct lh_instant received_at, struct lh_duration term)
 {
@@ -247,6 +271,28 @@ int lh_grantor_extend(struct lh_grantor *g, uint64_t key, uint64_t version, lh_s
     struct lh_record *r = lh_record_at(g, own);
     r->end = lh_instant_max(r->end, lh_term_grantor_end(received_at, term));
     return LH_OK;
+}
+
+/* How many leases ahead of the one in hand its bucket, and then its record, is asked for. */
+#define BUCKET_AHEAD 24
+#define RECORD_AHEAD 12
+
+void lh_grantor_extend_many(struct lh_grantor *g, lh_session_id s, struct lh_instant now,
+    struct lh_instant received_at, struct lh_duration term, const struct lh_lease_name *leases,
+    size_t count, int *results)
+{
+    for (size_t i = 0; i < count && i < BUCKET_AHEAD; i++)
+        lh_table_prefetch_bucket(g, leases[i].key);
+    for (size_t i = 0; i < count && i < RECORD_AHEAD; i++)
+        lh_table_prefetch_record(g, leases[i].key);
+    for (size_t i = 0; i < count; i++) {
+        if (count - i > BUCKET_AHEAD)
+            lh_table_prefetch_bucket(g, leases[i + BUCKET_AHEAD].key);
+        if (count - i > RECORD_AHEAD)
+            lh_table_prefetch_record(g, leases[i + RECORD_AHEAD].key);
+        results[i] =
+            lh_grantor_extend(g, leases[i].key, leases[i].version, s, now, received_at, term);
+    }
 }
 
 int lh_grantor_release(struct lh_grantor *g, uint64_t key, uint64_t version, lh_session_id s)
@@ -345,12 +391,23 @@ static bool take_session(
     return false;
 }
 
+/* What comes due after lease `i` is needed at the next step, or at the next call. */
+static void prefetch_after(const struct lh_grantor *g, uint32_t i)
+{
+    uint32_t next = lh_links_at(g, i)->wheel.next;
+    if ((next & LH_WHEEL_HEAD) == 0) {
+        __builtin_prefetch(lh_record_at(g, next), 1);
+        __builtin_prefetch(lh_links_at(g, next), 1);
+    }
+}
+
 static bool take_lease(
     struct lh_grantor *g, struct lh_instant now, uint32_t *work, struct lh_expired *what)
 {
     uint32_t i;
     while (*work > 0 && (i = lh_wheel_due(&g->lease_wheel, now)) != 0) {
         const struct lh_record *r = lh_record_at(g, i);
+        prefetch_after(g, i);
         if (lh_instant_reached(now, r->end)) {
             *what = (struct lh_expired){.lease = lh_table_info(g, i)};
             lh_table_remove(g, i);

@@ -96,11 +96,34 @@ LH_MUST_USE int lh_grantor_grant(struct lh_grantor *g, uint64_t key, uint64_t ve
     enum lh_lease_mode mode, lh_session_id s, struct lh_instant now, struct lh_instant received_at,
     struct lh_duration term);
 
+/* The holder of session `from` registered anew, as session `to`, within one life of its process,
+ * and showed that it holds exactly `version`: the lease goes on there, with its recall flag. For
+ * the holder nothing is ever shortened by this (TIME-4): should `to` end before the lease did in
+ * `from`, it is prolonged until then, since the holder may act on its old session until it hears of
+ * the new. NOT_LEASED: `from` does not hold the key, or not any more. STALE_VERSION: it holds
+ * another version. UNKNOWN_SESSION: `to` is not live. On error nothing changed. */
+LH_MUST_USE int lh_grantor_continue(struct lh_grantor *g, uint64_t key, uint64_t version,
+    lh_session_id from, lh_session_id to, struct lh_instant now, struct lh_instant received_at,
+    struct lh_duration term);
+
 /* Extends the lease that `s` holds at exactly `version`; an end never moves back. NOT_LEASED: it
  * holds none, or it has ended, or its session is not live. STALE_VERSION: it holds another version.
  * LEASE_HELD: it is being recalled (LEASE-4). */
 LH_MUST_USE int lh_grantor_extend(struct lh_grantor *g, uint64_t key, uint64_t version,
     lh_session_id s, struct lh_instant now, struct lh_instant received_at, struct lh_duration term);
+
+/* One of many leases to extend. */
+struct lh_lease_name {
+    uint64_t key;
+    uint64_t version;
+};
+
+/* lh_grantor_extend() for each of the `count` leases that a heartbeat lists; `results[i]` is what
+ * it would have returned for `leases[i]`. In a large table several times as fast as one by one,
+ * because the leases are fetched from memory while others are being worked on. */
+void lh_grantor_extend_many(struct lh_grantor *g, lh_session_id s, struct lh_instant now,
+    struct lh_instant received_at, struct lh_duration term, const struct lh_lease_name *leases,
+    size_t count, int *results);
 
 /* The holder gave up exactly `version` (LEASE-2). STALE_VERSION: it holds another one, which stays.
  * NOT_LEASED: nothing to release. */

@@ -147,6 +147,18 @@ uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key)
     return i;
 }
 
+void lh_table_prefetch_bucket(const struct lh_grantor *g, uint64_t key)
+{
+    __builtin_prefetch(lh_index_head(&g->index, lh_index_bucket(&g->index, hash_of_key(key))));
+}
+
+void lh_table_prefetch_record(const struct lh_grantor *g, uint64_t key)
+{
+    uint32_t i = lh_index_first(&g->index, hash_of_key(key));
+    if (i != 0)
+        __builtin_prefetch(lh_record_at(g, i), 1);
+}
+
 uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t session)
 {
     uint32_t i = lh_index_first(&g->index, hash_of_share(key, session));
@@ -246,6 +258,28 @@ void lh_table_remove(struct lh_grantor *g, uint32_t i)
     lh_wheel_remove(&g->lease_wheel, i);
     record_give_back(g, i);
     g->lease_count--;
+}
+
+void lh_table_move(struct lh_grantor *g, uint32_t i, uint32_t session)
+{
+    struct lh_record *r = lh_record_at(g, i);
+    if (r->session == session)
+        return;
+    if (r->kind == LH_RECORD_SHARED) {
+        uint32_t other = lh_table_find_share(g, r->key, session);
+        if (other != 0) {
+            struct lh_record *kept = lh_record_at(g, other);
+            kept->end = lh_instant_max(kept->end, r->end);
+            lh_table_remove(g, i);
+            return;
+        }
+    }
+    /* A share is indexed by its session, too. */
+    lh_index_remove(&g->index, i, hash_of(g, i), g, chain_of);
+    session_drop(g, r->session, i);
+    r->session = session & LH_SESSION_SLOT_MAX;
+    session_push(g, session, i);
+    lh_index_add(&g->index, i, hash_of(g, i), g, chain_of, hash_of);
 }
 
 struct lh_lease_info lh_table_info(const struct lh_grantor *g, uint32_t i)

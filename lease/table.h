@@ -136,6 +136,11 @@ void lh_table_session_free(struct lh_grantor *g, uint32_t slot);
 /* The EXCLUSIVE or GROUP record of the key; 0 if nobody has a lease. */
 uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key);
 
+/* Asks for what lh_table_find() will read first, and then, the bucket having come, for what it will
+ * read next. */
+void lh_table_prefetch_bucket(const struct lh_grantor *g, uint64_t key);
+void lh_table_prefetch_record(const struct lh_grantor *g, uint64_t key);
+
 /* The SHARED record of this session; 0 if it has none. */
 uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t session);
 
@@ -146,6 +151,10 @@ void lh_table_add_exclusive(struct lh_grantor *g, uint64_t key, uint64_t version
 /* The key must be free or a group's, without a share of this session. Sets the group's version. */
 void lh_table_add_shared(
     struct lh_grantor *g, uint64_t key, uint64_t version, uint32_t session, struct lh_instant end);
+
+/* Gives the EXCLUSIVE or SHARED record to another session. If that has a share in the group
+ * already, the longer of the two is kept. */
+void lh_table_move(struct lh_grantor *g, uint32_t i, uint32_t session);
 
 /* Takes an EXCLUSIVE or SHARED record out of everything, and a group with its last member. */
 void lh_table_remove(struct lh_grantor *g, uint32_t i);
