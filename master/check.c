@@ -1,0 +1,112 @@
+/* What must hold between any two steps. */
+#include "master/state.h"
+
+static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_ASSERT(!c->dirty && c->ticket < m->next_ticket);
+    if (c->removed) {
+        LH_ASSERT(c->file == NULL && c->holder == NULL && !lh_m_is_durable(m, c->ticket));
+        return;
+    }
+    LH_ASSERT(c->file->chunks[c->index] == c);
+    LH_ASSERT(c->created == (c->version > 0));
+    LH_ASSERT(c->creating == !c->created);
+    LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX);
+    for (uint32_t i = 0; i < c->member_count; i++)
+        LH_ASSERT(lh_m_member(c, c->members[i].server) == &c->members[i]);
+    if (c->index > 0) {
+        const struct lh_m_chunk *before = c->file->chunks[c->index - 1];
+        LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
+    }
+    LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) ==
+              !c->sealed);
+    LH_ASSERT(
+        (RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
+        (c->holder != NULL));
+    LH_ASSERT(c->in_todo == (c->holder != NULL && (!c->confirmed || c->recalling)));
+    if (c->holder == NULL) {
+        LH_ASSERT(c->session == 0 && !c->waiting && !c->sent && !c->confirmed && !c->recalling);
+    } else {
+        LH_ASSERT(!c->sealed && c->created && lh_m_member(c, c->holder) != NULL);
+        LH_ASSERT(c->session != 0 || c->waiting);
+        LH_ASSERT(!c->confirmed || c->sent);
+    }
+    /* The engine and the table agree on who has it and at which version. */
+    struct lh_lease_info info;
+    if (lh_grantor_find(m->grantor, c->id, m->now, &info)) {
+        LH_ASSERT(info.version == c->version && info.session == c->session);
+        LH_ASSERT(c->holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
+    }
+    /* LEASE-1: nothing is said of a grant that is not durable. */
+    LH_ASSERT(!c->sent || lh_m_is_durable(m, c->ticket));
+}
+
+static void check_file(const struct lh_master *m, struct lh_m_file *f)
+{
+    uint32_t waiters = 0;
+    struct lh_m_waiter *w;
+
+    LH_ASSERT(!f->dirty && !f->removed && !f->in_work);
+    LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
+    LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
+    for (size_t i = 0; i < f->chunk_count; i++)
+        LH_ASSERT(f->chunks[i]->file == f && f->chunks[i]->index == i);
+    TAILQ_FOREACH (w, &f->waiters, file_link) {
+        LH_ASSERT(w->file == f && w->timer.armed);
+        waiters++;
+    }
+    LH_ASSERT(waiters == f->waiter_count);
+}
+
+static void check_server(const struct lh_master *m, const struct lh_m_server *s)
+{
+    const struct lh_m_chunk *c;
+    size_t held = 0;
+
+    LH_ASSERT(!s->dirty);
+    LH_ASSERT(!s->announced || !s->announcing);
+    if (s->link != 0) {
+        struct lh_m_link *l;
+        HASH_FIND(hh, m->links, &s->link, sizeof s->link, l);
+        LH_ASSERT(l != NULL && l->server == s);
+    }
+    TAILQ_FOREACH (c, &s->held, held_link) {
+        LH_ASSERT(c->holder == s && c->holder_incarnation <= s->incarnation);
+        held++;
+    }
+    LH_ASSERT(held == s->held_count);
+    TAILQ_FOREACH (c, &s->todo, todo_link)
+        LH_ASSERT(c->in_todo && c->holder == s);
+}
+
+void lh_master_check(const struct lh_master *m)
+{
+    struct lh_m_chunk *c;
+    struct lh_m_file *f;
+    struct lh_m_server *s;
+    const struct lh_m_reply *r;
+    const struct lh_m_commit *commit;
+    uint64_t ticket = m->durable;
+
+    if (m->stopped)
+        return; /* memory may be ahead for good, and nobody acts on it */
+    lh_grantor_check(m->grantor);
+    for (c = m->chunks; c != NULL; c = c->hh.next)
+        check_chunk(m, c);
+    for (f = m->files; f != NULL; f = f->hh.next)
+        check_file(m, f);
+    for (s = m->servers; s != NULL; s = s->hh.next)
+        check_server(m, s);
+    TAILQ_FOREACH (c, &m->waiting, waiting_link)
+        LH_ASSERT(c->waiting);
+    TAILQ_FOREACH (c, &m->creating, creating_link)
+        LH_ASSERT(c->creating);
+    TAILQ_FOREACH (commit, &m->commits, link)
+        LH_ASSERT(commit->ticket == ++ticket);
+    LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->next_ticket));
+    ticket = m->durable;
+    TAILQ_FOREACH (r, &m->replies, queue) {
+        LH_ASSERT(r->ticket > m->durable && r->ticket >= ticket && r->ticket < m->next_ticket);
+        ticket = r->ticket;
+    }
+}

@@ -1,0 +1,230 @@
+/* The chunk table: what becomes of a chunk's record, its members and its seal. */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
+{
+    struct lh_m_chunk *c;
+
+    HASH_FIND(hh, m->chunks, &id, sizeof id, c);
+    return c == NULL || c->removed ? NULL : c;
+}
+
+struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id)
+{
+    struct lh_m_chunk *c = lh_alloc(sizeof *c);
+
+    c->id = id;
+    c->file = f;
+    c->index = f->chunk_count;
+    if (f->chunk_count > 0) {
+        const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
+        LH_ASSERT(last->sealed);
+        c->start = last->start + last->length;
+    }
+    LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
+    f->chunks[f->chunk_count++] = c;
+    HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
+    RB_INSERT(lh_m_open, &m->open, c);
+    return c;
+}
+
+void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
+{
+    HASH_DELETE(hh, m->chunks, c);
+    free(c->members);
+    free(c);
+}
+
+void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_ASSERT(!c->sealed);
+    c->sealed = true;
+    RB_REMOVE(lh_m_open, &m->open, c);
+}
+
+struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
+{
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].server == s)
+            return &c->members[i];
+    return NULL;
+}
+
+void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
+{
+    lh_m_creation_stop(m, c);
+    lh_m_timer_disarm(m, &c->timer);
+    if (c->waiting)
+        TAILQ_REMOVE(&m->waiting, c, waiting_link);
+    c->waiting = false;
+    if (!c->sealed)
+        RB_REMOVE(lh_m_open, &m->open, c);
+    /* The engine keeps a lease that runs: nobody else will ever ask for this key. */
+    lh_m_set_holder(m, c, NULL);
+    c->session = 0;
+    lh_m_dirty_chunk(m, c);
+    c->removed = true;
+
+    struct lh_m_tombstone *t = lh_alloc(sizeof *t);
+    t->chunk = c->id;
+    t->version = c->version;
+    HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+}
+
+void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__RemoveReplica remove = LEASEHOLD__REMOVE_REPLICA__INIT;
+
+    if (!lh_m_live(m, s))
+        return;
+    remove.session = lh_m_wire_session(m, s->session);
+    remove.chunk = chunk;
+    remove.version = version;
+    remove.master_term = m->term;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REMOVE;
+    reply.remove = &remove;
+    lh_m_send(m, s, &reply);
+}
+
+void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__RecordSeal seal = LEASEHOLD__RECORD_SEAL__INIT;
+
+    LH_ASSERT(c->sealed && lh_m_is_durable(m, c->ticket)); /* SEAL-1 */
+    seal.chunk = c->id;
+    seal.version = c->version;
+    seal.length = c->length;
+    seal.checksum = c->checksum;
+    seal.master_term = m->term;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL;
+    reply.record_seal = &seal;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        if ((only != NULL && only != s) || !lh_m_live(m, s))
+            continue;
+        seal.session = lh_m_wire_session(m, s->session);
+        lh_m_send(m, s, &reply);
+    }
+}
+
+void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (!lh_m_is_durable(m, c->ticket))
+        return; /* a newer change is under way; its commit comes here again */
+    if (c->removed) {
+        for (uint32_t i = 0; i < c->member_count; i++)
+            lh_m_send_remove(m, c->members[i].server, c->id, c->version);
+        lh_m_chunk_free(m, c);
+        return;
+    }
+    if (c->sealed && !c->seal_told) {
+        c->seal_told = true;
+        lh_m_record_seal(m, c, NULL);
+    }
+    if (c->creating)
+        lh_m_creation_send(m, c, NULL);
+    lh_m_push(m, c);
+    lh_m_touch(m, c->file);
+}
+
+void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+
+    if (c == NULL || lh_m_member(c, s) == NULL || report->version != c->version ||
+        c->version == 0 || (c->holder != NULL && c->holder != s))
+        return; /* only the newest version's primary can know where the chunk ends */
+    if (c->sealed) {
+        if (c->seal_told)
+            lh_m_record_seal(m, c, NULL);
+        return;
+    }
+    if (c->intent_to_seal)
+        return;
+    if (report->length > c->file->chunk_size) {
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 ": %s reports a seal at %" PRIu64 " bytes, above the chunk size of %"
+            PRIu64 "; ignored", c->id, s->id, report->length, c->file->chunk_size);
+        return;
+    }
+    /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
+     * ordered anything since this primary stopped. */
+    if (c->holder != NULL)
+        lh_m_lease_over(m, c, "was given up with the seal");
+    c->length = report->length;
+    c->checksum = report->checksum;
+    lh_m_set_sealed(m, c);
+    lh_m_dirty_chunk(m, c);
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": sealed by %s at version %" PRIu64
+        ", %" PRIu64 " bytes", c->id, c->file->path, s->id, c->version, c->length);
+}
+
+/* How many members, joining ones not counted (REC-4), and which of all, are left without `ids`? */
+static uint32_t without(const struct lh_m_chunk *c, char *const *ids, size_t count,
+    struct lh_m_member *left, uint32_t *left_count)
+{
+    uint32_t full = 0;
+
+    *left_count = 0;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        bool failed = false;
+        for (size_t j = 0; j < count && !failed; j++)
+            failed = strcmp(c->members[i].server->id, ids[j]) == 0;
+        if (failed)
+            continue;
+        left[(*left_count)++] = c->members[i];
+        full += !c->members[i].joining;
+    }
+    return full;
+}
+
+void lh_m_on_member_failed(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+    struct lh_m_member left[LH_REPLICATION_MAX];
+    uint32_t left_count;
+
+    /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
+    if (c == NULL || c->holder != s || c->session != s->session || c->version != report->version ||
+        c->sealed || c->intent_to_seal || !lh_m_held(m, c))
+        return;
+    uint32_t full = without(c, report->server_ids, report->n_server_ids, left, &left_count);
+    bool itself = false;
+    for (uint32_t i = 0; i < left_count; i++)
+        itself = itself || left[i].server == s;
+    if (left_count == c->member_count || !itself)
+        return;
+    if (full < c->file->min_replicas) {
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
+            "%u would be left of at least %u: it takes no appends until they are back",
+            c->id, c->file->path, report->n_server_ids, report->reason, full,
+            c->file->min_replicas);
+        return;
+    }
+    memcpy(c->members, left, left_count * sizeof *left);
+    for (size_t j = 0; j < report->n_server_ids; j++)
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": goes on without %.128s (%.128s): "
+            "%u replicas at version %" PRIu64, c->id, c->file->path, report->server_ids[j],
+            report->reason, left_count, c->version + 1);
+    c->member_count = left_count;
+    lh_m_regrant(m, c);
+}
+
+void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+    struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
+
+    if (member == NULL)
+        return;
+    /* It stays a member until the primary reports it: only the primary knows who has what. */
+    member->lost = true;
+    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
+        "); it needs to be copied anew", c->id, c->file->path, s->id,
+        lh_error_text(lh_error_from_wire((unsigned)report->error)), report->offset);
+}

@@ -1,0 +1,171 @@
+/* New chunks: the record with its members is made durable at version 0, every member creates an
+ * empty replica, and the first grant (leases.c) makes the chunk one that exists. A server that does
+ * not manage in time is replaced. */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer);
+
+bool lh_m_creation_done(const struct lh_m_chunk *c)
+{
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (!c->members[i].created)
+            return false;
+    return true;
+}
+
+void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
+{
+    c->timer.fire = chunk_timer;
+    if (c->created)
+        return;
+    c->creating = true;
+    TAILQ_INSERT_TAIL(&m->creating, c, creating_link);
+}
+
+void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (!c->creating)
+        return;
+    c->creating = false;
+    TAILQ_REMOVE(&m->creating, c, creating_link);
+    lh_m_timer_disarm(m, &c->timer);
+}
+
+/* Reserves room at a server until it next tells how much it has. */
+static void reserve(struct lh_m_server *s, uint64_t bytes)
+{
+    s->placed_bytes = s->placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->placed_bytes + bytes;
+}
+
+int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+    uint32_t count = lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen);
+
+    if (count < f->min_replicas) {
+        f->place_in_full_until = LH_INSTANT_NEVER;
+        return LH_ERR_NOT_ENOUGH_SERVERS;
+    }
+    if (count < f->replication) {
+        /* Enough to go on with, but give the others a moment: they may be just starting. */
+        if (f->place_in_full_until.ns == LH_INSTANT_NEVER.ns) {
+            f->place_in_full_until = lh_instant_add(m->now, m->config.create_timeout);
+            lh_m_timer_arm(m, &f->timer, f->place_in_full_until);
+        }
+        if (!lh_instant_reached(m->now, f->place_in_full_until))
+            return LH_ERR_NOT_ENOUGH_SERVERS;
+        lh_fx_log(m->fx, LH_WARN,
+            "\"%s\": its next chunk gets %u replicas instead of %u: no more chunkservers are "
+            "fit for it",
+            f->path, count, f->replication);
+    }
+    f->place_in_full_until = LH_INSTANT_NEVER;
+    lh_m_timer_disarm(m, &f->timer);
+
+    struct lh_m_chunk *c = lh_m_chunk_new(m, f, m->next_chunk++);
+    c->member_count = count;
+    c->members = lh_alloc_array(count, sizeof *c->members);
+    for (uint32_t i = 0; i < count; i++) {
+        c->members[i].server = chosen[i];
+        reserve(chosen[i], f->chunk_size);
+    }
+    lh_m_creation_start(m, c);
+    lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_m_dirty_master(m);
+    lh_m_dirty_chunk(m, c);
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": creating %u replicas, file offset %"
+        PRIu64, c->id, f->path, count, c->start);
+    return LH_OK;
+}
+
+void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
+
+    if (!lh_m_is_durable(m, c->ticket))
+        return;
+    create.chunk = c->id;
+    create.chunk_size = c->file->chunk_size;
+    create.durability = c->file->durability;
+    create.master_term = m->term;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_CREATE;
+    reply.create = &create;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        if (c->members[i].created || (only != NULL && only != s) || !lh_m_live(m, s))
+            continue;
+        create.session = lh_m_wire_session(m, s->session);
+        lh_m_send(m, s, &reply);
+    }
+}
+
+/* Member `i` did not create its replica. Another server takes its place, or nobody if enough are
+ * left; else it stays and has another chance. True: the members changed. */
+static bool replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why)
+{
+    struct lh_m_server *old = c->members[i].server, *fresh;
+
+    old->avoid_until = lh_instant_add(m->now, lh_duration_add(m->config.create_timeout,
+        m->config.create_timeout));
+    if (lh_m_place(m, c->file->chunk_size, 1, c->members, c->member_count, &fresh) == 1) {
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
+            why, fresh->id);
+        c->members[i] = (struct lh_m_member){.server = fresh};
+        reserve(fresh, c->file->chunk_size);
+    } else if (c->member_count > c->file->min_replicas) {
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; it goes on with %u replicas", c->id,
+            old->id, why, c->member_count - 1);
+        c->members[i] = c->members[--c->member_count];
+    } else {
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s, and no other server can", c->id,
+            old->id, why);
+        return false;
+    }
+    lh_m_dirty_chunk(m, c);
+    lh_m_touch(m, c->file);
+    return true;
+}
+
+static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
+{
+    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_chunk, timer);
+
+    if (!c->creating || lh_m_creation_done(c)) {
+        lh_m_touch(m, c->file);
+        return;
+    }
+    /* From the end: replace() may fill a gap with the last member. */
+    for (uint32_t i = c->member_count; i-- > 0;)
+        if (!c->members[i].created)
+            replace(m, c, i, "did not create its replica in time");
+    lh_m_creation_send(m, c, NULL);
+    lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
+}
+
+void lh_m_on_created(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+
+    if (c == NULL)
+        return; /* removed meanwhile: RemoveReplica went, or goes, behind */
+    struct lh_m_member *member = lh_m_member(c, s);
+    bool ok = report->error == LEASEHOLD__ERROR_CODE__OK;
+    if (member == NULL) {
+        if (ok && lh_m_is_durable(m, c->ticket))
+            lh_m_send_remove(m, s, c->id, 0); /* another server took its place */
+        return;
+    }
+    if (!c->creating || member->created)
+        return;
+    if (ok) {
+        member->created = true;
+        lh_m_touch(m, c->file);
+    } else {
+        replace(m, c, (uint32_t)(member - c->members),
+            lh_error_text(lh_error_from_wire((unsigned)report->error)));
+    }
+}

@@ -1,0 +1,390 @@
+/* Who may take a chunk's appends: the lease of each chunk, between its durable grant and the lease
+ * engine (LEASE-1 to LEASE-7).
+ *
+ *   FREE      no holder
+ *   GRANTING  a holder, not `confirmed`: from the decision on it counts as held
+ *   HELD      `confirmed`; RECALLING is the flag `recalling`
+ *   WAITING   a holder and `waiting`: a former master's grant; whoever shows it continues it */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+void lh_m_todo_update(struct lh_m_chunk *c)
+{
+    bool wanted = c->holder != NULL && (!c->confirmed || c->recalling);
+
+    if (wanted == c->in_todo)
+        return;
+    if (wanted)
+        TAILQ_INSERT_TAIL(&c->holder->todo, c, todo_link);
+    else
+        TAILQ_REMOVE(&c->holder->todo, c, todo_link);
+    c->in_todo = wanted;
+}
+
+void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
+{
+    if (c->holder != NULL) {
+        if (c->in_todo)
+            TAILQ_REMOVE(&c->holder->todo, c, todo_link);
+        c->in_todo = false;
+        TAILQ_REMOVE(&c->holder->held, c, held_link);
+        c->holder->held_count--;
+        RB_REMOVE(lh_m_leased, &m->leased, c);
+    }
+    c->holder = s;
+    c->holder_incarnation = 0;
+    if (s != NULL) {
+        TAILQ_INSERT_TAIL(&s->held, c, held_link);
+        s->held_count++;
+        RB_INSERT(lh_m_leased, &m->leased, c);
+        c->holder_incarnation = s->incarnation;
+    }
+}
+
+/* Does the engine hold it in force? */
+static bool in_force(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    struct lh_lease_info info;
+
+    return c->session != 0 && lh_grantor_find(m->grantor, c->id, m->now, &info) &&
+           info.session == c->session;
+}
+
+bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return c->waiting || in_force(m, c);
+}
+
+struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    struct lh_instant end = m->now;
+
+    if (c->waiting)
+        end = m->wait_end;
+    if (in_force(m, c))
+        end = lh_instant_max(end, lh_grantor_free_at(m->grantor, c->id, m->now));
+    return lh_instant_until(m->now, end);
+}
+
+bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return c->confirmed && !c->recalling && c->session == c->holder->session && in_force(m, c);
+}
+
+void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
+{
+    struct lh_m_server *s = c->holder;
+
+    LH_ASSERT(s != NULL);
+    if (c->session != 0) {
+        /* Whether the engine still had it does not matter. */
+        int error = lh_grantor_release(m->grantor, c->id, c->version, c->session);
+        (void)error;
+    }
+    if (c->waiting)
+        TAILQ_REMOVE(&m->waiting, c, waiting_link);
+    c->waiting = false;
+    lh_m_set_holder(m, c, NULL);
+    c->session = 0;
+    c->sent = c->confirmed = c->recalling = false;
+    lh_m_dirty_chunk(m, c);
+    lh_m_touch(m, c->file);
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
+        c->id, c->file->path, s->id, c->version, why);
+}
+
+/* Who should have the free lease? REC-1: full members of the newest durable version alone; SES-4
+ * and SES-6: only those that hear us and whose disk answers. */
+static struct lh_m_server *choose_primary(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    struct lh_m_server *best = NULL;
+
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        if (c->members[i].joining || c->members[i].lost || s->failing || !lh_m_reachable(m, s))
+            continue;
+        if (s == c->avoid && !lh_instant_reached(m->now, c->retry_at))
+            continue;
+        if (best == NULL) {
+            best = s;
+        } else if ((s == c->avoid) != (best == c->avoid)) {
+            if (best == c->avoid)
+                best = s;
+        } else if (s->held_count != best->held_count) {
+            if (s->held_count < best->held_count)
+                best = s;
+        } else if (s == c->last_primary) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
+    if (c->holder != NULL)
+        lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
+
+    struct lh_m_server *s = choose_primary(m, c);
+    if (s == NULL ||
+        lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE, s->session, m->now,
+            s->received_at, m->config.chunk_term) != LH_OK)
+        return false;
+    c->version++;
+    if (!c->created)
+        lh_m_creation_stop(m, c);
+    c->created = true;
+    lh_m_set_holder(m, c, s);
+    c->session = s->session;
+    c->sent = c->confirmed = c->recalling = false;
+    c->appends = 0;
+    lh_m_todo_update(c);
+    lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
+        c->id, c->file->path, c->version, s->id);
+    return true;
+}
+
+void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_server *s = c->holder;
+    int error = lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE, c->session,
+        m->now, s->received_at, m->config.chunk_term);
+
+    /* The caller saw the lease in force in this very session. */
+    LH_ASSERT(error == LH_OK);
+    c->version++;
+    c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
+    lh_m_todo_update(c);
+    lh_m_dirty_chunk(m, c);
+}
+
+static void send_grant(struct lh_master *m, struct lh_m_chunk *c)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Grant grant = LEASEHOLD__GRANT__INIT;
+    Leasehold__Member members[LH_REPLICATION_MAX];
+    Leasehold__Member *pointers[LH_REPLICATION_MAX];
+    struct lh_m_server *s = c->holder;
+
+    /* It counts from the last heartbeat's stamp, also when it is sent again: our end moves first. */
+    if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->session, m->now,
+            s->received_at, m->config.chunk_term) != LH_OK)
+        return;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        leasehold__member__init(&members[i]);
+        members[i].server_id = c->members[i].server->id;
+        members[i].address = c->members[i].server->address;
+        pointers[i] = &members[i];
+    }
+    grant.session = lh_m_wire_session(m, c->session);
+    grant.chunk = c->id;
+    grant.version = c->version;
+    grant.stamp = s->stamp;
+    grant.term_ns = m->holder_chunk_term.ns;
+    grant.n_members = c->member_count;
+    grant.members = pointers;
+    grant.min_replicas = c->file->min_replicas;
+    grant.durability = c->file->durability;
+    grant.chunk_size = c->file->chunk_size;
+    grant.master_term = m->term;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
+    reply.grant = &grant;
+    c->sent = lh_m_send(m, s, &reply) || c->sent;
+}
+
+static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
+
+    recall.session = lh_m_wire_session(m, c->session);
+    recall.chunk = c->id;
+    recall.version = c->version;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
+    reply.recall = &recall;
+    lh_m_send(m, c->holder, &reply);
+}
+
+void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_server *s = c->holder;
+
+    /* Only what is durable, and only in the session that the lease is in (SES-3). */
+    if (s == NULL || c->removed || c->session == 0 || c->session != s->session ||
+        !s->announced || !lh_m_is_durable(m, c->ticket) || !in_force(m, c))
+        return;
+    /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
+    if (!c->confirmed && !(c->recalling && c->sent))
+        send_grant(m, c);
+    if (c->recalling && c->sent)
+        send_recall(m, c);
+}
+
+void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
+{
+    int error;
+
+    if (c->recalling)
+        return;
+    c->recalling = true;
+    error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
+    (void)error;
+    lh_m_todo_update(c);
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64
+        " from %s", c->id, c->file->path, c->version, c->holder->id);
+    lh_m_push(m, c);
+}
+
+bool lh_m_extend(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
+
+    if (c == NULL || c->holder != s || c->version != active->version)
+        return false;
+    c->appends = active->appends;
+    /* LEASE-4: the engine refuses while it is being recalled. */
+    return lh_grantor_extend(m->grantor, c->id, active->version, s->session, m->now,
+               s->received_at, m->config.chunk_term) == LH_OK;
+}
+
+/* Puts the lease, in the engine or not, into the server's new session. */
+static bool enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
+{
+    int error;
+
+    if (c->session != 0) {
+        error = lh_grantor_release(m->grantor, c->id, c->version, c->session);
+        (void)error; /* it may be `waiting` alone */
+    }
+    error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session, m->now,
+        s->received_at, m->config.chunk_term);
+    LH_ASSERT(error == LH_OK);
+    if (c->recalling) {
+        error = lh_grantor_recall(m->grantor, c->id);
+        LH_ASSERT(error == LH_OK);
+    }
+    c->session = s->session;
+    return true;
+}
+
+bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+
+    /* Exactly the lease of the durable grant; not after an intent to seal. */
+    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
+        c->version != version || c->sealed || c->intent_to_seal || c->session == s->session ||
+        !lh_m_held(m, c))
+        return false;
+    enter_session(m, c, s);
+    if (c->waiting) {
+        /* What the former master was told we do not know; the holder acts on it, that is enough. It
+         * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
+         * wait ends, whatever becomes of this session (LEASE-7). */
+        c->sent = c->confirmed = true;
+    } else if (!c->confirmed) {
+        c->sent = false;
+    }
+    lh_m_todo_update(c);
+    lh_m_touch(m, c->file);
+    return true;
+}
+
+void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id from)
+{
+    struct lh_m_chunk *c;
+
+    /* LEASE-1: a grant is sent again until it is confirmed. Server, incarnation and version stay the
+     * same; only a lease that was confirmed and is not shown again has to run out (SES-5). */
+    TAILQ_FOREACH (c, &s->todo, todo_link) {
+        if (c->session != from || c->confirmed || c->waiting ||
+            c->holder_incarnation != s->incarnation || !in_force(m, c))
+            continue;
+        enter_session(m, c, s);
+        c->sent = false;
+    }
+}
+
+void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_m_chunk *c, *next;
+
+    for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
+        next = TAILQ_NEXT(c, held_link);
+        if (c->holder_incarnation < s->incarnation)
+            lh_m_lease_over(m, c, "is free: its process is dead");
+    }
+}
+
+void lh_m_on_confirm(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
+
+    if (c == NULL || c->holder != s || c->session != s->session || c->version != confirm->version ||
+        !c->sent)
+        return;
+    if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
+        if (c->confirmed)
+            return;
+        c->confirmed = true;
+        c->avoid = NULL;
+        c->last_primary = s;
+        lh_m_todo_update(c);
+        lh_m_touch(m, c->file);
+        lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
+            c->id, c->file->path, s->id, c->version);
+        return;
+    }
+    /* It will never act on this version: as a release of it. */
+    int error = lh_error_from_wire((unsigned)confirm->error);
+    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id,
+        s->id, c->version, lh_error_text(error));
+    struct lh_m_member *member = lh_m_member(c, s);
+    if (member != NULL &&
+        (error == LH_ERR_NO_REPLICA || error == LH_ERR_IO || error == LH_ERR_CORRUPT))
+        member->lost = true;
+    c->avoid = s;
+    c->retry_at = lh_instant_add(m->now, m->heartbeat);
+    lh_m_timer_arm(m, &c->timer, c->retry_at);
+    lh_m_lease_over(m, c, "was refused");
+}
+
+void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
+
+    /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will never
+     * act on that version again, whichever of its sessions the lease was in). */
+    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
+        c->version != release->version)
+        return;
+    c->avoid = s;
+    c->retry_at = m->now;
+    lh_m_lease_over(m, c, "was released");
+}
+
+void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
+{
+    struct lh_m_chunk *c;
+
+    for (size_t i = 0; i < LH_STEP_WORK_MAX && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
+        TAILQ_REMOVE(&m->waiting, c, waiting_link);
+        c->waiting = false;
+        if (!in_force(m, c))
+            lh_m_lease_over(m, c, "is over: granted before this master started, not shown since");
+    }
+    if (!TAILQ_EMPTY(&m->waiting)) {
+        lh_m_timer_arm(m, timer, m->now);
+        return;
+    }
+    /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
+    if (m->longest_session_ns > m->config.session_term.ns) {
+        m->longest_session_ns = m->config.session_term.ns;
+        lh_m_dirty_master(m);
+    }
+}

@@ -1,0 +1,245 @@
+/* What clients and operators may look at: pages of files, chunks, leases and servers. */
+#include "master/path.h"
+#include "master/state.h"
+
+#include <inttypes.h>
+
+#define LIST_DEFAULT   1000u
+#define LIST_MAX       10000u
+#define LOCATE_DEFAULT 64u
+#define LOCATE_MAX     1024u
+
+static uint32_t page_size(uint32_t asked, uint32_t preset, uint32_t max)
+{
+    return asked == 0 ? preset : asked < max ? asked : max;
+}
+
+void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest *request)
+{
+    Leasehold__ListReply reply = LEASEHOLD__LIST_REPLY__INIT;
+    char text[LH_TEXT_BYTES];
+    int error = lh_path_prefix_check(request->prefix, text, sizeof text);
+
+    if (error == LH_OK)
+        error = lh_path_prefix_check(request->after, text, sizeof text);
+    if (error != LH_OK) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+        lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+        return;
+    }
+    uint32_t limit = page_size(request->limit, LIST_DEFAULT, LIST_MAX);
+    size_t prefix_size = strlen(request->prefix);
+    Leasehold__FileInfo *items = NULL;
+    size_t count = 0, capacity = 0;
+    uint64_t ticket = lh_m_ticket(m, NULL);
+    bool resumes = strcmp(request->after, request->prefix) >= 0 && request->after[0] != 0;
+    struct lh_m_file key = {.path = resumes ? request->after : request->prefix};
+    struct lh_m_file *f = RB_NFIND(lh_m_paths, &m->paths, &key);
+
+    if (f != NULL && resumes && strcmp(f->path, request->after) == 0)
+        f = RB_NEXT(lh_m_paths, &m->paths, f);
+    for (; f != NULL && strncmp(f->path, request->prefix, prefix_size) == 0;
+         f = RB_NEXT(lh_m_paths, &m->paths, f)) {
+        if (count == limit) {
+            reply.more = true;
+            break;
+        }
+        LH_GROW(items, capacity, count + 1);
+        lh_m_file_info(f, &items[count++]);
+        if (f->ticket > ticket)
+            ticket = f->ticket;
+    }
+    Leasehold__FileInfo **pointers = lh_alloc_array(count + 1, sizeof *pointers);
+    for (size_t i = 0; i < count; i++)
+        pointers[i] = &items[i];
+    reply.n_files = count;
+    reply.files = pointers;
+    lh_m_reply(m, link, ticket, &reply.base);
+    free(pointers);
+    free(items);
+}
+
+void lh_m_chunk_view(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view)
+{
+    leasehold__chunk_info__init(&view->info);
+    view->info.chunk = c->id;
+    view->info.version = c->version;
+    view->info.start = c->start;
+    view->info.sealed = c->sealed;
+    view->info.length = c->sealed ? c->length : 0;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        leasehold__member__init(&view->members[i]);
+        view->members[i].server_id = s->id;
+        if (lh_m_live(m, s))
+            view->members[i].address = s->address;
+        view->pointers[i] = &view->members[i];
+    }
+    view->info.n_members = c->member_count;
+    view->info.members = view->pointers;
+    if (!c->sealed && c->holder != NULL && lh_m_has_primary(m, c))
+        view->info.primary = c->holder->id;
+}
+
+/* Index of the last chunk that begins at or before `offset`. The file has one. */
+static size_t chunk_at(const struct lh_m_file *f, uint64_t offset)
+{
+    size_t low = 0, high = f->chunk_count;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (f->chunks[middle]->start <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequest *request)
+{
+    Leasehold__LocateReply reply = LEASEHOLD__LOCATE_REPLY__INIT;
+    Leasehold__FileInfo info;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f =
+        lh_m_file_named(m, request->file, request->path, &error, text, sizeof text);
+
+    if (f == NULL) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+        lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+        return;
+    }
+    lh_m_file_info(f, &info);
+    reply.info = &info;
+    uint32_t limit = page_size(request->limit, LOCATE_DEFAULT, LOCATE_MAX);
+    struct lh_m_chunk_view *views = lh_alloc_array(limit, sizeof *views);
+    Leasehold__ChunkInfo **pointers = lh_alloc_array(limit, sizeof *pointers);
+    size_t count = 0;
+    /* A chunk that is still being created is not there yet; it can only be the last. */
+    size_t end = (size_t)info.chunks;
+    for (size_t i = f->chunk_count == 0 ? 0 : chunk_at(f, request->offset); i < end; i++) {
+        if (count == limit) {
+            reply.more = true;
+            break;
+        }
+        lh_m_chunk_view(m, f->chunks[i], &views[count]);
+        pointers[count] = &views[count].info;
+        count++;
+    }
+    reply.n_chunks = count;
+    reply.chunks = pointers;
+    lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
+    free(pointers);
+    free(views);
+}
+
+static const char *lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    if (c->holder == NULL || !lh_m_held(m, c))
+        return "FREE";
+    if (c->recalling)
+        return "RECALLING";
+    if (c->session == 0)
+        return "WAITING";
+    return c->confirmed ? "HELD" : "GRANTING";
+}
+
+static void lease_view(
+    const struct lh_master *m, const struct lh_m_chunk *c, Leasehold__Lease *lease)
+{
+    leasehold__lease__init(lease);
+    lease->chunk = c->id;
+    lease->path = c->file->path;
+    lease->version = c->version;
+    lease->state = (char *)(uintptr_t)lease_state(m, c);
+    lease->members = c->member_count;
+    lease->replication = c->file->replication;
+    if (c->holder == NULL)
+        return;
+    lease->primary = c->holder->id;
+    lease->address = c->holder->address;
+    lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
+    lease->appends = c->appends;
+    lease->session_live = lh_m_live(m, c->holder) && c->session == c->holder->session;
+}
+
+void lh_m_list_leases(
+    struct lh_master *m, uint64_t link, const Leasehold__ListLeasesRequest *request)
+{
+    Leasehold__ListLeasesReply reply = LEASEHOLD__LIST_LEASES_REPLY__INIT;
+    uint32_t limit = page_size(request->limit, LIST_DEFAULT, LIST_MAX);
+    Leasehold__Lease *items = NULL;
+    size_t count = 0, capacity = 0;
+    struct lh_m_chunk key = {.id = request->after_chunk + 1};
+    struct lh_m_chunk *c = NULL;
+
+    if (request->after_chunk != UINT64_MAX)
+        c = request->all ? RB_NFIND(lh_m_open, &m->open, &key)
+                         : RB_NFIND(lh_m_leased, &m->leased, &key);
+    for (; c != NULL; c = request->all ? RB_NEXT(lh_m_open, &m->open, c)
+                                       : RB_NEXT(lh_m_leased, &m->leased, c)) {
+        if (count == limit) {
+            reply.more = true;
+            break;
+        }
+        LH_GROW(items, capacity, count + 1);
+        lease_view(m, c, &items[count++]);
+    }
+    Leasehold__Lease **pointers = lh_alloc_array(count + 1, sizeof *pointers);
+    for (size_t i = 0; i < count; i++)
+        pointers[i] = &items[i];
+    reply.n_leases = count;
+    reply.leases = pointers;
+    /* Not held up by commits under way: this is what one looks at when the disk hangs. */
+    lh_m_reply(m, link, 1, &reply.base);
+    free(pointers);
+    free(items);
+}
+
+static void server_view(
+    const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info)
+{
+    leasehold__server_info__init(info);
+    info->server_id = s->id;
+    info->address = s->address;
+    info->incarnation = s->incarnation;
+    info->live = lh_m_live(m, s);
+    info->failing = s->failing;
+    info->reachable = lh_m_reachable(m, s);
+    if (info->live)
+        info->session_left_ms = lh_duration_ms(
+            lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)));
+    info->capacity_bytes = s->capacity_bytes;
+    info->free_bytes = s->free_bytes;
+    info->replicas = s->replicas;
+    info->primaries = s->held_count;
+    info->failure_domain = s->failure_domain;
+}
+
+void lh_m_list_servers(struct lh_master *m, uint64_t link)
+{
+    Leasehold__ListServersReply reply = LEASEHOLD__LIST_SERVERS_REPLY__INIT;
+    size_t count = 0, most = HASH_COUNT(m->servers);
+    Leasehold__ServerInfo *items = lh_alloc_array(most + 1, sizeof *items);
+    Leasehold__ServerInfo **pointers = lh_alloc_array(most + 1, sizeof *pointers);
+    const struct lh_m_server *s;
+
+    TAILQ_FOREACH (s, &m->all_servers, all_link) {
+        server_view(m, s, &items[count]);
+        pointers[count] = &items[count];
+        count++;
+    }
+    reply.n_servers = count;
+    reply.servers = pointers;
+    reply.master_term = m->term;
+    reply.cluster_id = m->cluster_id;
+    reply.session_term_ms = lh_duration_ms(m->config.session_term);
+    reply.chunk_term_ms = lh_duration_ms(m->config.chunk_term);
+    lh_m_reply(m, link, 1, &reply.base);
+    free(pointers);
+    free(items);
+}

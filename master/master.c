@@ -1,0 +1,494 @@
+/* One step of the master: what has run out, what came in, what follows, one commit. */
+#include "master/master.h"
+
+#include "master/state.h"
+
+#include <inttypes.h>
+
+static int compare_timers(const struct lh_m_timer *a, const struct lh_m_timer *b)
+{
+    if (a->at.ns != b->at.ns)
+        return a->at.ns < b->at.ns ? -1 : 1;
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+static int compare_paths(const struct lh_m_file *a, const struct lh_m_file *b)
+{
+    return strcmp(a->path, b->path);
+}
+
+static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
+{
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE(lh_m_timers, lh_m_timer, node, compare_timers)
+RB_GENERATE(lh_m_paths, lh_m_file, path_node, compare_paths)
+RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
+RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
+
+void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at)
+{
+    lh_m_timer_disarm(m, t);
+    t->at = at;
+    t->sequence = m->timer_sequence++;
+    t->armed = true;
+    RB_INSERT(lh_m_timers, &m->timers, t);
+}
+
+void lh_m_timer_disarm(struct lh_master *m, struct lh_m_timer *t)
+{
+    if (t->armed)
+        RB_REMOVE(lh_m_timers, &m->timers, t);
+    t->armed = false;
+}
+
+/* ---- Replies. */
+
+uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
+{
+    return f != NULL && f->ticket > m->namespace_ticket ? f->ticket : m->namespace_ticket;
+}
+
+void lh_m_reply(
+    struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
+{
+    if (lh_m_is_durable(m, ticket)) {
+        lh_fx_reply(m->fx, link, message, NULL);
+        return;
+    }
+    struct lh_m_reply *r = lh_alloc(sizeof *r);
+    uint8_t *to;
+    r->ticket = ticket;
+    r->link = link;
+    r->message = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
+    protobuf_c_message_pack(message, to);
+    /* Nearly always the newest ticket: look for the place from the end. */
+    struct lh_m_reply *before = TAILQ_LAST(&m->replies, lh_m_reply_queue);
+    while (before != NULL && before->ticket > ticket)
+        before = TAILQ_PREV(before, lh_m_reply_queue, queue);
+    if (before == NULL)
+        TAILQ_INSERT_HEAD(&m->replies, r, queue);
+    else
+        TAILQ_INSERT_AFTER(&m->replies, before, r, queue);
+}
+
+static void send_durable_replies(struct lh_master *m)
+{
+    struct lh_m_reply *r;
+
+    while ((r = TAILQ_FIRST(&m->replies)) != NULL && lh_m_is_durable(m, r->ticket)) {
+        TAILQ_REMOVE(&m->replies, r, queue);
+        struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
+        e->link = r->link;
+        e->header = lh_buf_take(&r->message);
+        lh_fx_close(m->fx, r->link, LH_OK, NULL);
+        free(r);
+    }
+}
+
+/* ---- Inputs. */
+
+/* LEASE-7: a higher term, and the longest session that may run, durable before anything is said. */
+static void start(struct lh_master *m)
+{
+    struct lh_m_chunk *c;
+    size_t granted = 0;
+
+    m->started = true;
+    if (m->cluster_id == NULL) {
+        struct lh_prng prng = {m->config.seed};
+        char id[33];
+        uint64_t a = lh_prng_next(&prng), b = lh_prng_next(&prng);
+        snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, a, b);
+        m->cluster_id = lh_strdup(id);
+        m->next_file = m->next_chunk = 1;
+    }
+    m->wait_end = lh_term_grantor_end(m->now, lh_nanoseconds(m->longest_session_ns));
+    m->wait_timer.fire = lh_m_wait_ended;
+    lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
+    m->term++;
+    if (m->longest_session_ns < m->config.session_term.ns)
+        m->longest_session_ns = m->config.session_term.ns;
+    lh_m_dirty_master(m);
+    m->namespace_ticket = m->next_ticket;
+    LH_ASSERT(m->next_ticket == 1);
+
+    TAILQ_FOREACH (c, &m->waiting, waiting_link)
+        granted++;
+    /* Members of a chunk whose creation was under way have to register first. */
+    TAILQ_FOREACH (c, &m->creating, creating_link)
+        lh_m_timer_arm(m, &c->timer,
+            lh_instant_add(m->now,
+                lh_duration_add(m->config.session_term, m->config.create_timeout)));
+    lh_fx_log(m->fx, LH_INFO,
+        "cluster %s, master term %" PRIu64 ": %u files, %u chunks; %zu leases of former masters "
+        "wait for their holders, at most %" PRIu64 " ms",
+        m->cluster_id, m->term, HASH_COUNT(m->files), HASH_COUNT(m->chunks), granted,
+        granted == 0 ? 0 : lh_duration_ms(lh_instant_until(m->now, m->wait_end)));
+}
+
+static void take_expired(struct lh_master *m)
+{
+    struct lh_expired what;
+
+    for (size_t i = 0; i < LH_STEP_WORK_MAX && lh_grantor_expire(m->grantor, m->now, &what);
+         i++) {
+        if (what.is_session) {
+            lh_m_session_expired(m, what.context, what.session);
+            continue;
+        }
+        struct lh_m_chunk *c = lh_m_chunk_find(m, what.lease.key);
+        if (c == NULL || c->holder == NULL || c->session != what.lease.session)
+            continue;
+        if (c->waiting) {
+            /* Continued, and ended with its session; it is held until the wait ends (LEASE-7). */
+            c->session = 0;
+            c->confirmed = c->sent = false;
+            lh_m_todo_update(c);
+            lh_m_touch(m, c->file);
+        } else {
+            lh_m_lease_over(m, c, "has run out");
+        }
+    }
+}
+
+static void fire_timers(struct lh_master *m)
+{
+    struct lh_m_timer *t;
+    /* A timer that is armed again for now has its turn in the next step. */
+    uint64_t end = m->timer_sequence;
+
+    while ((t = RB_MIN(lh_m_timers, &m->timers)) != NULL &&
+           lh_instant_reached(m->now, t->at) && t->sequence < end) {
+        lh_m_timer_disarm(m, t);
+        t->fire(m, t);
+    }
+}
+
+static void unary(struct lh_master *m, uint64_t link, enum lh_method method, const void *message)
+{
+    struct lh_m_waiter *w;
+
+    HASH_FIND(hh, m->waiters, &link, sizeof link, w);
+    if (w != NULL)
+        return; /* a second message on a call that has one */
+    switch (method) {
+    case LH_METHOD_CREATE:
+        lh_m_create(m, link, message);
+        break;
+    case LH_METHOD_STAT:
+        lh_m_stat(m, link, message);
+        break;
+    case LH_METHOD_LIST:
+        lh_m_list(m, link, message);
+        break;
+    case LH_METHOD_RENAME:
+        lh_m_rename(m, link, message);
+        break;
+    case LH_METHOD_REMOVE:
+        lh_m_remove(m, link, message);
+        break;
+    case LH_METHOD_LOCATE:
+        lh_m_locate(m, link, message);
+        break;
+    case LH_METHOD_OPEN_TAIL:
+        lh_m_open_tail(m, link, message);
+        break;
+    case LH_METHOD_LIST_LEASES:
+        lh_m_list_leases(m, link, message);
+        break;
+    case LH_METHOD_LIST_SERVERS:
+        lh_m_list_servers(m, link);
+        break;
+    case LH_METHOD_RECALL:
+        lh_m_recall_call(m, link, message);
+        break;
+    default:
+        lh_fx_close(m->fx, link, LH_ERR_UNIMPLEMENTED, "this is a master, not a chunkserver");
+    }
+}
+
+static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
+{
+    struct lh_m_commit *commit = TAILQ_FIRST(&m->commits);
+
+    if (commit == NULL || commit->ticket != ticket)
+        return;
+    if (error != LH_OK) {
+        /* Memory is ahead of the store for good: say nothing any more. */
+        lh_fx_log(m->fx, LH_ERROR,
+            "the metadata store could not commit (%s); the master stops: make room or repair the "
+            "disk, then start it again",
+            lh_error_text(error));
+        m->stopped = true;
+        lh_fx_stopped(m->fx, error);
+        return;
+    }
+    TAILQ_REMOVE(&m->commits, commit, link);
+    m->durable = ticket;
+    send_durable_replies(m);
+    for (size_t i = 0; i < commit->server_count; i++)
+        lh_m_announce(m, commit->servers[i]);
+    for (size_t i = 0; i < commit->chunk_count; i++) {
+        struct lh_m_chunk *c;
+        HASH_FIND(hh, m->chunks, &commit->chunks[i], sizeof commit->chunks[i], c);
+        if (c != NULL)
+            lh_m_chunk_durable(m, c);
+    }
+    free(commit->chunks);
+    free(commit->servers);
+    free(commit);
+}
+
+static void on_stop(struct lh_master *m)
+{
+    struct lh_m_link *l, *next;
+
+    if (m->stopping)
+        return;
+    m->stopping = true;
+    lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    HASH_ITER (hh, m->links, l, next) {
+        lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+        lh_m_session_closed(m, l->id);
+    }
+}
+
+static void on_message(struct lh_master *m, struct lh_input *in)
+{
+    if (m->stopping)
+        lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    else if (in->method == LH_METHOD_SESSION)
+        lh_m_session_message(m, in->link, in->message);
+    else
+        unary(m, in->link, in->method, in->message);
+}
+
+static void dispatch(struct lh_master *m, struct lh_input *in)
+{
+    switch (in->kind) {
+    case LH_IN_LINK_OPENED:
+        if (in->method == LH_METHOD_SESSION && m->stopping)
+            lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+        else if (in->method == LH_METHOD_SESSION)
+            lh_m_session_opened(m, in->link);
+        break;
+    case LH_IN_MESSAGE:
+        on_message(m, in);
+        break;
+    case LH_IN_LINK_CLOSED:
+        if (in->method == LH_METHOD_SESSION)
+            lh_m_session_closed(m, in->link);
+        else
+            lh_m_waiter_closed(m, in->link);
+        break;
+    case LH_IN_PERSISTED:
+        on_persisted(m, in->ticket, in->error);
+        break;
+    case LH_IN_STOP:
+        on_stop(m);
+        break;
+    case LH_IN_TIMER:
+    case LH_IN_DISK:
+    case LH_IN_CALL:
+        break;
+    }
+}
+
+void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+{
+    struct lh_m_file *f;
+
+    if (m->stopped)
+        return;
+    m->fx = fx;
+    m->now = in->now;
+    m->wall_ms = in->wall_ms;
+    if (!m->started)
+        start(m);
+    take_expired(m);
+    fire_timers(m);
+    dispatch(m, in);
+    if (!m->stopped) {
+        lh_m_look_at_reports(m);
+        while ((f = TAILQ_FIRST(&m->work)) != NULL) {
+            TAILQ_REMOVE(&m->work, f, work_link);
+            f->in_work = false;
+            lh_m_file_advance(m, f);
+        }
+        lh_m_flush(m);
+        if (m->stopping && TAILQ_EMPTY(&m->commits)) {
+            m->stopped = true;
+            lh_fx_stopped(fx, LH_OK);
+        }
+    }
+    m->fx = NULL;
+}
+
+struct lh_instant lh_master_deadline(const struct lh_master *m)
+{
+    if (m->stopped)
+        return LH_INSTANT_NEVER;
+    if (!m->started)
+        return (struct lh_instant){0};
+    struct lh_instant at = lh_grantor_deadline(m->grantor);
+    struct lh_m_timer *first =
+        RB_MIN(lh_m_timers, (struct lh_m_timers *)(uintptr_t)&m->timers);
+    if (first != NULL)
+        at = lh_instant_min(at, first->at);
+    if (m->reporting > 0) {
+        /* Only of servers that were answered: the others' turn comes with a commit. */
+        struct lh_m_server *s;
+        TAILQ_FOREACH (s, &m->all_servers, all_link)
+            if (s->announced && s->report_next < s->report_count)
+                return m->now;
+    }
+    return at;
+}
+
+/* ---- Life. */
+
+struct lh_master_config lh_master_config_default(void)
+{
+    return (struct lh_master_config){
+        .session_term = lh_seconds(10),
+        .chunk_term = lh_seconds(60),
+        .drift_ppm = LH_DRIFT_PPM_DEFAULT,
+        .replication = 3,
+        .min_replicas = 2,
+        .chunk_size = UINT64_C(64) << 20,
+        .create_timeout = lh_seconds(3),
+        .waiters_max = 65536,
+        .waiters_file_max = 4096,
+        .servers_max = 10000,
+    };
+}
+
+int lh_master_config_check(const struct lh_master_config *config, char *text, size_t text_size)
+{
+    const char *wrong = NULL;
+
+    if (config->session_term.ns < LH_SESSION_TERM_MIN_NS ||
+        config->session_term.ns > LH_SESSION_TERM_MAX_NS)
+        wrong = "the session term must be between 200 ms and an hour";
+    else if (config->chunk_term.ns < config->session_term.ns)
+        wrong = "the chunk term must not be shorter than the session term";
+    else if (config->chunk_term.ns > 24 * LH_SESSION_TERM_MAX_NS)
+        wrong = "the chunk term must not be longer than a day";
+    else if (config->drift_ppm > LH_DRIFT_PPM_MAX)
+        wrong = "the clock drift must be at most 200000 parts per million";
+    else if (config->replication == 0 || config->replication > LH_REPLICATION_MAX)
+        wrong = "the replication must be between 1 and 16";
+    else if (config->min_replicas == 0 || config->min_replicas > config->replication)
+        wrong = "the smallest number of replicas must be between 1 and the replication";
+    else if (config->chunk_size < LH_CHUNK_BYTES_MIN || config->chunk_size > LH_CHUNK_BYTES_MAX)
+        wrong = "the chunk size must be between 4 KiB and 4 GiB";
+    else if (config->create_timeout.ns == 0)
+        wrong = "the timeout for creating a replica must not be zero";
+    if (wrong == NULL)
+        return LH_OK;
+    snprintf(text, text_size, "%s", wrong);
+    return LH_ERR_INVALID_ARGUMENT;
+}
+
+struct lh_master *lh_master_create(const struct lh_master_config *config)
+{
+    struct lh_master *m = lh_alloc(sizeof *m);
+
+    m->config = *config;
+    m->heartbeat = lh_nanoseconds(config->session_term.ns / 3);
+    m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
+    m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
+    m->next_ticket = 1;
+    m->grantor = lh_grantor_create(0);
+    RB_INIT(&m->timers);
+    RB_INIT(&m->paths);
+    RB_INIT(&m->open);
+    RB_INIT(&m->leased);
+    TAILQ_INIT(&m->all_servers);
+    TAILQ_INIT(&m->creating);
+    TAILQ_INIT(&m->waiting);
+    TAILQ_INIT(&m->waited);
+    TAILQ_INIT(&m->work);
+    STAILQ_INIT(&m->dirty_servers);
+    STAILQ_INIT(&m->dirty_chunks);
+    STAILQ_INIT(&m->dirty_files);
+    TAILQ_INIT(&m->commits);
+    TAILQ_INIT(&m->replies);
+    return m;
+}
+
+static void free_queues(struct lh_master *m)
+{
+    struct lh_m_reply *r;
+    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
+        TAILQ_REMOVE(&m->replies, r, queue);
+        lh_buf_clear(&r->message);
+        free(r);
+    }
+    struct lh_m_commit *commit;
+    while ((commit = TAILQ_FIRST(&m->commits)) != NULL) {
+        TAILQ_REMOVE(&m->commits, commit, link);
+        free(commit->chunks);
+        free(commit->servers);
+        free(commit);
+    }
+}
+
+void lh_master_destroy(struct lh_master *m)
+{
+    if (m == NULL)
+        return;
+    struct lh_m_waiter *w, *next_waiter;
+    HASH_ITER (hh, m->waiters, w, next_waiter)
+        lh_m_waiter_free(m, w);
+    struct lh_m_chunk *c, *next_chunk;
+    HASH_ITER (hh, m->chunks, c, next_chunk)
+        lh_m_chunk_free(m, c);
+    struct lh_m_file *f, *next_file;
+    HASH_ITER (hh, m->files, f, next_file) {
+        HASH_DELETE(hh, m->files, f);
+        lh_m_file_free(f);
+    }
+    struct lh_m_server *s, *next_server;
+    HASH_ITER (hh, m->servers, s, next_server) {
+        HASH_DELETE(hh, m->servers, s);
+        lh_buf_clear(&s->announcement);
+        free(s->id);
+        free(s->machine_id);
+        free(s->address);
+        free(s->failure_domain);
+        free(s->reports);
+        free(s);
+    }
+    struct lh_m_tombstone *t, *next_tombstone;
+    HASH_ITER (hh, m->tombstones, t, next_tombstone) {
+        HASH_DELETE(hh, m->tombstones, t);
+        free(t);
+    }
+    struct lh_m_link *l, *next_link;
+    HASH_ITER (hh, m->links, l, next_link) {
+        HASH_DELETE(hh, m->links, l);
+        free(l);
+    }
+    free_queues(m);
+    lh_grantor_destroy(m->grantor);
+    free(m->cluster_id);
+    free(m);
+}
+
+static void core_step(void *self, struct lh_input *in, struct lh_effects *fx)
+{
+    lh_master_step(self, in, fx);
+}
+
+static struct lh_instant core_deadline(const void *self)
+{
+    return lh_master_deadline(self);
+}
+
+struct lh_core lh_master_core(struct lh_master *m)
+{
+    return (struct lh_core){.self = m, .step = core_step, .deadline = core_deadline};
+}

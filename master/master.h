@@ -1,0 +1,76 @@
+/* The master's core: who is alive, what files there are, where their chunks lie, and who may take
+ * their appends. It is a state machine as base/step.h describes: no I/O, no clock, no threads, no
+ * randomness beyond `seed`.
+ *
+ * What memory holds may be ahead of the store by the commits under way; what is *said* never is: a
+ * message that depends on a commit is emitted by that commit's LH_IN_PERSISTED or later. If a
+ * commit fails, memory is ahead for good, so the core stops with the error (LH_FX_STOPPED).
+ *
+ * Life: lh_master_create(), lh_master_load() for every stored pair in the order of keys, then
+ * steps. The first step is the master's start in the sense of LEASE-7: feed it without delay.
+ *
+ * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/persist.c). */
+#ifndef LH_MASTER_MASTER_H
+#define LH_MASTER_MASTER_H
+
+#include "base/error.h"
+#include "base/step.h"
+#include "base/time.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_master;
+
+/* The format of the metadata store that this code reads and writes. */
+#define LH_MASTER_FORMAT 1u
+
+#define LH_PATH_BYTES_MAX       1024u
+#define LH_REPLICATION_MAX      16u
+#define LH_CHUNK_BYTES_MIN      (4u << 10)
+#define LH_CHUNK_BYTES_MAX      (4ull << 30)
+#define LH_SESSION_TERM_MIN_NS  200000000ull
+#define LH_SESSION_TERM_MAX_NS  3600000000000ull
+#define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
+
+struct lh_master_config {
+    struct lh_duration session_term; /* T_session: 200 ms to an hour */
+    struct lh_duration chunk_term;   /* T_chunk: at least T_session */
+    uint32_t drift_ppm;              /* TIME-3; at most LH_DRIFT_PPM_MAX */
+    uint32_t replication;            /* of files that do not say; 1 to LH_REPLICATION_MAX */
+    uint32_t min_replicas;           /* likewise; 1 to `replication` */
+    uint64_t chunk_size;             /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
+    struct lh_duration create_timeout; /* a server that has not created a replica within this is
+                                          replaced by another one */
+    uint64_t seed;             /* gives a new store its cluster id: draw it at random */
+    uint32_t waiters_max;      /* calls that wait for a primary, all together */
+    uint32_t waiters_file_max; /* likewise, for one file */
+    uint32_t servers_max;      /* chunkservers ever registered */
+};
+
+/* The documented defaults; `seed` is left 0. */
+struct lh_master_config lh_master_config_default(void);
+
+/* INVALID_ARGUMENT: a setting out of range; `text` says which, and what would do. */
+LH_MUST_USE int lh_master_config_check(
+    const struct lh_master_config *config, char *text, size_t text_size);
+
+/* `config` was checked; it is copied. Never NULL. */
+struct lh_master *lh_master_create(const struct lh_master_config *config);
+void lh_master_destroy(struct lh_master *m);
+
+/* Takes in one stored pair, in the order of keys and before the first step. CORRUPT: it does not fit
+ * what was loaded before; WRONG_FORMAT: written by a newer release. `text` then says what to do;
+ * the core must not be stepped. */
+LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,
+    const void *value, size_t value_size, char *text, size_t text_size);
+
+void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx);
+struct lh_instant lh_master_deadline(const struct lh_master *m);
+
+/* Walks everything and asserts the core's own invariants; call it between steps (O(n)). */
+void lh_master_check(const struct lh_master *m);
+
+struct lh_core lh_master_core(struct lh_master *m);
+
+#endif

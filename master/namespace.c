@@ -1,0 +1,238 @@
+/* Files and their names. There are no directories: a path is one string, ordered by its bytes. */
+#include "master/path.h"
+#include "master/state.h"
+
+#include <inttypes.h>
+
+struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path)
+{
+    struct lh_m_file key = {.path = (char *)(uintptr_t)path};
+
+    return RB_FIND(lh_m_paths, (struct lh_m_paths *)(uintptr_t)&m->paths, &key);
+}
+
+struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
+{
+    struct lh_m_file *f;
+
+    HASH_FIND(hh, m->files, &id, sizeof id, f);
+    return f;
+}
+
+static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
+{
+    lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file, timer));
+}
+
+struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path)
+{
+    struct lh_m_file *f = lh_alloc(sizeof *f);
+
+    f->id = id;
+    f->path = lh_strdup(path);
+    f->timer.fire = place_in_full_passed;
+    f->place_in_full_until = LH_INSTANT_NEVER;
+    TAILQ_INIT(&f->waiters);
+    HASH_ADD(hh, m->files, id, sizeof f->id, f);
+    struct lh_m_file *other = RB_INSERT(lh_m_paths, &m->paths, f);
+    LH_ASSERT(other == NULL);
+    return f;
+}
+
+void lh_m_file_free(struct lh_m_file *f)
+{
+    free(f->path);
+    free(f->chunks);
+    free(f);
+}
+
+struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const char *path,
+    int *error, char *text, size_t text_size)
+{
+    struct lh_m_file *f;
+
+    if (id != 0) {
+        f = lh_m_file_by_id(m, id);
+        if (f == NULL) {
+            *error = LH_ERR_NOT_FOUND;
+            snprintf(text, text_size, "file %" PRIu64 " does not exist (any more)", id);
+        }
+        return f;
+    }
+    *error = lh_path_check(path, text, text_size);
+    if (*error != LH_OK)
+        return NULL;
+    f = lh_m_file_by_path(m, path);
+    if (f == NULL) {
+        *error = LH_ERR_NOT_FOUND;
+        snprintf(text, text_size, "\"%.256s\" does not exist", path);
+    }
+    return f;
+}
+
+void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
+{
+    leasehold__file_info__init(info);
+    info->file = f->id;
+    info->path = f->path;
+    info->durability = f->durability;
+    info->replication = f->replication;
+    info->min_replicas = f->min_replicas;
+    info->chunk_size = f->chunk_size;
+    info->created_unix_ms = f->created_unix_ms;
+    info->chunks = f->chunk_count;
+    if (f->chunk_count > 0) {
+        const struct lh_m_chunk *tail = f->chunks[f->chunk_count - 1];
+        info->sealed_length = tail->start + (tail->sealed ? tail->length : 0);
+        if (!tail->created)
+            info->chunks--; /* nobody can read or append there yet */
+    }
+}
+
+/* The file that a Create asks for, checked; defaults filled in. */
+static int check_create(const struct lh_master *m, const Leasehold__CreateRequest *request,
+    Leasehold__FileInfo *wanted, char *text, size_t text_size)
+{
+    int error = lh_path_check(request->path, text, text_size);
+
+    if (error != LH_OK)
+        return error;
+    leasehold__file_info__init(wanted);
+    wanted->durability = request->durability;
+    wanted->replication =
+        request->replication == 0 ? m->config.replication : request->replication;
+    wanted->min_replicas = request->min_replicas;
+    if (wanted->min_replicas == 0)
+        wanted->min_replicas = wanted->replication < m->config.min_replicas
+                                   ? wanted->replication
+                                   : m->config.min_replicas;
+    wanted->chunk_size = request->chunk_size == 0 ? m->config.chunk_size : request->chunk_size;
+    if (request->durability != LEASEHOLD__DURABILITY__BUFFERED &&
+        request->durability != LEASEHOLD__DURABILITY__SYNCED) {
+        snprintf(text, text_size, "durability %d is neither buffered (0) nor synced (1)",
+            (int)request->durability);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    if (wanted->replication > LH_REPLICATION_MAX) {
+        snprintf(text, text_size, "replication %u is above the limit of %u", wanted->replication,
+            LH_REPLICATION_MAX);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    if (wanted->min_replicas > wanted->replication) {
+        snprintf(text, text_size, "min_replicas %u is above replication %u", wanted->min_replicas,
+            wanted->replication);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    if (wanted->chunk_size < LH_CHUNK_BYTES_MIN || wanted->chunk_size > LH_CHUNK_BYTES_MAX) {
+        snprintf(text, text_size, "chunk_size %" PRIu64 " is not between %u and %llu bytes",
+            wanted->chunk_size, LH_CHUNK_BYTES_MIN, LH_CHUNK_BYTES_MAX);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    if (lh_m_file_by_path(m, request->path) != NULL) {
+        snprintf(text, text_size, "\"%.256s\" exists already", request->path);
+        return LH_ERR_ALREADY_EXISTS;
+    }
+    return LH_OK;
+}
+
+void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequest *request)
+{
+    Leasehold__CreateReply reply = LEASEHOLD__CREATE_REPLY__INIT;
+    Leasehold__FileInfo info = LEASEHOLD__FILE_INFO__INIT;
+    char text[LH_TEXT_BYTES];
+    int error = check_create(m, request, &info, text, sizeof text);
+
+    if (error != LH_OK) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+        lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+        return;
+    }
+    struct lh_m_file *f = lh_m_file_new(m, m->next_file++, request->path);
+    f->durability = info.durability;
+    f->replication = info.replication;
+    f->min_replicas = info.min_replicas;
+    f->chunk_size = info.chunk_size;
+    f->created_unix_ms = m->wall_ms;
+    lh_m_dirty_master(m);
+    lh_m_dirty_file(m, f);
+    lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" created: %u replicas, at least %u, %s",
+        f->id, f->path, f->replication, f->min_replicas,
+        f->durability == LEASEHOLD__DURABILITY__SYNCED ? "synced" : "buffered");
+    lh_m_file_info(f, &info);
+    reply.info = &info;
+    lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
+}
+
+void lh_m_stat(struct lh_master *m, uint64_t link, const Leasehold__StatRequest *request)
+{
+    Leasehold__StatReply reply = LEASEHOLD__STAT_REPLY__INIT;
+    Leasehold__FileInfo info;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f = lh_m_file_named(m, 0, request->path, &error, text, sizeof text);
+
+    if (f != NULL) {
+        lh_m_file_info(f, &info);
+        reply.info = &info;
+    } else {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    }
+    lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
+}
+
+void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequest *request)
+{
+    Leasehold__RenameReply reply = LEASEHOLD__RENAME_REPLY__INIT;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f = lh_m_file_named(m, 0, request->from, &error, text, sizeof text);
+
+    if (f != NULL)
+        error = lh_path_check(request->to, text, sizeof text);
+    if (error == LH_OK && lh_m_file_by_path(m, request->to) != NULL) {
+        error = LH_ERR_ALREADY_EXISTS;
+        snprintf(text, sizeof text, "\"%.256s\" exists already; remove it first", request->to);
+    }
+    if (error == LH_OK) {
+        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" renamed to \"%s\"", f->id, f->path,
+            request->to);
+        RB_REMOVE(lh_m_paths, &m->paths, f);
+        free(f->path);
+        f->path = lh_strdup(request->to);
+        RB_INSERT(lh_m_paths, &m->paths, f);
+        lh_m_dirty_file(m, f);
+    } else {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    }
+    lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+}
+
+void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request)
+{
+    Leasehold__RemoveReply reply = LEASEHOLD__REMOVE_REPLY__INIT;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f = lh_m_file_named(m, 0, request->path, &error, text, sizeof text);
+
+    if (f != NULL) {
+        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed with %zu chunks", f->id,
+            f->path, f->chunk_count);
+        lh_m_dirty_file(m, f);
+        lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
+        for (size_t i = 0; i < f->chunk_count; i++)
+            lh_m_chunk_remove(m, f->chunks[i]);
+        if (f->in_work)
+            TAILQ_REMOVE(&m->work, f, work_link);
+        lh_m_timer_disarm(m, &f->timer);
+        RB_REMOVE(lh_m_paths, &m->paths, f);
+        HASH_DELETE(hh, m->files, f);
+        f->removed = true; /* and freed by the step's commit */
+    } else {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    }
+    lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+}

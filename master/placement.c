@@ -1,0 +1,75 @@
+/* Where new replicas go: distinct failure domains as far as there are enough, and among equals the
+ * server with the most room and the least to do. */
+#include "master/state.h"
+
+static bool fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
+{
+    /* A server that has just registered may take a replica before it confirmed an answer: the
+     * replica counts only once it is confirmed. */
+    return lh_m_live(m, s) && s->announced && s->link != 0 && !s->failing &&
+           (lh_m_reachable(m, s) || !s->confirmed) &&
+           lh_instant_reached(m->now, s->avoid_until) && s->free_bytes >= s->placed_bytes &&
+           s->free_bytes - s->placed_bytes >= bytes;
+}
+
+/* Free space in sixteenths of the capacity: small differences must not outweigh everything else. */
+static unsigned room(const struct lh_m_server *s)
+{
+    uint64_t left = s->free_bytes - s->placed_bytes;
+
+    return s->capacity_bytes == 0 ? 0
+                                  : (unsigned)((unsigned __int128)left * 16 / s->capacity_bytes);
+}
+
+/* Is `a` the better place? Ties go to the one that registered first: `a` must be strictly better. */
+static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
+{
+    if (room(a) != room(b))
+        return room(a) > room(b);
+    if (a->held_count != b->held_count)
+        return a->held_count < b->held_count;
+    if (a->placed_bytes != b->placed_bytes)
+        return a->placed_bytes < b->placed_bytes;
+    if (a->replicas != b->replicas)
+        return a->replicas < b->replicas;
+    return a->free_bytes > b->free_bytes;
+}
+
+/* A server that names no domain is one of its own. */
+static bool same_domain(const struct lh_m_server *a, const struct lh_m_server *b)
+{
+    return a->failure_domain[0] != 0 && strcmp(a->failure_domain, b->failure_domain) == 0;
+}
+
+uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
+    const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
+{
+    uint32_t count = 0;
+
+    while (count < wanted) {
+        struct lh_m_server *best = NULL, *s;
+        bool best_apart = false;
+        TAILQ_FOREACH (s, &m->all_servers, all_link) {
+            bool used = !fits(m, s, bytes), apart = true;
+            for (uint32_t i = 0; i < exclude_count && !used; i++) {
+                used = exclude[i].server == s;
+                apart = apart && !same_domain(exclude[i].server, s);
+            }
+            for (uint32_t i = 0; i < count && !used; i++) {
+                used = chosen[i] == s;
+                apart = apart && !same_domain(chosen[i], s);
+            }
+            if (used)
+                continue;
+            if (best == NULL || (apart && !best_apart) ||
+                (apart == best_apart && better(s, best))) {
+                best = s;
+                best_apart = apart;
+            }
+        }
+        if (best == NULL)
+            break;
+        chosen[count++] = best;
+    }
+    return count;
+}

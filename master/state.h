@@ -1,0 +1,450 @@
+/* What the core's files share: the tables, and the few operations that reach from one concern into
+ * another. Nothing outside master/ includes this.
+ *
+ * How a change becomes durable: code changes memory and marks the record (lh_m_dirty_*). The end of
+ * the step writes all marked records in one commit. A record's `ticket` names the last commit that
+ * it is part of; it is *clean* once that is durable. Commits become durable in order, so a clean
+ * record and everything marked before it are in the store. What follows from durability is decided
+ * anew from the record's state when its commit is done (lh_m_chunk_durable), never from what was
+ * meant when the commit was begun: a remove, a release or the end of a session may have come in
+ * between.
+ *
+ * How a waiting call is answered: whatever changes a file's tail touches the file (lh_m_touch), and
+ * the end of the step looks at each touched file once (lh_m_file_advance). */
+#ifndef LH_MASTER_STATE_H
+#define LH_MASTER_STATE_H
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/buf.h"
+#include "base/prng.h"
+#include "lease/grantor.h"
+#include "lease/term.h"
+#include "master/master.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+#include "proto/stored.pb-c.h"
+
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+#define LH_NAME_BYTES_MAX    128u
+#define LH_ADDRESS_BYTES_MAX 256u
+#define LH_TEXT_BYTES        512u
+
+/* No step takes out more ended leases, or looks at more reported replicas, than this: the rest
+ * follows in steps of their own, so that heartbeats get in between. */
+#define LH_STEP_WORK_MAX 1024u
+
+struct lh_m_timer {
+    RB_ENTRY(lh_m_timer) node;
+    struct lh_instant at;
+    uint64_t sequence; /* equal times fire in the order of arming */
+    void (*fire)(struct lh_master *m, struct lh_m_timer *timer);
+    bool armed;
+};
+RB_HEAD(lh_m_timers, lh_m_timer);
+
+struct lh_m_report {
+    uint64_t chunk, version;
+    bool sealed, lost;
+};
+
+/* Answers that were sent to a server and not confirmed yet (SES-4). */
+#define LH_ANSWERS 8
+
+struct lh_m_server {
+    /* Durable (SES-1). */
+    char *id;
+    char *machine_id, *address, *failure_domain;
+    uint64_t incarnation, registration;
+
+    bool dirty;
+    uint64_t ticket;
+    STAILQ_ENTRY(lh_m_server) dirty_link;
+
+    lh_session_id session; /* 0: none */
+    uint64_t link;         /* 0: none; the session may go on without one */
+    bool announced;        /* Registered was sent */
+    bool announcing;       /* it waits in `announcement` for `ticket` */
+    struct lh_buf announcement;
+    struct lh_instant received_at; /* when the last heartbeat (or the registration) came */
+    uint64_t stamp;                /* its stamp */
+    struct {
+        uint64_t stamp;
+        struct lh_instant at;
+        bool sent;
+    } answers[LH_ANSWERS];
+    unsigned answer_next;
+    struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
+    bool confirmed;
+
+    uint64_t capacity_bytes, free_bytes, replicas;
+    uint64_t placed_bytes; /* given to it since it last told its free bytes */
+    bool failing;
+    struct lh_instant avoid_until; /* it lately failed to create a replica */
+
+    TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
+    size_t held_count;
+    TAILQ_HEAD(, lh_m_chunk) todo; /* of these: grant not confirmed, or recall not answered */
+
+    struct lh_m_report *reports; /* of the registration, looked at from `report_next` on */
+    size_t report_count, report_next, reports_unknown;
+
+    TAILQ_ENTRY(lh_m_server) all_link;
+    UT_hash_handle hh; /* by id */
+};
+
+struct lh_m_member {
+    struct lh_m_server *server;
+    bool joining; /* REC-4 */
+    bool created; /* confirmed its empty replica; all true once the chunk is created */
+    bool lost;    /* its replica is of no use (FAIL-5) or it refused to be primary */
+};
+
+struct lh_m_chunk {
+    /* Durable. */
+    uint64_t id;
+    struct lh_m_file *file; /* NULL once the file was removed */
+    uint64_t index, start;
+    uint64_t version;
+    struct lh_m_member *members;
+    uint32_t member_count;
+    bool created, sealed, intent_to_seal;
+    uint64_t length, checksum;
+    struct lh_m_server *holder; /* of the grant at `version` */
+    uint64_t holder_incarnation;
+
+    bool dirty, removed;
+    uint64_t ticket;
+    STAILQ_ENTRY(lh_m_chunk) dirty_link;
+
+    /* The lease. `session` is where the engine holds it; 0 with a holder: `waiting`. */
+    lh_session_id session;
+    bool waiting;    /* LEASE-7: a durable grant of a former master may still be in force */
+    bool sent;       /* the grant at `version` went out at least once */
+    bool confirmed;  /* the holder confirmed `version` */
+    bool recalling;  /* LEASE-5 */
+    uint64_t appends;
+    struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
+    struct lh_m_server *last_primary;
+    struct lh_instant retry_at; /* no grant before this: the last one was refused */
+
+    struct lh_m_timer timer; /* creation, or a refused grant */
+    bool creating;           /* in `m->creating` */
+    bool seal_told;          /* RecordSeal went out once since the seal is durable */
+
+    TAILQ_ENTRY(lh_m_chunk) held_link;
+    TAILQ_ENTRY(lh_m_chunk) todo_link;
+    bool in_todo;
+    TAILQ_ENTRY(lh_m_chunk) creating_link;
+    TAILQ_ENTRY(lh_m_chunk) waiting_link;
+    RB_ENTRY(lh_m_chunk) open_node; /* unsealed chunks, by id */
+    RB_ENTRY(lh_m_chunk) held_node; /* chunks with a holder, by id */
+    UT_hash_handle hh;              /* by id */
+};
+RB_HEAD(lh_m_open, lh_m_chunk);
+RB_HEAD(lh_m_leased, lh_m_chunk);
+
+enum lh_m_wait { LH_WAIT_TAIL, LH_WAIT_RECALL };
+
+/* A call that is answered when a file has a primary (OpenTail, Recall). */
+struct lh_m_waiter {
+    enum lh_m_wait kind;
+    uint64_t link;
+    struct lh_m_file *file;
+    struct lh_instant deadline;
+    struct lh_instant arrived_at;
+    struct lh_m_timer timer; /* `deadline`, or before it `hold_until` */
+
+    /* OpenTail. */
+    uint64_t full_chunk, failed_version;
+    uint64_t arrival_version;     /* of the tail when the call came */
+    struct lh_instant hold_until; /* a primary that the caller could not reach is not named again
+                                     before this, unless it shows that it lives */
+    /* Recall. */
+    uint64_t chunk, from_version;
+    char *old_primary;
+    bool only_release;
+
+    TAILQ_ENTRY(lh_m_waiter) file_link;
+    UT_hash_handle hh; /* by link */
+};
+
+struct lh_m_file {
+    /* Durable. */
+    uint64_t id;
+    char *path;
+    Leasehold__Durability durability;
+    uint32_t replication, min_replicas;
+    uint64_t chunk_size;
+    uint64_t created_unix_ms;
+
+    bool dirty, removed;
+    uint64_t ticket; /* of the last commit with this file or one of its chunks */
+    STAILQ_ENTRY(lh_m_file) dirty_link;
+
+    struct lh_m_chunk **chunks; /* by index */
+    size_t chunk_count, chunk_capacity;
+
+    TAILQ_HEAD(, lh_m_waiter) waiters;
+    uint32_t waiter_count;
+    TAILQ_ENTRY(lh_m_file) waited_link; /* in `m->waited` while it has waiters */
+    TAILQ_ENTRY(lh_m_file) work_link;
+    bool in_work;
+    struct lh_instant place_in_full_until; /* until then its next chunk wants all its replicas;
+                                              NEVER: there are not even enough, or more than */
+    struct lh_m_timer timer;               /* for that */
+
+    RB_ENTRY(lh_m_file) path_node;
+    UT_hash_handle hh; /* by id */
+};
+RB_HEAD(lh_m_paths, lh_m_file);
+
+/* A chunk that was removed: its number is never used again, and replicas of it may go (FENCE-2). */
+struct lh_m_tombstone {
+    uint64_t chunk, version;
+    UT_hash_handle hh;
+};
+
+/* A Session stream. */
+struct lh_m_link {
+    uint64_t id;
+    struct lh_m_server *server; /* NULL: has not registered yet */
+    lh_session_id session;      /* that it registered */
+    UT_hash_handle hh;
+};
+
+struct lh_m_commit {
+    uint64_t ticket;
+    uint64_t *chunks;
+    size_t chunk_count, chunk_capacity;
+    struct lh_m_server **servers; /* servers are never freed */
+    size_t server_count, server_capacity;
+    TAILQ_ENTRY(lh_m_commit) link;
+};
+
+/* A reply that depends on commits under way. */
+struct lh_m_reply {
+    uint64_t ticket, link;
+    struct lh_buf message;
+    TAILQ_ENTRY(lh_m_reply) queue;
+};
+
+struct lh_master {
+    struct lh_master_config config;
+    struct lh_duration heartbeat;   /* T_session / 3 */
+    struct lh_duration holder_session_term, holder_chunk_term; /* TIME-4, the holder's share */
+
+    /* Durable: the Master record. */
+    char *cluster_id;
+    uint64_t term;
+    uint64_t longest_session_ns;
+    uint64_t next_file, next_chunk;
+    bool dirty;
+
+    bool started, stopping, stopped;
+    struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
+    struct lh_m_timer wait_timer;
+
+    /* Of the step under way. */
+    struct lh_effects *fx;
+    struct lh_instant now;
+    uint64_t wall_ms;
+
+    struct lh_grantor *grantor;
+    struct lh_m_timers timers;
+    uint64_t timer_sequence;
+
+    struct lh_m_server *servers; /* hash */
+    TAILQ_HEAD(, lh_m_server) all_servers;
+    struct lh_m_file *files; /* hash */
+    struct lh_m_paths paths;
+    struct lh_m_chunk *chunks; /* hash */
+    struct lh_m_open open;
+    struct lh_m_leased leased;
+    struct lh_m_tombstone *tombstones; /* hash */
+    struct lh_m_link *links;           /* hash */
+    struct lh_m_waiter *waiters;       /* hash */
+    TAILQ_HEAD(, lh_m_chunk) creating;
+    TAILQ_HEAD(, lh_m_chunk) waiting;
+    TAILQ_HEAD(, lh_m_file) waited;
+    TAILQ_HEAD(, lh_m_file) work;
+    size_t reporting; /* servers with reports still to be looked at */
+
+    STAILQ_HEAD(, lh_m_server) dirty_servers;
+    STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
+    STAILQ_HEAD(, lh_m_file) dirty_files;
+    uint64_t next_ticket; /* of this step's commit, should there be one */
+    uint64_t durable;     /* all commits up to this one are */
+    uint64_t namespace_ticket; /* of the last commit that created, renamed or removed a file */
+    TAILQ_HEAD(, lh_m_commit) commits;
+    TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
+};
+
+RB_PROTOTYPE(lh_m_timers, lh_m_timer, node, )
+RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
+RB_PROTOTYPE(lh_m_open, lh_m_chunk, open_node, )
+RB_PROTOTYPE(lh_m_leased, lh_m_chunk, held_node, )
+
+/* ---- master.c */
+void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at);
+void lh_m_timer_disarm(struct lh_master *m, struct lh_m_timer *t);
+#define LH_M_OWNER(pointer, type, field)                                                           \
+    ((type *)(void *)((char *)(pointer) - offsetof(type, field)))
+
+/* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
+void lh_m_reply(
+    struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message);
+
+/* The commit that what is known of `f` (NULL: of the namespace) depends on. */
+uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f);
+
+/* The wire's number for one of the lh_error values. */
+static inline Leasehold__ErrorCode lh_m_wire_error(int error)
+{
+    return (Leasehold__ErrorCode)-error;
+}
+
+/* ---- persist.c */
+void lh_m_dirty_master(struct lh_master *m);
+void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
+void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f);
+/* Emits the step's commit if anything was marked. */
+void lh_m_flush(struct lh_master *m);
+static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
+{
+    return ticket <= m->durable;
+}
+
+/* ---- sessions.c */
+struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */
+void lh_m_session_opened(struct lh_master *m, uint64_t link);
+void lh_m_session_message(
+    struct lh_master *m, uint64_t link, const Leasehold__SessionRequest *request);
+void lh_m_session_closed(struct lh_master *m, uint64_t link);
+void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session_id session);
+void lh_m_announce(struct lh_master *m, struct lh_m_server *s);
+void lh_m_look_at_reports(struct lh_master *m);
+uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s);
+/* Sends on the server's link; true if there is one and its registration was answered. */
+bool lh_m_send(struct lh_master *m, struct lh_m_server *s, Leasehold__SessionReply *reply);
+bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s);
+/* Live, linked, announced, and lately confirmed an answer (SES-4). */
+bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s);
+/* Nothing speaks against its being alive: linked, and a heartbeat came in time. */
+bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s);
+
+/* ---- chunks.c */
+struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id); /* not removed ones */
+struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id);
+void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s);
+void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
+void lh_m_send_remove(
+    struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+void lh_m_on_seal(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
+void lh_m_on_member_failed(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
+void lh_m_on_lost(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
+
+/* ---- creation.c */
+/* Allocates the file's next chunk. On failure nothing changed; the waiters' deadline says why. */
+int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f);
+void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
+bool lh_m_creation_done(const struct lh_m_chunk *c);
+/* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
+void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
+void lh_m_on_created(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+
+/* ---- leases.c */
+void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c);
+/* How long the present lease may still run; zero if there is none. */
+struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Confirmed and in force in the holder's present session, and not being given up. */
+bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Gives the free lease to the best member; false: none can have it now. */
+bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c);
+/* A new version for the present holder (LEASE-3). */
+void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c);
+/* The lease is over; `why` for the log. */
+void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
+/* Sends (again) what the holder has to hear: the grant until confirmed, the recall until answered. */
+void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_todo_update(struct lh_m_chunk *c);
+/* LEASE-7 and SES-5: the holder registered anew within `incarnation` and shows this lease. */
+bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+/* Takes grants that were not confirmed over into the server's new session. */
+void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id from);
+/* A higher incarnation on the same machine: the old process is dead (SES-5). */
+void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s);
+void lh_m_on_confirm(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
+void lh_m_on_release(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
+void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
+bool lh_m_extend(struct lh_master *m, struct lh_m_server *s,
+    const Leasehold__ChunkVersion *active);
+
+/* ---- placement.c */
+/* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
+ * found. */
+uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
+    const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen);
+
+/* ---- namespace.c */
+struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
+struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
+struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path);
+void lh_m_file_free(struct lh_m_file *f);
+/* By id if that is not 0, else by path. NULL: `*error` and `text` say why. */
+struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const char *path,
+    int *error, char *text, size_t text_size);
+void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info);
+void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequest *request);
+void lh_m_stat(struct lh_master *m, uint64_t link, const Leasehold__StatRequest *request);
+void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequest *request);
+void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request);
+
+/* ---- tail.c */
+void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTailRequest *request);
+void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__RecallRequest *request);
+void lh_m_waiter_closed(struct lh_master *m, uint64_t link);
+/* Ends every call that waits for `f` (NULL: for any file) with `error`. */
+void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text);
+void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w);
+void lh_m_touch(struct lh_master *m, struct lh_m_file *f);
+void lh_m_touch_waited(struct lh_master *m);
+void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f);
+
+/* ---- listing.c */
+/* A chunk as readers see it. Owns its arrays. */
+struct lh_m_chunk_view {
+    Leasehold__ChunkInfo info;
+    Leasehold__Member members[LH_REPLICATION_MAX];
+    Leasehold__Member *pointers[LH_REPLICATION_MAX];
+};
+void lh_m_chunk_view(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view);
+void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest *request);
+void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequest *request);
+void lh_m_list_leases(
+    struct lh_master *m, uint64_t link, const Leasehold__ListLeasesRequest *request);
+void lh_m_list_servers(struct lh_master *m, uint64_t link);
+
+#endif
