@@ -1,0 +1,404 @@
+"""A cluster of real processes for tests: start, kill, pause, restart, and compare what is left.
+
+The binaries come from Bazel's runfiles (the working directory) or from the folders in
+LEASEHOLD_BINARIES (separated by colons).
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+LOG_START = 8192  # where a chunk's log begins in its file (docs/formats.md)
+BATCH_HEADER = struct.Struct("<IIIIQQ")
+BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
+
+
+def binary(name):
+    folders = os.environ.get("LEASEHOLD_BINARIES", "client/bin:master:chunkserver").split(":")
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    raise FileNotFoundError(f"{name} is not in {folders}")
+
+
+def free_port():
+    """A port that nobody listens on, outside the range that the kernel hands out by itself."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def wait_for(what, condition, timeout=30.0, interval=0.05):
+    """Waits until condition() is true and returns that; fails by name after `timeout` seconds."""
+    until = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise AssertionError(f"after {timeout:.0f} s still not: {what}")
+        time.sleep(interval)
+
+
+class Node:
+    """One server process and how to start it again."""
+
+    def __init__(self, name, address, data_dir, argv, log):
+        self.name, self.address, self.data_dir = name, address, data_dir
+        self.argv, self.log = argv, log
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        """SIGKILL: as a crash."""
+        if self.running():
+            self.process.send_signal(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+
+    def stop(self, timeout=20):
+        """SIGTERM; returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def log_text(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+
+class Cluster:
+    """A master and chunkservers cs1, cs2, ... with short terms, each in a folder of its own."""
+
+    def __init__(self, folder, servers=3, session_term="2s", chunk_term="2s", data_dirs=None,
+                 master_flags=(), server_flags=()):
+        self.folder = folder
+        self.master_address = f"127.0.0.1:{free_port()}"
+        self.master = self._node("master", self.master_address, None, [
+            binary("leasehold-master"), f"--session-term={session_term}",
+            f"--chunk-term={chunk_term}", *master_flags])
+        self.servers = {}
+        for i in range(1, servers + 1):
+            name = f"cs{i}"
+            self.servers[name] = self._node(
+                name, f"127.0.0.1:{free_port()}", (data_dirs or {}).get(name),
+                [binary("leasehold-chunkserver"), f"--server-id={name}",
+                 f"--failure-domain={name}", f"--master={self.master_address}", *server_flags])
+
+    def _node(self, name, address, data_dir, argv):
+        data_dir = data_dir or os.path.join(self.folder, name)
+        return Node(name, address, data_dir,
+                    argv + [f"--listen={address}", f"--data-dir={data_dir}"],
+                    os.path.join(self.folder, name + ".log"))
+
+    def nodes(self):
+        return [self.master] + list(self.servers.values())
+
+    def start(self):
+        for node in self.nodes():
+            node.start()
+        self.wait_ready()
+
+    def wait_ready(self, timeout=30):
+        """Until every server that runs has a session and is known to hear the master."""
+        names = [n.name for n in self.servers.values() if n.running()]
+
+        def ready():
+            for node in self.nodes():
+                if node.process is not None and node.process.poll() not in (None, -signal.SIGKILL):
+                    raise AssertionError(f"{node.name} ended with {node.process.returncode}")
+            result = self.run("servers", "--json", "--timeout=1s")
+            if result.returncode != 0:
+                return False
+            live = [s["server_id"] for s in json.loads(result.stdout)["servers"]
+                    if s["live"] and s["reachable"]]
+            return set(names) <= set(live)
+
+        wait_for("all chunkservers live", ready, timeout)
+
+    def cleanup(self):
+        for node in self.nodes():
+            if node.process is not None:
+                if node.running():
+                    node.signal(signal.SIGCONT)
+                node.kill()
+
+    # The command.
+
+    def environment(self):
+        return dict(os.environ, LEASEHOLD_MASTER=self.master_address)
+
+    def run(self, *args, stdin=b"", timeout=90):
+        return subprocess.run([binary("leasehold"), *args], input=stdin, capture_output=True,
+                              env=self.environment(), timeout=timeout, check=False)
+
+    def command(self, *args, **kwargs):
+        """Runs the command, which must succeed; returns its standard output."""
+        result = self.run(*args, **kwargs)
+        if result.returncode != 0:
+            raise AssertionError(f"leasehold {' '.join(args)}: status {result.returncode}: "
+                                 f"{result.stderr.decode(errors='replace')}")
+        return result.stdout
+
+    def json(self, *args, **kwargs):
+        return json.loads(self.command(*args, "--json", **kwargs))
+
+    def leases(self):
+        return {lease["path"]: lease for lease in self.json("leases")["leases"]}
+
+    def primary(self, path):
+        """The server that holds the lease of the file's tail, once there is one."""
+        def held():
+            lease = self.leases().get(path)
+            return lease["primary"] if lease and lease["state"] == "HELD" else None
+        return wait_for(f"a primary of {path}", held)
+
+    def chunks(self, path):
+        return self.json("stat", "--chunks", path)["chunk_list"]
+
+    # What is on the disks.
+
+    def chunk_file(self, server, chunk):
+        return os.path.join(self.servers[server].data_dir, "chunks", f"{chunk:016x}.chunk")
+
+    def read_log(self, server, chunk):
+        """The replica's log as bytes: whole batches from where the log starts."""
+        with open(self.chunk_file(server, chunk), "rb") as file:
+            file.seek(LOG_START)
+            data = file.read()
+        at = 0
+        while at + BATCH_HEADER.size <= len(data):
+            _, magic, size, count, writer, _ = BATCH_HEADER.unpack_from(data, at)
+            if magic != BATCH_MAGIC or count == 0 or writer == 0 or at + size > len(data):
+                break
+            at += size
+        return data[:at]
+
+    def replicas_differ(self, path):
+        """None if every member of every chunk holds the same bytes, else a sentence."""
+        for chunk in self.chunks(path):
+            logs = {m["server_id"]: self.read_log(m["server_id"], chunk["chunk"])
+                    for m in chunk["members"]}
+            if chunk["sealed"]:
+                wrong = {s: len(log) for s, log in logs.items() if len(log) != chunk["length"]}
+                if wrong:
+                    return f"chunk {chunk['chunk']} sealed at {chunk['length']}, lengths {wrong}"
+            if len(set(logs.values())) > 1:
+                lengths = {s: len(log) for s, log in logs.items()}
+                return f"chunk {chunk['chunk']}: members differ, lengths {lengths}"
+        return None
+
+    def assert_replicas_identical(self, path, timeout=20):
+        """The members settle (a last committed length or seal may be under way)."""
+        until = time.monotonic() + timeout
+        while True:
+            difference = self.replicas_differ(path)
+            if difference is None:
+                return
+            if time.monotonic() > until:
+                raise AssertionError(difference)
+            time.sleep(0.2)
+
+
+class Writer:
+    """`leasehold append` fed with numbered records at an even pace, and what it acknowledged."""
+
+    RECORDS_PER_TICK = 20
+    TICK_S = 0.01
+
+    def __init__(self, cluster, path, number, flags=()):
+        self.number = number
+        self.sent = 0
+        self._random = random.Random(number)
+        self._stop = threading.Event()
+        self._positions_path = os.path.join(
+            cluster.folder, f"writer-{path.replace('/', '_')}-{number}.positions")
+        self._positions_file = open(self._positions_path, "wb")
+        self._errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [binary("leasehold"), "append", "--positions", "--quiet", *flags, path],
+            stdin=subprocess.PIPE, stdout=self._positions_file, stderr=self._errors,
+            env=cluster.environment())
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def record(self, index):
+        """Deterministic: what record `index` of this writer is."""
+        filler = random.Random(self.number << 32 | index)
+        return b"%03d %08d %s" % (self.number, index, b"x" * filler.choice((0, 7, 90, 600, 3000)))
+
+    def _feed(self):
+        try:
+            while not self._stop.wait(self.TICK_S):
+                lines = [self.record(self.sent + i) for i in range(self.RECORDS_PER_TICK)]
+                self.process.stdin.write(b"\n".join(lines) + b"\n")
+                self.process.stdin.flush()
+                self.sent += self.RECORDS_PER_TICK
+        except (BrokenPipeError, ValueError):
+            pass
+
+    def positions(self):
+        """The acknowledged records' positions, in the order of the records."""
+        with open(self._positions_path, "rb") as file:
+            lines = file.read().split(b"\n")
+        return [tuple(map(int, line.split(b":"))) for line in lines[:-1]]
+
+    def acknowledged(self):
+        with open(self._positions_path, "rb") as file:
+            return file.read().count(b"\n")
+
+    def errors(self):
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+    def finish(self, timeout=60):
+        """Ends the input and waits until everything is acknowledged; returns the exit status."""
+        self._stop.set()
+        self._thread.join(timeout)
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        status = self.process.wait(timeout)
+        self._positions_file.close()
+        return status
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._stop.set()
+        self._thread.join()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._positions_file.close()
+
+
+class ClusterTest(unittest.TestCase):
+    """A test with a folder of its own, whose logs are shown when it fails."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="leasehold-", dir=os.environ.get("TEST_TMPDIR"))
+        self.cluster = None
+        self.writers = []
+        self.addCleanup(self._clean_up)
+
+    def start_cluster(self, **options):
+        self.cluster = Cluster(self.folder, **options)
+        self.cluster.start()
+        return self.cluster
+
+    def _failed(self):
+        return not getattr(self._outcome, "success", True)
+
+    def _clean_up(self):
+        for writer in self.writers:
+            if writer.process.poll() is None:
+                writer.kill()
+        if self.cluster is not None:
+            self.cluster.cleanup()
+            if self._failed():
+                self._show_logs()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _show_logs(self):
+        for node in self.cluster.nodes():
+            lines = node.log_text().splitlines()
+            print(f"---- {self.id()}: {node.name}, last lines of {len(lines)}", file=sys.stderr)
+            print("\n".join(lines[-60:]), file=sys.stderr)
+        outputs = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR")
+        if outputs:
+            for node in self.cluster.nodes():
+                shutil.copy(node.log, os.path.join(outputs, f"{self.id()}.{node.name}.log"))
+
+    # Writers and what they leave behind.
+
+    def start_writers(self, path, count, flags=()):
+        self.writers = [Writer(self.cluster, path, i, flags) for i in range(count)]
+        self.await_progress(100)
+
+    def await_progress(self, records, timeout=60):
+        """Until every writer has so many more records acknowledged."""
+        goals = [(w, w.acknowledged() + records) for w in self.writers]
+
+        def reached():
+            for w, _ in goals:
+                if w.process.poll() is not None:
+                    self.fail(f"writer {w.number} ended early with {w.process.returncode}: "
+                              f"{w.errors()}")
+            return all(w.acknowledged() >= goal for w, goal in goals)
+
+        wait_for(f"{records} more records acknowledged by each writer", reached, timeout, 0.1)
+
+    def finish_writers(self):
+        for w in self.writers:
+            status = w.finish()
+            self.assertEqual(status, 0, f"writer {w.number}: {w.errors()}")
+            self.assertEqual(w.acknowledged(), w.sent, f"writer {w.number}")
+
+    def read_positions(self, path):
+        """[(position, record)] as `cat` reads it."""
+        result = []
+        for line in self.cluster.command("cat", "--positions", path).split(b"\n")[:-1]:
+            position, record = line.split(b"\t", 1)
+            result.append((tuple(map(int, position.split(b":"))), record))
+        return result
+
+    def check_file(self, path, killed=()):
+        """Acknowledged records all there, once, in order, where they were said to be; replicas
+        byte-identical. Of a killed writer a further run of records may be there, in order."""
+        records = self.read_positions(path)
+        positions = [p for p, _ in records]
+        self.assertEqual(positions, sorted(set(positions)), "positions rise")
+        of_writer = {w.number: [] for w in self.writers}
+        for position, record in records:
+            match = re.match(rb"(\d{3}) (\d{8}) ", record)
+            self.assertIsNotNone(match, record[:40])
+            of_writer[int(match.group(1))].append((position, record))
+        for w in self.writers:
+            found = of_writer[w.number]
+            acknowledged = w.positions()
+            if w.number in killed:
+                self.assertGreaterEqual(len(found), len(acknowledged))
+            else:
+                self.assertEqual(len(found), len(acknowledged), f"writer {w.number}")
+            for i, (position, record) in enumerate(found):
+                self.assertEqual(record, w.record(i), f"writer {w.number}, record {i}")
+                if i < len(acknowledged):
+                    self.assertEqual(position, acknowledged[i], f"writer {w.number}, record {i}")
+        self.cluster.assert_replicas_identical(path)
+        return len(records)
+
+
+def main():
+    sys.dont_write_bytecode = True
+    unittest.main(verbosity=2)

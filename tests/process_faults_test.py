@@ -1,0 +1,272 @@
+#!/usr/bin/python3
+"""Faults in the middle of appending, on real processes.
+
+Every story ends the same way: what was acknowledged is all there, once, in each writer's order,
+where it was said to be, and the replicas are byte-identical.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import grpc
+
+import process_cluster
+from process_cluster import ClusterTest, wait_for
+from process_wire import Channel, WireAppender, load_schema
+
+PATH = "/faults/log"
+WRITERS = 4
+
+
+class FaultsTest(ClusterTest):
+
+    def start(self, writers=WRITERS, create=(), **options):
+        self.start_cluster(**options)
+        self.cluster.command("create", "--chunk-size=4MiB", *create, PATH)
+        self.start_writers(PATH, writers)
+
+    def finish(self, killed=()):
+        for w in self.writers:
+            if w.number not in killed:
+                self.assertEqual(w.finish(), 0, f"writer {w.number}: {w.errors()}")
+                self.assertEqual(w.acknowledged(), w.sent, f"writer {w.number}")
+        self.assertGreater(self.check_file(PATH, killed), 0)
+
+    def test_primary_is_killed(self):
+        self.start()
+        old = self.cluster.primary(PATH)
+        self.cluster.servers[old].kill()
+        self.await_progress(200)
+        new = self.cluster.primary(PATH)
+        self.assertNotEqual(new, old)
+        self.finish()
+
+    def test_primary_is_killed_and_comes_back(self):
+        self.start()
+        old = self.cluster.primary(PATH)
+        self.cluster.servers[old].kill()
+        self.cluster.servers[old].start()
+        self.await_progress(200)
+        self.cluster.wait_ready()
+        self.await_progress(200)
+        self.finish()
+
+    def test_secondary_is_killed(self):
+        self.start()
+        primary = self.cluster.primary(PATH)
+        secondary = next(s for s in self.cluster.servers if s != primary)
+        self.cluster.servers[secondary].kill()
+        self.await_progress(200)
+        # Losing a secondary moves no lease.
+        self.assertEqual(self.cluster.primary(PATH), primary)
+        self.cluster.servers[secondary].start()
+        self.cluster.wait_ready()
+        self.await_progress(200)
+        self.finish()
+
+    def test_master_is_killed(self):
+        self.start()
+        primary = self.cluster.primary(PATH)
+        self.cluster.master.kill()
+        # Appends go on without a master as long as the lease lasts.
+        self.cluster.master.start()
+        self.cluster.wait_ready()
+        self.await_progress(200)
+        # LEASE-7: the holder that came back goes on under its lease.
+        self.assertEqual(self.cluster.primary(PATH), primary)
+        self.finish()
+
+    def test_all_are_killed_at_once(self):
+        self.start()
+        for node in self.cluster.nodes():
+            node.signal(signal.SIGKILL)
+        for node in self.cluster.nodes():
+            node.process.wait()
+        for node in self.cluster.nodes():
+            node.start()
+        self.cluster.wait_ready()
+        self.await_progress(200)
+        self.finish()
+
+    def test_all_are_killed_at_once_synced(self):
+        self.start(create=["--durability=synced"])
+        for node in self.cluster.nodes():
+            node.signal(signal.SIGKILL)
+        for node in self.cluster.nodes():
+            node.process.wait()
+            node.start()
+        self.cluster.wait_ready()
+        self.await_progress(50)
+        self.finish()
+
+    def test_servers_are_stopped_and_started_one_after_another(self):
+        self.start()
+        for node in self.cluster.servers.values():
+            self.assertEqual(node.stop(), 0, node.log_text()[-2000:])
+            self.await_progress(50)
+            node.start()
+            self.cluster.wait_ready()
+        self.await_progress(100)
+        self.finish()
+
+    def test_recall_moves_the_primary_without_waiting(self):
+        self.start(session_term="10s", chunk_term="60s")
+        old = self.cluster.primary(PATH)
+        began = time.monotonic()
+        result = self.cluster.json("recall", PATH)
+        took = time.monotonic() - began
+        self.assertEqual(result["old_primary"], old)
+        self.assertNotEqual(result["new_primary"], old)
+        self.assertLess(took, 5, "a recall must not wait for the 10 s session term")
+        self.await_progress(200)
+        self.finish()
+
+    def test_a_client_is_killed_in_mid_append(self):
+        self.start()
+        self.writers[1].kill()
+        killed = {1}
+        others = [w for w in self.writers if w.number != 1]
+        goals = [(w, w.acknowledged() + 200) for w in others]
+        wait_for("the other writers to go on",
+                 lambda: all(w.acknowledged() >= goal for w, goal in goals))
+        self.finish(killed)
+
+    def test_sixteen_appenders_at_once(self):
+        self.start(writers=16)
+        self.await_progress(300)
+        self.finish()
+
+    def test_cold_restart_keeps_everything(self):
+        self.start()
+        self.finish_writers()
+        before = self.read_positions(PATH)
+        for node in list(self.cluster.servers.values()) + [self.cluster.master]:
+            self.assertEqual(node.stop(), 0, node.log_text()[-2000:])
+        for node in self.cluster.nodes():
+            node.start()
+        self.cluster.wait_ready()
+        self.assertEqual(self.read_positions(PATH), before)
+        self.check_file(PATH)
+
+
+class PausedPrimaryTest(ClusterTest):
+    """SIGSTOP for longer than the term: who wakes up is no primary any more."""
+
+    WRITER_ID = 0x5EED
+
+    def test_a_primary_that_slept_through_its_term_orders_nothing(self):
+        cluster = self.start_cluster()
+        cluster.command("create", "--chunk-size=16MiB", PATH)
+        self.start_writers(PATH, 2)
+        schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
+                             os.path.join(self.folder, "schema"))
+        old = cluster.primary(PATH)
+        lease = cluster.leases()[PATH]
+        channel = Channel(schema, cluster.servers[old].address)
+        self.addCleanup(channel.close)
+        wire = WireAppender(channel, lease["chunk"], lease["version"], self.WRITER_ID, 1)
+        self.assertTrue(wire.opened().opened)
+        wire.send([b"000 before"])
+        self.assertEqual(wire.stream.receive().stored[0].count, 1)
+
+        # It sleeps; a batch waits in its socket for it to wake up.
+        cluster.servers[old].signal(signal.SIGSTOP)
+        self.addCleanup(cluster.servers[old].signal, signal.SIGCONT)
+        wire.send([b"000 while asleep"])
+        wait_for("another primary", lambda: self.holder() not in (None, old))
+        self.await_progress(200)
+
+        cluster.servers[old].signal(signal.SIGCONT)
+        reply = self.receive_or_end(wire)
+        self.assertTrue(reply is None or (reply.error != 0 and not reply.stored), reply)
+        # Nor does it take a new stream under the lease that it once had.
+        again = WireAppender(channel, lease["chunk"], lease["version"], self.WRITER_ID + 1, 1)
+        again.send([b"000 after"])
+        reply = self.receive_or_end(again)
+        self.assertTrue(reply is None or (reply.error != 0 and not reply.opened), reply)
+
+        cluster.wait_ready()
+        self.await_progress(100)
+        self.finish_writers()
+        text = cluster.command("cat", PATH)
+        self.assertEqual(text.count(b"000 before"), 1)
+        self.assertNotIn(b"000 while asleep", text)
+        self.assertNotIn(b"000 after", text)
+        cluster.assert_replicas_identical(PATH)
+
+    def holder(self):
+        lease = self.cluster.leases().get(PATH)
+        return lease["primary"] if lease and lease["state"] == "HELD" else None
+
+    @staticmethod
+    def receive_or_end(wire):
+        try:
+            return wire.stream.receive()
+        except grpc.RpcError:
+            return None
+
+
+class FullDiskTest(ClusterTest):
+    """Every chunkserver on a small file system of its own."""
+
+    MIB = 1 << 20
+
+    def mount(self, name, size_mib):
+        path = os.path.join(self.folder, name)
+        os.mkdir(path)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", path],
+            capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("needs the privilege to mount a small tmpfs: "
+                          + mounted.stderr.decode(errors="replace").strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
+        return os.path.join(path, "data")
+
+    def test_a_full_disk_refuses_clearly_and_loses_nothing(self):
+        # Cleanups run last in, first out: the servers must end before their disks go.
+        dirs = {f"cs{i}": self.mount(f"disk{i}", 24) for i in (1, 2, 3)}
+        cluster = self.start_cluster(data_dirs=dirs)
+        self.addCleanup(cluster.cleanup)
+        cluster.command("create", "--chunk-size=4MiB", "/small")
+        cluster.command("create", "--chunk-size=4MiB", "/big")
+        cluster.command("append", "/small", stdin=b"first\n")
+
+        data = os.path.join(self.folder, "data")
+        lines = [b"%08d %s" % (i, b"y" * 1000) for i in range(40 * 1024)]
+        with open(data, "wb") as file:
+            file.write(b"\n".join(lines) + b"\n")
+        positions = os.path.join(self.folder, "positions")
+        with open(positions, "wb") as out:
+            result = subprocess.run(
+                [process_cluster.binary("leasehold"), "append", "--positions", "--quiet",
+                 "--give-up=4s", "/big", data],
+                stdout=out, stderr=subprocess.PIPE, env=cluster.environment(), check=False)
+        with open(positions, "rb") as out:
+            acknowledged = out.read().count(b"\n")
+        errors = result.stderr.decode(errors="replace")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertGreater(acknowledged, 1000)
+        self.assertLess(acknowledged, len(lines))
+        self.assertRegex(errors, r"(?i)no space|disk|full|too few", errors)
+
+        # What was acknowledged is there, in order, and the chunk that has its room goes on.
+        found = cluster.command("cat", "/big").split(b"\n")[:-1]
+        self.assertGreaterEqual(len(found), acknowledged)
+        self.assertEqual(found, lines[:len(found)])
+        cluster.command("append", "/small", stdin=b"second\n")
+        self.assertEqual(cluster.command("cat", "/small"), b"first\nsecond\n")
+        cluster.assert_replicas_identical("/big")
+        cluster.assert_replicas_identical("/small")
+
+        # Space comes back when a file goes, and appending works again.
+        cluster.command("rm", "/big")
+        cluster.command("create", "--chunk-size=4MiB", "/next")
+        cluster.command("append", "/next", stdin=b"third\n")
+        self.assertEqual(cluster.command("cat", "/next"), b"third\n")
+
+
+if __name__ == "__main__":
+    process_cluster.main()

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""An independent client appends and reads: the wire is what the schema says.
+
+Everything here goes through Python's grpcio and generated Python messages; the project's own client
+only checks, at the end, that it sees the same file.
+"""
+
+import os
+
+import grpc
+
+import process_cluster
+from process_cluster import ClusterTest, wait_for
+from process_wire import Channel, WireAppender, crc32c, load_schema, pack_batch, unpack_batches
+
+
+class WireTest(ClusterTest):
+
+    def setUp(self):
+        super().setUp()
+        self.start_cluster()
+        self.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
+                                  os.path.join(self.folder, "schema"))
+        self.master = self.channel(self.cluster.master_address)
+
+    def channel(self, address):
+        channel = Channel(self.schema, address)
+        self.addCleanup(channel.close)
+        return channel
+
+    def open_tail(self, path):
+        reply = wait_for("a primary", lambda: self._primary_of(path))
+        return reply
+
+    def _primary_of(self, path):
+        reply = self.master.master("OpenTail", path=path, wait_ms=2000)
+        return reply if reply.error == 0 and reply.primary.address else None
+
+    def append(self, tail, writer, batches):
+        """Appends lists of records in one stream; returns [(sequence, count, offset)]."""
+        channel = self.channel(tail.primary.address)
+        wire = WireAppender(channel, tail.chunk.chunk, tail.chunk.version, writer, 1)
+        opened = wire.opened()
+        self.assertEqual((opened.error, opened.opened), (0, True), opened.error_text)
+        self.assertGreaterEqual(opened.window_batches, 1)
+        stored, sent = [], 0
+        while len(stored) < len(batches):
+            while sent < len(batches) and sent - len(stored) < opened.window_batches:
+                wire.send(batches[sent])
+                sent += 1
+            reply = wire.stream.receive()
+            self.assertEqual(reply.error, 0, reply.error_text)
+            stored += [(s.sequence, s.count, s.offset) for s in reply.stored]
+        wire.stream.finish()
+        return stored
+
+    def read_chunk(self, tail, until):
+        """[(offset, writer, sequence, records)] of the chunk up to `until` bytes, from a member."""
+        channel = self.channel(tail.chunk.members[-1].address)
+        batches, offset = [], 0
+        while offset < until:
+            reply = channel.chunkserver("Read", chunk=tail.chunk.chunk, offset=offset,
+                                        max_bytes=1 << 20, wait_ms=2000)
+            self.assertEqual(reply.error, 0, reply.error_text)
+            for at, writer, sequence, records in unpack_batches(reply.batches):
+                batches.append((offset + at, writer, sequence, records))
+            offset += len(reply.batches)
+        return batches
+
+    def test_checksums_agree_with_the_standard(self):
+        # RFC 3720, B.4.
+        self.assertEqual(crc32c(bytes(32)), 0x8A9136AA)
+        self.assertEqual(crc32c(b"\xff" * 32), 0x62A8AB43)
+        self.assertEqual(crc32c(bytes(range(32))), 0x46DD794E)
+
+    def test_append_and_read_back(self):
+        path = "/wire/log"
+        created = self.master.master("Create", path=path, replication=3)
+        self.assertEqual(created.error, 0, created.error_text)
+        self.assertEqual(created.info.path, path)
+        tail = self.open_tail(path)
+        self.assertEqual(len(tail.chunk.members), 3)
+
+        batches = [[b"record %d of batch %d" % (r, b) for r in range(b + 1)] for b in range(40)]
+        stored = self.append(tail, 0x1234567890ABCDEF, batches)
+
+        sequence, offset = 1, 0
+        for records, (at, count, where) in zip(batches, stored):
+            self.assertEqual((at, count, where), (sequence, len(records), offset))
+            offset += len(pack_batch(1, 1, records))
+            sequence += len(records)
+        found = self.read_chunk(tail, offset)
+        self.assertEqual([b[3] for b in found], batches)
+        self.assertEqual([b[0] for b in found], [s[2] for s in stored])
+        self.assertEqual({b[1] for b in found}, {0x1234567890ABCDEF})
+
+        lines = b"".join(r + b"\n" for records in batches for r in records)
+        self.assertEqual(self.cluster.command("cat", path), lines)
+        self.cluster.assert_replicas_identical(path)
+
+    def test_a_repeated_batch_is_stored_once(self):
+        path = "/wire/repeat"
+        self.master.master("Create", path=path)
+        tail = self.open_tail(path)
+        first = self.append(tail, 77, [[b"once"], [b"twice"]])
+        # The same writer begins again with the same numbers and bytes, as after a lost answer.
+        self.assertEqual(self.append(tail, 77, [[b"once"], [b"twice"]]), first)
+        self.assertEqual(self.cluster.command("cat", path), b"once\ntwice\n")
+
+    def test_two_clients_share_a_file(self):
+        path = "/wire/shared"
+        self.cluster.command("create", path)
+        self.cluster.command("append", path, stdin=b"from the command\n")
+        self.append(self.open_tail(path), 99, [[b"from python"]])
+        self.cluster.command("append", path, stdin=b"from the command again\n")
+        self.assertEqual(self.cluster.command("cat", path),
+                         b"from the command\nfrom python\nfrom the command again\n")
+
+    def test_namespace(self):
+        for name in ("b", "a", "c"):
+            self.assertEqual(self.master.master("Create", path=f"/ns/{name}").error, 0)
+        listed = self.master.master("List", prefix="/ns/")
+        self.assertEqual([f.path for f in listed.files], ["/ns/a", "/ns/b", "/ns/c"])
+        self.assertEqual(self.master.master("Rename", **{"from": "/ns/a", "to": "/ns/z"}).error, 0)
+        self.assertEqual(self.master.master("Remove", path="/ns/b").error, 0)
+        listed = self.master.master("List", prefix="/ns/", limit=1)
+        self.assertEqual(([f.path for f in listed.files], listed.more), (["/ns/c"], True))
+        stat = self.master.master("Stat", path="/ns/b")
+        self.assertEqual(stat.error, self.schema.NOT_FOUND)
+        self.assertIn("/ns/b", stat.error_text)
+
+    def test_health(self):
+        serving = 1
+        for service in ("", "leasehold.Master"):
+            self.assertEqual(self.master.health(service), serving)
+        for node in self.cluster.servers.values():
+            channel = self.channel(node.address)
+            wait_for("the chunkserver to say that it serves",
+                     lambda c=channel: c.health("leasehold.ChunkServer") == serving, 10)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.master.health("no.such.Service")
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+
+if __name__ == "__main__":
+    process_cluster.main()
