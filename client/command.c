@@ -133,7 +133,9 @@ bool lh_command_open(const char *command, const struct lh_command_common *common
     }
     int error = lh_cluster_open(masters, NULL, cluster);
     if (error != LH_OK)
-        *exit_code = lh_command_failed(command, NULL, error);
+        *exit_code = lh_command_failed(command, "--master", error);
+    if (error == LH_ERR_INVALID_ARGUMENT)
+        *exit_code = LH_EXIT_USAGE;
     free(masters);
     return error == LH_OK;
 }
@@ -142,8 +144,9 @@ bool lh_command_open(const char *command, const struct lh_command_common *common
 
 int lh_command_failed(const char *command, const char *thing, int error)
 {
-    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command, thing != NULL ? thing : "",
-        thing != NULL ? ": " : "", lh_last_error(), lh_error_name(error));
+    bool named = thing != NULL && thing[0] != '\0';
+    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command, named ? thing : "",
+        named ? ": " : "", lh_last_error(), lh_error_name(error));
     switch (error) {
     case LH_ERR_UNAVAILABLE:
         return LH_EXIT_UNAVAILABLE;
