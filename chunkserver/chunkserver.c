@@ -279,7 +279,7 @@ static void on_link_closed(struct lh_chunkserver *cs, const struct lh_input *in)
     link_forget(cs, l->id);
     switch (gone.kind) {
     case LINK_MASTER:
-        session_link_closed(cs);
+        session_link_closed(cs, in->text);
         break;
     case LINK_MEMBER:
         member_link_closed(gone.owner);

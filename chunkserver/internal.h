@@ -279,6 +279,7 @@ struct session {
     struct lh_instant heartbeat_at; /* the next one is due */
     struct lh_instant retry_at;     /* SESSION_DOWN */
     struct lh_duration backoff;
+    struct lh_instant unreachable_told; /* when the log was last told so; 0: not in this outage */
     uint64_t master_term;
     struct lh_timer timer;
     bool failing; /* SES-6 */
@@ -334,7 +335,7 @@ void server_stop_if_done(struct lh_chunkserver *cs);
 /* session.c */
 void session_start(struct lh_chunkserver *cs);
 void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
-void session_link_closed(struct lh_chunkserver *cs);
+void session_link_closed(struct lh_chunkserver *cs, const char *why);
 void session_timer(struct lh_chunkserver *cs);
 void session_close(struct lh_chunkserver *cs);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);

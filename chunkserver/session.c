@@ -10,6 +10,9 @@
 /* How long a registration may go unanswered before the next master is tried. */
 #define REGISTER_TIMEOUT_MS 2000u
 
+/* A master that cannot be reached is logged at once and then this often. */
+#define UNREACHABLE_AGAIN_S 30u
+
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
 {
     if (cs->session.link == 0)
@@ -153,11 +156,19 @@ void session_close(struct lh_chunkserver *cs)
     lh_timer_unset(&cs->timers, &cs->session.timer);
 }
 
-void session_link_closed(struct lh_chunkserver *cs)
+void session_link_closed(struct lh_chunkserver *cs, const char *why)
 {
-    if (cs->session.state == SESSION_LIVE)
+    struct session *s = &cs->session;
+    struct lh_instant again = lh_instant_add(s->unreachable_told, lh_seconds(UNREACHABLE_AGAIN_S));
+
+    if (s->state == SESSION_LIVE) {
         lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke",
-            cs->config.masters[cs->session.master]);
+            cs->config.masters[s->master]);
+    } else if (s->unreachable_told.ns == 0 || lh_instant_reached(cs->now, again)) {
+        lh_fx_log(cs->fx, LH_WARN, "cannot reach the master at %s, trying on: %s",
+            cs->config.masters[s->master], why != NULL ? why : "the connection broke");
+        s->unreachable_told = cs->now;
+    }
     session_down(cs);
     session_set_timer(cs);
 }
@@ -239,6 +250,7 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
     s->heartbeat = lh_nanoseconds(m->heartbeat_ns);
     s->heartbeat_at = cs->now; /* at once: it tells the master that we hear it (SES-4) */
     s->backoff = cs->config.reconnect_min;
+    s->unreachable_told = (struct lh_instant){0};
     lh_holder_session_begin(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns));
     for (size_t i = 0; i < m->n_continued; i++) {
         const Leasehold__Continued *c = m->continued[i];
