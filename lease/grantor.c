@@ -392,7 +392,8 @@ static bool take_session(
 }
 
 /* What comes due after lease `i` is needed at the next step, or at the next call. */
-static void prefetch_after(const struct lh_grantor *g, uint32_t i)
+static inline __attribute__((always_inline)) void prefetch_after(
+    const struct lh_grantor *g, uint32_t i)
 {
     uint32_t next = lh_links_at(g, i)->wheel.next;
     if ((next & LH_WHEEL_HEAD) == 0) {

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #define LH_INDEX_BUCKETS_PER_RECORD 2
+#define LH_INDEX_BUCKETS_MIN        64
 #define LH_INDEX_BUCKETS_MAX        (UINT32_C(1) << 31)
 #define LH_INDEX_PREFETCH           16 /* buckets */
 
@@ -31,7 +32,7 @@ typedef uint64_t lh_index_hash_fn(const void *owner, uint32_t i);
 
 static inline void lh_index_init(struct lh_index *x, uint64_t records)
 {
-    uint64_t buckets = LH_SEGMENT_SIZE;
+    uint64_t buckets = LH_INDEX_BUCKETS_MIN;
     if (records > LH_INDEX_BUCKETS_MAX / LH_INDEX_BUCKETS_PER_RECORD)
         buckets = LH_INDEX_BUCKETS_MAX;
     else if (records * LH_INDEX_BUCKETS_PER_RECORD > buckets)

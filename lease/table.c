@@ -1,16 +1,10 @@
 #include "lease/table.h"
 
 #include "base/assert.h"
-#include "base/prng.h"
 
 static uint32_t *chain_of(const void *g, uint32_t i)
 {
     return &lh_record_at(g, i)->chain;
-}
-
-static uint64_t hash_of_key(uint64_t key)
-{
-    return lh_mix64(key);
 }
 
 static uint64_t hash_of_share(uint64_t key, uint32_t session)
@@ -21,7 +15,7 @@ static uint64_t hash_of_share(uint64_t key, uint32_t session)
 static uint64_t hash_of(const void *g, uint32_t i)
 {
     const struct lh_record *r = lh_record_at(g, i);
-    return r->kind == LH_RECORD_SHARED ? hash_of_share(r->key, r->session) : hash_of_key(r->key);
+    return r->kind == LH_RECORD_SHARED ? hash_of_share(r->key, r->session) : lh_hash_of_key(r->key);
 }
 
 /* Sessions. */
@@ -137,7 +131,7 @@ static void record_give_back(struct lh_grantor *g, uint32_t i)
 
 uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key)
 {
-    uint32_t i = lh_index_first(&g->index, hash_of_key(key));
+    uint32_t i = lh_index_first(&g->index, lh_hash_of_key(key));
     while (i != 0) {
         const struct lh_record *r = lh_record_at(g, i);
         if (r->key == key && r->kind != LH_RECORD_SHARED)
@@ -145,18 +139,6 @@ uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key)
         i = r->chain;
     }
     return i;
-}
-
-void lh_table_prefetch_bucket(const struct lh_grantor *g, uint64_t key)
-{
-    __builtin_prefetch(lh_index_head(&g->index, lh_index_bucket(&g->index, hash_of_key(key))));
-}
-
-void lh_table_prefetch_record(const struct lh_grantor *g, uint64_t key)
-{
-    uint32_t i = lh_index_first(&g->index, hash_of_key(key));
-    if (i != 0)
-        __builtin_prefetch(lh_record_at(g, i), 1);
 }
 
 uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t session)
@@ -190,7 +172,7 @@ void lh_table_add_exclusive(struct lh_grantor *g, uint64_t key, uint64_t version
         .session = session & LH_SESSION_SLOT_MAX,
         .kind = LH_RECORD_EXCLUSIVE,
         .recalling = recalling};
-    lease_link(g, i, hash_of_key(key));
+    lease_link(g, i, lh_hash_of_key(key));
 }
 
 static uint32_t group_of(struct lh_grantor *g, uint64_t key)
@@ -199,7 +181,7 @@ static uint32_t group_of(struct lh_grantor *g, uint64_t key)
     if (i == 0) {
         i = record_take(g);
         *lh_record_at(g, i) = (struct lh_record){.key = key, .kind = LH_RECORD_GROUP};
-        lh_index_add(&g->index, i, hash_of_key(key), g, chain_of, hash_of);
+        lh_index_add(&g->index, i, lh_hash_of_key(key), g, chain_of, hash_of);
         g->group_count++;
     }
     LH_ASSERT(lh_record_at(g, i)->kind == LH_RECORD_GROUP);
@@ -241,7 +223,7 @@ static void group_drop(struct lh_grantor *g, uint32_t i)
     else
         group->members.first = r->peer.next;
     if (group->members.first == 0) {
-        lh_index_remove(&g->index, group_number, hash_of_key(r->key), g, chain_of);
+        lh_index_remove(&g->index, group_number, lh_hash_of_key(r->key), g, chain_of);
         record_give_back(g, group_number);
         g->group_count--;
     }

@@ -12,6 +12,7 @@
 #ifndef LH_LEASE_TABLE_H
 #define LH_LEASE_TABLE_H
 
+#include "base/prng.h"
 #include "lease/grantor.h"
 #include "lease/index.h"
 #include "lease/segments.h"
@@ -121,6 +122,28 @@ static inline bool lh_record_in_force(
     return !lh_instant_reached(now, lh_record_end(g, r));
 }
 
+static inline uint64_t lh_hash_of_key(uint64_t key)
+{
+    return lh_mix64(key);
+}
+
+/* Asks for what lh_table_find() will read first, and then, the bucket having come, for what it will
+ * read next. Always inline: gcc takes a function that does nothing but prefetch for one without
+ * effect and drops the calls. */
+static inline __attribute__((always_inline)) void lh_table_prefetch_bucket(
+    const struct lh_grantor *g, uint64_t key)
+{
+    __builtin_prefetch(lh_index_head(&g->index, lh_index_bucket(&g->index, lh_hash_of_key(key))));
+}
+
+static inline __attribute__((always_inline)) void lh_table_prefetch_record(
+    const struct lh_grantor *g, uint64_t key)
+{
+    uint32_t i = lh_index_first(&g->index, lh_hash_of_key(key));
+    if (i != 0)
+        __builtin_prefetch(lh_record_at(g, i), 1);
+}
+
 /* The session, open or closed; NULL if there is none (any more). */
 struct lh_session *lh_table_session(const struct lh_grantor *g, lh_session_id s);
 
@@ -135,11 +158,6 @@ void lh_table_session_free(struct lh_grantor *g, uint32_t slot);
 
 /* The EXCLUSIVE or GROUP record of the key; 0 if nobody has a lease. */
 uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key);
-
-/* Asks for what lh_table_find() will read first, and then, the bucket having come, for what it will
- * read next. */
-void lh_table_prefetch_bucket(const struct lh_grantor *g, uint64_t key);
-void lh_table_prefetch_record(const struct lh_grantor *g, uint64_t key);
 
 /* The SHARED record of this session; 0 if it has none. */
 uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t session);

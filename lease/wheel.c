@@ -132,32 +132,41 @@ struct lh_instant lh_wheel_deadline(const struct lh_wheel *w)
     return (struct lh_instant){slot_start(w, list)};
 }
 
-uint32_t lh_wheel_check(const struct lh_wheel *w,
+static uint32_t check_list(const struct lh_wheel *w, uint32_t list, struct lh_instant from,
     void (*visit)(const void *arg, uint32_t i, struct lh_instant from), const void *arg)
 {
     struct lh_wheel *links =
         (struct lh_wheel *)w; /* link_of() has no const twin; nothing changes */
+    uint32_t before = list | LH_WHEEL_HEAD;
     uint32_t items = 0;
-    for (uint32_t list = 0; list <= LH_WHEEL_DUE; list++) {
-        bool is_slot = list != LH_WHEEL_DUE;
-        if (is_slot) {
-            uint32_t level = list / LH_WHEEL_SLOTS;
-            uint32_t slot = list % LH_WHEEL_SLOTS;
-            bool marked = (w->occupied[level][slot / 64] >> (slot % 64) & 1) != 0;
-            LH_ASSERT(marked == !is_empty(w, list));
-            LH_ASSERT(!marked || (w->levels >> level & 1) != 0);
-            LH_ASSERT(!marked || slot_start(w, list) >= w->time);
+    for (uint32_t i = w->heads[list].next; (i & LH_WHEEL_HEAD) == 0; i = link_of(links, i)->next) {
+        LH_ASSERT(link_of(links, i)->prev == before);
+        visit(arg, i, from);
+        before = i;
+        items++;
+    }
+    LH_ASSERT(w->heads[list].prev == before);
+    return items;
+}
+
+uint32_t lh_wheel_check(const struct lh_wheel *w,
+    void (*visit)(const void *arg, uint32_t i, struct lh_instant from), const void *arg)
+{
+    uint32_t items = check_list(w, LH_WHEEL_DUE, (struct lh_instant){0}, visit, arg);
+    for (uint32_t level = 0; level < LH_WHEEL_LEVELS; level++) {
+        uint64_t any = 0;
+        for (uint32_t word = 0; word < LH_WHEEL_SLOTS / 64; word++) {
+            uint64_t bits = w->occupied[level][word];
+            any |= bits;
+            for (; bits != 0; bits &= bits - 1) {
+                uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+                uint32_t list = level * LH_WHEEL_SLOTS + slot;
+                struct lh_instant from = {slot_start(w, list)};
+                LH_ASSERT(!is_empty(w, list) && from.ns >= w->time);
+                items += check_list(w, list, from, visit, arg);
+            }
         }
-        struct lh_instant from = {is_slot ? slot_start(w, list) : 0};
-        uint32_t before = list | LH_WHEEL_HEAD;
-        for (uint32_t i = w->heads[list].next; (i & LH_WHEEL_HEAD) == 0;
-             i = link_of(links, i)->next) {
-            LH_ASSERT(link_of(links, i)->prev == before);
-            visit(arg, i, from);
-            before = i;
-            items++;
-        }
-        LH_ASSERT(w->heads[list].prev == before);
+        LH_ASSERT((any != 0) == ((w->levels >> level & 1) != 0));
     }
     return items;
 }

@@ -36,7 +36,7 @@ static void no_schedule_within_the_drift_bound_breaks_an_invariant(void **state)
     (void)state;
     struct lease_world_result all = {0};
     uint64_t seed, end;
-    for (seeds(12, &seed, &end); seed < end; seed++) {
+    for (seeds(50, &seed, &end); seed < end; seed++) {
         for (size_t d = 0; d < DRIFTS; d++) {
             struct lease_world_result r = lease_world_run(seed, drifts_ppm[d], FAULT_NONE);
             if (r.violation != NULL)
@@ -393,8 +393,8 @@ static void the_table_agrees_with_plain_arrays(void **state)
 {
     (void)state;
     uint64_t seed, end;
-    for (seeds(30, &seed, &end); seed < end; seed++) {
-        print_message("LH_SEED=%" PRIu64 "\n", seed);
+    for (seeds(100, &seed, &end); seed < end; seed++) {
+        print_message("%sLH_SEED=%" PRIu64, seed % 10 == 1 ? "\n" : " ", seed);
         struct lh_prng r = {seed};
         struct plain p = {.now = 1000000};
         lh_session_id last[SESSIONS] = {0};
@@ -417,6 +417,7 @@ static void the_table_agrees_with_plain_arrays(void **state)
         }
         lh_grantor_destroy(g);
     }
+    print_message("\n");
 }
 
 int main(void)
