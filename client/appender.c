@@ -230,10 +230,7 @@ static void stream_refused(struct lh_client_appender *a, int error, const char *
         a->full = true;
     else
         a->failed_version = a->tail.version;
-    /* What only time heals is not asked again at once. */
-    broken(a, error, a->address, text,
-        lh_error_advice(error) == LH_ASK_MASTER ? lh_nanoseconds(0)
-                                                : a->client->config.backoff_min);
+    broken(a, error, a->address, text, lh_nanoseconds(0));
 }
 
 static void stream_message(void *owner, const void *message, struct lh_buf *payload)
