@@ -1,7 +1,7 @@
 /* The server processes that `leasehold local` runs: start, look after, stop.
  *
- * Each has a process group of its own, so that Ctrl-C reaches only this process, which then stops them
- * in an order of its choosing; and each is told to stop when this process dies. */
+ * Each has a process group of its own, so that Ctrl-C reaches only this process, which then stops
+ * them in an order of its choosing; and each is told to stop when this process dies. */
 #ifndef LH_CLIENT_COMMAND_CHILD_H
 #define LH_CLIENT_COMMAND_CHILD_H
 
@@ -28,12 +28,12 @@ void lh_child_deinit(struct lh_child *child);
 /* Adds --flag=value; nothing when `value` is NULL. */
 void lh_child_argument(struct lh_child *child, const char *flag, const char *value);
 
-/* Starts it. False, with a message on stderr, when it cannot run. To be called by the thread that lives
- * as long as the process. */
+/* Starts it. False, with a message on stderr, when it cannot run. To be called by the thread that
+ * lives as long as the process. */
 bool lh_child_start(struct lh_child *child);
 
-/* Collects those of `children` that have ended and says on `report` (NULL: nowhere) how, and how to start
- * them again. True if there was any. */
+/* Collects those of `children` that have ended and says on `report` (NULL: nowhere) how, and how to
+ * start them again. True if there was any. */
 bool lh_children_reap(struct lh_child *children, size_t count, FILE *report);
 
 bool lh_children_running(const struct lh_child *children, size_t count);

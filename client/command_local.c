@@ -1,8 +1,8 @@
 /* `leasehold local`: a whole cluster on this machine, for trying things out and for tests.
  *
- * A server that dies is reported and left dead: what the others do then is what a user of `local` may
- * want to see. At the end chunkservers are stopped first (they release their leases to the master), the
- * master last. */
+ * A server that dies is reported and left dead: what the others do then is what a user of `local`
+ * may want to see. At the end chunkservers are stopped first (they release their leases to the
+ * master), the master last. */
 #include "client/command.h"
 
 #include "base/alloc.h"
