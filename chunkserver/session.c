@@ -428,14 +428,10 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
         m->master_term < s->master_term || m->stamp > s->stamp_sent)
         return;
     if (m->error != LEASEHOLD__ERROR_CODE__OK) {
-        lh_fx_log(cs->fx, LH_WARN, "the master ended the session: %s",
+        /* What this server holds it holds until its own clock says otherwise (TIME-4); a master that
+         * restarted lets it go on in the new session (LEASE-7). */
+        lh_fx_log(cs->fx, LH_WARN, "the master knows this session no more: %s; registering anew",
             lh_error_text(lh_error_from_wire(m->error)));
-        lh_holder_session_end(cs->holder);
-        struct primary *p, *next;
-        DL_FOREACH_SAFE(cs->primaries, p, next)
-        {
-            primary_end(p, LH_ERR_NOT_PRIMARY);
-        }
         hang_up(cs);
         return;
     }
