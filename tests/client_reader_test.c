@@ -1,0 +1,440 @@
+/* The client core's reader. */
+#include "tests/client_world.h"
+
+#define WRITER 99u
+
+struct reader {
+    struct world w;
+    struct lh_client_reader *core;
+    struct lh_fetch_call fetch;
+};
+
+/* Opened at `offset`; the master lists those chunks. */
+static void open_reader(
+    struct reader *r, bool follow, uint64_t offset, Leasehold__ChunkInfo *chunks, size_t count)
+{
+    const Leasehold__LocateRequest *m;
+    struct lh_reader_open_call open = {
+        .call.kind = LH_CALL_READER_OPEN,
+        .path = "/f",
+        .offset = offset,
+        .follow = follow,
+        .readahead = 8u << 20,
+    };
+
+    *r = (struct reader){0};
+    world_init(&r->w);
+    open.deadline = in_ms(&r->w, 1000);
+    ask(&r->w, &open);
+    say_stat(&r->w, expect_request(&r->w, LH_METHOD_STAT, "m1:1", NULL));
+    expect_complete(&r->w, &open, LH_OK);
+    r->core = open.reader;
+    uint64_t link = expect_request(&r->w, LH_METHOD_LOCATE, "m1:1", &m);
+    assert_int_equal(m->file, FILE_ID);
+    assert_int_equal(m->offset, offset);
+    say_chunks(&r->w, link, chunks, count);
+}
+
+static void fetch(struct reader *r)
+{
+    r->fetch = (struct lh_fetch_call){
+        .call.kind = LH_CALL_FETCH, .reader = r->core, .deadline = in_ms(&r->w, 20000)};
+    ask(&r->w, &r->fetch);
+}
+
+static void expect_bytes(struct reader *r, uint64_t offset, size_t size)
+{
+    expect_complete(&r->w, &r->fetch, LH_OK);
+    assert_int_equal(r->fetch.offset, offset);
+    assert_int_equal(r->fetch.batches.size, size);
+    lh_buf_clear(&r->fetch.batches);
+}
+
+/* Any member is asked; returns which one in `*member`. */
+static uint64_t expect_read(struct reader *r, uint64_t chunk, uint64_t offset, int *member,
+    const Leasehold__ReadRequest **request)
+{
+    struct event *e = take(&r->w, LH_FX_OPEN);
+
+    assert_int_equal(e->method, LH_METHOD_READ);
+    assert_int_equal(e->address[0], 's');
+    if (member != NULL)
+        *member = e->address[1] - '1';
+    uint64_t link = e->link;
+    const Leasehold__ReadRequest *m = expect_send(&r->w, link);
+    assert_int_equal(m->chunk, chunk);
+    assert_int_equal(m->offset, offset);
+    if (request != NULL)
+        *request = m;
+    return link;
+}
+
+/* As many one-record batches. */
+static void say_batches(
+    struct reader *r, uint64_t link, unsigned count, uint64_t committed, bool sealed)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+    struct lh_buf all = {0};
+
+    for (unsigned i = 0; i < count; i++) {
+        struct lh_buf b = make_batch(WRITER, i + 1, 1);
+        lh_buf_append(&all, &b, 0, b.size);
+        lh_buf_clear(&b);
+    }
+    m.committed = committed;
+    m.sealed = sealed;
+    say_with(&r->w, link, &m, all);
+}
+
+static void say_empty(
+    struct reader *r, uint64_t link, uint64_t committed, bool sealed, bool primary)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    m.committed = committed;
+    m.sealed = sealed;
+    m.primary = primary;
+    say(&r->w, link, &m);
+}
+
+static void say_refusal(struct reader *r, uint64_t link, int error)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    m.error = (Leasehold__ErrorCode)-error;
+    say(&r->w, link, &m);
+}
+
+/* The master knows no chunk there: the file's chunks are all sealed, that many bytes together. */
+static void say_no_chunks(struct reader *r, uint64_t link, uint64_t sealed_length)
+{
+    Leasehold__LocateReply none = LEASEHOLD__LOCATE_REPLY__INIT;
+    Leasehold__FileInfo info = file_info();
+
+    info.sealed_length = sealed_length;
+    none.info = &info;
+    say(&r->w, link, &none);
+}
+
+#define B BATCH_BYTES(1)
+
+static void sealed_chunks_are_read_ahead_and_given_out_in_order(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, 3 * B), sealed_chunk(6, 4, 3 * B, B)};
+
+    (void)state;
+    open_reader(&r, false, 0, chunks, 2);
+
+    /* Both chunks are read before anybody asks; the second one's bytes come first. */
+    uint64_t one = expect_read(&r, 5, 0, NULL, NULL);
+    uint64_t two = expect_read(&r, 6, 0, NULL, NULL);
+    say_batches(&r, two, 1, B, true);
+    say_batches(&r, one, 2, 3 * B, true);
+    one = expect_read(&r, 5, 2 * B, NULL, NULL);
+
+    fetch(&r);
+    expect_bytes(&r, 0, 2 * B);
+    fetch(&r);
+    expect_quiet(&r.w);
+    say_batches(&r, one, 1, 3 * B, true);
+    expect_bytes(&r, 2 * B, B);
+    fetch(&r);
+    expect_bytes(&r, 3 * B, B);
+
+    /* The end: nothing behind the last sealed chunk, says the master. */
+    fetch(&r);
+    const Leasehold__LocateRequest *m;
+    uint64_t link = expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", &m);
+    assert_int_equal(m->offset, 4 * B);
+    say_no_chunks(&r, link, 4 * B);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CLOSED);
+    expect_quiet(&r.w);
+    world_deinit(&r.w);
+}
+
+static void a_reader_begins_in_the_middle(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(6, 4, 3 * B, 2 * B);
+
+    (void)state;
+    open_reader(&r, false, 4 * B, &chunk, 1);
+    uint64_t link = expect_read(&r, 6, B, NULL, NULL);
+    fetch(&r);
+    say_batches(&r, link, 1, 2 * B, true);
+    expect_bytes(&r, 4 * B, B);
+    world_deinit(&r.w);
+}
+
+static void a_start_beyond_the_end_is_refused(void **state)
+{
+    struct reader r;
+
+    (void)state;
+    open_reader(&r, false, 500, NULL, 0);
+    fetch(&r);
+    say_no_chunks(&r, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), 400);
+    expect_complete(&r.w, &r.fetch, LH_ERR_INVALID_ARGUMENT);
+    world_deinit(&r.w);
+}
+
+static void a_corrupt_batch_is_read_from_another_member(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 2 * B);
+    int bad, good;
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 0, &bad, NULL);
+
+    /* The first batch is sound, the second has a flipped bit. */
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+    struct lh_buf bytes = make_batch(WRITER, 1, 1), second = make_batch(WRITER, 2, 1);
+    uint8_t flipped[B];
+    assert_true(lh_buf_read(&second, 0, flipped, B));
+    flipped[B - 1] ^= 1;
+    lh_buf_clear(&second);
+    second = lh_buf_copy(flipped, B);
+    lh_buf_append(&bytes, &second, 0, B);
+    lh_buf_clear(&second);
+    m.committed = 2 * B;
+    m.sealed = true;
+    say_with(&r.w, link, &m, bytes);
+
+    expect_bytes(&r, 0, B);
+    link = expect_read(&r, 5, B, &good, NULL);
+    assert_int_not_equal(bad, good);
+    fetch(&r);
+    say_batches(&r, link, 1, 2 * B, true);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+static void what_is_corrupt_everywhere_is_told(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    for (int i = 0; i < 3; i++) {
+        uint64_t link = expect_read(&r, 5, 0, NULL, NULL);
+        if (i == 1) {
+            say_refusal(&r, link, LH_ERR_CORRUPT);
+        } else {
+            Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+            say_with(&r.w, link, &m, lh_buf_copy("rubbish that is no batch at all, really", 39));
+        }
+    }
+    expect_complete(&r.w, &r.fetch, LH_ERR_CORRUPT);
+
+    /* Nothing is asked for nobody; who asks again may find it repaired. */
+    pass(&r.w);
+    expect_quiet(&r.w);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 0, NULL, NULL);
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
+static void an_unreachable_member_is_passed_over(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+    int one, other;
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    break_link(&r.w, expect_read(&r, 5, 0, &one, NULL));
+    uint64_t silent = expect_read(&r, 5, 0, &other, NULL);
+    assert_int_not_equal(one, other);
+    pass_ms(&r.w, 5000);
+    expect_close(&r.w, silent);
+    say_batches(&r, expect_read(&r, 5, 0, NULL, NULL), 1, B, true);
+    expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
+static void the_end_is_asked_of_the_primary_and_of_the_master(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = open_chunk(5, 2, 0, 1);
+    const Leasehold__ReadRequest *m;
+    int member;
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 0, &member, &m);
+    assert_int_equal(member, 1);
+    say_batches(&r, link, 1, B, false);
+    expect_bytes(&r, 0, B);
+
+    /* What was read ahead of the FETCH may be older than it and proves nothing (APP-6). */
+    link = expect_read(&r, 5, B, &member, NULL);
+    fetch(&r);
+    say_empty(&r, link, B, false, true);
+    link = expect_read(&r, 5, B, &member, &m);
+    assert_int_equal(member, 1);
+    assert_true(m->require_primary);
+    say_empty(&r, link, B, false, true);
+    link = expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL);
+    say_chunks(&r.w, link, &chunk, 1);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CLOSED);
+    expect_quiet(&r.w);
+
+    /* A later FETCH looks again. */
+    fetch(&r);
+    link = expect_read(&r, 5, B, NULL, NULL);
+    say_batches(&r, link, 1, 2 * B, false);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+static void a_tail_that_was_sealed_meanwhile_is_not_the_end(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+    Leasehold__ChunkInfo now[] = {sealed_chunk(5, 2, 0, B), open_chunk(6, 1, B, 0)};
+
+    (void)state;
+    open_reader(&r, false, B, &tail, 1);
+    uint64_t link = expect_read(&r, 5, B, NULL, NULL);
+    fetch(&r);
+    say_empty(&r, link, B, false, true);
+    say_empty(&r, expect_read(&r, 5, B, NULL, NULL), B, false, true);
+    link = expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL);
+    say_chunks(&r.w, link, now, 2);
+    say_batches(&r, expect_read(&r, 6, 0, NULL, NULL), 1, B, false);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+static void the_master_is_asked_to_bring_a_primary(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, -1);
+    const Leasehold__OpenTailRequest *m;
+    int member;
+
+    (void)state;
+    open_reader(&r, false, B, &tail, 1);
+    uint64_t link = expect_read(&r, 5, B, NULL, NULL);
+    fetch(&r);
+    say_empty(&r, link, B, false, false);
+    say_refusal(&r, expect_read(&r, 5, B, NULL, NULL), LH_ERR_NOT_PRIMARY);
+    link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->file, FILE_ID);
+    expect_quiet(&r.w);
+    say_tail(&r.w, link, open_chunk(5, 3, 0, 2), 2, NULL);
+    link = expect_read(&r, 5, B, &member, NULL);
+    assert_int_equal(member, 2);
+    say_empty(&r, link, B, false, true);
+    tail = open_chunk(5, 3, 0, 2);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &tail, 1);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CLOSED);
+    world_deinit(&r.w);
+}
+
+static void following_waits_at_the_end_and_goes_on_in_the_next_chunk(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 0), next = open_chunk(6, 1, 2 * B, 1);
+    const Leasehold__ReadRequest *m;
+
+    (void)state;
+    open_reader(&r, true, B, &tail, 1);
+    uint64_t link = expect_read(&r, 5, B, NULL, NULL);
+    say_empty(&r, link, B, false, true);
+    expect_quiet(&r.w);
+    fetch(&r);
+    link = expect_read(&r, 5, B, NULL, &m);
+    assert_true(m->wait_ms == 10000);
+    assert_false(m->require_primary);
+
+    /* Nothing comes: the FETCH ends, and the server's answer is for a later one. */
+    pass_ms(&r.w, 9000);
+    expect_quiet(&r.w);
+    say_batches(&r, link, 1, 2 * B, false);
+    expect_bytes(&r, B, B);
+
+    /* The chunk is sealed; the next one is there a moment later. */
+    link = expect_read(&r, 5, 2 * B, NULL, NULL);
+    say_empty(&r, link, 2 * B, true, true);
+    fetch(&r);
+    say_no_chunks(&r, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), 2 * B);
+    expect_quiet(&r.w);
+    pass(&r.w);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &next, 1);
+    say_batches(&r, expect_read(&r, 6, 0, NULL, NULL), 1, B, false);
+    expect_bytes(&r, 2 * B, B);
+    world_deinit(&r.w);
+}
+
+static void a_fetch_that_ends_in_vain_loses_nothing(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 0);
+
+    (void)state;
+    open_reader(&r, true, B, &tail, 1);
+    say_empty(&r, expect_read(&r, 5, B, NULL, NULL), B, false, true);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, B, NULL, NULL);
+
+    /* The server was to wait longer than this FETCH. */
+    r.w.now = r.fetch.deadline;
+    struct lh_fetch_call *ended = &r.fetch;
+    say_empty(&r, link, B, false, true);
+    link = expect_read(&r, 5, B, NULL, NULL);
+    expect_complete(&r.w, ended, LH_ERR_DEADLINE_EXCEEDED);
+    say_batches(&r, link, 1, 2 * B, false);
+    expect_read(&r, 5, 2 * B, NULL, NULL);
+    fetch(&r);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
+static void closing_cancels_the_fetch(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    uint64_t link = expect_read(&r, 5, 0, NULL, NULL);
+    fetch(&r);
+    struct lh_reader_close_call close = {.call.kind = LH_CALL_READER_CLOSE, .reader = r.core};
+    ask(&r.w, &close);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CANCELLED);
+    expect_close(&r.w, link);
+    expect_complete(&r.w, &close, LH_OK);
+    assert_true(lh_client_deadline(r.w.client).ns == UINT64_MAX);
+    world_deinit(&r.w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sealed_chunks_are_read_ahead_and_given_out_in_order),
+        cmocka_unit_test(a_reader_begins_in_the_middle),
+        cmocka_unit_test(a_start_beyond_the_end_is_refused),
+        cmocka_unit_test(a_corrupt_batch_is_read_from_another_member),
+        cmocka_unit_test(what_is_corrupt_everywhere_is_told),
+        cmocka_unit_test(an_unreachable_member_is_passed_over),
+        cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
+        cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
+        cmocka_unit_test(the_master_is_asked_to_bring_a_primary),
+        cmocka_unit_test(following_waits_at_the_end_and_goes_on_in_the_next_chunk),
+        cmocka_unit_test(a_fetch_that_ends_in_vain_loses_nothing),
+        cmocka_unit_test(closing_cancels_the_fetch),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
