@@ -383,7 +383,7 @@ int lh_master_config_check(const struct lh_master_config *config, char *text, si
     else if (config->min_replicas == 0 || config->min_replicas > config->replication)
         wrong = "the smallest number of replicas must be between 1 and the replication";
     else if (config->chunk_size < LH_CHUNK_BYTES_MIN || config->chunk_size > LH_CHUNK_BYTES_MAX)
-        wrong = "the chunk size must be between 4 KiB and 4 GiB";
+        wrong = "the chunk size must be between 64 KiB and 1 GiB";
     else if (config->create_timeout.ns == 0)
         wrong = "the timeout for creating a replica must not be zero";
     if (wrong == NULL)

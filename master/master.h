@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "batch/batch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,8 +28,6 @@ struct lh_master;
 
 #define LH_PATH_BYTES_MAX       1024u
 #define LH_REPLICATION_MAX      16u
-#define LH_CHUNK_BYTES_MIN      (4u << 10)
-#define LH_CHUNK_BYTES_MAX      (4ull << 30)
 #define LH_SESSION_TERM_MIN_NS  200000000ull
 #define LH_SESSION_TERM_MAX_NS  3600000000000ull
 #define LH_OPEN_TAIL_WAIT_MS_MAX 10000u

@@ -124,7 +124,7 @@ static int check_create(const struct lh_master *m, const Leasehold__CreateReques
         return LH_ERR_INVALID_ARGUMENT;
     }
     if (wanted->chunk_size < LH_CHUNK_BYTES_MIN || wanted->chunk_size > LH_CHUNK_BYTES_MAX) {
-        snprintf(text, text_size, "chunk_size %" PRIu64 " is not between %u and %llu bytes",
+        snprintf(text, text_size, "chunk_size %" PRIu64 " is not between %u and %u bytes",
             wanted->chunk_size, LH_CHUNK_BYTES_MIN, LH_CHUNK_BYTES_MAX);
         return LH_ERR_INVALID_ARGUMENT;
     }
