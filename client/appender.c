@@ -190,6 +190,8 @@ static void send_batches(struct lh_client_appender *a)
 
         /* APP-5a: nothing goes to this chunk that another one may hold. */
         LH_ASSERT(!b->sent || a->unsettled.chunk == a->tail.chunk);
+        m.chunk = a->tail.chunk; /* FENCE-2 */
+        m.version = a->tail.version;
         lh_fx_send(c->fx, a->stream.id, &m.base, &bytes);
         b->in_flight = true;
         b->sent = true;
