@@ -35,6 +35,7 @@ static void watch(struct lh_rpc_link *link)
 {
     struct lh_rpc *rpc = link->rpc;
 
+    pthread_mutex_lock(&rpc->health_lock);
     pthread_mutex_lock(&rpc->lock);
     link->watching = true;
     link->watch_next = rpc->watchers;
@@ -44,6 +45,7 @@ static void watch(struct lh_rpc_link *link)
     bool serving = rpc->serving;
     pthread_mutex_unlock(&rpc->lock);
     lh_rpc_link_send(link, pack_serving(serving));
+    pthread_mutex_unlock(&rpc->health_lock);
 }
 
 static void health_message(struct lh_rpc_link *link, struct lh_buf bytes)
@@ -107,27 +109,37 @@ bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, 
     return true;
 }
 
-void lh_rpc_health_changed(struct lh_rpc *rpc)
+/* The watchers, each with a reference, in a malloc'd array. With rpc->lock held. */
+static struct lh_rpc_link **watchers_of(struct lh_rpc *rpc, size_t *count)
 {
-    struct lh_rpc_link **all;
+    struct lh_rpc_link **all = NULL;
+    size_t capacity = 0;
+
+    *count = 0;
+    for (struct lh_rpc_link *l = rpc->watchers; l != NULL; l = l->watch_next) {
+        LH_GROW(all, capacity, *count + 1);
+        lh_rpc_link_ref(l);
+        all[(*count)++] = l;
+    }
+    return all;
+}
+
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving)
+{
+    struct lh_rpc_link **all = NULL;
     size_t count = 0;
 
+    pthread_mutex_lock(&rpc->health_lock);
     pthread_mutex_lock(&rpc->lock);
-    bool serving = rpc->serving;
-    for (struct lh_rpc_link *l = rpc->watchers; l != NULL; l = l->watch_next)
-        count++;
-    all = lh_alloc_array(count, sizeof *all);
-    count = 0;
-    for (struct lh_rpc_link *l = rpc->watchers; l != NULL; l = l->watch_next) {
-        lh_rpc_link_ref(l);
-        all[count++] = l;
-    }
+    if (rpc->serving != serving)
+        all = watchers_of(rpc, &count);
+    rpc->serving = serving;
     pthread_mutex_unlock(&rpc->lock);
-
     for (size_t i = 0; i < count; i++) {
         lh_rpc_link_send(all[i], pack_serving(serving));
         lh_rpc_link_flush(all[i]);
         lh_rpc_link_unref(all[i]);
     }
+    pthread_mutex_unlock(&rpc->health_lock);
     free(all);
 }

@@ -47,6 +47,7 @@ static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method
 
     atomic_init(&link->references, 1);
     link->rpc = rpc;
+    atomic_fetch_add_explicit(&rpc->references, 1, memory_order_relaxed);
     link->method = method;
     link->handler = &lh_rpc_owner_handler;
     link->status_tag.done = status_done;
@@ -91,6 +92,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
     free(link->address);
     free(link->close_text);
     free(link->end_text);
+    lh_rpc_unref(link->rpc);
     free(link);
 }
 
@@ -218,6 +220,7 @@ void lh_rpc_link_read(struct lh_rpc_link *link)
  * event: anything but OK is our mistake. */
 static void start_batch(struct lh_rpc_link *link, const grpc_op *ops, size_t count, struct tag *tag)
 {
+    tag_post(tag);
     grpc_call_error e = grpc_call_start_batch(link->call, ops, count, tag, NULL);
     LH_ASSERT(e == GRPC_CALL_OK);
 }

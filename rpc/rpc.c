@@ -38,6 +38,7 @@ static void arm(struct acceptor *a)
 
     grpc_call_details_init(&a->details);
     grpc_metadata_array_init(&a->metadata);
+    tag_post(&a->tag);
     grpc_call_error e = grpc_server_request_call(
         rpc->server, &a->call, &a->details, &a->metadata, rpc->queue, rpc->queue, &a->tag);
     LH_ASSERT(e == GRPC_CALL_OK);
@@ -113,6 +114,7 @@ static void *poll_thread(void *arg)
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             return NULL;
         struct tag *tag = e.tag;
+        tag_take(tag);
         tag->done(tag, e.success != 0);
     }
 }
@@ -146,11 +148,23 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     return LH_OK;
 }
 
+void lh_rpc_unref(struct lh_rpc *rpc)
+{
+    if (atomic_fetch_sub_explicit(&rpc->references, 1, memory_order_acq_rel) != 1)
+        return;
+    pthread_cond_destroy(&rpc->changed);
+    pthread_mutex_destroy(&rpc->lock);
+    pthread_mutex_destroy(&rpc->health_lock);
+    free((char *)(uintptr_t)rpc->config.health_service);
+    free(rpc);
+}
+
 int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **out, char *why, size_t why_size)
 {
     struct lh_rpc *rpc = lh_alloc(sizeof *rpc);
 
+    atomic_init(&rpc->references, 1);
     rpc->config = *config;
     rpc->config.listen = NULL;
     if (config->health_service != NULL)
@@ -161,6 +175,7 @@ int lh_rpc_create(
     rpc->config.grace = or_default(config->grace, 200);
     rpc->server_down_tag.done = server_down;
     pthread_mutex_init(&rpc->lock, NULL);
+    pthread_mutex_init(&rpc->health_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -216,17 +231,7 @@ int lh_rpc_port(const struct lh_rpc *rpc)
     return rpc->port;
 }
 
-void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving)
-{
-    pthread_mutex_lock(&rpc->lock);
-    bool changed = rpc->serving != serving;
-    rpc->serving = serving;
-    pthread_mutex_unlock(&rpc->lock);
-    if (changed)
-        lh_rpc_health_changed(rpc);
-}
-
-/* Cuts all opened links, and with `served` the watchers' too. With the lock held. */
+/* Cuts all opened links. With the lock held. */
 static void cancel_links(struct lh_rpc *rpc)
 {
     for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next)
@@ -252,6 +257,7 @@ static void shut_server_down(struct lh_rpc *rpc)
 {
     struct timespec deadline = after(rpc->config.grace);
 
+    tag_post(&rpc->server_down_tag);
     grpc_server_shutdown_and_notify(rpc->server, rpc->queue, &rpc->server_down_tag);
     pthread_mutex_lock(&rpc->lock);
     while (!rpc->server_down && pthread_cond_timedwait(&rpc->changed, &rpc->lock, &deadline) == 0)
@@ -293,10 +299,9 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     grpc_completion_queue_destroy(rpc->queue);
     grpc_shutdown();
 
-    pthread_cond_destroy(&rpc->changed);
-    pthread_mutex_destroy(&rpc->lock);
     free(rpc->threads);
     free(rpc->acceptors);
-    free((char *)(uintptr_t)rpc->config.health_service);
-    free(rpc);
+    rpc->threads = NULL;
+    rpc->acceptors = NULL;
+    lh_rpc_unref(rpc);
 }

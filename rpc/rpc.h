@@ -66,6 +66,7 @@ struct lh_rpc_config {
      * which is also what a lost connection looks like. */
     void (*on_closed)(void *arg, struct lh_rpc_link *link, int error, const char *text);
     /* The last reference to a link is gone: release what the owner's bytes refer to. May be NULL.
+     * The one callback that can come after lh_rpc_destroy(), from an lh_rpc_link_unref().
      */
     void (*on_released)(void *arg, struct lh_rpc_link *link);
 };

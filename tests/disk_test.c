@@ -1,0 +1,373 @@
+/* Chunk files through io_uring and through threads: every test runs both ways, and with everything
+ * done on the spot or nothing. */
+#include "base/alloc.h"
+#include "runtime/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct bed {
+    char dir[64];
+    struct lh_disk *disk;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int told;
+};
+
+static void on_done(void *arg, struct lh_disk_io *first)
+{
+    struct bed *bed = arg;
+
+    pthread_mutex_lock(&bed->lock);
+    while (first != NULL) {
+        bed->told++;
+        first = first->next;
+    }
+    pthread_cond_broadcast(&bed->changed);
+    pthread_mutex_unlock(&bed->lock);
+}
+
+static void open_disk(struct bed *bed, const struct lh_disk_options *options)
+{
+    char why[200];
+
+    if (lh_disk_create(bed->dir, options, &bed->disk, why, sizeof why) != LH_OK)
+        fail_msg("%s", why);
+    lh_disk_on_done(bed->disk, on_done, bed);
+}
+
+static const struct lh_disk_options ways[] = {
+    {.no_uring = false},
+    {.no_uring = true},
+    {.no_uring = false, .inline_write_max = 1, .inline_read_max = 1, .open_files_max = 2},
+    {.no_uring = true,
+        .inline_write_max = 1,
+        .inline_read_max = 1,
+        .open_files_max = 2,
+        .threads = 1},
+};
+
+#define WAYS (sizeof ways / sizeof ways[0])
+
+static void bed_begin(struct bed *bed, const struct lh_disk_options *options)
+{
+    *bed = (struct bed){.dir = "/tmp/disk_test.XXXXXX"};
+    pthread_mutex_init(&bed->lock, NULL);
+    pthread_cond_init(&bed->changed, NULL);
+    assert_non_null(mkdtemp(bed->dir));
+    open_disk(bed, options);
+}
+
+static void bed_end(struct bed *bed)
+{
+    char command[128];
+
+    lh_disk_destroy(bed->disk);
+    snprintf(command, sizeof command, "rm -rf %s", bed->dir);
+    assert_int_equal(system(command), 0);
+}
+
+/* Does one operation and waits for it. `data` in and out. */
+static int run(struct bed *bed, enum lh_disk_op op, uint64_t file, uint64_t offset, uint64_t length,
+    struct lh_buf *data)
+{
+    struct lh_disk_io io = {.op = op, .file = file, .offset = offset, .length = length};
+
+    if (op == LH_DISK_WRITE)
+        io.data = lh_buf_take(data);
+    pthread_mutex_lock(&bed->lock);
+    int told = bed->told;
+    pthread_mutex_unlock(&bed->lock);
+    if (!lh_disk_submit(bed->disk, &io)) {
+        pthread_mutex_lock(&bed->lock);
+        while (bed->told == told)
+            pthread_cond_wait(&bed->changed, &bed->lock);
+        pthread_mutex_unlock(&bed->lock);
+    }
+    if (op == LH_DISK_READ && io.error == LH_OK)
+        *data = io.data;
+    else
+        assert_int_equal(io.data.size, 0);
+    return io.error;
+}
+
+static struct lh_buf pattern(size_t size, unsigned seed)
+{
+    uint8_t *to;
+    struct lh_buf b = lh_buf_alloc(size, &to);
+
+    for (size_t i = 0; i < size; i++)
+        to[i] = (uint8_t)((i + seed) * 2654435761u >> 11);
+    return b;
+}
+
+static void expect_bytes(
+    struct bed *bed, uint64_t file, uint64_t offset, uint64_t ask, const struct lh_buf *expected)
+{
+    struct lh_buf got = {0};
+
+    assert_int_equal(run(bed, LH_DISK_READ, file, offset, ask, &got), LH_OK);
+    assert_int_equal(got.size, expected->size);
+    assert_int_equal(
+        lh_buf_crc32c(&got, 0, got.size, 0), lh_buf_crc32c(expected, 0, expected->size, 0));
+    lh_buf_clear(&got);
+}
+
+static void path_of(const struct bed *bed, uint64_t file, char *to, size_t size)
+{
+    snprintf(to, size, "%s/chunks/%016llx.chunk", bed->dir, (unsigned long long)file);
+}
+
+static void what_was_written_is_read_back(const struct lh_disk_options *options)
+{
+    static const size_t sizes[] = {1, 100, 4096, 300000, 3000000, 9000000};
+    struct bed bed;
+    struct stat s;
+    char path[128];
+
+    bed_begin(&bed, options);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 0xabc, 0, 16 << 20, NULL), LH_OK);
+    path_of(&bed, 0xabc, path, sizeof path);
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_size, 0); /* preallocated beyond the end of the file */
+    assert_true(s.st_blocks >= (16 << 20) / 512);
+    uint64_t at = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct lh_buf data = pattern(sizes[i], i), copy = lh_buf_ref(&data);
+        assert_int_equal(run(&bed, LH_DISK_WRITE, 0xabc, at, 0, &data), LH_OK);
+        expect_bytes(&bed, 0xabc, at, sizes[i], &copy);
+        expect_bytes(&bed, 0xabc, at, sizes[i] + 1000, &copy); /* short at the end */
+        lh_buf_clear(&copy);
+        at += sizes[i];
+    }
+    assert_int_equal(run(&bed, LH_DISK_SYNC, 0xabc, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_SYNC, 0xabc, 0, 0, NULL), LH_OK);
+
+    struct lh_buf none = {0};
+    expect_bytes(&bed, 0xabc, at, 100, &none);
+    expect_bytes(&bed, 0xabc, at + 5, 100, &none);
+    expect_bytes(&bed, 0xabc, 0, 0, &none);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 0xabc, 0, 0, &none), LH_OK);
+
+    struct lh_buf first = pattern(1, 0);
+    assert_int_equal(run(&bed, LH_DISK_TRUNCATE, 0xabc, 0, 1, NULL), LH_OK);
+    expect_bytes(&bed, 0xabc, 0, 100, &first);
+    lh_buf_clear(&first);
+    bed_end(&bed);
+}
+
+/* More slices than one system call takes. */
+static void a_write_of_very_many_slices_arrives_whole(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    struct lh_buf many = {0};
+
+    bed_begin(&bed, options);
+    struct lh_buf whole = pattern(3 * IOV_MAX * 7, 5);
+    for (size_t i = 0; i < 3 * IOV_MAX; i++)
+        lh_buf_append(&many, &whole, i * 7, 7);
+    assert_int_equal(many.count, 3 * IOV_MAX);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 10, 0, &many), LH_OK);
+    expect_bytes(&bed, 1, 10, whole.size, &whole);
+    lh_buf_clear(&whole);
+    bed_end(&bed);
+}
+
+static void what_is_there_or_not_is_said(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    struct lh_buf data = pattern(10, 1), got;
+    char path[128];
+
+    bed_begin(&bed, options);
+    assert_int_equal(run(&bed, LH_DISK_READ, 5, 0, 10, &got), LH_ERR_NOT_FOUND);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 5, 0, 0, &data), LH_ERR_NOT_FOUND);
+    assert_int_equal(run(&bed, LH_DISK_SYNC, 5, 0, 0, NULL), LH_ERR_NOT_FOUND);
+    assert_int_equal(run(&bed, LH_DISK_TRUNCATE, 5, 0, 0, NULL), LH_ERR_NOT_FOUND);
+    assert_int_equal(run(&bed, LH_DISK_REMOVE, 5, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 5, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 5, 0, 0, NULL), LH_ERR_ALREADY_EXISTS);
+    data = pattern(10, 1);
+    assert_int_equal(
+        run(&bed, LH_DISK_WRITE, 5, UINT64_MAX - 3, 0, &data), LH_ERR_INVALID_ARGUMENT);
+    assert_int_equal(run(&bed, LH_DISK_REMOVE, 5, 0, 0, NULL), LH_OK);
+    path_of(&bed, 5, path, sizeof path);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(run(&bed, LH_DISK_READ, 5, 0, 10, &got), LH_ERR_NOT_FOUND);
+    bed_end(&bed);
+}
+
+/* Far more files than may stay open, and a removed one that comes back is a new one. */
+static void files_are_listed_and_survive_being_closed(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    uint64_t *ids, capacity, available;
+    size_t count;
+    char path[128];
+
+    bed_begin(&bed, options);
+    for (uint64_t f = 50; f > 0; f--) {
+        struct lh_buf data = pattern(100, (unsigned)f);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, f << 40, 0, 4096, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_WRITE, f << 40, 0, 0, &data), LH_OK);
+    }
+    assert_int_equal(run(&bed, LH_DISK_REMOVE, UINT64_C(7) << 40, 0, 0, NULL), LH_OK);
+    snprintf(path, sizeof path, "%s/chunks/ABCDEF0000000000.chunk", bed.dir);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    snprintf(path, sizeof path, "%s/chunks/notes", bed.dir);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(lh_disk_list(bed.disk, &ids, &count), LH_OK);
+    assert_int_equal(count, 49);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(ids[i], (i < 6 ? i + 1 : i + 2) << 40);
+    free(ids);
+
+    lh_disk_destroy(bed.disk);
+    open_disk(&bed, options);
+    struct lh_buf data = pattern(100, 9), none = {0};
+    expect_bytes(&bed, UINT64_C(9) << 40, 0, 200, &data);
+    lh_buf_clear(&data);
+    assert_int_equal(run(&bed, LH_DISK_REMOVE, UINT64_C(9) << 40, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, UINT64_C(9) << 40, 0, 0, NULL), LH_OK);
+    expect_bytes(&bed, UINT64_C(9) << 40, 0, 200, &none);
+
+    assert_int_equal(lh_disk_space(bed.disk, &capacity, &available), LH_OK);
+    assert_true(available > 0 && available <= capacity);
+    bed_end(&bed);
+}
+
+/* Everything at once, more than the ring has places, then all of it is there. */
+static void many_operations_may_be_under_way(const struct lh_disk_options *options)
+{
+    enum { N = 1000 };
+    struct bed bed;
+    struct lh_disk_io *ios = lh_alloc_array(N, sizeof *ios);
+    int told = 0;
+
+    bed_begin(&bed, options);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    pthread_mutex_lock(&bed.lock);
+    bed.told = 0;
+    pthread_mutex_unlock(&bed.lock);
+    for (int i = 0; i < N; i++) {
+        ios[i] = (struct lh_disk_io){.op = i % 10 == 9 ? LH_DISK_SYNC : LH_DISK_WRITE,
+            .file = 1,
+            .offset = (uint64_t)i * 1000};
+        if (ios[i].op == LH_DISK_WRITE)
+            ios[i].data = pattern(1000, (unsigned)i);
+        told += !lh_disk_submit(bed.disk, &ios[i]);
+    }
+    lh_disk_drain(bed.disk);
+    pthread_mutex_lock(&bed.lock);
+    assert_int_equal(bed.told, told);
+    pthread_mutex_unlock(&bed.lock);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(ios[i].error, LH_OK);
+        if (ios[i].op == LH_DISK_SYNC)
+            continue;
+        struct lh_buf data = pattern(1000, (unsigned)i);
+        expect_bytes(&bed, 1, (uint64_t)i * 1000, 1000, &data);
+        lh_buf_clear(&data);
+    }
+    free(ios);
+    bed_end(&bed);
+}
+
+/* A small tmpfs; skipped where mounting is not allowed. */
+static void a_full_disk_refuses_and_leaves_nothing_behind(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    uint64_t *ids;
+    size_t count;
+
+    bed_begin(&bed, options);
+    lh_disk_destroy(bed.disk);
+    if (mount("disk_test", bed.dir, "tmpfs", 0, "size=2m") != 0) {
+        print_message("not allowed to mount: %s\n", strerror(errno));
+        open_disk(&bed, options);
+        bed_end(&bed);
+        skip();
+    }
+    open_disk(&bed, options);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 1 << 20, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 8 << 20, NULL), LH_ERR_DISK_FULL);
+    assert_int_equal(lh_disk_list(bed.disk, &ids, &count), LH_OK);
+    assert_int_equal(count, 1);
+    free(ids);
+    struct lh_buf data = pattern(3 << 20, 1);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_ERR_DISK_FULL);
+    data = pattern(1000, 1);
+    struct lh_buf copy = lh_buf_ref(&data);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_OK);
+    expect_bytes(&bed, 1, 0, 1000, &copy);
+    lh_buf_clear(&copy);
+    lh_disk_destroy(bed.disk);
+    assert_int_equal(umount(bed.dir), 0);
+    open_disk(&bed, options);
+    bed_end(&bed);
+}
+
+static void a_directory_that_is_not_there_is_named(void **state)
+{
+    struct lh_disk *disk;
+    char why[200];
+
+    (void)state;
+    assert_int_equal(
+        lh_disk_create("/nowhere/at/all", NULL, &disk, why, sizeof why), LH_ERR_NOT_FOUND);
+    assert_string_equal(why, "cannot open /nowhere/at/all/chunks: No such file or directory");
+}
+
+static void threads_are_used_when_asked_for(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_begin(&bed, &ways[1]);
+    assert_false(lh_disk_has_uring(bed.disk));
+    bed_end(&bed);
+}
+
+#define EACH_WAY(test)                                                                             \
+    static void test##_each_way(void **state)                                                      \
+    {                                                                                              \
+        (void)state;                                                                               \
+        for (size_t i = 0; i < WAYS; i++)                                                          \
+            test(&ways[i]);                                                                        \
+    }
+
+EACH_WAY(what_was_written_is_read_back)
+EACH_WAY(a_write_of_very_many_slices_arrives_whole)
+EACH_WAY(what_is_there_or_not_is_said)
+EACH_WAY(files_are_listed_and_survive_being_closed)
+EACH_WAY(many_operations_may_be_under_way)
+EACH_WAY(a_full_disk_refuses_and_leaves_nothing_behind)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read_back_each_way),
+        cmocka_unit_test(a_write_of_very_many_slices_arrives_whole_each_way),
+        cmocka_unit_test(what_is_there_or_not_is_said_each_way),
+        cmocka_unit_test(files_are_listed_and_survive_being_closed_each_way),
+        cmocka_unit_test(many_operations_may_be_under_way_each_way),
+        cmocka_unit_test(a_full_disk_refuses_and_leaves_nothing_behind_each_way),
+        cmocka_unit_test(a_directory_that_is_not_there_is_named),
+        cmocka_unit_test(threads_are_used_when_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

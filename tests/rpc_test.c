@@ -1,0 +1,820 @@
+/* Links over real gRPC: what arrives, in which order, and what each way of ending looks like. A few
+ * calls are made with gRPC itself, as a stranger's client would. */
+#include "base/alloc.h"
+#include "base/crc32c.h"
+#include "proto/codec.h"
+#include "proto/health.pb-c.h"
+#include "rpc/rpc.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+extern char **environ;
+
+/* ---- one end ---- */
+
+struct end {
+    struct lh_rpc *rpc;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* Behaviour of the served side. */
+    bool mute; /* does not answer */
+    bool deaf; /* does not even read */
+    int refuse_with;
+    /* What happened. */
+    struct lh_rpc_link *link; /* the last one opened to us, with a reference */
+    int opened, messages, closed, released;
+    size_t bytes, last_size;
+    uint32_t last_crc, first_byte;
+    int error;
+    char text[200];
+    bool disorder;
+};
+
+static void changed(struct end *e)
+{
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+#define WAIT_UNTIL(e, condition)                                                                   \
+    do {                                                                                           \
+        pthread_mutex_lock(&(e)->lock);                                                            \
+        while (!(condition))                                                                       \
+            pthread_cond_wait(&(e)->changed, &(e)->lock);                                          \
+        pthread_mutex_unlock(&(e)->lock);                                                          \
+    } while (0)
+
+#define EXPECT(e, condition)                                                                       \
+    do {                                                                                           \
+        pthread_mutex_lock(&(e)->lock);                                                            \
+        bool expected_ = (condition);                                                              \
+        pthread_mutex_unlock(&(e)->lock);                                                          \
+        if (!expected_)                                                                            \
+            fail_msg("%s", #condition);                                                            \
+    } while (0)
+
+static void serve_opened(
+    void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
+{
+    struct end *e = arg;
+
+    (void)method;
+    assert_non_null(peer);
+    pthread_mutex_lock(&e->lock);
+    e->opened++;
+    if (e->link != NULL)
+        lh_rpc_link_unref(e->link);
+    e->link = link;
+    changed(e);
+    if (e->refuse_with != 0)
+        lh_rpc_link_close(link, e->refuse_with, "not today: later");
+    else if (!e->deaf)
+        lh_rpc_link_read(link);
+    lh_rpc_link_flush(link);
+}
+
+static void note(struct end *e, const struct lh_buf *bytes)
+{
+    uint8_t first = 0;
+
+    pthread_mutex_lock(&e->lock);
+    e->messages++;
+    e->bytes += bytes->size;
+    e->last_size = bytes->size;
+    e->last_crc = lh_buf_crc32c(bytes, 0, bytes->size, 0);
+    if (lh_buf_read(bytes, 0, &first, 1) && first != (uint8_t)e->messages)
+        e->disorder = true;
+    changed(e);
+}
+
+static void serve_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    struct end *e = arg;
+
+    note(e, &bytes);
+    if (e->mute)
+        lh_buf_clear(&bytes);
+    else
+        lh_rpc_link_send(link, bytes);
+    if (!e->deaf)
+        lh_rpc_link_read(link);
+    lh_rpc_link_flush(link);
+}
+
+static void call_message(void *arg, struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    note(arg, &bytes);
+    lh_buf_clear(&bytes);
+    lh_rpc_link_read(link);
+    lh_rpc_link_flush(link);
+}
+
+static void end_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+{
+    struct end *e = arg;
+
+    (void)link;
+    pthread_mutex_lock(&e->lock);
+    e->closed++;
+    e->error = error;
+    snprintf(e->text, sizeof e->text, "%s", text == NULL ? "" : text);
+    changed(e);
+}
+
+static void end_released(void *arg, struct lh_rpc_link *link)
+{
+    struct end *e = arg;
+
+    (void)link;
+    pthread_mutex_lock(&e->lock);
+    e->released++;
+    changed(e);
+}
+
+static struct lh_rpc_config config_of(struct end *e, const char *listen)
+{
+    return (struct lh_rpc_config){
+        .listen = listen,
+        .threads = 2,
+        .keepalive = lh_milliseconds(300),
+        .keepalive_timeout = lh_milliseconds(300),
+        .health_service = "leasehold.Master",
+        .arg = e,
+        .on_opened = serve_opened,
+        .on_message = listen != NULL ? serve_message : call_message,
+        .on_closed = end_closed,
+        .on_released = end_released,
+    };
+}
+
+static void end_begin(struct end *e, const char *listen)
+{
+    struct lh_rpc_config config = config_of(e, listen);
+    char why[200];
+
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    if (lh_rpc_create(&config, &e->rpc, why, sizeof why) != LH_OK)
+        fail_msg("%s", why);
+    lh_rpc_start(e->rpc);
+}
+
+static void end_finish(struct end *e)
+{
+    lh_rpc_destroy(e->rpc);
+    if (e->link != NULL)
+        lh_rpc_link_unref(e->link);
+    e->link = NULL;
+}
+
+static void address_of(const struct end *server, char *to, size_t size)
+{
+    snprintf(to, size, "127.0.0.1:%d", lh_rpc_port(server->rpc));
+}
+
+static struct lh_rpc_link *call(
+    struct end *client, enum lh_method method, const char *address, struct lh_duration timeout)
+{
+    struct lh_rpc_link *link = lh_rpc_link_open(client->rpc, method, address, timeout);
+
+    lh_rpc_link_read(link);
+    return link;
+}
+
+static struct lh_buf pattern(size_t size, uint8_t first)
+{
+    uint8_t *to;
+    struct lh_buf b = lh_buf_alloc(size, &to);
+
+    for (size_t i = 0; i < size; i++)
+        to[i] = (uint8_t)(i * 2654435761u >> 13);
+    if (size > 0)
+        to[0] = first;
+    return b;
+}
+
+/* ---- messages ---- */
+
+static void messages_come_back_whole_and_in_order(void **state)
+{
+    struct end server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    for (int i = 1; i <= 300; i++) {
+        lh_rpc_link_send(link, pattern((size_t)(i * i), (uint8_t)i));
+        if (i % 7 == 0)
+            lh_rpc_link_flush(link);
+    }
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.messages == 300);
+    EXPECT(&server, !server.disorder);
+    EXPECT(&client, !client.disorder);
+    EXPECT(&client, client.bytes == 9045050);
+
+    lh_rpc_link_close(link, LH_OK, NULL);
+    lh_rpc_link_flush(link);
+    lh_rpc_link_unref(link);
+    WAIT_UNTIL(&server, server.closed == 1);
+    EXPECT(&server, server.error == LH_ERR_CANCELLED);
+    WAIT_UNTIL(&client, client.released == 1);
+    EXPECT(&client, client.closed == 0); /* who closes is not told */
+    end_finish(&client);
+    end_finish(&server);
+    EXPECT(&server, server.released == 1);
+}
+
+static void a_message_of_many_large_and_small_slices_keeps_its_bytes(void **state)
+{
+    struct end server = {0}, client = {0};
+    struct lh_buf message = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    for (size_t i = 0; i < 200; i++) {
+        struct lh_buf piece = pattern(i % 3 == 0 ? 150000 : i, 1);
+        lh_buf_append(&message, &piece, 0, piece.size);
+        lh_buf_clear(&piece);
+    }
+    size_t size = message.size;
+    uint32_t crc = lh_buf_crc32c(&message, 0, size, 0);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(link, message);
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    EXPECT(&client, client.last_size == size);
+    EXPECT(&client, client.last_crc == crc);
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+    end_finish(&server);
+}
+
+static void who_does_not_read_is_sent_no_more(void **state)
+{
+    struct end server = {.deaf = true}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    for (uint8_t i = 1; i <= 3; i++)
+        lh_rpc_link_send(link, pattern(10, i));
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&server, server.opened == 1);
+    EXPECT(&server, server.messages == 0);
+    struct lh_rpc_link *served = server.link;
+    for (int i = 1; i <= 3; i++) {
+        lh_rpc_link_read(served);
+        lh_rpc_link_flush(served);
+        WAIT_UNTIL(&client, client.messages == i);
+        EXPECT(&server, server.messages == i);
+    }
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+    end_finish(&server);
+}
+
+/* ---- ends ---- */
+
+static void a_served_link_ends_with_its_error_and_text(void **state)
+{
+    struct end server = {.refuse_with = LH_ERR_STALE_VERSION}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(link, pattern(10, 1));
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_STALE_VERSION);
+    EXPECT(&client, strcmp(client.text, "not today: later") == 0);
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+    end_finish(&server);
+    EXPECT(&server, server.closed == 0);
+}
+
+static void a_deadline_ends_the_link(void **state)
+{
+    struct end server = {.mute = true}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, lh_milliseconds(100));
+    lh_rpc_link_send(link, pattern(10, 1));
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_DEADLINE_EXCEEDED);
+    WAIT_UNTIL(&server, server.closed == 1);
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+    end_finish(&server);
+}
+
+static void a_closed_link_is_dead_at_once(void **state)
+{
+    struct end client = {0};
+
+    (void)state;
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, "127.0.0.1:1", LH_DURATION_FOREVER);
+    lh_rpc_link_close(link, LH_OK, NULL); /* before it was even started */
+    lh_rpc_link_send(link, pattern(10, 1));
+    lh_rpc_link_flush(link);
+    lh_rpc_link_unref(link);
+    EXPECT(&client, client.released == 1);
+    EXPECT(&client, client.closed == 0);
+    end_finish(&client);
+}
+
+static void nobody_there_is_unavailable_and_later_somebody_is(void **state)
+{
+    struct end server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_finish(&server);
+
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
+    EXPECT(&client, strcmp(client.text, "") != 0);
+    lh_rpc_link_unref(link);
+
+    struct end again = {0};
+    end_begin(&again, address);
+    bool answered = false;
+    for (int tries = 2; !answered; tries++) {
+        link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+        lh_rpc_link_send(link, pattern(10, 1));
+        lh_rpc_link_flush(link);
+        WAIT_UNTIL(&client, client.closed == tries || (answered = client.messages == 1));
+        lh_rpc_link_unref(link);
+        usleep(10000);
+        assert_true(tries < 500);
+    }
+    end_finish(&client);
+    end_finish(&again);
+}
+
+static void an_oversized_message_ends_its_link_alone(void **state)
+{
+    struct end server = {0}, client = {0};
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    struct lh_rpc_link *bad = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(bad, pattern(LH_MESSAGE_BYTES_MAX + 1, 1));
+    lh_rpc_link_flush(bad);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_TOO_LARGE);
+    lh_rpc_link_unref(bad);
+    EXPECT(&server, server.messages == 0);
+
+    struct lh_rpc_link *good = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(good, pattern(LH_MESSAGE_BYTES_MAX, 1));
+    lh_rpc_link_flush(good);
+    WAIT_UNTIL(&client, client.messages == 1);
+    EXPECT(&client, client.bytes == LH_MESSAGE_BYTES_MAX);
+    lh_rpc_link_unref(good);
+    end_finish(&client);
+    end_finish(&server);
+}
+
+/* ---- a peer in another process ---- */
+
+static _Noreturn void serve_in_child(void)
+{
+    struct end server = {0};
+
+    end_begin(&server, "127.0.0.1:0");
+    printf("%d\n", lh_rpc_port(server.rpc));
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+static pid_t spawn_server(char *address, size_t size)
+{
+    posix_spawn_file_actions_t actions;
+    char *argv[] = {(char *)"rpc_test", (char *)"--serve", NULL};
+    int pipe_fds[2], port;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipe_fds), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], 1);
+    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipe_fds[1]);
+    FILE *f = fdopen(pipe_fds[0], "r");
+    assert_int_equal(fscanf(f, "%d", &port), 1);
+    fclose(f);
+    snprintf(address, size, "127.0.0.1:%d", port);
+    return pid;
+}
+
+/* Signal by signal: a killed process resets its connections, a stopped one just says nothing. */
+static void a_peer_lost_by(int signal_number)
+{
+    struct end client = {0};
+    char address[64];
+    pid_t pid = spawn_server(address, sizeof address);
+
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(link, pattern(10, 1));
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    kill(pid, signal_number);
+    WAIT_UNTIL(&client, client.closed == 1);
+    EXPECT(&client, client.error == LH_ERR_UNAVAILABLE);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+}
+
+static void a_killed_peer_is_unavailable(void **state)
+{
+    (void)state;
+    a_peer_lost_by(SIGKILL);
+}
+
+static void a_peer_that_falls_silent_is_noticed(void **state)
+{
+    (void)state;
+    a_peer_lost_by(SIGSTOP);
+}
+
+/* ---- addresses ---- */
+
+static void expect_refused(const char *listen, int expected, const char *names)
+{
+    struct end e = {0};
+    struct lh_rpc_config config = config_of(&e, listen);
+    struct lh_rpc *rpc;
+    char why[200] = "";
+
+    assert_int_equal(lh_rpc_create(&config, &rpc, why, sizeof why), expected);
+    if (strstr(why, names) == NULL)
+        fail_msg("'%s' does not name '%s'", why, names);
+}
+
+static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **state)
+{
+    struct end server = {0}, local = {0};
+    char address[64], path[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    expect_refused(address, LH_ERR_ADDRESS_IN_USE, address);
+
+    snprintf(path, sizeof path, "unix:/tmp/rpc_test.%d.sock", (int)getpid());
+    end_begin(&local, path);
+    assert_int_equal(lh_rpc_port(local.rpc), 0);
+    expect_refused(path, LH_ERR_ADDRESS_IN_USE, path);
+    expect_refused("unix:/nowhere/at/all/socket", LH_ERR_SYSTEM, "No such file");
+    expect_refused("127.0.0.1", LH_ERR_INVALID_ARGUMENT, "'127.0.0.1' is not an address");
+    expect_refused("127.0.0.1:port", LH_ERR_INVALID_ARGUMENT, "not an address");
+    expect_refused(":80", LH_ERR_INVALID_ARGUMENT, "not an address");
+    expect_refused("192.0.2.1:7400", LH_ERR_INVALID_ARGUMENT, "not an address of this machine");
+    expect_refused("no.such.host.invalid:7400", LH_ERR_INVALID_ARGUMENT, "resolved");
+    end_finish(&server);
+
+    struct end client = {0};
+    end_begin(&client, NULL);
+    struct lh_rpc_link *link = call(&client, LH_METHOD_APPEND, path, LH_DURATION_FOREVER);
+    lh_rpc_link_send(link, pattern(10, 1));
+    lh_rpc_link_flush(link);
+    WAIT_UNTIL(&client, client.messages == 1);
+    lh_rpc_link_unref(link);
+    end_finish(&client);
+    end_finish(&local);
+    unlink(path + strlen("unix:"));
+}
+
+/* ---- strangers ---- */
+
+struct stranger {
+    grpc_completion_queue *queue;
+    grpc_channel *channel;
+    grpc_call *call;
+    grpc_metadata_array initial, trailing;
+    grpc_status_code status;
+    grpc_slice details;
+    grpc_byte_buffer *reply;
+    bool seen[2];
+};
+
+enum { CALL_DONE, READ_DONE };
+
+/* Events come in any order. */
+static void stranger_wait(struct stranger *s, int which)
+{
+    while (!s->seen[which]) {
+        grpc_event e =
+            grpc_completion_queue_next(s->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        assert_int_equal(e.type, GRPC_OP_COMPLETE);
+        *(bool *)e.tag = true;
+    }
+    s->seen[which] = false;
+}
+
+static void stranger_read(struct stranger *s)
+{
+    grpc_op op;
+
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_RECV_MESSAGE;
+    op.data.recv_message.recv_message = &s->reply;
+    assert_int_equal(
+        grpc_call_start_batch(s->call, &op, 1, &s->seen[READ_DONE], NULL), GRPC_CALL_OK);
+    stranger_wait(s, READ_DONE);
+}
+
+/* Calls `path` with one request (NULL: none) and without our client's limits. */
+static void stranger_call(
+    struct stranger *s, const char *address, const char *path, const void *request, size_t size)
+{
+    grpc_arg unlimited = {.type = GRPC_ARG_INTEGER,
+        .key = (char *)(uintptr_t)GRPC_ARG_MAX_SEND_MESSAGE_LENGTH,
+        .value.integer = -1};
+    grpc_channel_args args = {1, &unlimited};
+    grpc_op ops[5];
+    size_t n = 0;
+    grpc_byte_buffer *sent = NULL;
+
+    grpc_init();
+    grpc_metadata_array_init(&s->initial);
+    grpc_metadata_array_init(&s->trailing);
+    s->reply = NULL;
+    s->seen[0] = s->seen[1] = false;
+    s->details = grpc_empty_slice();
+    s->queue = grpc_completion_queue_create_for_next(NULL);
+    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
+    s->channel = grpc_channel_create(address, credentials, &args);
+    grpc_channel_credentials_release(credentials);
+    s->call = grpc_channel_create_call(s->channel, NULL, GRPC_PROPAGATE_DEFAULTS, s->queue,
+        grpc_slice_from_static_string(path), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    memset(ops, 0, sizeof ops);
+    ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (request != NULL) {
+        grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
+        sent = grpc_raw_byte_buffer_create(&slice, 1);
+        grpc_slice_unref(slice);
+        ops[n].op = GRPC_OP_SEND_MESSAGE;
+        ops[n++].data.send_message.send_message = sent;
+    }
+    ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[n].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[n++].data.recv_initial_metadata.recv_initial_metadata = &s->initial;
+    ops[n].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[n].data.recv_status_on_client.trailing_metadata = &s->trailing;
+    ops[n].data.recv_status_on_client.status = &s->status;
+    ops[n++].data.recv_status_on_client.status_details = &s->details;
+    assert_int_equal(
+        grpc_call_start_batch(s->call, ops, n, &s->seen[CALL_DONE], NULL), GRPC_CALL_OK);
+    if (sent != NULL)
+        grpc_byte_buffer_destroy(sent);
+}
+
+static void stranger_end(struct stranger *s)
+{
+    if (s->reply != NULL)
+        grpc_byte_buffer_destroy(s->reply);
+    grpc_call_unref(s->call);
+    grpc_channel_destroy(s->channel);
+    grpc_completion_queue_shutdown(s->queue);
+    while (grpc_completion_queue_next(s->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+           GRPC_QUEUE_SHUTDOWN)
+        ;
+    grpc_completion_queue_destroy(s->queue);
+    grpc_metadata_array_destroy(&s->initial);
+    grpc_metadata_array_destroy(&s->trailing);
+    grpc_slice_unref(s->details);
+    grpc_shutdown();
+}
+
+static void assert_status(struct stranger *s, int status, const char *details)
+{
+    char *text = grpc_slice_to_c_string(s->details);
+
+    assert_int_equal(s->status, status);
+    assert_string_equal(text, details);
+    free(text);
+}
+
+static void an_unknown_method_is_unimplemented(void **state)
+{
+    struct end server = {0};
+    struct stranger s;
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    stranger_call(&s, address, "/leasehold.Master/Fly", "x", 1);
+    stranger_wait(&s, CALL_DONE);
+    assert_status(&s, GRPC_STATUS_UNIMPLEMENTED, "UNIMPLEMENTED: no such method");
+    stranger_end(&s);
+    EXPECT(&server, server.opened == 0);
+    end_finish(&server);
+}
+
+static void a_unary_call_without_a_request_is_malformed(void **state)
+{
+    struct end server = {0};
+    struct stranger s;
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    stranger_call(&s, address, "/leasehold.Master/Stat", NULL, 0);
+    stranger_wait(&s, CALL_DONE);
+    assert_status(&s, GRPC_STATUS_INVALID_ARGUMENT, "MALFORMED: the call ended without a request");
+    stranger_end(&s);
+    EXPECT(&server, server.error == LH_ERR_MALFORMED);
+    EXPECT(&server, server.closed == 1);
+    end_finish(&server);
+}
+
+static void a_stranger_s_oversized_message_is_refused(void **state)
+{
+    struct end server = {0};
+    struct stranger s;
+    char address[64];
+    char *large = lh_alloc(LH_MESSAGE_BYTES_MAX + 1);
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    stranger_call(&s, address, "/leasehold.ChunkServer/Append", large, LH_MESSAGE_BYTES_MAX + 1);
+    stranger_wait(&s, CALL_DONE);
+    assert_int_equal(s.status, GRPC_STATUS_RESOURCE_EXHAUSTED);
+    stranger_end(&s);
+    WAIT_UNTIL(&server, server.closed == 1);
+    EXPECT(&server, server.messages == 0);
+    end_finish(&server);
+    free(large);
+}
+
+/* The end of a stream's requests is not the end of the link: answers still go out. */
+static void a_half_closed_stream_is_still_answered(void **state)
+{
+    struct end server = {0};
+    struct stranger s;
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    stranger_call(&s, address, "/leasehold.ChunkServer/Append", "\1x", 2);
+    stranger_read(&s);
+    assert_non_null(s.reply);
+    EXPECT(&server, server.closed == 0);
+    lh_rpc_link_close(server.link, LH_OK, NULL);
+    lh_rpc_link_flush(server.link);
+    stranger_wait(&s, CALL_DONE);
+    assert_status(&s, GRPC_STATUS_OK, "");
+    stranger_end(&s);
+    end_finish(&server);
+}
+
+/* ---- health ---- */
+
+static int health_of(struct stranger *s)
+{
+    grpc_byte_buffer_reader reader;
+
+    if (s->reply == NULL)
+        return -1;
+    assert_true(grpc_byte_buffer_reader_init(&reader, s->reply));
+    grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
+    assert_int_equal(GRPC_SLICE_LENGTH(all), 2); /* field 1, one-byte varint */
+    int health = GRPC_SLICE_START_PTR(all)[1];
+    grpc_slice_unref(all);
+    grpc_byte_buffer_reader_destroy(&reader);
+    grpc_byte_buffer_destroy(s->reply);
+    s->reply = NULL;
+    return health;
+}
+
+static int check(const char *address, const char *request, size_t size)
+{
+    struct stranger s;
+
+    stranger_call(&s, address, "/grpc.health.v1.Health/Check", request, size);
+    stranger_read(&s);
+    stranger_wait(&s, CALL_DONE);
+    int health = s.status == GRPC_STATUS_OK ? health_of(&s) : -(int)s.status;
+    stranger_end(&s);
+    return health;
+}
+
+#define SERVING     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+#define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
+#define UNKNOWN     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN
+
+static void health_is_told_and_its_changes_too(void **state)
+{
+    struct end server = {0};
+    struct stranger s;
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    assert_int_equal(check(address, "", 0), NOT_SERVING);
+    assert_int_equal(check(address, "\n\20leasehold.Master", 18), NOT_SERVING);
+    assert_int_equal(check(address, "\n\1x", 3), -GRPC_STATUS_NOT_FOUND);
+    assert_int_equal(check(address, "\377", 1), -GRPC_STATUS_INVALID_ARGUMENT);
+
+    stranger_call(&s, address, "/grpc.health.v1.Health/Watch", "", 0);
+    stranger_read(&s);
+    assert_int_equal(health_of(&s), NOT_SERVING);
+    lh_rpc_set_serving(server.rpc, true);
+    stranger_read(&s);
+    assert_int_equal(health_of(&s), SERVING);
+    assert_int_equal(check(address, "", 0), SERVING);
+    grpc_call_cancel(s.call, NULL);
+    stranger_wait(&s, CALL_DONE);
+    stranger_end(&s);
+
+    stranger_call(&s, address, "/grpc.health.v1.Health/Watch", "\n\1x", 3);
+    stranger_read(&s);
+    assert_int_equal(health_of(&s), UNKNOWN);
+    grpc_call_cancel(s.call, NULL);
+    stranger_wait(&s, CALL_DONE);
+    stranger_end(&s);
+    end_finish(&server);
+    EXPECT(&server, server.opened == 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--serve") == 0)
+        serve_in_child();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_come_back_whole_and_in_order),
+        cmocka_unit_test(a_message_of_many_large_and_small_slices_keeps_its_bytes),
+        cmocka_unit_test(who_does_not_read_is_sent_no_more),
+        cmocka_unit_test(a_served_link_ends_with_its_error_and_text),
+        cmocka_unit_test(a_deadline_ends_the_link),
+        cmocka_unit_test(a_closed_link_is_dead_at_once),
+        cmocka_unit_test(nobody_there_is_unavailable_and_later_somebody_is),
+        cmocka_unit_test(an_oversized_message_ends_its_link_alone),
+        cmocka_unit_test(a_killed_peer_is_unavailable),
+        cmocka_unit_test(a_peer_that_falls_silent_is_noticed),
+        cmocka_unit_test(an_address_that_cannot_be_listened_on_is_refused_by_name),
+        cmocka_unit_test(an_unknown_method_is_unimplemented),
+        cmocka_unit_test(a_unary_call_without_a_request_is_malformed),
+        cmocka_unit_test(a_stranger_s_oversized_message_is_refused),
+        cmocka_unit_test(a_half_closed_stream_is_still_answered),
+        cmocka_unit_test(health_is_told_and_its_changes_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
