@@ -18,11 +18,9 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         const struct lh_m_chunk *before = c->file->chunks[c->index - 1];
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
     }
-    LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) ==
-              !c->sealed);
-    LH_ASSERT(
-        (RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
-        (c->holder != NULL));
+    LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) == !c->sealed);
+    LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
+              (c->holder != NULL));
     LH_ASSERT(c->in_todo == (c->holder != NULL && (!c->confirmed || c->recalling)));
     if (c->holder == NULL) {
         LH_ASSERT(c->session == 0 && !c->waiting && !c->sent && !c->confirmed && !c->recalling);
@@ -51,7 +49,8 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
     for (size_t i = 0; i < f->chunk_count; i++)
         LH_ASSERT(f->chunks[i]->file == f && f->chunks[i]->index == i);
-    TAILQ_FOREACH (w, &f->waiters, file_link) {
+    TAILQ_FOREACH(w, &f->waiters, file_link)
+    {
         LH_ASSERT(w->file == f && w->timer.armed);
         waiters++;
     }
@@ -70,13 +69,14 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         HASH_FIND(hh, m->links, &s->link, sizeof s->link, l);
         LH_ASSERT(l != NULL && l->server == s);
     }
-    TAILQ_FOREACH (c, &s->held, held_link) {
+    TAILQ_FOREACH(c, &s->held, held_link)
+    {
         LH_ASSERT(c->holder == s && c->holder_incarnation <= s->incarnation);
         held++;
     }
     LH_ASSERT(held == s->held_count);
-    TAILQ_FOREACH (c, &s->todo, todo_link)
-        LH_ASSERT(c->in_todo && c->holder == s);
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    LH_ASSERT(c->in_todo && c->holder == s);
 }
 
 void lh_master_check(const struct lh_master *m)
@@ -97,15 +97,16 @@ void lh_master_check(const struct lh_master *m)
         check_file(m, f);
     for (s = m->servers; s != NULL; s = s->hh.next)
         check_server(m, s);
-    TAILQ_FOREACH (c, &m->waiting, waiting_link)
-        LH_ASSERT(c->waiting);
-    TAILQ_FOREACH (c, &m->creating, creating_link)
-        LH_ASSERT(c->creating);
-    TAILQ_FOREACH (commit, &m->commits, link)
-        LH_ASSERT(commit->ticket == ++ticket);
+    TAILQ_FOREACH(c, &m->waiting, waiting_link)
+    LH_ASSERT(c->waiting);
+    TAILQ_FOREACH(c, &m->creating, creating_link)
+    LH_ASSERT(c->creating);
+    TAILQ_FOREACH(commit, &m->commits, link)
+    LH_ASSERT(commit->ticket == ++ticket);
     LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->next_ticket));
     ticket = m->durable;
-    TAILQ_FOREACH (r, &m->replies, queue) {
+    TAILQ_FOREACH(r, &m->replies, queue)
+    {
         LH_ASSERT(r->ticket > m->durable && r->ticket >= ticket && r->ticket < m->next_ticket);
         ticket = r->ticket;
     }

@@ -147,8 +147,9 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
         return;
     if (report->length > c->file->chunk_size) {
         lh_fx_log(m->fx, LH_WARN,
-            "chunk %" PRIu64 ": %s reports a seal at %" PRIu64 " bytes, above the chunk size of %"
-            PRIu64 "; ignored", c->id, s->id, report->length, c->file->chunk_size);
+            "chunk %" PRIu64 ": %s reports a seal at %" PRIu64
+            " bytes, above the chunk size of %" PRIu64 "; ignored",
+            c->id, s->id, report->length, c->file->chunk_size);
         return;
     }
     /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
@@ -159,8 +160,9 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     c->checksum = report->checksum;
     lh_m_set_sealed(m, c);
     lh_m_dirty_chunk(m, c);
-    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": sealed by %s at version %" PRIu64
-        ", %" PRIu64 " bytes", c->id, c->file->path, s->id, c->version, c->length);
+    lh_fx_log(m->fx, LH_INFO,
+        "chunk %" PRIu64 " of \"%s\": sealed by %s at version %" PRIu64 ", %" PRIu64 " bytes",
+        c->id, c->file->path, s->id, c->version, c->length);
 }
 
 /* How many members, joining ones not counted (REC-4), and which of all, are left without `ids`? */
@@ -200,7 +202,8 @@ void lh_m_on_member_failed(
     if (left_count == c->member_count || !itself)
         return;
     if (full < c->file->min_replicas) {
-        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
             "%u would be left of at least %u: it takes no appends until they are back",
             c->id, c->file->path, report->n_server_ids, report->reason, full,
             c->file->min_replicas);
@@ -208,9 +211,11 @@ void lh_m_on_member_failed(
     }
     memcpy(c->members, left, left_count * sizeof *left);
     for (size_t j = 0; j < report->n_server_ids; j++)
-        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": goes on without %.128s (%.128s): "
-            "%u replicas at version %" PRIu64, c->id, c->file->path, report->server_ids[j],
-            report->reason, left_count, c->version + 1);
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 " of \"%s\": goes on without %.128s (%.128s): "
+            "%u replicas at version %" PRIu64,
+            c->id, c->file->path, report->server_ids[j], report->reason, left_count,
+            c->version + 1);
     c->member_count = left_count;
     lh_m_regrant(m, c);
 }
@@ -224,7 +229,9 @@ void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
         return;
     /* It stays a member until the primary reports it: only the primary knows who has what. */
     member->lost = true;
-    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
-        "); it needs to be copied anew", c->id, c->file->path, s->id,
-        lh_error_text(lh_error_from_wire((unsigned)report->error)), report->offset);
+    lh_fx_log(m->fx, LH_WARN,
+        "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
+        "); it needs to be copied anew",
+        c->id, c->file->path, s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)),
+        report->offset);
 }

@@ -75,8 +75,9 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
-    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": creating %u replicas, file offset %"
-        PRIu64, c->id, f->path, count, c->start);
+    lh_fx_log(m->fx, LH_INFO,
+        "chunk %" PRIu64 " of \"%s\": creating %u replicas, file offset %" PRIu64, c->id, f->path,
+        count, c->start);
     return LH_OK;
 }
 
@@ -108,8 +109,8 @@ static bool replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const
 {
     struct lh_m_server *old = c->members[i].server, *fresh;
 
-    old->avoid_until = lh_instant_add(m->now, lh_duration_add(m->config.create_timeout,
-        m->config.create_timeout));
+    old->avoid_until =
+        lh_instant_add(m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
     if (lh_m_place(m, c->file->chunk_size, 1, c->members, c->member_count, &fresh) == 1) {
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
             why, fresh->id);

@@ -128,9 +128,8 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
     struct lh_m_server *s = choose_primary(m, c);
-    if (s == NULL ||
-        lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE, s->session, m->now,
-            s->received_at, m->config.chunk_term) != LH_OK)
+    if (s == NULL || lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE,
+                         s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK)
         return false;
     c->version++;
     if (!c->created)
@@ -213,8 +212,8 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_server *s = c->holder;
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
-    if (s == NULL || c->removed || c->session == 0 || c->session != s->session ||
-        !s->announced || !lh_m_is_durable(m, c->ticket) || !in_force(m, c))
+    if (s == NULL || c->removed || c->session == 0 || c->session != s->session || !s->announced ||
+        !lh_m_is_durable(m, c->ticket) || !in_force(m, c))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->confirmed && !(c->recalling && c->sent))
@@ -233,13 +232,12 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
     error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
     (void)error;
     lh_m_todo_update(c);
-    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64
-        " from %s", c->id, c->file->path, c->version, c->holder->id);
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
+        c->id, c->file->path, c->version, c->holder->id);
     lh_m_push(m, c);
 }
 
-bool lh_m_extend(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active)
+bool lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
 
@@ -247,8 +245,8 @@ bool lh_m_extend(
         return false;
     c->appends = active->appends;
     /* LEASE-4: the engine refuses while it is being recalled. */
-    return lh_grantor_extend(m->grantor, c->id, active->version, s->session, m->now,
-               s->received_at, m->config.chunk_term) == LH_OK;
+    return lh_grantor_extend(m->grantor, c->id, active->version, s->session, m->now, s->received_at,
+               m->config.chunk_term) == LH_OK;
 }
 
 /* Puts the lease, in the engine or not, into the server's new session. */
@@ -300,7 +298,8 @@ void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id
 
     /* LEASE-1: a grant is sent again until it is confirmed. Server, incarnation and version stay the
      * same; only a lease that was confirmed and is not shown again has to run out (SES-5). */
-    TAILQ_FOREACH (c, &s->todo, todo_link) {
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    {
         if (c->session != from || c->confirmed || c->waiting ||
             c->holder_incarnation != s->incarnation || !in_force(m, c))
             continue;
@@ -342,8 +341,8 @@ void lh_m_on_confirm(
     }
     /* It will never act on this version: as a release of it. */
     int error = lh_error_from_wire((unsigned)confirm->error);
-    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id,
-        s->id, c->version, lh_error_text(error));
+    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id, s->id,
+        c->version, lh_error_text(error));
     struct lh_m_member *member = lh_m_member(c, s);
     if (member != NULL &&
         (error == LH_ERR_NO_REPLICA || error == LH_ERR_IO || error == LH_ERR_CORRUPT))

@@ -180,8 +180,8 @@ void lh_m_list_leases(
     if (request->after_chunk != UINT64_MAX)
         c = request->all ? RB_NFIND(lh_m_open, &m->open, &key)
                          : RB_NFIND(lh_m_leased, &m->leased, &key);
-    for (; c != NULL; c = request->all ? RB_NEXT(lh_m_open, &m->open, c)
-                                       : RB_NEXT(lh_m_leased, &m->leased, c)) {
+    for (; c != NULL;
+         c = request->all ? RB_NEXT(lh_m_open, &m->open, c) : RB_NEXT(lh_m_leased, &m->leased, c)) {
         if (count == limit) {
             reply.more = true;
             break;
@@ -228,7 +228,8 @@ void lh_m_list_servers(struct lh_master *m, uint64_t link)
     Leasehold__ServerInfo **pointers = lh_alloc_array(most + 1, sizeof *pointers);
     const struct lh_m_server *s;
 
-    TAILQ_FOREACH (s, &m->all_servers, all_link) {
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
         server_view(m, s, &items[count]);
         pointers[count] = &items[count];
         count++;

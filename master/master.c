@@ -114,13 +114,12 @@ static void start(struct lh_master *m)
     m->namespace_ticket = m->next_ticket;
     LH_ASSERT(m->next_ticket == 1);
 
-    TAILQ_FOREACH (c, &m->waiting, waiting_link)
-        granted++;
+    TAILQ_FOREACH(c, &m->waiting, waiting_link)
+    granted++;
     /* Members of a chunk whose creation was under way have to register first. */
-    TAILQ_FOREACH (c, &m->creating, creating_link)
-        lh_m_timer_arm(m, &c->timer,
-            lh_instant_add(m->now,
-                lh_duration_add(m->config.session_term, m->config.create_timeout)));
+    TAILQ_FOREACH(c, &m->creating, creating_link)
+    lh_m_timer_arm(m, &c->timer,
+        lh_instant_add(m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,
         "cluster %s, master term %" PRIu64 ": %u files, %u chunks; %zu leases of former masters "
         "wait for their holders, at most %" PRIu64 " ms",
@@ -132,8 +131,7 @@ static void take_expired(struct lh_master *m)
 {
     struct lh_expired what;
 
-    for (size_t i = 0; i < LH_STEP_WORK_MAX && lh_grantor_expire(m->grantor, m->now, &what);
-         i++) {
+    for (size_t i = 0; i < LH_STEP_WORK_MAX && lh_grantor_expire(m->grantor, m->now, &what); i++) {
         if (what.is_session) {
             lh_m_session_expired(m, what.context, what.session);
             continue;
@@ -159,8 +157,8 @@ static void fire_timers(struct lh_master *m)
     /* A timer that is armed again for now has its turn in the next step. */
     uint64_t end = m->timer_sequence;
 
-    while ((t = RB_MIN(lh_m_timers, &m->timers)) != NULL &&
-           lh_instant_reached(m->now, t->at) && t->sequence < end) {
+    while ((t = RB_MIN(lh_m_timers, &m->timers)) != NULL && lh_instant_reached(m->now, t->at) &&
+           t->sequence < end) {
         lh_m_timer_disarm(m, t);
         t->fire(m, t);
     }
@@ -249,7 +247,8 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    HASH_ITER (hh, m->links, l, next) {
+    HASH_ITER(hh, m->links, l, next)
+    {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
         lh_m_session_closed(m, l->id);
     }
@@ -333,16 +332,15 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     if (!m->started)
         return (struct lh_instant){0};
     struct lh_instant at = lh_grantor_deadline(m->grantor);
-    struct lh_m_timer *first =
-        RB_MIN(lh_m_timers, (struct lh_m_timers *)(uintptr_t)&m->timers);
+    struct lh_m_timer *first = RB_MIN(lh_m_timers, (struct lh_m_timers *)(uintptr_t)&m->timers);
     if (first != NULL)
         at = lh_instant_min(at, first->at);
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
         struct lh_m_server *s;
-        TAILQ_FOREACH (s, &m->all_servers, all_link)
-            if (s->announced && s->report_next < s->report_count)
-                return m->now;
+        TAILQ_FOREACH(s, &m->all_servers, all_link)
+        if (s->announced && s->report_next < s->report_count)
+            return m->now;
     }
     return at;
 }
@@ -441,18 +439,20 @@ void lh_master_destroy(struct lh_master *m)
     if (m == NULL)
         return;
     struct lh_m_waiter *w, *next_waiter;
-    HASH_ITER (hh, m->waiters, w, next_waiter)
-        lh_m_waiter_free(m, w);
+    HASH_ITER(hh, m->waiters, w, next_waiter)
+    lh_m_waiter_free(m, w);
     struct lh_m_chunk *c, *next_chunk;
-    HASH_ITER (hh, m->chunks, c, next_chunk)
-        lh_m_chunk_free(m, c);
+    HASH_ITER(hh, m->chunks, c, next_chunk)
+    lh_m_chunk_free(m, c);
     struct lh_m_file *f, *next_file;
-    HASH_ITER (hh, m->files, f, next_file) {
+    HASH_ITER(hh, m->files, f, next_file)
+    {
         HASH_DELETE(hh, m->files, f);
         lh_m_file_free(f);
     }
     struct lh_m_server *s, *next_server;
-    HASH_ITER (hh, m->servers, s, next_server) {
+    HASH_ITER(hh, m->servers, s, next_server)
+    {
         HASH_DELETE(hh, m->servers, s);
         lh_buf_clear(&s->announcement);
         free(s->id);
@@ -463,12 +463,14 @@ void lh_master_destroy(struct lh_master *m)
         free(s);
     }
     struct lh_m_tombstone *t, *next_tombstone;
-    HASH_ITER (hh, m->tombstones, t, next_tombstone) {
+    HASH_ITER(hh, m->tombstones, t, next_tombstone)
+    {
         HASH_DELETE(hh, m->tombstones, t);
         free(t);
     }
     struct lh_m_link *l, *next_link;
-    HASH_ITER (hh, m->links, l, next_link) {
+    HASH_ITER(hh, m->links, l, next_link)
+    {
         HASH_DELETE(hh, m->links, l);
         free(l);
     }

@@ -26,25 +26,25 @@ struct lh_master;
 /* The format of the metadata store that this code reads and writes. */
 #define LH_MASTER_FORMAT 1u
 
-#define LH_PATH_BYTES_MAX       1024u
-#define LH_REPLICATION_MAX      16u
-#define LH_SESSION_TERM_MIN_NS  200000000ull
-#define LH_SESSION_TERM_MAX_NS  3600000000000ull
+#define LH_PATH_BYTES_MAX        1024u
+#define LH_REPLICATION_MAX       16u
+#define LH_SESSION_TERM_MIN_NS   200000000ull
+#define LH_SESSION_TERM_MAX_NS   3600000000000ull
 #define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
 
 struct lh_master_config {
-    struct lh_duration session_term; /* T_session: 200 ms to an hour */
-    struct lh_duration chunk_term;   /* T_chunk: at least T_session */
-    uint32_t drift_ppm;              /* TIME-3; at most LH_DRIFT_PPM_MAX */
-    uint32_t replication;            /* of files that do not say; 1 to LH_REPLICATION_MAX */
-    uint32_t min_replicas;           /* likewise; 1 to `replication` */
-    uint64_t chunk_size;             /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
+    struct lh_duration session_term;   /* T_session: 200 ms to an hour */
+    struct lh_duration chunk_term;     /* T_chunk: at least T_session */
+    uint32_t drift_ppm;                /* TIME-3; at most LH_DRIFT_PPM_MAX */
+    uint32_t replication;              /* of files that do not say; 1 to LH_REPLICATION_MAX */
+    uint32_t min_replicas;             /* likewise; 1 to `replication` */
+    uint64_t chunk_size;               /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
     struct lh_duration create_timeout; /* a server that has not created a replica within this is
                                           replaced by another one */
-    uint64_t seed;             /* gives a new store its cluster id: draw it at random */
-    uint32_t waiters_max;      /* calls that wait for a primary, all together */
-    uint32_t waiters_file_max; /* likewise, for one file */
-    uint32_t servers_max;      /* chunkservers ever registered */
+    uint64_t seed;                     /* gives a new store its cluster id: draw it at random */
+    uint32_t waiters_max;              /* calls that wait for a primary, all together */
+    uint32_t waiters_file_max;         /* likewise, for one file */
+    uint32_t servers_max;              /* chunkservers ever registered */
 };
 
 /* The documented defaults; `seed` is left 0. */

@@ -99,8 +99,7 @@ static int check_create(const struct lh_master *m, const Leasehold__CreateReques
         return error;
     leasehold__file_info__init(wanted);
     wanted->durability = request->durability;
-    wanted->replication =
-        request->replication == 0 ? m->config.replication : request->replication;
+    wanted->replication = request->replication == 0 ? m->config.replication : request->replication;
     wanted->min_replicas = request->min_replicas;
     if (wanted->min_replicas == 0)
         wanted->min_replicas = wanted->replication < m->config.min_replicas
@@ -218,8 +217,8 @@ void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequ
     struct lh_m_file *f = lh_m_file_named(m, 0, request->path, &error, text, sizeof text);
 
     if (f != NULL) {
-        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed with %zu chunks", f->id,
-            f->path, f->chunk_count);
+        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed with %zu chunks", f->id, f->path,
+            f->chunk_count);
         lh_m_dirty_file(m, f);
         lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
         for (size_t i = 0; i < f->chunk_count; i++)

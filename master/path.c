@@ -45,8 +45,8 @@ static int check_bytes(const char *path, char *text, size_t text_size)
         size_t n = utf8_length(s);
         size_t at = (size_t)(s - (const uint8_t *)path);
         if (n == 0) {
-            snprintf(text, text_size, "the path is not valid UTF-8: byte 0x%02x at offset %zu", *s,
-                at);
+            snprintf(
+                text, text_size, "the path is not valid UTF-8: byte 0x%02x at offset %zu", *s, at);
             return LH_ERR_INVALID_ARGUMENT;
         }
         if (is_control(s)) {
@@ -91,14 +91,13 @@ int lh_path_prefix_check(const char *prefix, char *text, size_t text_size)
     return check_bytes(prefix, text, text_size);
 }
 
-int lh_name_check(
-    const char *what, const char *name, size_t size_max, char *text, size_t text_size)
+int lh_name_check(const char *what, const char *name, size_t size_max, char *text, size_t text_size)
 {
     size_t size = strlen(name);
 
     if (size == 0 || size > size_max) {
-        snprintf(text, text_size, "the %s must have 1 to %zu bytes, it has %zu", what, size_max,
-            size);
+        snprintf(
+            text, text_size, "the %s must have 1 to %zu bytes, it has %zu", what, size_max, size);
         return LH_ERR_INVALID_ARGUMENT;
     }
     for (size_t i = 0; i < size; i++) {

@@ -297,8 +297,8 @@ static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, siz
 }
 
 /* Does the record follow the chunks of `f` that were loaded so far? */
-static bool follows(const struct lh_master *m, const struct lh_m_file *f,
-    const LeaseholdStored__Chunk *record)
+static bool follows(
+    const struct lh_master *m, const struct lh_m_file *f, const LeaseholdStored__Chunk *record)
 {
     if (record->index != f->chunk_count || record->chunk == 0 || record->chunk >= m->next_chunk ||
         lh_m_chunk_find(m, record->chunk) != NULL || record->n_members == 0 ||
@@ -339,6 +339,7 @@ static void take_chunk(
         c->holder_incarnation = record->holder_incarnation;
         c->waiting = true; /* LEASE-7 */
         TAILQ_INSERT_TAIL(&m->waiting, c, waiting_link);
+        lh_m_todo_update(c);
     }
     if (record->sealed) {
         lh_m_set_sealed(m, c);
@@ -360,16 +361,16 @@ static int load_chunk(struct lh_master *m, uint64_t file, uint64_t index, const 
         return CORRUPT("chunk %" PRIu64 " of \"%s\" cannot be read", index, f->path);
     int error = LH_OK;
     if (record->file != file || record->index != index || !follows(m, f, record))
-        error = CORRUPT("chunk %" PRIu64 " of \"%s\" does not fit what is before it", index,
-            f->path);
+        error =
+            CORRUPT("chunk %" PRIu64 " of \"%s\" does not fit what is before it", index, f->path);
     else
         take_chunk(m, f, record);
     leasehold_stored__chunk__free_unpacked(record, NULL);
     return error;
 }
 
-static int load_server(struct lh_master *m, const uint8_t *value, size_t size, char *text,
-    size_t text_size)
+static int load_server(
+    struct lh_master *m, const uint8_t *value, size_t size, char *text, size_t text_size)
 {
     LeaseholdStored__Server *record = leasehold_stored__server__unpack(NULL, size, value);
 
@@ -404,8 +405,7 @@ int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const 
     if (key_size == 9 && k[0] == 'f')
         return load_file(m, get_u64(k + 1), value, value_size, text, text_size);
     if (key_size == 17 && k[0] == 'k')
-        return load_chunk(
-            m, get_u64(k + 1), get_u64(k + 9), value, value_size, text, text_size);
+        return load_chunk(m, get_u64(k + 1), get_u64(k + 9), value, value_size, text, text_size);
     if (key_size == 9 && k[0] == 'r' && value_size == 8) {
         struct lh_m_tombstone *t = lh_alloc(sizeof *t);
         t->chunk = get_u64(k + 1);

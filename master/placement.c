@@ -7,9 +7,8 @@ static bool fits(const struct lh_master *m, const struct lh_m_server *s, uint64_
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
     return lh_m_live(m, s) && s->announced && s->link != 0 && !s->failing &&
-           (lh_m_reachable(m, s) || !s->confirmed) &&
-           lh_instant_reached(m->now, s->avoid_until) && s->free_bytes >= s->placed_bytes &&
-           s->free_bytes - s->placed_bytes >= bytes;
+           (lh_m_reachable(m, s) || !s->confirmed) && lh_instant_reached(m->now, s->avoid_until) &&
+           s->free_bytes >= s->placed_bytes && s->free_bytes - s->placed_bytes >= bytes;
 }
 
 /* Free space in sixteenths of the capacity: small differences must not outweigh everything else. */
@@ -49,7 +48,8 @@ uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     while (count < wanted) {
         struct lh_m_server *best = NULL, *s;
         bool best_apart = false;
-        TAILQ_FOREACH (s, &m->all_servers, all_link) {
+        TAILQ_FOREACH(s, &m->all_servers, all_link)
+        {
             bool used = !fits(m, s, bytes), apart = true;
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
                 used = exclude[i].server == s;

@@ -89,8 +89,7 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link)
         return;
     if (l->server != NULL && l->server->link == l->id && l->server->session != 0)
         lh_fx_log(m->fx, LH_WARN,
-            "chunkserver %s: its session stream broke; its session runs for another %" PRIu64
-            " ms",
+            "chunkserver %s: its session stream broke; its session runs for another %" PRIu64 " ms",
             l->server->id,
             lh_duration_ms(lh_instant_until(
                 m->now, lh_grantor_session_end_of(m->grantor, l->server->session))));
@@ -118,8 +117,8 @@ static void refuse(struct lh_master *m, struct lh_m_link *l, const Leasehold__Re
 }
 
 /* May this server register? LH_OK, or why not. */
-static int check_register(const struct lh_master *m, const Leasehold__Register *r, char *text,
-    size_t text_size)
+static int check_register(
+    const struct lh_master *m, const Leasehold__Register *r, char *text, size_t text_size)
 {
     int error = lh_name_check("server id", r->server_id, LH_NAME_BYTES_MAX, text, text_size);
 
@@ -128,8 +127,8 @@ static int check_register(const struct lh_master *m, const Leasehold__Register *
     if (error == LH_OK && r->machine_id[0] != 0)
         error = lh_name_check("machine id", r->machine_id, LH_NAME_BYTES_MAX, text, text_size);
     if (error == LH_OK && r->failure_domain[0] != 0)
-        error = lh_name_check(
-            "failure domain", r->failure_domain, LH_NAME_BYTES_MAX, text, text_size);
+        error =
+            lh_name_check("failure domain", r->failure_domain, LH_NAME_BYTES_MAX, text, text_size);
     if (error != LH_OK)
         return error;
     if (r->cluster_id[0] != 0 && strcmp(r->cluster_id, m->cluster_id) != 0) {
@@ -164,8 +163,8 @@ static int check_register(const struct lh_master *m, const Leasehold__Register *
     if (r->incarnation < s->incarnation ||
         (r->incarnation == s->incarnation && r->registration <= s->registration)) {
         snprintf(text, text_size,
-            "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64
-            " is not above %" PRIu64 ".%" PRIu64 ", which came before",
+            "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64 " is not above %" PRIu64
+            ".%" PRIu64 ", which came before",
             r->server_id, r->incarnation, r->registration, s->incarnation, s->registration);
         return LH_ERR_STALE_REGISTRATION;
     }
@@ -268,8 +267,7 @@ static void on_register(
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);
     bool same_process = request->incarnation == s->incarnation;
-    bool same_machine =
-        s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
+    bool same_machine = s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
     lh_session_id former = s->session;
 
     supersede(m, s, l);
@@ -301,8 +299,7 @@ static void on_register(
     l->server = s;
     l->session = s->session;
 
-    const struct lh_m_chunk **continued =
-        lh_alloc_array(request->n_held + 1, sizeof *continued);
+    const struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
     size_t count = 0;
     for (size_t i = 0; i < request->n_held; i++)
         if (lh_m_continue(m, s, request->held[i]->chunk, request->held[i]->version))
@@ -342,11 +339,11 @@ void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
     remember_answer(m, s, s->stamp);
 
     struct lh_m_chunk *c;
-    TAILQ_FOREACH (c, &m->creating, creating_link)
-        if (lh_m_member(c, s) != NULL)
-            lh_m_creation_send(m, c, s);
-    TAILQ_FOREACH (c, &s->todo, todo_link)
-        lh_m_push(m, c);
+    TAILQ_FOREACH(c, &m->creating, creating_link)
+    if (lh_m_member(c, s) != NULL)
+        lh_m_creation_send(m, c, s);
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    lh_m_push(m, c);
     lh_m_touch_waited(m);
 }
 
@@ -376,8 +373,8 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         lh_m_record_seal(m, c, s);
     }
     if (r->lost)
-        lh_fx_log(m->fx, LH_WARN, "chunkserver %s has lost its replica of chunk %" PRIu64, s->id,
-            c->id);
+        lh_fx_log(
+            m->fx, LH_WARN, "chunkserver %s has lost its replica of chunk %" PRIu64, s->id, c->id);
 }
 
 void lh_m_look_at_reports(struct lh_master *m)
@@ -387,7 +384,8 @@ void lh_m_look_at_reports(struct lh_master *m)
 
     if (m->reporting == 0)
         return;
-    TAILQ_FOREACH (s, &m->all_servers, all_link) {
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
         if (s->report_next == s->report_count || !s->announced)
             continue;
         while (left > 0 && s->report_next < s->report_count) {
@@ -433,8 +431,8 @@ static void note_confirmed(struct lh_m_server *s, uint64_t last_stamp)
     for (unsigned i = 0; i < LH_ANSWERS; i++) {
         if (!s->answers[i].sent || s->answers[i].stamp != last_stamp)
             continue;
-        s->confirmed_at = s->confirmed ? lh_instant_max(s->confirmed_at, s->answers[i].at)
-                                       : s->answers[i].at;
+        s->confirmed_at =
+            s->confirmed ? lh_instant_max(s->confirmed_at, s->answers[i].at) : s->answers[i].at;
         s->confirmed = true;
     }
 }
@@ -475,8 +473,7 @@ static void answer_heartbeat(
 static void on_heartbeat(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
 {
-    if (lh_grantor_session_renew(m->grantor, s->session, m->now, m->config.session_term) !=
-        LH_OK) {
+    if (lh_grantor_session_renew(m->grantor, s->session, m->now, m->config.session_term) != LH_OK) {
         unknown_session(m, s->link, heartbeat);
         return;
     }
@@ -488,14 +485,15 @@ static void on_heartbeat(
     s->placed_bytes = 0;
     if (s->failing != (heartbeat->failing != 0))
         lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
-            s->id, heartbeat->failing ? "does not answer; it gets no leases and no replicas"
-                                      : "answers again");
+            s->id,
+            heartbeat->failing ? "does not answer; it gets no leases and no replicas"
+                               : "answers again");
     s->failing = heartbeat->failing;
     answer_heartbeat(m, s, heartbeat);
 
     struct lh_m_chunk *c;
-    TAILQ_FOREACH (c, &s->todo, todo_link)
-        lh_m_push(m, c);
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    lh_m_push(m, c);
     lh_m_touch_waited(m);
 }
 

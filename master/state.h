@@ -126,10 +126,10 @@ struct lh_m_chunk {
 
     /* The lease. `session` is where the engine holds it; 0 with a holder: `waiting`. */
     lh_session_id session;
-    bool waiting;    /* LEASE-7: a durable grant of a former master may still be in force */
-    bool sent;       /* the grant at `version` went out at least once */
-    bool confirmed;  /* the holder confirmed `version` */
-    bool recalling;  /* LEASE-5 */
+    bool waiting;   /* LEASE-7: a durable grant of a former master may still be in force */
+    bool sent;      /* the grant at `version` went out at least once */
+    bool confirmed; /* the holder confirmed `version` */
+    bool recalling; /* LEASE-5 */
     uint64_t appends;
     struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
     struct lh_m_server *last_primary;
@@ -238,7 +238,7 @@ struct lh_m_reply {
 
 struct lh_master {
     struct lh_master_config config;
-    struct lh_duration heartbeat;   /* T_session / 3 */
+    struct lh_duration heartbeat;                              /* T_session / 3 */
     struct lh_duration holder_session_term, holder_chunk_term; /* TIME-4, the holder's share */
 
     /* Durable: the Master record. */
@@ -280,8 +280,8 @@ struct lh_master {
     STAILQ_HEAD(, lh_m_server) dirty_servers;
     STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
     STAILQ_HEAD(, lh_m_file) dirty_files;
-    uint64_t next_ticket; /* of this step's commit, should there be one */
-    uint64_t durable;     /* all commits up to this one are */
+    uint64_t next_ticket;      /* of this step's commit, should there be one */
+    uint64_t durable;          /* all commits up to this one are */
     uint64_t namespace_ticket; /* of the last commit that created, renamed or removed a file */
     TAILQ_HEAD(, lh_m_commit) commits;
     TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
@@ -295,8 +295,7 @@ RB_PROTOTYPE(lh_m_leased, lh_m_chunk, held_node, )
 /* ---- master.c */
 void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at);
 void lh_m_timer_disarm(struct lh_master *m, struct lh_m_timer *t);
-#define LH_M_OWNER(pointer, type, field)                                                           \
-    ((type *)(void *)((char *)(pointer) - offsetof(type, field)))
+#define LH_M_OWNER(pointer, type, field) ((type *)(void *)((char *)(pointer)-offsetof(type, field)))
 
 /* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
 void lh_m_reply(
@@ -350,14 +349,11 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s);
 void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
-void lh_m_send_remove(
-    struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
-void lh_m_on_seal(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
+void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
 void lh_m_on_member_failed(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
-void lh_m_on_lost(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
+void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
 
 /* ---- creation.c */
 /* Allocates the file's next chunk. On failure nothing changed; the waiters' deadline says why. */
@@ -395,11 +391,9 @@ void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id
 void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s);
 void lh_m_on_confirm(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
-void lh_m_on_release(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
+void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
 void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
-bool lh_m_extend(struct lh_master *m, struct lh_m_server *s,
-    const Leasehold__ChunkVersion *active);
+bool lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active);
 
 /* ---- placement.c */
 /* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it

@@ -25,8 +25,8 @@ void lh_m_touch_waited(struct lh_master *m)
 {
     struct lh_m_file *f;
 
-    TAILQ_FOREACH (f, &m->waited, waited_link)
-        lh_m_touch(m, f);
+    TAILQ_FOREACH(f, &m->waited, waited_link)
+    lh_m_touch(m, f);
 }
 
 void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
@@ -136,15 +136,15 @@ void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, cons
 }
 
 /* Why there is no primary now. `text` is where a sentence may be written. */
-static int why_not(const struct lh_master *m, const struct lh_m_file *f, char *text,
-    size_t text_size)
+static int why_not(
+    const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     const struct lh_m_chunk *tail = tail_of(f);
     const struct lh_m_server *s;
     unsigned live = 0;
 
-    TAILQ_FOREACH (s, &m->all_servers, all_link)
-        live += lh_m_live(m, s) && !s->failing;
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    live += lh_m_live(m, s) && !s->failing;
     if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->ticket))) {
         snprintf(text, text_size,
             "\"%.256s\" needs a new chunk on at least %u chunkservers with room for %" PRIu64
@@ -162,7 +162,7 @@ static int why_not(const struct lh_master *m, const struct lh_m_file *f, char *t
             " for up to another %" PRIu64 " ms and %s",
             tail->id, f->path, tail->holder->id, tail->version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
-            tail->recalling    ? "was asked to give it up"
+            tail->recalling   ? "was asked to give it up"
             : tail->confirmed ? "does not answer"
             : tail->waiting   ? "has not registered with this master yet"
                               : "has not confirmed it yet");
@@ -177,8 +177,8 @@ static int why_not(const struct lh_master *m, const struct lh_m_file *f, char *t
 /* ---- Progress. */
 
 /* Is a primary there that this caller may be sent to? */
-static bool tail_ready(const struct lh_master *m, const struct lh_m_waiter *w,
-    const struct lh_m_chunk *tail)
+static bool tail_ready(
+    const struct lh_master *m, const struct lh_m_waiter *w, const struct lh_m_chunk *tail)
 {
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
         !lh_m_looks_alive(m, tail->holder))
@@ -187,8 +187,7 @@ static bool tail_ready(const struct lh_master *m, const struct lh_m_waiter *w,
         return true;
     /* It was told that the chunk is full: its seal is on the way. A newer version means that the
      * primary which said so is gone, and its successor has to say it again. */
-    if (w->full_chunk == tail->id && w->failed_version == 0 &&
-        tail->version <= w->arrival_version)
+    if (w->full_chunk == tail->id && w->failed_version == 0 && tail->version <= w->arrival_version)
         return false;
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_version == tail->version && lh_instant_before(m->now, w->hold_until) &&
@@ -213,10 +212,10 @@ static bool wanted(const struct lh_m_file *f, const struct lh_m_chunk *tail)
 {
     const struct lh_m_waiter *w;
 
-    TAILQ_FOREACH (w, &f->waiters, file_link)
-        if (w->kind == LH_WAIT_TAIL ||
-            (tail != NULL && !w->only_release && w->chunk == tail->id && !tail->sealed))
-            return true;
+    TAILQ_FOREACH(w, &f->waiters, file_link)
+    if (w->kind == LH_WAIT_TAIL ||
+        (tail != NULL && !w->only_release && w->chunk == tail->id && !tail->sealed))
+        return true;
     return false;
 }
 
@@ -263,8 +262,8 @@ static void waiter_timer(struct lh_master *m, struct lh_m_timer *timer)
 
 /* ---- The calls. */
 
-static int check_room(const struct lh_master *m, const struct lh_m_file *f, char *text,
-    size_t text_size)
+static int check_room(
+    const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     if (f->waiter_count < m->config.waiters_file_max &&
         HASH_COUNT(m->waiters) < m->config.waiters_max)
@@ -273,8 +272,8 @@ static int check_room(const struct lh_master *m, const struct lh_m_file *f, char
     return LH_ERR_NO_MEMORY;
 }
 
-static struct lh_m_waiter *wait_for(struct lh_master *m, struct lh_m_file *f, enum lh_m_wait kind,
-    uint64_t link, uint64_t wait_ms)
+static struct lh_m_waiter *wait_for(
+    struct lh_master *m, struct lh_m_file *f, enum lh_m_wait kind, uint64_t link, uint64_t wait_ms)
 {
     struct lh_m_waiter *w = lh_alloc(sizeof *w);
 
@@ -311,16 +310,16 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
         lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
         return;
     }
-    uint64_t wait_ms = request->wait_ms < LH_OPEN_TAIL_WAIT_MS_MAX ? request->wait_ms
-                                                                   : LH_OPEN_TAIL_WAIT_MS_MAX;
+    uint64_t wait_ms =
+        request->wait_ms < LH_OPEN_TAIL_WAIT_MS_MAX ? request->wait_ms : LH_OPEN_TAIL_WAIT_MS_MAX;
     struct lh_m_waiter *w = wait_for(m, f, LH_WAIT_TAIL, link, wait_ms);
     const struct lh_m_chunk *tail = tail_of(f);
     w->full_chunk = request->full_chunk;
     w->failed_version = request->failed_version;
     w->arrival_version = tail == NULL ? 0 : tail->version;
     if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version) {
-        w->hold_until = lh_instant_add(
-            m->now, lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
+        w->hold_until =
+            lh_instant_add(m->now, lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
         if (lh_instant_before(w->hold_until, w->deadline))
             lh_m_timer_arm(m, &w->timer, w->hold_until);
     }
@@ -361,8 +360,7 @@ static struct lh_m_chunk *recalled_chunk(const struct lh_master *m,
     return *error == LH_OK ? c : NULL;
 }
 
-void lh_m_recall_call(
-    struct lh_master *m, uint64_t link, const Leasehold__RecallRequest *request)
+void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__RecallRequest *request)
 {
     char text[LH_TEXT_BYTES];
     int error;

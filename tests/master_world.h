@@ -1,0 +1,105 @@
+/* A small world around one master core, for tests: its store, its peers, its clock. Chunkservers and
+ * clients are links that the test speaks on by hand. The core's own invariants are checked after
+ * every step. */
+#ifndef LH_TESTS_MASTER_WORLD_H
+#define LH_TESTS_MASTER_WORLD_H
+
+#include "base/step.h"
+#include "master/master.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+struct pair {
+    uint8_t *key, *value;
+    uint32_t key_size, value_size;
+};
+
+struct commit {
+    uint64_t ticket;
+    struct lh_change *changes;
+    size_t count;
+};
+
+/* What the master sent on a link, in order. */
+struct line {
+    uint64_t link;
+    enum lh_method method;
+    ProtobufCMessage *message; /* NULL: the end, with `error` */
+    int error;
+    bool taken;
+};
+
+struct world {
+    struct lh_master_config config;
+    struct lh_master *m;
+    struct lh_effects fx;
+    struct lh_instant now;
+    bool hold_commits; /* commits wait for world_commit() */
+    struct pair *store;
+    size_t store_count, store_capacity;
+    struct commit *commits;
+    size_t commit_count, commit_capacity;
+    struct line *lines;
+    size_t line_count, line_capacity;
+    enum lh_method methods[4096]; /* of links, by number */
+    uint64_t next_link;
+    bool stopped;
+    int stop_error;
+    char load_text[512];
+};
+
+struct server {
+    const char *id, *machine, *domain;
+    uint64_t incarnation, registration;
+    uint64_t link, session, last_stamp;
+    uint64_t free_bytes;
+};
+
+void world_open(struct world *w);
+void world_close(struct world *w);
+/* The master dies and starts again from what is durable; all links are gone. */
+void world_crash(struct world *w);
+/* Loads the store into a fresh core; its error. */
+int world_load(struct world *w);
+void world_stop(struct world *w);
+
+void world_commit(struct world *w); /* the oldest commit under way becomes durable */
+void world_commit_all(struct world *w);
+void world_commit_fails(struct world *w, int error);
+/* Lets time pass, stopping at each of the core's deadlines. */
+void world_advance(struct world *w, uint64_t ms);
+
+uint64_t world_open_link(struct world *w, enum lh_method method);
+void world_message(struct world *w, uint64_t link, const void *message);
+void world_break_link(struct world *w, uint64_t link);
+
+/* A unary call; its answer is world_reply()'s. */
+uint64_t world_call(struct world *w, enum lh_method method, const void *message);
+/* The answer, NULL if there is none yet. The world's. */
+const void *world_reply(struct world *w, uint64_t link);
+
+/* The next message of that kind on a session's stream that was not taken yet; NULL: none. */
+const Leasehold__SessionReply *world_next(
+    struct world *w, uint64_t link, Leasehold__SessionReply__BodyCase body);
+void world_drop_lines(struct world *w); /* as if all that was sent so far had been taken */
+
+/* Registers with what is set in `s`, showing `held` chunk versions; true: registered. */
+bool server_register_with(struct world *w, struct server *s,
+    const Leasehold__ReplicaReport *replicas, size_t replica_count,
+    const Leasehold__ChunkVersion *held, size_t held_count);
+bool server_register(struct world *w, struct server *s);
+/* A heartbeat with the present time as stamp. True: answered without an error. */
+bool server_heartbeat(struct world *w, struct server *s);
+bool server_heartbeat_active(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, bool *extended);
+void server_send(struct world *w, struct server *s, Leasehold__SessionRequest *request);
+void server_created(struct world *w, struct server *s, uint64_t chunk, int error);
+void server_confirm(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error);
+void server_release(struct world *w, struct server *s, uint64_t chunk, uint64_t version);
+void server_seal(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
+void server_member_failed(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
+const Leasehold__Grant *server_grant(struct world *w, struct server *s);
+
+#endif
