@@ -483,6 +483,11 @@ void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
     node->disk.capacity = bytes;
 }
 
+uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node)
+{
+    return node->disk.capacity;
+}
+
 uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
 {
     return used(&node->disk);

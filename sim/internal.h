@@ -101,6 +101,7 @@ struct store {
     size_t count, capacity;
     struct commit *first, *last; /* under way, in order */
     uint64_t last_at;
+    uint64_t version; /* commits that took effect */
     int fail_next;
 };
 

@@ -97,6 +97,7 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
 
 static void take_effect(struct store *s, struct commit *c)
 {
+    s->version++;
     for (size_t i = 0; i < c->count; i++)
         apply(s, &c->changes[i]);
 }
@@ -173,6 +174,11 @@ const struct lh_sim_pair *lh_sim_store_get(
     size_t i = position(s, key, key_size);
 
     return i < s->count && compare(&s->pairs[i], key, key_size) == 0 ? &s->pairs[i] : NULL;
+}
+
+uint64_t lh_sim_store_version(const struct lh_sim_node *node)
+{
+    return node->store.version;
 }
 
 void lh_sim_store_fail(struct lh_sim_node *node, int error)

@@ -202,6 +202,7 @@ uint64_t lh_sim_delivered(const struct lh_sim *sim);
 
 /* No file grows, and none is made, past this many bytes in all. */
 void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes);
+uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node);
 uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
 
 /* Operations do not complete while it is stalled. */
@@ -236,6 +237,9 @@ size_t lh_sim_store_count(const struct lh_sim_node *node);
 const struct lh_sim_pair *lh_sim_store_pair(const struct lh_sim_node *node, size_t index);
 const struct lh_sim_pair *lh_sim_store_get(
     const struct lh_sim_node *node, const void *key, size_t key_size);
+
+/* Changes whenever a commit takes effect. */
+uint64_t lh_sim_store_version(const struct lh_sim_node *node);
 
 /* The next commit fails with `error`. */
 void lh_sim_store_fail(struct lh_sim_node *node, int error);

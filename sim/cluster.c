@@ -1,0 +1,270 @@
+/* The nodes: what a main.c does for each core, done by the world. */
+#include "sim/cluster.h"
+
+#include "sim/cluster_internal.h"
+
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
+{
+    struct lh_sim_cluster_config config = {
+        .world = lh_sim_config_default(seed),
+        .master = lh_master_config_default(),
+        .servers = 3,
+        .clients = 1,
+    };
+
+    config.master.seed = seed;
+    config.master.chunk_size = 64u << 10;
+    return config;
+}
+
+/* ---- The master ---------------------------------------------------------------------------------- */
+
+static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
+{
+    struct lh_sim_cluster *c = arg;
+    char text[512];
+
+    int error = lh_master_config_check(&c->config.master, text, sizeof text);
+    LH_ASSERT(error == LH_OK);
+    struct lh_master *m = lh_master_create(&c->config.master);
+    for (size_t i = 0; i < lh_sim_store_count(node); i++) {
+        const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
+        error = lh_master_load(m, p->key, p->key_size, p->value, p->value_size, text, sizeof text);
+        if (error != LH_OK) {
+            lh_sim_fail(c->sim, "the master cannot load its store: %s", text);
+            lh_master_destroy(m);
+            return false;
+        }
+    }
+    *core = lh_master_core(m);
+    return true;
+}
+
+static void master_check(void *arg, void *self)
+{
+    (void)arg;
+    lh_master_check(self);
+}
+
+static void master_destroy(void *arg, void *self)
+{
+    (void)arg;
+    lh_master_destroy(self);
+}
+
+static const struct lh_sim_role master_role = {
+    .start = master_start, .check = master_check, .destroy = master_destroy};
+
+/* ---- Chunkservers -------------------------------------------------------------------------------- */
+
+/* A disk without a limit reports this much. */
+#define ROOMY (UINT64_C(1) << 40)
+
+static uint64_t capacity_of(const struct lh_sim_node *node)
+{
+    uint64_t capacity = lh_sim_disk_capacity_of(node);
+
+    return capacity < ROOMY ? capacity : ROOMY;
+}
+
+static uint64_t free_of(const struct lh_sim_node *node)
+{
+    uint64_t capacity = capacity_of(node), used = lh_sim_disk_used(node);
+
+    return used < capacity ? capacity - used : 0;
+}
+
+static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
+{
+    struct server *s = arg;
+    struct lh_chunkserver_config config = s->cluster->config.server;
+    const struct lh_sim_pair *id =
+        lh_sim_store_get(node, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY));
+    const char *master = lh_sim_name(s->cluster->master);
+    char cluster_id[256] = "";
+    uint64_t boot = lh_sim_boot(node);
+    uint64_t *files;
+
+    if (id != NULL) {
+        LH_ASSERT(id->value_size < sizeof cluster_id);
+        memcpy(cluster_id, id->value, id->value_size);
+    }
+    config.server_id = s->name;
+    config.address = s->name;
+    config.failure_domain = s->name;
+    config.machine_id = s->machine;
+    config.cluster_id = cluster_id;
+    config.incarnation = lh_sim_incarnation(node);
+    memcpy(config.boot_id, &boot, sizeof boot);
+    config.masters = &master;
+    config.master_count = 1;
+    config.chunk_count = lh_sim_files(node, &files);
+    config.chunks = files;
+    config.capacity_bytes = capacity_of(node);
+    config.free_bytes = free_of(node);
+    *core = lh_chunkserver_core(lh_chunkserver_create(&config));
+    free(files);
+    return true;
+}
+
+static void server_check(void *arg, void *self)
+{
+    (void)arg;
+    lh_chunkserver_check(self);
+}
+
+static void server_destroy(void *arg, void *self)
+{
+    (void)arg;
+    lh_chunkserver_destroy(self);
+}
+
+static const struct lh_sim_role server_role = {
+    .start = server_start, .check = server_check, .destroy = server_destroy};
+
+/* Once a second, as main.c does. */
+static void measure_space(void *arg)
+{
+    struct lh_sim_cluster *c = arg;
+
+    for (size_t i = 0; i < c->config.servers; i++) {
+        struct lh_sim_node *node = c->server_nodes[i];
+        if (lh_sim_is_up(node) && !lh_sim_is_paused(node))
+            lh_chunkserver_set_space(lh_sim_core(node), capacity_of(node), free_of(node));
+    }
+    lh_sim_at(c->sim, lh_seconds(1), measure_space, c);
+}
+
+const struct lh_chunkserver *lh_sim_chunkserver(const struct lh_sim_node *node)
+{
+    return lh_sim_core(node);
+}
+
+bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk)
+{
+    const struct lh_chunkserver *cs = lh_sim_core(node);
+    uint64_t version;
+
+    return cs != NULL && lh_chunkserver_may_act(cs, chunk, lh_sim_clock(node), &version);
+}
+
+/* ---- All together -------------------------------------------------------------------------------- */
+
+struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config *config)
+{
+    struct lh_sim_cluster *c = lh_alloc(sizeof *c);
+    char name[16];
+
+    c->config = *config;
+    c->sim = lh_sim_create(&config->world);
+    c->master = lh_sim_add(c->sim, "m", &master_role, c);
+    c->servers = lh_alloc_array(config->servers, sizeof *c->servers);
+    c->server_nodes = lh_alloc_array(config->servers, sizeof(struct lh_sim_node *));
+    for (size_t i = 0; i < config->servers; i++) {
+        struct server *s = &c->servers[i];
+        s->cluster = c;
+        (void)snprintf(s->name, sizeof s->name, "cs%u", (unsigned)(i + 1));
+        (void)snprintf(s->machine, sizeof s->machine, "machine-%u", (unsigned)(i + 1));
+        c->server_nodes[i] = lh_sim_add(c->sim, s->name, &server_role, s);
+    }
+    c->client_nodes = lh_alloc_array(config->clients, sizeof(struct lh_sim_node *));
+    for (size_t i = 0; i < config->clients; i++) {
+        (void)snprintf(name, sizeof name, "c%u", (unsigned)(i + 1));
+        c->client_nodes[i] = lh_sim_add(c->sim, name, &lh_sim_client_role, c);
+    }
+    lh_sim_observers_init(c);
+    measure_space(c);
+    return c;
+}
+
+void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
+{
+    lh_sim_destroy(c->sim);
+    lh_sim_workload_deinit(c);
+    lh_sim_observers_deinit(c);
+    free(c->servers);
+    free(c->server_nodes);
+    free(c->client_nodes);
+    free(c);
+}
+
+struct lh_sim *lh_sim_world(struct lh_sim_cluster *c)
+{
+    return c->sim;
+}
+
+struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c)
+{
+    return c->master;
+}
+
+struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number)
+{
+    LH_ASSERT(number >= 1 && number <= c->config.servers);
+    return c->server_nodes[number - 1];
+}
+
+struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number)
+{
+    LH_ASSERT(number >= 1 && number <= c->config.clients);
+    return c->client_nodes[number - 1];
+}
+
+struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c)
+{
+    return &c->config.master;
+}
+
+static bool all_in_session(void *arg)
+{
+    struct lh_sim_cluster *c = arg;
+
+    for (size_t i = 0; i < c->config.servers; i++) {
+        const struct lh_sim_node *node = c->server_nodes[i];
+        if (!lh_sim_is_up(node) ||
+            !lh_chunkserver_in_session(lh_sim_chunkserver(node), lh_sim_clock(node)))
+            return false;
+    }
+    return true;
+}
+
+bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound)
+{
+    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
+        lh_sim_start(lh_sim_node(c->sim, i));
+    return lh_sim_run_until(c->sim, all_in_session, c, bound);
+}
+
+int lh_sim_create_file(
+    struct lh_sim_cluster *c, const char *path, const struct lh_sim_file_options *options)
+{
+    Leasehold__CreateRequest request = LEASEHOLD__CREATE_REQUEST__INIT;
+
+    request.path = (char *)(uintptr_t)path;
+    if (options != NULL) {
+        request.durability =
+            options->synced ? LEASEHOLD__DURABILITY__SYNCED : LEASEHOLD__DURABILITY__BUFFERED;
+        request.replication = options->replication;
+        request.min_replicas = options->min_replicas;
+        request.chunk_size = options->chunk_size;
+    }
+    return lh_sim_ask(c, 1, LH_METHOD_CREATE, &request.base, lh_seconds(10), NULL);
+}
+
+int lh_sim_recall(
+    struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound)
+{
+    Leasehold__RecallRequest request = LEASEHOLD__RECALL_REQUEST__INIT;
+
+    request.path = (char *)(uintptr_t)path;
+    request.only_release = only_release;
+    request.wait_ms = lh_duration_ms(bound);
+    return lh_sim_ask(
+        c, 1, LH_METHOD_RECALL, &request.base, lh_duration_add(bound, lh_seconds(1)), NULL);
+}

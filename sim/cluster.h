@@ -1,0 +1,147 @@
+/* A whole Leasehold in the simulator's world: one master, chunkservers and clients, all of them the
+ * real cores; a workload that remembers what it wrote; and observers that see every node and true
+ * time and check the invariants of docs/protocol.md against what nodes do.
+ *
+ * Nodes are named "m", "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the world for at
+ * most the `bound` given to them. When an invariant breaks, the run stops and lh_sim_failure() says
+ * how. */
+#ifndef LH_SIM_CLUSTER_H
+#define LH_SIM_CLUSTER_H
+
+#include "chunkserver/chunkserver.h"
+#include "client/client.h"
+#include "master/master.h"
+#include "sim/world.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+struct lh_sim_cluster;
+
+struct lh_sim_cluster_config {
+    struct lh_sim_config world;
+    struct lh_master_config
+        master; /* may be changed between its restarts: lh_sim_master_config() */
+    struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
+    size_t servers, clients;
+};
+
+/* Three chunkservers, one client, chunks of 64 KiB. */
+struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed);
+
+/* Makes the nodes and starts none. */
+struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config *config);
+void lh_sim_cluster_destroy(struct lh_sim_cluster *c);
+
+struct lh_sim *lh_sim_world(struct lh_sim_cluster *c);
+struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
+struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number); /* from 1 */
+struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number); /* from 1 */
+
+/* What the master's next start will use. */
+struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
+
+/* Starts everything that is down and waits until every chunkserver has a session. */
+bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound);
+
+/* ---- Requests ----------------------------------------------------------------------------------- */
+
+/* Asks the master through a client's core and waits. The reply, if there is one, is to be freed with
+ * lh_wire_free(); `reply` may be NULL. LH_ERR_DEADLINE_EXCEEDED also when the client is down. */
+int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
+    const ProtobufCMessage *request, struct lh_duration bound, ProtobufCMessage **reply);
+
+struct lh_sim_file_options {
+    bool synced;
+    uint32_t replication, min_replicas; /* 0: the master's default */
+    uint64_t chunk_size;
+};
+
+int lh_sim_create_file(
+    struct lh_sim_cluster *c, const char *path, const struct lh_sim_file_options *options);
+
+/* Recalls the lease of the file's tail. */
+int lh_sim_recall(
+    struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound);
+
+/* ---- Appending ---------------------------------------------------------------------------------- */
+
+/* One writer of one file. What it wrote is remembered for the checks. */
+struct lh_sim_writer;
+
+/* One batch. */
+struct lh_sim_append {
+    struct lh_sim_writer *writer;
+    uint64_t sequence; /* of its first record */
+    uint32_t count;    /* records */
+    uint32_t bytes;    /* of each record */
+    uint64_t sent_ns;  /* true time of the call */
+    uint64_t done_ns;  /* true time of its completion; UINT64_MAX: none yet */
+    int error;         /* once done */
+    uint64_t offset;   /* in the file, once acknowledged */
+};
+
+/* Waits until the file is known. NULL: that took longer than `bound` or failed. The writer lives as long
+ * as the cluster. */
+struct lh_sim_writer *lh_sim_writer_open(
+    struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
+
+/* Submits one batch and does not wait. The client is up. Lives as long as the cluster. */
+struct lh_sim_append *lh_sim_append_begin(struct lh_sim_writer *w, uint32_t count, uint32_t bytes);
+
+/* Submits one batch and waits. Its error, or DEADLINE_EXCEEDED while it is still under way. */
+int lh_sim_append(
+    struct lh_sim_writer *w, uint32_t count, uint32_t bytes, struct lh_duration bound);
+
+/* Waits until nothing of the writer's is under way; true if all of it was acknowledged. */
+bool lh_sim_flush(struct lh_sim_writer *w, struct lh_duration bound);
+
+/* Of everybody's batches: how many were acknowledged. */
+size_t lh_sim_acknowledged(const struct lh_sim_cluster *c);
+
+/* ---- What observers see ------------------------------------------------------------------------- */
+
+/* A chunk as the master's store names it. */
+struct lh_sim_chunk {
+    uint64_t chunk, file, index, start, version, length;
+    bool created, sealed;
+    char holder[64]; /* "" when the durable grant names nobody */
+    struct {
+        char server[64];
+        bool joining;
+    } members[16];
+    size_t member_count;
+};
+
+/* The file's last chunk. False: no such file, or no chunk yet. */
+bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk);
+bool lh_sim_chunk(struct lh_sim_cluster *c, uint64_t chunk, struct lh_sim_chunk *found);
+size_t lh_sim_chunk_count(struct lh_sim_cluster *c, const char *path);
+
+/* The server that believes now that it may act as primary of the chunk; NULL: none does. */
+struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk);
+
+/* As lh_sim_primary() of the file's tail, which also takes appends. */
+struct lh_sim_node *lh_sim_open_primary(struct lh_sim_cluster *c, const char *path);
+
+/* Waits until somebody is the tail's primary. */
+struct lh_sim_node *lh_sim_wait_primary(
+    struct lh_sim_cluster *c, const char *path, struct lh_duration bound);
+
+/* Reads the whole file through a client and compares it with what was written: every acknowledged batch
+ * is there once and at its position, every writer's batches are in order, nothing else is there, and
+ * what was acknowledged before something was sent lies before it (INV-4, INV-6). What is wrong becomes
+ * the world's failure. */
+bool lh_sim_check_file(
+    struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
+
+/* Compares the replicas' bytes on disk: all members of each of the file's chunks that are up and hold
+ * the chunk's version are identical below what any of them knows to be committed, and, when `settled`,
+ * to the end, with every member up and there (INV-5). */
+bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool settled);
+
+/* Faults are over: waits until every member of every chunk of the file is up, in session and identical,
+ * and appends through `writer` work (INV-8), then does the two checks above. */
+bool lh_sim_settle(
+    struct lh_sim_cluster *c, struct lh_sim_writer *writer, struct lh_duration bound);
+
+#endif

@@ -1,0 +1,368 @@
+/* Observers: they see every node, true time, the master's store and the disks, read formats by
+ * themselves, and check what docs/protocol.md promises. INV-1 to INV-3 after every event; INV-5 when
+ * asked, since it needs the bytes. */
+#include "sim/cluster.h"
+
+#include "sim/cluster_internal.h"
+
+#include "proto/stored.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What the master's store says ---------------------------------------------------------------- */
+
+static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
+{
+    LeaseholdStored__Chunk *s = leasehold_stored__chunk__unpack(NULL, p->value_size, p->value);
+
+    LH_ASSERT(s != NULL);
+    *out = (struct lh_sim_chunk){.chunk = s->chunk,
+        .file = s->file,
+        .index = s->index,
+        .start = s->start,
+        .version = s->version,
+        .length = s->length,
+        .created = s->created,
+        .sealed = s->sealed};
+    (void)snprintf(out->holder, sizeof out->holder, "%s", s->holder);
+    for (size_t i = 0; i < s->n_members && i < 16; i++) {
+        (void)snprintf(
+            out->members[i].server, sizeof out->members[i].server, "%s", s->members[i]->server_id);
+        out->members[i].joining = s->members[i]->joining;
+        out->member_count++;
+    }
+    leasehold_stored__chunk__free_unpacked(s, NULL);
+}
+
+static const struct lh_sim_chunk *find_chunk(
+    const struct lh_sim_chunk *chunks, size_t count, uint64_t chunk)
+{
+    for (size_t i = 0; i < count; i++)
+        if (chunks[i].chunk == chunk)
+            return &chunks[i];
+    return NULL;
+}
+
+/* INV-3, and INV-2 where the grant became durable: whoever held the chunk before does not act on it any
+ * more, by its own clock, at this true moment. */
+static void check_change(
+    struct lh_sim_cluster *c, const struct lh_sim_chunk *before, const struct lh_sim_chunk *now)
+{
+    if (now->version < before->version)
+        lh_sim_fail(c->sim, "INV-3: chunk %llu went from version %llu to %llu",
+            (unsigned long long)now->chunk, (unsigned long long)before->version,
+            (unsigned long long)now->version);
+    if (now->version == before->version || now->holder[0] == '\0')
+        return;
+    for (size_t i = 0; i < c->config.servers; i++) {
+        const struct lh_sim_node *node = c->server_nodes[i];
+        if (strcmp(lh_sim_name(node), now->holder) != 0 && lh_sim_may_act(node, now->chunk))
+            lh_sim_fail(c->sim, "INV-2: chunk %llu was given to %s while %s may still act on it",
+                (unsigned long long)now->chunk, now->holder, lh_sim_name(node));
+    }
+}
+
+static void forget_files(struct lh_sim_cluster *c)
+{
+    for (size_t i = 0; i < c->file_count; i++)
+        free(c->files[i].path);
+    c->file_count = 0;
+}
+
+static void read_store(struct lh_sim_cluster *c)
+{
+    struct lh_sim_chunk *before = c->chunks;
+    size_t before_count = c->chunk_count;
+
+    c->chunks = NULL;
+    c->chunk_count = c->chunk_capacity = 0;
+    forget_files(c);
+    for (size_t i = 0; i < lh_sim_store_count(c->master); i++) {
+        const struct lh_sim_pair *p = lh_sim_store_pair(c->master, i);
+        if (p->key[0] == 'k') {
+            LH_GROW(c->chunks, c->chunk_capacity, c->chunk_count + 1);
+            read_chunk(p, &c->chunks[c->chunk_count++]);
+        } else if (p->key[0] == 'f') {
+            LeaseholdStored__File *f =
+                leasehold_stored__file__unpack(NULL, p->value_size, p->value);
+            LH_ASSERT(f != NULL);
+            LH_GROW(c->files, c->file_capacity, c->file_count + 1);
+            c->files[c->file_count++] = (struct named_file){f->file, lh_strdup(f->path)};
+            leasehold_stored__file__free_unpacked(f, NULL);
+        }
+    }
+    for (size_t i = 0; i < c->chunk_count; i++) {
+        const struct lh_sim_chunk *old = find_chunk(before, before_count, c->chunks[i].chunk);
+        if (old != NULL)
+            check_change(c, old, &c->chunks[i]);
+    }
+    free(before);
+}
+
+/* INV-1: two nodes that both believe that they may act begin to do so at some event. */
+static void check_primaries(struct lh_sim_cluster *c)
+{
+    for (size_t i = 0; i < c->chunk_count; i++) {
+        const struct lh_sim_node *first = NULL;
+        uint64_t chunk = c->chunks[i].chunk;
+        for (size_t s = 0; s < c->config.servers; s++) {
+            const struct lh_sim_node *node = c->server_nodes[s];
+            if (!lh_sim_may_act(node, chunk))
+                continue;
+            if (first != NULL)
+                lh_sim_fail(c->sim, "INV-1: %s and %s both may act as primary of chunk %llu",
+                    lh_sim_name(first), lh_sim_name(node), (unsigned long long)chunk);
+            first = node;
+        }
+    }
+}
+
+static void observe(void *arg)
+{
+    struct lh_sim_cluster *c = arg;
+    uint64_t version = lh_sim_store_version(c->master);
+
+    if (version != c->store_version) {
+        c->store_version = version;
+        read_store(c);
+    }
+    check_primaries(c);
+}
+
+void lh_sim_observers_init(struct lh_sim_cluster *c)
+{
+    lh_sim_observe(c->sim, observe, c);
+}
+
+void lh_sim_observers_deinit(struct lh_sim_cluster *c)
+{
+    forget_files(c);
+    free(c->files);
+    free(c->chunks);
+}
+
+/* ---- Questions ----------------------------------------------------------------------------------- */
+
+const struct lh_sim_chunk *lh_sim_chunk_of_file(
+    struct lh_sim_cluster *c, const char *path, uint64_t index)
+{
+    for (size_t f = 0; f < c->file_count; f++) {
+        if (strcmp(c->files[f].path, path) != 0)
+            continue;
+        for (size_t i = 0; i < c->chunk_count; i++)
+            if (c->chunks[i].file == c->files[f].file && c->chunks[i].index == index)
+                return &c->chunks[i];
+    }
+    return NULL;
+}
+
+size_t lh_sim_chunk_count(struct lh_sim_cluster *c, const char *path)
+{
+    size_t n = 0;
+
+    while (lh_sim_chunk_of_file(c, path, n) != NULL)
+        n++;
+    return n;
+}
+
+bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk)
+{
+    size_t count = lh_sim_chunk_count(c, path);
+
+    if (count == 0)
+        return false;
+    *chunk = *lh_sim_chunk_of_file(c, path, count - 1);
+    return true;
+}
+
+bool lh_sim_chunk(struct lh_sim_cluster *c, uint64_t chunk, struct lh_sim_chunk *found)
+{
+    const struct lh_sim_chunk *there = find_chunk(c->chunks, c->chunk_count, chunk);
+
+    if (there != NULL)
+        *found = *there;
+    return there != NULL;
+}
+
+struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk)
+{
+    for (size_t i = 0; i < c->config.servers; i++)
+        if (lh_sim_may_act(c->server_nodes[i], chunk))
+            return c->server_nodes[i];
+    return NULL;
+}
+
+struct lh_sim_node *lh_sim_open_primary(struct lh_sim_cluster *c, const char *path)
+{
+    struct lh_sim_chunk tail;
+    struct lh_replica_status status;
+
+    if (!lh_sim_tail(c, path, &tail) || tail.sealed)
+        return NULL;
+    struct lh_sim_node *node = lh_sim_primary(c, tail.chunk);
+    if (node == NULL || lh_sim_is_paused(node) ||
+        !lh_chunkserver_replica(lh_sim_chunkserver(node), tail.chunk, &status) || !status.open)
+        return NULL;
+    return node;
+}
+
+struct wanted {
+    struct lh_sim_cluster *cluster;
+    const char *path;
+};
+
+static bool has_primary(void *arg)
+{
+    const struct wanted *w = arg;
+
+    return lh_sim_open_primary(w->cluster, w->path) != NULL;
+}
+
+struct lh_sim_node *lh_sim_wait_primary(
+    struct lh_sim_cluster *c, const char *path, struct lh_duration bound)
+{
+    struct wanted w = {c, path};
+
+    return lh_sim_run_until(c->sim, has_primary, &w, bound) ? lh_sim_open_primary(c, path) : NULL;
+}
+
+/* ---- INV-5 --------------------------------------------------------------------------------------- */
+
+/* One member's replica as its disk and its core show it. */
+struct replica {
+    const struct lh_sim_node *node;
+    struct lh_replica_status status;
+    const uint8_t *log;
+    uint64_t log_size;
+};
+
+/* False: it is down, or has no replica at the chunk's version. */
+static bool look_at(struct lh_sim_cluster *c, const struct lh_sim_chunk *chunk, const char *server,
+    struct replica *r)
+{
+    uint64_t size;
+
+    *r = (struct replica){.node = lh_sim_find(c->sim, server)};
+    LH_ASSERT(r->node != NULL);
+    const struct lh_chunkserver *cs = lh_sim_chunkserver(r->node);
+    if (cs == NULL || !lh_chunkserver_replica(cs, chunk->chunk, &r->status) || r->status.lost ||
+        r->status.version != chunk->version)
+        return false;
+    const uint8_t *bytes = lh_sim_file(r->node, chunk->chunk, &size);
+    if (bytes == NULL)
+        return false;
+    r->log = bytes + (size < LH_LOG_START ? size : LH_LOG_START);
+    r->log_size = size < LH_LOG_START ? 0 : size - LH_LOG_START;
+    return true;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* NULL: nothing is wrong between the two. */
+static const char *differ(const struct replica *a, const struct replica *b, bool settled)
+{
+    uint64_t below = least(a->status.committed, b->status.committed);
+
+    if (settled) {
+        if (a->status.length != b->status.length)
+            return "have different lengths";
+        if (a->status.sealed != b->status.sealed)
+            return "differ about the seal";
+        below = a->status.length;
+    }
+    if (a->log_size < below || b->log_size < below)
+        return "are shorter on disk than they say";
+    if (below > 0 && memcmp(a->log, b->log, below) != 0)
+        return "differ in their bytes";
+    return NULL;
+}
+
+/* NULL: the chunk's replicas are as they must be. Otherwise what is wrong, and between whom. */
+static const char *chunk_differs(struct lh_sim_cluster *c, const struct lh_sim_chunk *chunk,
+    bool settled, struct replica *a, struct replica *b)
+{
+    bool have_first = false;
+
+    if (chunk->sealed && settled && chunk->member_count == 0)
+        return "has no members";
+    for (size_t i = 0; i < chunk->member_count; i++) {
+        if (!look_at(c, chunk, chunk->members[i].server, b)) {
+            if (settled) {
+                *a = *b;
+                return "a member is not there at the newest version";
+            }
+            continue;
+        }
+        if (chunk->sealed && settled && b->status.length != chunk->length) {
+            *a = *b;
+            return "a member has another length than the seal";
+        }
+        if (!have_first) {
+            *a = *b;
+            have_first = true;
+            continue;
+        }
+        const char *what = differ(a, b, settled);
+        if (what != NULL)
+            return what;
+    }
+    return NULL;
+}
+
+bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool settled)
+{
+    size_t count = lh_sim_chunk_count(c, path);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct lh_sim_chunk *chunk = lh_sim_chunk_of_file(c, path, i);
+        struct replica a = {0}, b = {0};
+        const char *what = chunk_differs(c, chunk, settled, &a, &b);
+        if (what == NULL)
+            continue;
+        lh_sim_fail(c->sim,
+            "INV-5: chunk %llu of %s: %s: %s (version %llu, length %llu) and %s (version %llu, "
+            "length "
+            "%llu)",
+            (unsigned long long)chunk->chunk, path, what, lh_sim_name(a.node),
+            (unsigned long long)a.status.version, (unsigned long long)a.status.length,
+            lh_sim_name(b.node), (unsigned long long)b.status.version,
+            (unsigned long long)b.status.length);
+        return false;
+    }
+    return true;
+}
+
+static bool is_settled(void *arg)
+{
+    const struct wanted *w = arg;
+    size_t count = lh_sim_chunk_count(w->cluster, w->path);
+
+    for (size_t i = 0; i < count; i++) {
+        struct replica a, b;
+        if (chunk_differs(w->cluster, lh_sim_chunk_of_file(w->cluster, w->path, i), true, &a, &b) !=
+            NULL)
+            return false;
+    }
+    return true;
+}
+
+bool lh_sim_settle(struct lh_sim_cluster *c, struct lh_sim_writer *writer, struct lh_duration bound)
+{
+    struct wanted w = {c, writer->path};
+
+    if (!lh_sim_flush(writer, bound) || lh_sim_append(writer, 1, 100, bound) != LH_OK) {
+        lh_sim_fail(c->sim, "INV-8: appends to %s are not answered, or failed", writer->path);
+        return false;
+    }
+    /* Asking this after every event would cost more than the run: once in a while is enough. */
+    for (uint64_t waited = 0;
+         !is_settled(&w) && waited < bound.ns && lh_sim_failure(c->sim) == NULL;
+         waited += UINT64_C(100000000))
+        lh_sim_run_for(c->sim, lh_milliseconds(100));
+    return lh_sim_check_replicas(c, writer->path, true) &&
+           lh_sim_check_file(c, 1, writer->path, bound);
+}
