@@ -333,6 +333,8 @@ void server_stop_if_done(struct lh_chunkserver *cs)
             if (r->primary != NULL || r->pending.size > 0 || r->writing > 0 || r->jobs != NULL)
                 return;
         }
+        if (session_farewell(cs))
+            return;
     }
     cs->stopped = true;
     session_close(cs);

@@ -274,6 +274,7 @@ struct session {
     uint64_t stamp;      /* of the registration under way, or of the last one */
     uint64_t stamp_sent; /* the largest stamp sent in this session */
     uint64_t last_stamp; /* of the last answer received (SES-4) */
+    uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
     struct lh_instant answered_at;
     struct lh_duration heartbeat;
     struct lh_instant heartbeat_at; /* the next one is due */
@@ -338,6 +339,10 @@ void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m
 void session_link_closed(struct lh_chunkserver *cs, const char *why);
 void session_timer(struct lh_chunkserver *cs);
 void session_close(struct lh_chunkserver *cs);
+/* Before that: true while the master may not have got everything that was sent, the releases above all.
+ * Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat says that
+ * it has arrived. */
+bool session_farewell(struct lh_chunkserver *cs);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
 void session_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);

@@ -397,6 +397,19 @@ static void heartbeat(struct lh_chunkserver *cs)
     s->heartbeat_at = lh_instant_add(cs->now, s->heartbeat);
 }
 
+bool session_farewell(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    if (s->state != SESSION_LIVE)
+        return false;
+    if (s->farewell == 0) {
+        heartbeat(cs);
+        s->farewell = s->stamp_sent;
+    }
+    return s->last_stamp < s->farewell;
+}
+
 void session_timer(struct lh_chunkserver *cs)
 {
     struct session *s = &cs->session;
