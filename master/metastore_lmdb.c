@@ -1,0 +1,375 @@
+#include "master/metastore_lmdb.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DIRECTORY_FORMAT  1
+#define MAP_BYTES_DEFAULT (UINT64_C(64) << 30)
+
+struct request {
+    uint64_t ticket;
+    struct lh_change *changes;
+    size_t count;
+    STAILQ_ENTRY(request) link;
+};
+STAILQ_HEAD(requests, request);
+
+struct store {
+    struct lh_metastore base;
+    char *path;
+    int directory, lock;
+    MDB_env *env;
+    MDB_dbi dbi;
+    lh_metastore_committed *on_committed;
+    void *arg;
+
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t wake;
+    struct requests queue;
+    bool closing;
+
+    /* The committing thread's. */
+    int failed; /* of the first commit that failed; all later ones fail with it */
+    char why[512];
+};
+
+static int from_mdb(int code)
+{
+    switch (code) {
+    case MDB_SUCCESS:
+        return LH_OK;
+    case MDB_MAP_FULL:
+        return LH_ERR_DISK_FULL;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID:
+        return LH_ERR_CORRUPT;
+    case MDB_VERSION_MISMATCH:
+        return LH_ERR_WRONG_FORMAT;
+    default:
+        return code > 0 ? lh_error_from_errno(code) : LH_ERR_IO;
+    }
+}
+
+static void free_request(struct request *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        free(r->changes[i].key);
+        free(r->changes[i].value);
+    }
+    free(r->changes);
+    free(r);
+}
+
+/* ---- Committing. */
+
+static int apply(MDB_txn *txn, MDB_dbi dbi, const struct request *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct lh_change *c = &r->changes[i];
+        MDB_val key = {c->key_size, c->key}, value = {c->value_size, c->value};
+        int code =
+            c->value == NULL ? mdb_del(txn, dbi, &key, NULL) : mdb_put(txn, dbi, &key, &value, 0);
+        if (code != MDB_SUCCESS && !(c->value == NULL && code == MDB_NOTFOUND))
+            return code;
+    }
+    return MDB_SUCCESS;
+}
+
+/* All of `batch` in one transaction. */
+static int commit_batch(struct store *s, const struct requests *batch)
+{
+    MDB_txn *txn;
+    const struct request *r;
+    int code = mdb_txn_begin(s->env, NULL, 0, &txn);
+
+    if (code != MDB_SUCCESS)
+        return code;
+    STAILQ_FOREACH(r, batch, link)
+    {
+        code = apply(txn, s->dbi, r);
+        if (code != MDB_SUCCESS) {
+            mdb_txn_abort(txn);
+            return code;
+        }
+    }
+    return mdb_txn_commit(txn); /* also on failure the transaction is gone */
+}
+
+static void complete_batch(struct store *s, struct requests *batch)
+{
+    struct request *r;
+
+    while ((r = STAILQ_FIRST(batch)) != NULL) {
+        STAILQ_REMOVE_HEAD(batch, link);
+        s->on_committed(s->arg, r->ticket, s->failed, s->failed == LH_OK ? NULL : s->why);
+        free_request(r);
+    }
+}
+
+static void *committing_thread(void *arg)
+{
+    struct store *s = arg;
+    bool more = true;
+
+    while (more) {
+        struct requests batch = STAILQ_HEAD_INITIALIZER(batch);
+        pthread_mutex_lock(&s->mutex);
+        while (STAILQ_EMPTY(&s->queue) && !s->closing)
+            pthread_cond_wait(&s->wake, &s->mutex);
+        STAILQ_CONCAT(&batch, &s->queue);
+        more = !s->closing || !STAILQ_EMPTY(&batch);
+        pthread_mutex_unlock(&s->mutex);
+        if (STAILQ_EMPTY(&batch))
+            continue;
+        if (s->failed == LH_OK) {
+            int code = commit_batch(s, &batch);
+            s->failed = from_mdb(code);
+            if (s->failed != LH_OK)
+                snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s",
+                    s->path,
+                    code == MDB_MAP_FULL ? "it has reached its largest size" : mdb_strerror(code));
+        }
+        complete_batch(s, &batch);
+    }
+    return NULL;
+}
+
+static void store_commit(
+    struct lh_metastore *store, uint64_t ticket, struct lh_change *changes, size_t count)
+{
+    struct store *s = (struct store *)store;
+    struct request *r = lh_alloc(sizeof *r);
+
+    *r = (struct request){.ticket = ticket, .changes = changes, .count = count};
+    pthread_mutex_lock(&s->mutex);
+    LH_ASSERT(!s->closing);
+    STAILQ_INSERT_TAIL(&s->queue, r, link);
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* ---- Loading. */
+
+static int store_load(
+    struct lh_metastore *store, lh_metastore_pair *on_pair, void *arg, char *why, size_t why_size)
+{
+    struct store *s = (struct store *)store;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    MDB_val key, value;
+    int error = LH_OK;
+    int code = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
+
+    if (code == MDB_SUCCESS) {
+        code = mdb_cursor_open(txn, s->dbi, &cursor);
+        if (code == MDB_SUCCESS) {
+            while (error == LH_OK &&
+                   (code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == MDB_SUCCESS)
+                error = on_pair(arg, key.mv_data, key.mv_size, value.mv_data, value.mv_size);
+            mdb_cursor_close(cursor);
+        }
+        mdb_txn_abort(txn);
+    }
+    if (error == LH_OK && code != MDB_NOTFOUND) {
+        snprintf(
+            why, why_size, "cannot read the metadata store in %s: %s", s->path, mdb_strerror(code));
+        return from_mdb(code);
+    }
+    return error;
+}
+
+/* ---- Opening and closing. */
+
+static void store_close(struct lh_metastore *store)
+{
+    struct store *s = (struct store *)store;
+
+    if (s->running) {
+        pthread_mutex_lock(&s->mutex);
+        s->closing = true;
+        pthread_cond_signal(&s->wake);
+        pthread_mutex_unlock(&s->mutex);
+        pthread_join(s->thread, NULL);
+    }
+    if (s->env != NULL)
+        mdb_env_close(s->env);
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->mutex);
+    if (s->directory >= 0)
+        close(s->directory);
+    if (s->lock >= 0)
+        close(s->lock); /* last: the directory is free from here on */
+    free(s->path);
+    free(s);
+}
+
+static const struct lh_metastore_operations operations = {store_load, store_commit, store_close};
+
+static int refuse_errno(const struct store *s, const char *what, char *why, size_t why_size)
+{
+    int code = errno;
+
+    snprintf(why, why_size, "%s: cannot %s: %s", s->path, what, strerror(code));
+    return lh_error_from_errno(code);
+}
+
+static int lock_directory(struct store *s, char *why, size_t why_size)
+{
+    if (mkdir(s->path, 0750) != 0 && errno != EEXIST)
+        return refuse_errno(s, "create the directory", why, why_size);
+    s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->directory < 0)
+        return refuse_errno(s, "open the directory", why, why_size);
+    s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (s->lock < 0)
+        return refuse_errno(s, "create the file LOCK", why, why_size);
+    if (flock(s->lock, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK)
+            return refuse_errno(s, "lock the file LOCK", why, why_size);
+        snprintf(why, why_size,
+            "%s is in use by another process (it holds the lock on LOCK): stop that master, or "
+            "give this one a directory of its own",
+            s->path);
+        return LH_ERR_IN_USE;
+    }
+    return LH_OK;
+}
+
+/* Writes FORMAT as a whole and durably: it is renamed into place. */
+static int write_format(struct store *s, char *why, size_t why_size)
+{
+    char text[64];
+    int size = snprintf(text, sizeof text, "leasehold-master %d\n", DIRECTORY_FORMAT);
+    int fd = openat(s->directory, "FORMAT.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+
+    if (fd < 0)
+        return refuse_errno(s, "create the file FORMAT", why, why_size);
+    bool ok = write(fd, text, (size_t)size) == size && fsync(fd) == 0;
+    int code = errno;
+    ok = close(fd) == 0 && ok;
+    if (ok && renameat(s->directory, "FORMAT.new", s->directory, "FORMAT") == 0 &&
+        fsync(s->directory) == 0)
+        return LH_OK;
+    if (!ok)
+        errno = code;
+    return refuse_errno(s, "write the file FORMAT", why, why_size);
+}
+
+/* Whose directory is it, and can we read it? An empty one becomes ours. */
+static int check_format(struct store *s, char *why, size_t why_size)
+{
+    char text[64] = "";
+    int format = 0;
+    int fd = openat(s->directory, "FORMAT", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 && errno != ENOENT)
+        return refuse_errno(s, "open the file FORMAT", why, why_size);
+    if (fd < 0) {
+        if (faccessat(s->directory, "data.mdb", F_OK, 0) == 0 ||
+            faccessat(s->directory, "IDENTITY", F_OK, 0) == 0) {
+            snprintf(why, why_size,
+                "%s holds something else than a master's data (it has no file FORMAT): give this "
+                "master a directory of its own",
+                s->path);
+            return LH_ERR_WRONG_FORMAT;
+        }
+        return write_format(s, why, why_size);
+    }
+    ssize_t size = read(fd, text, sizeof text - 1);
+    int code = errno;
+    close(fd);
+    if (size < 0) {
+        errno = code;
+        return refuse_errno(s, "read the file FORMAT", why, why_size);
+    }
+    if (sscanf(text, "leasehold-master %d", &format) != 1 || format < 1) {
+        snprintf(why, why_size, "%s: the file FORMAT is not a master's", s->path);
+        return LH_ERR_WRONG_FORMAT;
+    }
+    if (format > DIRECTORY_FORMAT) {
+        snprintf(why, why_size,
+            "%s is in format %d, written by a newer release; this one reads up to %d: start the "
+            "newer release",
+            s->path, format, DIRECTORY_FORMAT);
+        return LH_ERR_WRONG_FORMAT;
+    }
+    return LH_OK;
+}
+
+static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_size)
+{
+    MDB_txn *txn;
+    int code = mdb_env_create(&s->env);
+
+    if (code == MDB_SUCCESS)
+        code = mdb_env_set_mapsize(s->env, map_bytes == 0 ? MAP_BYTES_DEFAULT : map_bytes);
+    if (code == MDB_SUCCESS)
+        code = mdb_env_open(s->env, s->path, 0, 0640);
+    if (code == MDB_SUCCESS)
+        code = mdb_txn_begin(s->env, NULL, 0, &txn);
+    if (code == MDB_SUCCESS) {
+        code = mdb_dbi_open(txn, NULL, 0, &s->dbi);
+        if (code == MDB_SUCCESS)
+            code = mdb_txn_commit(txn);
+        else
+            mdb_txn_abort(txn);
+    }
+    if (code == MDB_SUCCESS && fsync(s->directory) == 0)
+        return LH_OK;
+    if (code == MDB_SUCCESS)
+        return refuse_errno(s, "sync the directory", why, why_size);
+    snprintf(why, why_size, "%s: cannot open the metadata store: %s", s->path, mdb_strerror(code));
+    return from_mdb(code);
+}
+
+int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
+    lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,
+    size_t why_size)
+{
+    struct store *s = lh_alloc(sizeof *s);
+
+    s->base.operations = &operations;
+    s->path = lh_strdup(path);
+    s->directory = s->lock = -1;
+    s->on_committed = on_committed;
+    s->arg = arg;
+    STAILQ_INIT(&s->queue);
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->wake, NULL);
+
+    int error = lock_directory(s, why, why_size);
+    if (error == LH_OK)
+        error = check_format(s, why, why_size);
+    if (error == LH_OK)
+        error = open_lmdb(s, map_bytes, why, why_size);
+    if (error == LH_OK) {
+        int code = pthread_create(&s->thread, NULL, committing_thread, s);
+        s->running = code == 0;
+        if (code != 0) {
+            errno = code;
+            error = refuse_errno(s, "start a thread", why, why_size);
+        }
+    }
+    if (error != LH_OK) {
+        store_close(&s->base);
+        return error;
+    }
+    *store = &s->base;
+    return LH_OK;
+}

@@ -1,0 +1,25 @@
+/* The embedded metadata store: LMDB in a directory of this machine.
+ *
+ *     LOCK       held under flock(2) by the process that uses the directory
+ *     FORMAT     "leasehold-master 1": what the directory is, and in which format
+ *     data.mdb   LMDB's; lock.mdb is for its readers (mdb_dump and mdb_copy work at any time)
+ *
+ * One thread commits. What is begun while it is busy goes into its next transaction together, so
+ * that one fdatasync serves all of it (group commit). */
+#ifndef LH_MASTER_METASTORE_LMDB_H
+#define LH_MASTER_METASTORE_LMDB_H
+
+#include "master/metastore.h"
+
+/* Opens `path`, creating the directory (not its parents) if it is missing. `on_committed` and `arg`
+ * are for all commits. `map_bytes` bounds the store's size (address space, not memory); 0: 64 GiB.
+ * On failure `why` names the directory and what to do:
+ *   IN_USE        another process holds the directory
+ *   WRONG_FORMAT  written by a newer release, or not a master's directory
+ *   CORRUPT       LMDB cannot read its file
+ *   others        what lh_error_from_errno() says of the call that failed */
+LH_MUST_USE int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
+    lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,
+    size_t why_size);
+
+#endif

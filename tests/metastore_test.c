@@ -1,0 +1,294 @@
+/* The metadata store on a real directory: order, atomicity, reload, one process at a time. */
+#include "base/alloc.h"
+#include "master/metastore_lmdb.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[256];
+static char why[512];
+
+/* Filled by the store's thread, read after lh_metastore_close() has joined it. */
+static struct {
+    uint64_t tickets[20000];
+    int errors[20000];
+    char why[512];
+    _Atomic size_t count;
+} done;
+
+static void on_committed(void *arg, uint64_t ticket, int error, const char *text)
+{
+    (void)arg;
+    size_t at = done.count;
+    assert_true(at < sizeof done.tickets / sizeof *done.tickets);
+    done.tickets[at] = ticket;
+    done.errors[at] = error;
+    if (text != NULL)
+        snprintf(done.why, sizeof done.why, "%s", text);
+    done.count = at + 1;
+}
+
+static int open_in(uint64_t map_bytes, struct lh_metastore **store)
+{
+    return lh_metastore_lmdb_open(directory, map_bytes, on_committed, NULL, store, why, sizeof why);
+}
+
+static int set_up(void **state)
+{
+    const char *base = getenv("TEST_TMPDIR");
+
+    (void)state;
+    memset(&done, 0, sizeof done);
+    snprintf(directory, sizeof directory, "%s/metastore.XXXXXX", base == NULL ? "/tmp" : base);
+    return mkdtemp(directory) == NULL;
+}
+
+static int tear_down(void **state)
+{
+    char command[300];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command);
+}
+
+static struct lh_change change(const char *key, const char *value)
+{
+    struct lh_change c = {.key = (uint8_t *)lh_strdup(key), .key_size = (uint32_t)strlen(key)};
+
+    if (value != NULL) {
+        c.value = (uint8_t *)lh_strdup(value);
+        c.value_size = (uint32_t)strlen(value);
+    }
+    return c;
+}
+
+/* One commit with up to two changes; a NULL key: none, a NULL value: a delete. */
+static void commit(struct lh_metastore *store, uint64_t ticket, const char *key1,
+    const char *value1, const char *key2, const char *value2)
+{
+    struct lh_change *changes = lh_alloc_array(2, sizeof *changes);
+
+    changes[0] = change(key1, value1);
+    if (key2 != NULL)
+        changes[1] = change(key2, value2);
+    lh_metastore_commit(store, ticket, changes, key2 == NULL ? 1 : 2);
+}
+
+static int gather(void *arg, const void *key, size_t key_size, const void *value, size_t value_size)
+{
+    char *text = arg;
+    size_t used = strlen(text);
+
+    snprintf(text + used, 1024 - used, "%.*s=%.*s ", (int)key_size, (const char *)key,
+        (int)value_size, (const char *)value);
+    return LH_OK;
+}
+
+static void assert_stored(const char *expected)
+{
+    struct lh_metastore *store;
+    char text[1024] = "";
+
+    assert_int_equal(open_in(0, &store), LH_OK);
+    assert_int_equal(lh_metastore_load(store, gather, text, why, sizeof why), LH_OK);
+    assert_string_equal(text, expected);
+    lh_metastore_close(store);
+}
+
+static void what_was_committed_is_loaded_in_the_order_of_keys(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_stored("");
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "k2", "two", "k10", "ten");
+    commit(store, 2, "M", "master", "k", "prefix");
+    commit(store, 3, "k2", "two again", "gone", NULL); /* deleting what is not there is no error */
+    commit(store, 4, "k10", NULL, NULL, NULL);
+    lh_metastore_close(store);
+    assert_int_equal(done.count, 4);
+    for (size_t i = 0; i < done.count; i++)
+        assert_int_equal(done.errors[i], LH_OK);
+    assert_stored("M=master k=prefix k2=two again ");
+}
+
+static void commits_complete_in_order(void **state)
+{
+    struct lh_metastore *store;
+    char key[32];
+
+    (void)state;
+    assert_int_equal(open_in(0, &store), LH_OK);
+    for (uint64_t i = 1; i <= 5000; i++) {
+        snprintf(key, sizeof key, "%06u", (unsigned)i);
+        commit(store, i, key, "x", NULL, NULL);
+    }
+    lh_metastore_close(store); /* waits for all of them */
+    assert_int_equal(done.count, 5000);
+    for (uint64_t i = 0; i < 5000; i++) {
+        assert_int_equal(done.tickets[i], i + 1);
+        assert_int_equal(done.errors[i], LH_OK);
+    }
+}
+
+static void a_commit_that_fails_leaves_nothing_and_ends_all_later_ones(void **state)
+{
+    struct lh_metastore *store;
+    size_t size = 1u << 20;
+
+    (void)state;
+    assert_int_equal(open_in(256u << 10, &store), LH_OK);
+    commit(store, 1, "a", "1", "b", "1");
+    struct lh_change *changes = lh_alloc_array(2, sizeof *changes);
+    changes[0] = change("a", "2");
+    changes[1] = change("big", "");
+    free(changes[1].value);
+    changes[1].value = lh_alloc(size); /* more than the store may hold */
+    changes[1].value_size = (uint32_t)size;
+    /* Let the first one go first: what is begun together fails together. */
+    while (done.count == 0)
+        sched_yield();
+    lh_metastore_commit(store, 2, changes, 2);
+    commit(store, 3, "c", "3", NULL, NULL);
+    lh_metastore_close(store);
+    assert_int_equal(done.count, 3);
+    assert_int_equal(done.errors[0], LH_OK);
+    assert_int_equal(done.errors[1], LH_ERR_DISK_FULL);
+    assert_int_equal(done.errors[2], LH_ERR_DISK_FULL);
+    assert_non_null(strstr(done.why, directory));
+    assert_stored("a=1 b=1 ");
+}
+
+static int stop_at_first(
+    void *arg, const void *key, size_t key_size, const void *value, size_t value_size)
+{
+    (void)key, (void)key_size, (void)value, (void)value_size;
+    ++*(int *)arg;
+    return LH_ERR_CORRUPT;
+}
+
+static void loading_stops_when_told_to(void **state)
+{
+    struct lh_metastore *store;
+    int seen = 0;
+
+    (void)state;
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", "b", "2");
+    lh_metastore_close(store);
+    assert_int_equal(open_in(0, &store), LH_OK);
+    assert_int_equal(
+        lh_metastore_load(store, stop_at_first, &seen, why, sizeof why), LH_ERR_CORRUPT);
+    assert_int_equal(seen, 1);
+    lh_metastore_close(store);
+}
+
+static void a_second_process_is_refused(void **state)
+{
+    struct lh_metastore *store, *second;
+    int status;
+
+    (void)state;
+    assert_int_equal(open_in(0, &store), LH_OK);
+    assert_int_equal(open_in(0, &second), LH_ERR_IN_USE); /* not even within this process */
+    assert_non_null(strstr(why, directory));
+    assert_non_null(strstr(why, "in use by another process"));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(open_in(0, &second) == LH_ERR_IN_USE ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    lh_metastore_close(store);
+    assert_stored(""); /* free again */
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void a_newer_format_is_refused(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_stored("");
+    write_file("FORMAT", "leasehold-master 2\n");
+    assert_int_equal(open_in(0, &store), LH_ERR_WRONG_FORMAT);
+    assert_non_null(strstr(why, "newer release"));
+    write_file("FORMAT", "something else\n");
+    assert_int_equal(open_in(0, &store), LH_ERR_WRONG_FORMAT);
+    write_file("FORMAT", "leasehold-master 1\n");
+    assert_stored("");
+}
+
+static void a_chunkservers_directory_is_refused(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    write_file("IDENTITY", "1\n");
+    assert_int_equal(open_in(0, &store), LH_ERR_WRONG_FORMAT);
+    assert_non_null(strstr(why, "directory of its own"));
+}
+
+static void a_damaged_store_is_refused(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_stored("");
+    write_file("data.mdb", "this is no database, and long enough to be looked at as if it were "
+                           "one: LMDB reads a header of a hundred and fifty bytes or so before "
+                           "it decides what the file is.");
+    assert_int_not_equal(open_in(0, &store), LH_OK);
+    assert_non_null(strstr(why, directory));
+}
+
+static void a_directory_that_cannot_be_made_is_named(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_int_equal(lh_metastore_lmdb_open(
+                         "/nonexistent/parent/dir", 0, on_committed, NULL, &store, why, sizeof why),
+        LH_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "/nonexistent/parent/dir"));
+}
+
+#define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(what_was_committed_is_loaded_in_the_order_of_keys),
+        STORY(commits_complete_in_order),
+        STORY(a_commit_that_fails_leaves_nothing_and_ends_all_later_ones),
+        STORY(loading_stops_when_told_to),
+        STORY(a_second_process_is_refused),
+        STORY(a_newer_format_is_refused),
+        STORY(a_chunkservers_directory_is_refused),
+        STORY(a_damaged_store_is_refused),
+        STORY(a_directory_that_cannot_be_made_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
