@@ -105,6 +105,9 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
     DL_APPEND(cs->primaries, p);
     replica_submit(
         r, (struct job){.kind = JOB_ADOPT, .origin = FOR_PRIMARY, .version = p->version});
+    /* The others adopt while we do: the version is durable at the master. */
+    for (size_t i = 0; i < p->member_count; i++)
+        member_connect(&p->members[i]);
     primary_set_timer(p);
     replica_pump(r);
 }
@@ -353,10 +356,11 @@ void primary_job_done(struct primary *p, const struct job *j, int error)
     if (j->kind == JOB_ADOPT && p->state == PRIMARY_ADOPTING) {
         p->state = PRIMARY_GATHERING;
         session_confirm_grant(p->replica->cs, p->replica->chunk, p->version, LH_OK);
-        for (size_t i = 0; i < p->member_count; i++)
-            member_connect(&p->members[i]);
     } else if (j->kind == JOB_CONFIRM) {
         p->self_equal = true;
+        /* What was fetched is written by now: members that lack it can be sent it. */
+        for (size_t i = 0; i < p->member_count; i++)
+            member_pump(&p->members[i]);
     }
     primary_member_changed(p);
 }
