@@ -1,7 +1,8 @@
 /* What scenario tests share: a cluster in the simulator's world with short terms, and checks that show
  * the world's failure. Time is virtual: waiting costs nothing.
  *
- * With LH_SIM_TRACE=FILE in the environment every input and effect is written there. */
+ * With LH_SIM_TRACE=FILE in the environment every input and effect is written there; LH_SIM_STORY=NAME
+ * runs that story alone. */
 #ifndef LH_TESTS_SCENARIO_H
 #define LH_TESTS_SCENARIO_H
 
@@ -138,5 +139,9 @@ static inline void all_is_well(struct lh_sim_cluster *c, struct lh_sim_writer *w
     HOLDS(c, lh_sim_settle(c, w, LONG));
     lh_sim_cluster_destroy(c);
 }
+
+/* For main(). */
+#define RUN_STORIES(tests)                                                                         \
+    (cmocka_set_test_filter(getenv("LH_SIM_STORY")), cmocka_run_group_tests(tests, NULL, NULL))
 
 #endif

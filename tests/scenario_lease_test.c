@@ -403,5 +403,5 @@ int main(void)
         cmocka_unit_test(an_old_incarnations_late_registration_is_refused),
         cmocka_unit_test(losing_a_secondary_keeps_the_primary),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_STORIES(tests);
 }
