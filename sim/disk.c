@@ -495,6 +495,8 @@ uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
 
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
 {
+    if (node->disk.stalled == stalled)
+        return;
     lh_sim_note(node->sim, "disk: %s %s", node->name, stalled ? "stalls" : "goes on");
     node->disk.stalled = stalled;
     if (stalled)

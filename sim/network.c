@@ -505,6 +505,8 @@ void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
 
 void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra)
 {
+    if (from->sim->network.extra[from->index][to->index] == extra.ns)
+        return;
     lh_sim_note(from->sim, "network: %s to %s takes %llu ms longer", from->name, to->name,
         (unsigned long long)lh_duration_ms(extra));
     from->sim->network.extra[from->index][to->index] = extra.ns;

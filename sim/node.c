@@ -209,6 +209,7 @@ void lh_sim_pause_in_step(struct lh_sim_node *node)
 
 void lh_sim_resume(struct lh_sim_node *node)
 {
+    node->pause_in_step = false;
     if (!node->paused)
         return;
     lh_sim_note(node->sim, "%s goes on", node->name);

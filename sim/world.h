@@ -150,6 +150,8 @@ void lh_sim_pause(struct lh_sim_node *node);
 /* As lh_sim_pause(), in the middle of the next step: the core has decided, but nothing of what it
  * wants is carried out before it is resumed (TIME-5). */
 void lh_sim_pause_in_step(struct lh_sim_node *node);
+
+/* Also takes back a lh_sim_pause_in_step() that has not happened yet. */
 void lh_sim_resume(struct lh_sim_node *node);
 
 /* Asks the process to end (LH_IN_STOP); it is down when it says LH_FX_STOPPED. */
