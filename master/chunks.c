@@ -202,6 +202,9 @@ void lh_m_on_member_failed(
     if (left_count == c->member_count || !itself)
         return;
     if (full < c->file->min_replicas) {
+        if (c->short_version == c->version)
+            return; /* it is reported again and again, until they are back */
+        c->short_version = c->version;
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
             "%u would be left of at least %u: it takes no appends until they are back",

@@ -49,13 +49,14 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
     if (count < f->replication) {
-        /* Enough to go on with, but give the others a moment: they may be just starting. */
-        if (f->place_in_full_until.ns == LH_INSTANT_NEVER.ns) {
+        /* Enough to go on with; but while servers come and go, give the others a moment. */
+        if (f->place_in_full_until.ns == LH_INSTANT_NEVER.ns)
             f->place_in_full_until = lh_instant_add(m->now, m->config.create_timeout);
-            lh_m_timer_arm(m, &f->timer, f->place_in_full_until);
-        }
-        if (!lh_instant_reached(m->now, f->place_in_full_until))
+        struct lh_instant until = lh_instant_min(f->place_in_full_until, m->unsettled_until);
+        if (!lh_instant_reached(m->now, until)) {
+            lh_m_timer_arm(m, &f->timer, until);
             return LH_ERR_NOT_ENOUGH_SERVERS;
+        }
         lh_fx_log(m->fx, LH_WARN,
             "\"%s\": its next chunk gets %u replicas instead of %u: no more chunkservers are "
             "fit for it",

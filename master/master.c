@@ -107,6 +107,7 @@ static void start(struct lh_master *m)
     m->wait_end = lh_term_grantor_end(m->now, lh_nanoseconds(m->longest_session_ns));
     m->wait_timer.fire = lh_m_wait_ended;
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
+    lh_m_unsettled(m);
     m->term++;
     if (m->longest_session_ns < m->config.session_term.ns)
         m->longest_session_ns = m->config.session_term.ns;

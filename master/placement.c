@@ -2,6 +2,11 @@
  * server with the most room and the least to do. */
 #include "master/state.h"
 
+void lh_m_unsettled(struct lh_master *m)
+{
+    m->unsettled_until = lh_instant_add(m->now, m->config.create_timeout);
+}
+
 static bool fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
     /* A server that has just registered may take a replica before it confirmed an answer: the

@@ -93,6 +93,7 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link)
             l->server->id,
             lh_duration_ms(lh_instant_until(
                 m->now, lh_grantor_session_end_of(m->grantor, l->server->session))));
+    lh_m_unsettled(m);
     forget_link(m, l);
     lh_m_touch_waited(m);
 }
@@ -287,6 +288,7 @@ static void on_register(
             "they run out",
             s->id, s->held_count);
 
+    lh_m_unsettled(m);
     s->session = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
     s->link = l->id;
     s->received_at = m->now;
@@ -503,6 +505,7 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
         return; /* a former session of a server that has registered since */
     s->session = 0;
     s->confirmed = false;
+    lh_m_unsettled(m);
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: no heartbeat for %" PRIu64 " ms; its session is over", s->id,
         lh_duration_ms(lh_instant_until(s->received_at, m->now)));

@@ -137,6 +137,7 @@ struct lh_m_chunk {
 
     struct lh_m_timer timer; /* creation, or a refused grant */
     bool creating;           /* in `m->creating` */
+    uint64_t short_version;  /* the operator was told that too few members are left at this one */
     bool seal_told;          /* RecordSeal went out once since the seal is durable */
 
     TAILQ_ENTRY(lh_m_chunk) held_link;
@@ -197,8 +198,8 @@ struct lh_m_file {
     TAILQ_ENTRY(lh_m_file) waited_link; /* in `m->waited` while it has waiters */
     TAILQ_ENTRY(lh_m_file) work_link;
     bool in_work;
-    struct lh_instant place_in_full_until; /* until then its next chunk wants all its replicas;
-                                              NEVER: there are not even enough, or more than */
+    struct lh_instant place_in_full_until; /* its next chunk waits for all its replicas no longer;
+                                              NEVER: it does not wait */
     struct lh_m_timer timer;               /* for that */
 
     RB_ENTRY(lh_m_file) path_node;
@@ -275,7 +276,8 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_chunk) waiting;
     TAILQ_HEAD(, lh_m_file) waited;
     TAILQ_HEAD(, lh_m_file) work;
-    size_t reporting; /* servers with reports still to be looked at */
+    struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
+    size_t reporting;                  /* servers with reports still to be looked at */
 
     STAILQ_HEAD(, lh_m_server) dirty_servers;
     STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
@@ -396,6 +398,8 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
 bool lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active);
 
 /* ---- placement.c */
+/* Servers come or go now: whoever can wait for a full set should, for a moment. */
+void lh_m_unsettled(struct lh_master *m);
 /* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,

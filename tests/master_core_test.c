@@ -943,6 +943,34 @@ static void too_few_servers_are_named_as_the_reason(void **state)
     assert_int_equal(create_replicas(&chunk), 2);
 }
 
+static void a_lost_server_does_not_hold_up_every_chunk(void **state)
+{
+    uint64_t chunk = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    struct server *lost = primary == &a ? &b : &a;
+    world_break_link(&w, lost->link);
+    lost->link = 0;
+    lost->session = 0;
+    heartbeats(20000, lost);
+    for (int i = 0; i < 3; i++) {
+        open_tail("/f", 1000);
+        primary = granted(&grant);
+        if (primary != NULL) {
+            chunk = grant->chunk;
+            server_confirm(&w, primary, chunk, grant->version, LH_OK);
+        } else {
+            primary = by_id(lease_of(chunk)->primary);
+        }
+        server_seal(&w, primary, chunk, lease_of(chunk)->version, 100);
+        open_tail("/f", 1000);
+        assert_int_equal(create_replicas(&chunk), 2); /* at once, with those who are there */
+    }
+}
+
 /* ---- Names. */
 
 static void bad_paths_are_named(void **state)
@@ -1337,6 +1365,7 @@ int main(void)
         STORY(full_servers_get_no_replicas),
         STORY(a_server_that_does_not_create_is_replaced),
         STORY(too_few_servers_are_named_as_the_reason),
+        STORY(a_lost_server_does_not_hold_up_every_chunk),
         STORY(bad_paths_are_named),
         STORY(names_are_durable_before_anybody_hears_of_them),
         STORY(files_are_listed_in_pages),

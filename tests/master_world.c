@@ -59,6 +59,16 @@ static void free_changes(struct commit *commit)
     free(commit->changes);
 }
 
+/* In `methods`: the core ended the link and may not name it again. LH_METHOD_NONE: the peer did. */
+#define ENDED LH_METHOD_COUNT
+
+static bool is_open(const struct world *w, uint64_t link)
+{
+    enum lh_method method = w->methods[link & ~LH_LINK_SERVED];
+
+    return method != LH_METHOD_NONE && method != ENDED;
+}
+
 static void carry_out(struct world *w, struct lh_effect *e)
 {
     struct line line = {.link = e->link};
@@ -72,16 +82,19 @@ static void carry_out(struct world *w, struct lh_effect *e)
         return;
     case LH_FX_SEND:
         line.method = w->methods[e->link & ~LH_LINK_SERVED];
+        assert_int_not_equal(line.method, ENDED);
         if (line.method == LH_METHOD_NONE)
-            return; /* the peer is gone */
+            return; /* the peer is gone: ignored, as every driver does */
         assert_int_equal(
             lh_wire_decode(line.method, LH_REPLY, &e->header, &line.message, &e->payload), LH_OK);
         break;
     case LH_FX_CLOSE:
         line.method = w->methods[e->link & ~LH_LINK_SERVED];
-        assert_int_not_equal(line.method, LH_METHOD_NONE);
+        assert_int_not_equal(line.method, ENDED);
+        if (line.method == LH_METHOD_NONE)
+            return;
         line.error = e->error;
-        w->methods[e->link & ~LH_LINK_SERVED] = LH_METHOD_NONE;
+        w->methods[e->link & ~LH_LINK_SERVED] = ENDED;
         break;
     case LH_FX_STOPPED:
         w->stopped = true;
@@ -267,7 +280,7 @@ void world_message(struct world *w, uint64_t link, const void *message)
         .method = w->methods[link & ~LH_LINK_SERVED],
         .message = message};
 
-    if (in.method != LH_METHOD_NONE)
+    if (is_open(w, link))
         step(w, &in);
 }
 
@@ -278,7 +291,7 @@ void world_break_link(struct world *w, uint64_t link)
         .method = w->methods[link & ~LH_LINK_SERVED],
         .error = LH_ERR_UNAVAILABLE};
 
-    if (in.method == LH_METHOD_NONE)
+    if (!is_open(w, link))
         return;
     w->methods[link & ~LH_LINK_SERVED] = LH_METHOD_NONE;
     step(w, &in);
@@ -322,6 +335,11 @@ void world_drop_lines(struct world *w)
         w->lines[i].taken = true;
 }
 
+void world_forget_lines(struct world *w)
+{
+    free_lines(w);
+}
+
 bool server_register_with(struct world *w, struct server *s,
     const Leasehold__ReplicaReport *replicas, size_t replica_count,
     const Leasehold__ChunkVersion *held, size_t held_count)
@@ -355,7 +373,7 @@ bool server_register_with(struct world *w, struct server *s,
     r.held = held_pointers;
     request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     request.register_ = &r;
-    if (s->link == 0 || w->methods[s->link & ~LH_LINK_SERVED] == LH_METHOD_NONE)
+    if (s->link == 0 || !is_open(w, s->link))
         s->link = world_open_link(w, LH_METHOD_SESSION);
     world_message(w, s->link, &request);
     const Leasehold__SessionReply *reply =

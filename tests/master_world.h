@@ -41,7 +41,7 @@ struct world {
     size_t commit_count, commit_capacity;
     struct line *lines;
     size_t line_count, line_capacity;
-    enum lh_method methods[4096]; /* of links, by number */
+    enum lh_method methods[1 << 14]; /* of links, by number */
     uint64_t next_link;
     bool stopped;
     int stop_error;
@@ -81,7 +81,8 @@ const void *world_reply(struct world *w, uint64_t link);
 /* The next message of that kind on a session's stream that was not taken yet; NULL: none. */
 const Leasehold__SessionReply *world_next(
     struct world *w, uint64_t link, Leasehold__SessionReply__BodyCase body);
-void world_drop_lines(struct world *w); /* as if all that was sent so far had been taken */
+void world_drop_lines(struct world *w);   /* as if all that was sent so far had been taken */
+void world_forget_lines(struct world *w); /* frees them */
 
 /* Registers with what is set in `s`, showing `held` chunk versions; true: registered. */
 bool server_register_with(struct world *w, struct server *s,
