@@ -168,7 +168,7 @@ static void send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
     struct lh_m_server *s = c->holder;
 
-    /* It counts from the last heartbeat's stamp, also when it is sent again: our end moves first. */
+    /* It counts from the last heartbeat's stamp, also when sent again: our end moves first. */
     if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->session, m->now,
             s->received_at, m->config.chunk_term) != LH_OK)
         return;
@@ -296,8 +296,8 @@ void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id
 {
     struct lh_m_chunk *c;
 
-    /* LEASE-1: a grant is sent again until it is confirmed. Server, incarnation and version stay the
-     * same; only a lease that was confirmed and is not shown again has to run out (SES-5). */
+    /* LEASE-1: a grant is sent again until it is confirmed. Server, incarnation and version stay
+     * the same; only a lease that was confirmed and is not shown again has to run out (SES-5). */
     TAILQ_FOREACH(c, &s->todo, todo_link)
     {
         if (c->session != from || c->confirmed || c->waiting ||
@@ -357,8 +357,8 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
 
-    /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will never
-     * act on that version again, whichever of its sessions the lease was in). */
+    /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will
+     * never act on that version again, whichever of its sessions the lease was in). */
     if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
         c->version != release->version)
         return;

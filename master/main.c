@@ -235,7 +235,7 @@ static int open_and_run(const struct options *o)
         lh_log(LH_ERROR, COMPONENT, "the operating system gives no random numbers");
         return EXIT_SYSTEM;
     }
-    /* Blocked before there are other threads, which inherit it, so that serve() alone takes them. */
+    /* Blocked before there are other threads, which inherit it: serve() alone takes them. */
     const sigset_t signals = stop_signals();
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
 

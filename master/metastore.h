@@ -18,8 +18,8 @@
 
 struct lh_metastore;
 
-/* A commit is durable, or failed: `why` then has a sentence for the operator (NULL with LH_OK; valid
- * during the call). May call lh_metastore_commit(), not lh_metastore_close(). */
+/* A commit is durable, or failed: `why` then has a sentence for the operator (NULL with LH_OK;
+ * valid during the call). May call lh_metastore_commit(), not lh_metastore_close(). */
 typedef void lh_metastore_committed(void *arg, uint64_t ticket, int error, const char *why);
 
 /* One pair, valid during the call. An error ends the loading and is returned by it. */

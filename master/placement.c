@@ -25,7 +25,7 @@ static unsigned room(const struct lh_m_server *s)
                                   : (unsigned)((unsigned __int128)left * 16 / s->capacity_bytes);
 }
 
-/* Is `a` the better place? Ties go to the one that registered first: `a` must be strictly better. */
+/* Is `a` the better place? Strictly: ties go to the server that registered first. */
 static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
 {
     if (room(a) != room(b))

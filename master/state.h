@@ -382,7 +382,8 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c);
 /* The lease is over; `why` for the log. */
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why);
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
-/* Sends (again) what the holder has to hear: the grant until confirmed, the recall until answered. */
+/* Sends (again) what the holder has to hear: the grant until it is confirmed, the recall until it
+ * is answered. */
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_todo_update(struct lh_m_chunk *c);
 /* LEASE-7 and SES-5: the holder registered anew within `incarnation` and shows this lease. */

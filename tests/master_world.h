@@ -1,5 +1,5 @@
-/* A small world around one master core, for tests: its store, its peers, its clock. Chunkservers and
- * clients are links that the test speaks on by hand. The core's own invariants are checked after
+/* A small world around one master core, for tests: its store, its peers, its clock. Chunkservers
+ * and clients are links that the test speaks on by hand. The core's own invariants are checked after
  * every step. */
 #ifndef LH_TESTS_MASTER_WORLD_H
 #define LH_TESTS_MASTER_WORLD_H
