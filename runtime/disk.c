@@ -19,17 +19,23 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RING_ENTRIES 256
 #define REAP_MAX     64
 #define FEW_IOV      16
 
+#define SLOW_WRITE_NS UINT64_C(10000000)
+#define SLOW_PAUSE_NS UINT64_C(1000000000)
+
 struct lh_disk {
     struct lh_disk_options options;
     struct lh_files *files;
     void (*done)(void *arg, struct lh_disk_io *first);
     void *done_arg;
+
+    _Atomic uint64_t slow_until; /* CLOCK_MONOTONIC; no writes on the spot before */
 
     bool has_ring;
     struct io_uring ring;
@@ -382,15 +388,36 @@ static void *reaper_main(void *arg)
 
 /* ---- submitting ---- */
 
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A buffered write is a copy of a few microseconds, until the kernel makes its writers wait for the
+ * disk. A submitter that had to wait once does not try again for a while: it is one of the threads
+ * that the network is served by. */
+static bool write_on_the_spot(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    uint64_t begin = monotonic_ns();
+
+    if (io->length > disk->options.inline_write_max ||
+        begin < atomic_load_explicit(&disk->slow_until, memory_order_relaxed))
+        return false;
+    while (!advance(io, transfer(io, 0)))
+        ;
+    uint64_t end = monotonic_ns();
+    if (end - begin > SLOW_WRITE_NS)
+        atomic_store_explicit(&disk->slow_until, end + SLOW_PAUSE_NS, memory_order_relaxed);
+    return true;
+}
+
 static bool on_the_spot(struct lh_disk *disk, struct lh_disk_io *io)
 {
-    if (io->op == LH_DISK_WRITE) {
-        if (io->length > disk->options.inline_write_max)
-            return false;
-        while (!advance(io, transfer(io, 0)))
-            ;
-        return true;
-    }
+    if (io->op == LH_DISK_WRITE)
+        return write_on_the_spot(disk, io);
     if (io->length > disk->options.inline_read_max)
         return false;
     for (;;) {

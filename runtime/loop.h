@@ -92,8 +92,8 @@ void lh_loop_stop(struct lh_loop *loop);
 int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout);
 
 /* Ends threads and links and frees the loop; the core is not stepped any more. A loop that was not
- * stopped is cut off as by a crash. No other thread may be in a call for this loop, nor will the
- * store say lh_loop_persisted() any more. Not from a callback. NULL is allowed. */
+ * stopped is cut off as by a crash. No other thread may be in a call for this loop: stop the store
+ * first, so that it says lh_loop_persisted() no more. Not from a callback. NULL is allowed. */
 void lh_loop_destroy(struct lh_loop *loop);
 
 /* This node's clock (CLOCK_BOOTTIME). */

@@ -80,10 +80,11 @@ static void serve_opened(
     assert_non_null(peer);
     pthread_mutex_lock(&e->lock);
     e->opened++;
-    if (e->link != NULL)
-        lh_rpc_link_unref(e->link);
+    struct lh_rpc_link *before = e->link;
     e->link = link;
     changed(e);
+    if (before != NULL)
+        lh_rpc_link_unref(before);
     if (e->refuse_with != 0)
         lh_rpc_link_close(link, e->refuse_with, "not today: later");
     else if (!e->deaf)
@@ -419,6 +420,96 @@ static void an_oversized_message_ends_its_link_alone(void **state)
     lh_rpc_link_unref(good);
     end_finish(&client);
     end_finish(&server);
+}
+
+struct caller {
+    struct end *client;
+    const char *address;
+    unsigned seed;
+};
+
+enum { CALLERS = 4, CALLS = 150 };
+
+/* Opens, sends, reads, flushes and closes in every order that the seed gives. */
+static void *call_wildly(void *arg)
+{
+    const struct caller *c = arg;
+    uint32_t random = c->seed;
+
+    for (int i = 0; i < CALLS; i++) {
+        struct lh_rpc_link *link =
+            call(c->client, LH_METHOD_APPEND, c->address, LH_DURATION_FOREVER);
+        for (int step = 0; step < 6; step++) {
+            random = random * 1664525u + 1013904223u;
+            if (random >> 30 == 0)
+                lh_rpc_link_send(link, pattern(random >> 16 & 0xfff, 1));
+            else if (random >> 30 == 1)
+                lh_rpc_link_read(link);
+            else if (random >> 29 == 4)
+                lh_rpc_link_close(link, LH_OK, NULL);
+            else
+                lh_rpc_link_flush(link);
+        }
+        lh_rpc_link_close(link, LH_OK, NULL);
+        lh_rpc_link_flush(link);
+        lh_rpc_link_unref(link);
+    }
+    return NULL;
+}
+
+static void every_link_is_released_however_it_was_used(void **state)
+{
+    struct end server = {0}, client = {0};
+    struct caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    for (unsigned i = 0; i < CALLERS; i++) {
+        callers[i] = (struct caller){&client, address, i + 1};
+        pthread_create(&threads[i], NULL, call_wildly, &callers[i]);
+    }
+    for (unsigned i = 0; i < CALLERS; i++)
+        pthread_join(threads[i], NULL);
+    WAIT_UNTIL(&client, client.released == CALLERS * CALLS);
+    EXPECT(&client, client.closed == 0);
+    end_finish(&client);
+    end_finish(&server);
+    EXPECT(&server, server.released == server.opened);
+    EXPECT(&server, server.closed == server.opened);
+}
+
+/* Destroyed while everything is in motion. */
+static void a_shutdown_in_mid_traffic_ends_cleanly(void **state)
+{
+    struct end server = {0}, client = {0};
+    struct lh_rpc_link *links[20];
+    char address[64];
+
+    (void)state;
+    end_begin(&server, "127.0.0.1:0");
+    address_of(&server, address, sizeof address);
+    end_begin(&client, NULL);
+    for (int i = 0; i < 20; i++) {
+        links[i] = call(&client, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+        for (int m = 0; m < 20; m++)
+            lh_rpc_link_send(links[i], pattern(50000, 1));
+        lh_rpc_link_flush(links[i]);
+    }
+    WAIT_UNTIL(&client, client.messages >= 10);
+    end_finish(&server);
+    WAIT_UNTIL(&client, client.closed == 20);
+    EXPECT(&server, server.released == server.opened);
+    for (int i = 0; i < 20; i++) {
+        lh_rpc_link_send(links[i], pattern(10, 1)); /* in vain, but harmless */
+        lh_rpc_link_flush(links[i]);
+        lh_rpc_link_unref(links[i]);
+    }
+    end_finish(&client);
+    EXPECT(&client, client.released == 20);
 }
 
 /* ---- a peer in another process ---- */
@@ -807,6 +898,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_closed_link_is_dead_at_once),
         cmocka_unit_test(nobody_there_is_unavailable_and_later_somebody_is),
         cmocka_unit_test(an_oversized_message_ends_its_link_alone),
+        cmocka_unit_test(every_link_is_released_however_it_was_used),
+        cmocka_unit_test(a_shutdown_in_mid_traffic_ends_cleanly),
         cmocka_unit_test(a_killed_peer_is_unavailable),
         cmocka_unit_test(a_peer_that_falls_silent_is_noticed),
         cmocka_unit_test(an_address_that_cannot_be_listened_on_is_refused_by_name),
