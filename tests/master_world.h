@@ -1,6 +1,6 @@
 /* A small world around one master core, for tests: its store, its peers, its clock. Chunkservers
- * and clients are links that the test speaks on by hand. The core's own invariants are checked after
- * every step. */
+ * and clients are links that the test speaks on by hand. The core's own invariants are checked
+ * after every step. */
 #ifndef LH_TESTS_MASTER_WORLD_H
 #define LH_TESTS_MASTER_WORLD_H
 
