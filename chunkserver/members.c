@@ -20,7 +20,7 @@ void member_init(struct member *m, struct primary *p, const Leasehold__Member *i
         .address = lh_strdup(info->address),
         .state = MEMBER_DOWN,
         .progress_at = p->replica->cs->now,
-        .retry_at = LH_INSTANT_NEVER, /* until our own header names the version */
+        .retry_at = p->replica->cs->now,
         .backoff = p->replica->cs->config.reconnect_min,
     };
 }

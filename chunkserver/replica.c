@@ -124,6 +124,14 @@ static void job_truncate(struct replica *r, uint64_t length)
     disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_TRUNCATE, 0, LH_LOG_START + length, NULL);
 }
 
+/* Does the header, as it is on the disk, say already that the log was equal at `length`? So it is with
+ * a chunk that is new. */
+static bool vouches_for(const struct replica *r, uint64_t length)
+{
+    return r->header.equal_length == length &&
+           memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+}
+
 /* What each kind of job does, step by step. Returns true when there is nothing left to do. */
 static bool job_step(struct replica *r, struct job *j)
 {
@@ -159,9 +167,10 @@ static bool job_step(struct replica *r, struct job *j)
         return false;
     case JOB_CONFIRM:
         /* The log first: a header that vouches for bytes must not get to the disk before them. */
-        if (step == 0) {
+        if (step == 0 && r->synced < j->length) {
             job_sync(r);
-        } else if (step == 1) {
+        } else if (step <= 1 && !vouches_for(r, j->length)) {
+            j->step = 2;
             r->header.equal_length = j->length;
             memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
             job_write_header(r);
@@ -225,9 +234,12 @@ static void job_apply(struct replica *r, const struct job *j)
         r->writers_known = true;
         break;
     case JOB_ADOPT:
-    case JOB_CONFIRM:
         /* The barrier kept later bytes from being written meanwhile. */
         r->synced = r->written;
+        break;
+    case JOB_CONFIRM:
+        if (r->synced < j->length)
+            r->synced = j->length;
         break;
     case JOB_SEAL:
         if (r->end > j->length) {
