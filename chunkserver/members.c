@@ -146,6 +146,18 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
     primary_set_timer(p);
 }
 
+/* The member has its log durable up to `length`: what was sent up to there is answered. */
+static void note_durable(struct member *m, uint64_t length)
+{
+    unsigned done = 0;
+
+    m->length = length;
+    while (done < m->unanswered && m->ends[done] <= length)
+        done++;
+    m->unanswered -= done;
+    memmove(m->ends, m->ends + done, m->unanswered * sizeof m->ends[0]);
+}
+
 static void appended(struct member *m, uint64_t length)
 {
     if (m->state < MEMBER_COPYING || length < m->length)
@@ -154,12 +166,7 @@ static void appended(struct member *m, uint64_t length)
         refused(m, LH_ERR_MALFORMED, "it confirms bytes that it was not sent");
         return;
     }
-    m->length = length;
-    unsigned done = 0;
-    while (done < m->unanswered && m->ends[done] <= length)
-        done++;
-    m->unanswered -= done;
-    memmove(m->ends, m->ends + done, m->unanswered * sizeof m->ends[0]);
+    note_durable(m, length);
     member_pump(m);
     primary_member_changed(m->primary);
 }
@@ -197,9 +204,9 @@ void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
             break;
         m->state = MEMBER_EQUAL;
         m->doubted = false;
-        /* What it confirmed is durable there, whatever its acknowledgements said so far. */
+        /* What it confirmed is durable there; it need not say so once more. */
         if (m->length < m->target)
-            m->length = m->target;
+            note_durable(m, m->target);
         member_pump(m);
         primary_member_changed(p);
         break;
