@@ -136,7 +136,8 @@ enum primary_state {
     PRIMARY_FETCHING,   /* a member's log is longer: get the rest */
     PRIMARY_EQUALIZING, /* members are brought to the same end and confirm it */
     PRIMARY_OPEN,       /* takes appends */
-    PRIMARY_SEALING,    /* orders no more; what is under way commits, then SEAL-1 */
+    PRIMARY_SEALING,    /* orders no more; what is under way commits, every member has it all, then
+                           SEAL-1 */
     PRIMARY_RECALLED    /* orders no more; what is under way commits, then Release */
 };
 

@@ -447,7 +447,7 @@ void primary_local_durable(struct primary *p)
 
 bool primary_needs_members(const struct primary *p)
 {
-    return p->queue_count > 0 || p->state < PRIMARY_OPEN;
+    return p->queue_count > 0 || p->state < PRIMARY_OPEN || p->state == PRIMARY_SEALING;
 }
 
 static void order(
@@ -534,8 +534,11 @@ void primary_seal(struct primary *p)
     LH_ASSERT(p->state == PRIMARY_OPEN);
     p->state = PRIMARY_SEALING;
     stream_hold_all(p);
-    if (p->queue_count == 0)
-        drained(p);
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state != MEMBER_EQUAL)
+            p->members[i].progress_at = p->replica->cs->now; /* from now on somebody waits for it */
+    primary_set_timer(p);
+    commit(p);
 }
 
 void primary_recall(struct primary *p)
