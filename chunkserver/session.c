@@ -195,6 +195,13 @@ static void resend_seals(struct lh_chunkserver *cs)
 
     HASH_ITER(hh, cs->seals, seal, next)
     {
+        const struct replica *r = replica_find(cs, seal->chunk);
+        if (r != NULL && r->adopting > seal->version) {
+            /* The version rose before the report arrived: the chunk goes on. */
+            HASH_DELETE(hh, cs->seals, seal);
+            free(seal);
+            continue;
+        }
         Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
         Leasehold__SealReport report = LEASEHOLD__SEAL_REPORT__INIT;
         report.session = session_id(cs);
@@ -596,9 +603,8 @@ static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m
             primary_recall(r->primary);
         return;
     }
-    if (find_seal(cs, m->chunk) != NULL)
-        resend_seals(cs);
-    else
+    resend_seals(cs);
+    if (find_seal(cs, m->chunk) == NULL)
         session_release(cs, m->chunk, m->version);
 }
 
