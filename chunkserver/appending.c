@@ -148,7 +148,7 @@ static void first_message(
     } else if (r->state == REPLICA_LOST) {
         error = LH_ERR_NO_REPLICA;
         text = "this server's replica of the chunk is lost";
-    } else if (r->header.sealed) {
+    } else if (replica_sealing(r)) {
         error = LH_ERR_CHUNK_FULL;
     } else if (m->version < r->adopting) {
         error = LH_ERR_STALE_VERSION;

@@ -358,7 +358,9 @@ struct replica *replica_add(struct lh_chunkserver *cs, uint64_t chunk, enum repl
 void replica_free(struct replica *r);
 uint64_t replica_durable(const struct replica *r);
 bool replica_doubted(const struct replica *r);
-bool replica_usable(const struct replica *r); /* READY and not sealed */
+/* The master has sealed the chunk (SEAL-1); recorded here or about to be. */
+bool replica_sealing(const struct replica *r);
+bool replica_usable(const struct replica *r); /* READY and not sealed or being sealed */
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
 void replica_submit(struct replica *r, struct job job);

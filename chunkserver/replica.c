@@ -62,9 +62,17 @@ bool replica_doubted(const struct replica *r)
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
 }
 
+bool replica_sealing(const struct replica *r)
+{
+    for (const struct job *j = r->jobs; j != NULL; j = j->next)
+        if (j->kind == JOB_SEAL)
+            return true;
+    return r->header.sealed;
+}
+
 bool replica_usable(const struct replica *r)
 {
-    return r->state == REPLICA_READY && !r->header.sealed;
+    return r->state == REPLICA_READY && !replica_sealing(r);
 }
 
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes)

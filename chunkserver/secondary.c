@@ -62,7 +62,7 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
-    if (r->header.sealed) {
+    if (replica_sealing(r)) {
         refuse(cs, l->id, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
         return;
     }

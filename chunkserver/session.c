@@ -512,7 +512,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
         refusal = LH_ERR_NO_REPLICA;
     else if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
         refusal = LH_ERR_CORRUPT;
-    else if (r->header.sealed)
+    else if (replica_sealing(r))
         refusal = LH_ERR_CHUNK_FULL;
     else if (g->version < r->adopting)
         refusal = LH_ERR_STALE_VERSION;
@@ -635,8 +635,10 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
         return;
     }
     /* Only a member of the sealed version holds everything below the sealed length. */
-    if (r->state != REPLICA_READY || r->jobs != NULL || r->adopting != m->version)
+    if (r->state != REPLICA_READY || r->adopting != m->version)
         return; /* the master resends it when this server registers */
+    if (replica_sealing(r))
+        return; /* asked again: the answer is on its way */
     if (r->primary != NULL)
         primary_end(r->primary, LH_ERR_CHUNK_FULL);
     if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
