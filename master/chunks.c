@@ -163,6 +163,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": sealed by %s at version %" PRIu64 ", %" PRIu64 " bytes",
         c->id, c->file->path, s->id, c->version, c->length);
+    lh_m_spare_take(m, c->file);
 }
 
 /* How many members, joining ones not counted (REC-4), and which of all, are left without `ids`? */

@@ -33,8 +33,7 @@ void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_timer_disarm(m, &c->timer);
 }
 
-/* Reserves room at a server until it next tells how much it has. */
-static void reserve(struct lh_m_server *s, uint64_t bytes)
+void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
 {
     s->placed_bytes = s->placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->placed_bytes + bytes;
 }
@@ -70,7 +69,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     c->members = lh_alloc_array(count, sizeof *c->members);
     for (uint32_t i = 0; i < count; i++) {
         c->members[i].server = chosen[i];
-        reserve(chosen[i], f->chunk_size);
+        lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
     lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
@@ -82,25 +81,32 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     return LH_OK;
 }
 
-void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
+void lh_m_send_create(
+    struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
 
-    if (!lh_m_is_durable(m, c->ticket))
+    if (!lh_m_live(m, s))
         return;
-    create.chunk = c->id;
-    create.chunk_size = c->file->chunk_size;
-    create.durability = c->file->durability;
+    create.session = lh_m_wire_session(m, s->session);
+    create.chunk = id;
+    create.chunk_size = f->chunk_size;
+    create.durability = f->durability;
     create.master_term = m->term;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_CREATE;
     reply.create = &create;
+    lh_m_send(m, s, &reply);
+}
+
+void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
+{
+    if (!lh_m_is_durable(m, c->ticket))
+        return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
-        if (c->members[i].created || (only != NULL && only != s) || !lh_m_live(m, s))
-            continue;
-        create.session = lh_m_wire_session(m, s->session);
-        lh_m_send(m, s, &reply);
+        if (!c->members[i].created && (only == NULL || only == s))
+            lh_m_send_create(m, c->file, c->id, s);
     }
 }
 
@@ -116,7 +122,7 @@ static bool replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
             why, fresh->id);
         c->members[i] = (struct lh_m_member){.server = fresh};
-        reserve(fresh, c->file->chunk_size);
+        lh_m_reserve(fresh, c->file->chunk_size);
     } else if (c->member_count > c->file->min_replicas) {
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; it goes on with %u replicas", c->id,
             old->id, why, c->member_count - 1);
@@ -152,6 +158,8 @@ void lh_m_on_created(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
+    if (lh_m_spare_created(m, s, report))
+        return;
     if (c == NULL)
         return; /* removed meanwhile: RemoveReplica went, or goes, behind */
     struct lh_m_member *member = lh_m_member(c, s);

@@ -337,6 +337,7 @@ void lh_m_on_confirm(
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
             c->id, c->file->path, s->id, c->version);
+        lh_m_spare_want(m, c->file);
         return;
     }
     /* It will never act on this version: as a release of it. */

@@ -148,6 +148,7 @@ static void take_expired(struct lh_master *m)
             lh_m_touch(m, c->file);
         } else {
             lh_m_lease_over(m, c, "has run out");
+            lh_m_spare_drop(m, c->file);
         }
     }
 }
@@ -227,6 +228,7 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     TAILQ_REMOVE(&m->commits, commit, link);
     m->durable = ticket;
     send_durable_replies(m);
+    lh_m_spares_durable(m);
     for (size_t i = 0; i < commit->server_count; i++)
         lh_m_announce(m, commit->servers[i]);
     for (size_t i = 0; i < commit->chunk_count; i++) {
@@ -406,6 +408,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
+    TAILQ_INIT(&m->new_spares);
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);
@@ -445,6 +448,9 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_chunk *c, *next_chunk;
     HASH_ITER(hh, m->chunks, c, next_chunk)
     lh_m_chunk_free(m, c);
+    struct lh_m_spare *spare, *next_spare;
+    HASH_ITER(hh, m->spares, spare, next_spare)
+    lh_m_spare_free(m, spare);
     struct lh_m_file *f, *next_file;
     HASH_ITER(hh, m->files, f, next_file)
     {

@@ -177,6 +177,19 @@ struct lh_m_waiter {
     UT_hash_handle hh; /* by link */
 };
 
+/* A chunk that was created ahead of its need; see spare.c. */
+struct lh_m_spare {
+    uint64_t id;
+    struct lh_m_file *file;
+    struct lh_m_member *members;
+    uint32_t member_count;
+    uint64_t ticket; /* the commit that uses up the id */
+    bool asked;      /* CreateReplica was sent */
+    struct lh_m_timer timer;
+    TAILQ_ENTRY(lh_m_spare) link; /* in `m->new_spares` until asked */
+    UT_hash_handle hh;            /* by id */
+};
+
 struct lh_m_file {
     /* Durable. */
     uint64_t id;
@@ -191,6 +204,7 @@ struct lh_m_file {
     STAILQ_ENTRY(lh_m_file) dirty_link;
 
     struct lh_m_chunk **chunks; /* by index */
+    struct lh_m_spare *spare;   /* NULL: none */
     size_t chunk_count, chunk_capacity;
 
     TAILQ_HEAD(, lh_m_waiter) waiters;
@@ -272,6 +286,8 @@ struct lh_master {
     struct lh_m_tombstone *tombstones; /* hash */
     struct lh_m_link *links;           /* hash */
     struct lh_m_waiter *waiters;       /* hash */
+    struct lh_m_spare *spares;         /* hash */
+    TAILQ_HEAD(, lh_m_spare) new_spares;
     TAILQ_HEAD(, lh_m_chunk) creating;
     TAILQ_HEAD(, lh_m_chunk) waiting;
     TAILQ_HEAD(, lh_m_file) waited;
@@ -365,8 +381,28 @@ void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_creation_done(const struct lh_m_chunk *c);
 /* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
+/* CreateReplica of chunk `id` of `f` to one server, if it is alive. */
+void lh_m_send_create(
+    struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s);
+/* Counts on room at a server until it next tells how much it has. */
+void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
 void lh_m_on_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+
+/* ---- spare.c */
+/* The file's tail takes appends: sees to it that it has a spare, if it is of the growing kind. */
+void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f);
+void lh_m_spares_durable(struct lh_master *m);
+/* True: the report was about a spare. */
+bool lh_m_spare_created(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk);
+/* The file's tail was sealed in this step: a spare that is ready becomes the next chunk, and is
+ * granted, in the seal's own commit. */
+void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f);
+void lh_m_spare_free(struct lh_master *m, struct lh_m_spare *spare);
+/* The file is idle or gone: gives the room back. */
+void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f);
 
 /* ---- leases.c */
 void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
