@@ -128,6 +128,9 @@ static void complete_all(struct lh_client_appender *a, int error, const char *te
 
 static void fail(struct lh_client_appender *a, int error, const char *what, const char *text)
 {
+    /* To a caller these two say "not yet" and "not taken", never that it is over. */
+    if (error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_WOULD_BLOCK)
+        error = LH_ERR_UNAVAILABLE;
     cancel(a);
     say(a, error, what, text);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
@@ -647,8 +650,11 @@ static void give_up(struct lh_client_appender *a)
         lh_timer_set(&c->timers, &a->give_up_timer, end);
         return;
     }
-    memcpy(text, a->text, sizeof text);
-    fail(a, a->reason == LH_OK ? LH_ERR_DEADLINE_EXCEEDED : a->reason, "gave up", text);
+    /* The newest reason: of the masters, if it is they who do not answer. */
+    bool asking = a->ask.active && a->ask.reason != LH_OK;
+    int reason = asking ? a->ask.reason : a->reason;
+    memcpy(text, asking ? a->ask.text : a->text, sizeof text);
+    fail(a, reason == LH_OK ? LH_ERR_UNAVAILABLE : reason, "gave up", text);
 }
 
 void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer kind)

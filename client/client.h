@@ -32,13 +32,12 @@ struct lh_client_config {
     size_t master_count;            /* at least 1 */
     uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
     struct lh_duration try_timeout; /* 5 s: one unanswered request or opening of a stream */
-    struct lh_duration
-        stall_timeout;              /* 5 s: appends without an answer, until the stream is redone */
-    struct lh_duration tail_wait;   /* 5 s: for how long the master may wait for a primary */
-    struct lh_duration poll_wait;   /* 10 s: for how long a server may wait for new bytes */
-    struct lh_duration backoff_min; /* 10 ms: the pause after the second failure in a row ... */
-    struct lh_duration backoff_max; /* 1 s: ... doubling up to this, less up to half by chance */
-    uint32_t read_bytes;            /* 2 MiB: of one READ */
+    struct lh_duration stall_timeout; /* 5 s: appends without an answer before a new stream */
+    struct lh_duration tail_wait;     /* 5 s: for how long the master may wait for a primary */
+    struct lh_duration poll_wait;     /* 10 s: for how long a server may wait for new bytes */
+    struct lh_duration backoff_min;   /* 10 ms: the pause after the second failure in a row ... */
+    struct lh_duration backoff_max;   /* 1 s: ... doubling up to this, less up to half by chance */
+    uint32_t read_bytes;              /* 2 MiB: of one READ */
 };
 
 struct lh_client *lh_client_create(const struct lh_client_config *config);
@@ -69,7 +68,7 @@ enum lh_call_kind {
 /* What every call begins with. */
 struct lh_call {
     enum lh_call_kind kind;
-    void *owner; /* the caller's: the core does not look at it */
+    void *owner;                   /* the caller's: the core does not look at it */
     char text[LH_CALL_TEXT_BYTES]; /* out, of an error: a sentence */
 };
 

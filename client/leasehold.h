@@ -17,27 +17,28 @@
  *
  * CAVEATS
  *
- * - A timeout says nothing about a record. LH_ERR_DEADLINE_EXCEEDED from lh_append() means that the
- *   record is not acknowledged *yet*: the appender goes on trying, and lh_flush() tells how it
- * ended. Appending the same record again would store it twice.
+ * - A timeout says nothing about a record. LH_ERR_DEADLINE_EXCEEDED from lh_append() means that
+ *   the record is not acknowledged *yet*: the appender goes on trying, and lh_flush() tells how
+ *   it ended. Appending the same record again would store it twice.
  * - An appender that has failed stays failed: every later call on it returns the same error. What
- * it had not acknowledged by then is unknown, stored or not. A program that must know reads the
- * file's end (its records should carry something to recognise them by), then opens a new appender.
+ *   it had not acknowledged by then is unknown, stored or not. A program that must know reads the
+ *   file's end (its records should carry something to recognise them by), then opens a new
+ *   appender.
  * - "Exactly once" is per appender: it holds through lost connections, primaries and masters, not
  *   through the end of the process. What was not acknowledged when a process died is unknown.
- * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library asks again; then
- * the second try may find the first one's work and report LH_ERR_ALREADY_EXISTS or
- * LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
+ * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library asks again;
+ *   then the second try may find the first one's work and report LH_ERR_ALREADY_EXISTS or
+ *   LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
  * - Do not use a handle in a child after fork(): open the cluster there.
  * - A reader's record points into the reader's memory and is gone with the next call on that
- * reader.
- * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug in
- * the program. Close appenders and readers before their cluster.
+ *   reader.
+ * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug
+ *   in the program. Close appenders and readers before their cluster.
  * - Callbacks come from one thread of the library per cluster, one at a time. A slow callback
- * delays the others and, through the memory limit, in the end the appends.
+ *   delays the others and, through the memory limit, in the end the appends.
  * - The library never prints, never installs a signal handler and never reads the environment. It
- * starts threads when a cluster is opened. Out of memory for its small structures, it aborts the
- * process.
+ *   starts threads when a cluster is opened. Out of memory for its small structures, it aborts
+ *   the process.
  *
  * CONVENTIONS
  *
@@ -45,9 +46,9 @@
  * fill their output arguments only when they return LH_OK, unless they say otherwise.
  * lh_last_error() then says in a sentence what happened to which thing.
  *
- * Timeouts are in milliseconds from the call. LH_NO_TIMEOUT waits for ever; 0 does not wait at all,
- * which is of use only where it is mentioned. Sizes are in bytes. Strings are UTF-8, end in NUL,
- * and are copied by whoever keeps them.
+ * Timeouts are in milliseconds from the call. LH_NO_TIMEOUT waits for ever; 0 does not wait at
+ * all, which is of use only where it is mentioned. Sizes are in bytes. Strings are UTF-8, end in
+ * NUL, and are copied by whoever keeps them.
  *
  * Threads: every function may be called by any thread at any time, on the same handle too, except
  * that a reader belongs to one thread at a time, and except as the Caveats say of closing.
@@ -70,8 +71,7 @@ extern "C" {
 
 #define LH_NO_TIMEOUT UINT64_MAX
 
-/* ---- Errors ------------------------------------------------------------------------------------
- */
+/* ---- Errors ---- */
 
 #define LH_OK 0
 
@@ -97,14 +97,14 @@ extern "C" {
 #define LH_ERR_NOT_PRIMARY   (-7)
 #define LH_ERR_NO_REPLICA    (-8)
 #define LH_ERR_CHUNK_FULL    (-9)
-/* The servers know other records under this appender's numbers. The appender has failed; report it
- * as a bug. */
+/* The servers know other records under this appender's numbers. The appender has failed; report
+ * it as a bug. */
 #define LH_ERR_OUT_OF_SEQUENCE (-10)
 /* The record is longer than lh_appender_record_max(). Split it, or create the file with larger
  * chunks. */
 #define LH_ERR_TOO_LARGE (-11)
-/* A server's disk is full. Free space or add servers; appending goes on by itself then, unless the
- * appender's `give_up_ms` comes first. */
+/* A server's disk is full. Free space or add servers; appending goes on by itself then, unless
+ * the appender's `give_up_ms` comes first. */
 #define LH_ERR_DISK_FULL (-12)
 /* A server's disk failed. Reading goes to other replicas by itself; if this is returned there was
  * none. */
@@ -136,13 +136,13 @@ extern "C" {
 /* The server is too old to know this call. Upgrade it. */
 #define LH_ERR_UNIMPLEMENTED (-27)
 /* Another server still holds the lease, nobody holds it, or a new primary is being brought up to
- * date. The library waits these out by itself; lh_recall() may return LEASE_HELD when its wait was
- * too short: the lease runs out in `lease_left_ms`. */
+ * date. The library waits these out by itself; lh_recall() may return LEASE_HELD when its wait
+ * was too short: the lease runs out in `lease_left_ms`. */
 #define LH_ERR_LEASE_HELD (-28)
 #define LH_ERR_RECOVERING (-29)
 #define LH_ERR_NOT_LEASED (-32)
-/* The appender holds as many bytes as its memory limit allows. The record was *not* taken: wait for
- * callbacks and append it again, or give lh_append_async() a timeout. */
+/* The appender holds as many bytes as its memory limit allows. The record was *not* taken: wait
+ * for callbacks and append it again, or give lh_append_async() a timeout. */
 #define LH_ERR_WOULD_BLOCK (-30)
 /* The appender or cluster is being closed. */
 #define LH_ERR_CLOSED     (-31)
@@ -150,31 +150,32 @@ extern "C" {
 /* The operating system refused something (threads, sockets). lh_last_error() names it. */
 #define LH_ERR_SYSTEM (-34)
 
-/* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN". Static, never NULL. */
+/* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN". Static, never NULL.
+ * */
 const char *lh_error_name(int error);
 
 /* One phrase for a person. Static, never NULL. */
 const char *lh_error_text(int error);
 
-/* Whether the same call may succeed later without anybody correcting the program or its arguments.
- * Not a reason to repeat an append: see the Caveats. */
+/* Whether the same call may succeed later without anybody correcting the program or its
+ * arguments. Not a reason to repeat an append: see the Caveats. */
 bool lh_error_may_retry(int error);
 
-/* What went wrong in the last call of this thread that returned an error: a sentence that names the
- * thing and, where one is known, what to do. In a callback: of the callback's error. Never NULL;
- * valid until this thread's next call into the library. */
+/* What went wrong in the last call of this thread that returned an error: a sentence that names
+ * the thing and, where one is known, what to do. In a callback: of the callback's error. Never
+ * NULL; valid until this thread's next call into the library. */
 const char *lh_last_error(void);
 
-/* ---- The cluster -------------------------------------------------------------------------------
- */
+/* ---- The cluster ---- */
 
 struct lh_cluster;
 
 struct lh_cluster_options {
-    /* How long one try of a call waits for a server before it tries another one. 5000 if 0. Not the
-     * timeout of any call here: that goes on trying. */
+    /* How long one try of a call waits for a server before it tries another one. 5000 if 0. Not
+     * the timeout of any call here: that goes on trying. */
     uint64_t try_timeout_ms;
-    /* The longest pause between two tries; pauses grow from 10 ms and vary randomly. 1000 if 0. */
+    /* The longest pause between two tries; pauses grow from 10 ms and vary randomly. 1000 if 0.
+     * */
     uint64_t backoff_max_ms;
 };
 
@@ -185,12 +186,11 @@ struct lh_cluster_options {
 int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);
 
-/* Closes connections, stops the threads and frees. All appenders and readers must be closed before.
- * NULL is allowed. */
+/* Closes connections, stops the threads and frees. All appenders and readers must be closed
+ * before. NULL is allowed. */
 void lh_cluster_close(struct lh_cluster *cluster);
 
-/* ---- Files -------------------------------------------------------------------------------------
- */
+/* ---- Files ---- */
 
 enum lh_durability {
     LH_BUFFERED = 0, /* acknowledged: in the operating system's hands on every member */
@@ -218,10 +218,12 @@ struct lh_file_info {
 /* Frees what `info` owns, not the struct itself; zeroes it. Of a zeroed struct: does nothing. */
 void lh_file_info_deinit(struct lh_file_info *info);
 
-/* Creates an empty file. `options` may be NULL. `info` may be NULL; otherwise deinit it afterwards.
+/* Creates an empty file. `options` may be NULL. `info` may be NULL; otherwise deinit it
+ * afterwards.
  *   ALREADY_EXISTS      see the Caveats for when this call itself created it
  *   INVALID_ARGUMENT    the path is not absolute, has empty, "." or ".." parts or is too long, or
- * an option is out of its range NOT_ENOUGH_SERVERS, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *                       an option is out of its range
+ *   NOT_ENOUGH_SERVERS, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_create(struct lh_cluster *cluster, const char *path, const struct lh_file_options *options,
     uint64_t timeout_ms, struct lh_file_info *info);
 
@@ -235,15 +237,16 @@ struct lh_file_list {
     bool more; /* ask again with `after` = the last path here */
 };
 
-/* Lists files whose path begins with `prefix` ("" or NULL: all), in the order of their bytes, from
- * the first that is greater than `after` (NULL: from the start), at most `limit` (0: the master's
- * default, 1000). Deinit the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Lists files whose path begins with `prefix` ("" or NULL: all), in the order of their bytes,
+ * from the first that is greater than `after` (NULL: from the start), at most `limit` (0: the
+ * master's default, 1000). Deinit the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_list(struct lh_cluster *cluster, const char *prefix, const char *after, uint32_t limit,
     uint64_t timeout_ms, struct lh_file_list *list);
 void lh_file_list_deinit(struct lh_file_list *list);
 
 /* Gives the file another path. Open appenders and readers stay with the file.
- *   NOT_FOUND (`from`), ALREADY_EXISTS (`to`), INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *   NOT_FOUND (`from`), ALREADY_EXISTS (`to`), INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED
+ *   */
 int lh_rename(struct lh_cluster *cluster, const char *from, const char *to, uint64_t timeout_ms);
 
 /* Removes the file and, in time, its data. Its appenders and readers get NOT_FOUND.
@@ -279,8 +282,7 @@ int lh_locate(struct lh_cluster *cluster, const char *path, uint64_t offset, uin
     uint64_t timeout_ms, struct lh_chunk_list *list);
 void lh_chunk_list_deinit(struct lh_chunk_list *list);
 
-/* ---- Operators ---------------------------------------------------------------------------------
- */
+/* ---- Operators ---- */
 
 struct lh_lease_info {
     uint64_t chunk;
@@ -302,8 +304,8 @@ struct lh_lease_list {
 };
 
 /* Lists leases in the order of their chunks' ids, from the first above `after_chunk`, at most
- * `limit` (0: 1000); with `all` also chunks that take appends but that nobody holds now. Deinit the
- * list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+ * `limit` (0: 1000); with `all` also chunks that take appends but that nobody holds now. Deinit
+ * the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_leases(struct lh_cluster *cluster, uint64_t after_chunk, uint32_t limit, bool all,
     uint64_t timeout_ms, struct lh_lease_list *list);
 void lh_lease_list_deinit(struct lh_lease_list *list);
@@ -343,17 +345,17 @@ struct lh_recall_result {
 
 /* Asks a chunk's primary to give its lease up and, unless `only_release`, gives the chunk to
  * another member. Names the chunk by its id or, when `chunk` is 0, by the path of the file whose
- * last chunk it is
- * (`path` may be NULL otherwise). Appends under way are not lost: appenders go to the new primary.
- * `result` may be NULL; otherwise deinit it afterwards, also after LEASE_HELD, which fills it.
+ * last chunk it is (`path` may be NULL otherwise). Appends under way are not lost: appenders go
+ * to the new primary. `result` may be NULL; otherwise deinit it afterwards, also after
+ * LEASE_HELD, which fills it.
  *   LEASE_HELD   the primary did not answer within the timeout; nobody else can have the chunk
- * before `lease_left_ms` has passed NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *                before `lease_left_ms` has passed
+ *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_recall(struct lh_cluster *cluster, uint64_t chunk, const char *path, bool only_release,
     uint64_t timeout_ms, struct lh_recall_result *result);
 void lh_recall_result_deinit(struct lh_recall_result *result);
 
-/* ---- Appending ---------------------------------------------------------------------------------
- */
+/* ---- Appending ---- */
 
 /* Where a record is: for ever. Positions in one file compare by offset, then index. */
 struct lh_position {
@@ -364,9 +366,9 @@ struct lh_position {
 struct lh_appender;
 
 struct lh_appender_options {
-    /* Largest batch of records that is sent at once. 1 MiB if 0; cut to what the file's chunks take
-     * (half a chunk, at most 32 MiB). At least 4 KiB. A longer record goes in a batch of its own.
-     */
+    /* Largest batch of records that is sent at once. 1 MiB if 0; cut to what the file's chunks
+     * take (half a chunk, at most 32 MiB). At least 4 KiB. A longer record goes in a batch of its
+     * own. */
     uint32_t batch_bytes_max;
     /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if
      * 0; raised to two batches if smaller. */
@@ -378,23 +380,25 @@ struct lh_appender_options {
 };
 
 /* Opens an appender on an existing file. Each has an order of its own; several may be open on one
- * file, in one program or many. `timeout_ms` is this call's only. NOT_FOUND, INVALID_ARGUMENT,
- * UNAVAILABLE, DEADLINE_EXCEEDED */
+ * file, in one program or many. `timeout_ms` is this call's only.
+ *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_appender_open(struct lh_cluster *cluster, const char *path,
     const struct lh_appender_options *options, uint64_t timeout_ms, struct lh_appender **appender);
 
 /* The longest record that this appender takes, in bytes. */
 uint32_t lh_appender_record_max(const struct lh_appender *appender);
 
-/* Appends one record (it may be empty) and waits until it is acknowledged. `position` may be NULL.
- * Several threads may do so on one appender: their records share batches.
+/* Appends one record (it may be empty) and waits until it is acknowledged. `position` may be
+ * NULL. Several threads may do so on one appender: their records share batches.
  *   TOO_LARGE           not taken
  *   WOULD_BLOCK         not taken: no room within the timeout (a timeout of 0 included), or called
- * in a callback while there is no room DEADLINE_EXCEEDED   taken but not acknowledged yet: the
- * appender goes on trying others              the appender has failed; the record is unknown, or
- * not taken if it had failed before: NOT_FOUND (the file was removed), UNAVAILABLE, DISK_FULL,
- * LEASE_HELD and the like (the reason of the last try when give_up_ms was over), OUT_OF_SEQUENCE,
- * CLOSED */
+ *                       in a callback while there is no room
+ *   DEADLINE_EXCEEDED   taken but not acknowledged yet: the appender goes on trying. Never what a
+ *                       failed appender returns
+ *   others              the appender has failed; the record is unknown, or not taken if it had
+ *                       failed before: NOT_FOUND (the file was removed), OUT_OF_SEQUENCE, CLOSED,
+ *                       or the reason of the last try when give_up_ms was over: UNAVAILABLE,
+ *                       DISK_FULL, LEASE_HELD and the like */
 int lh_append(struct lh_appender *appender, const void *record, size_t size, uint64_t timeout_ms,
     struct lh_position *position);
 
@@ -406,10 +410,11 @@ int lh_append(struct lh_appender *appender, const void *record, size_t size, uin
  * append without room does not wait in it. */
 typedef void (*lh_append_callback)(void *arg, int error, struct lh_position first, uint32_t count);
 
-/* Appends one record without waiting for its acknowledgement; it is copied before the call returns.
- * While the memory limit is reached the call waits at most `timeout_ms` for room (0: not at all).
- * `callback` may be NULL: then only lh_flush() and lh_appender_close() report errors. Records
- * appended one after another with the same callback and the same `arg` may be reported together.
+/* Appends one record without waiting for its acknowledgement; it is copied before the call
+ * returns. While the memory limit is reached the call waits at most `timeout_ms` for room (0: not
+ * at all). `callback` may be NULL: then only lh_flush() and lh_appender_close() report errors.
+ * Records appended one after another with the same callback and the same `arg` may be reported
+ * together.
  *   WOULD_BLOCK   not taken: no room
  *   TOO_LARGE     not taken
  *   others        not taken: the appender has failed before (as lh_append()) */
@@ -429,9 +434,10 @@ int lh_append_many(struct lh_appender *appender, const struct lh_record_ref *rec
 
 /* Waits until every record taken before this call is acknowledged and its callback has returned.
  * There is no need to flush for progress: records go out by themselves, the first at once and the
- * others as soon as an answer is back or a batch is full. DEADLINE_EXCEEDED   not all are
- * acknowledged yet; they are being tried on WOULD_BLOCK         called in a callback others the
- * appender has failed (as lh_append()) */
+ * others as soon as an answer is back or a batch is full.
+ *   DEADLINE_EXCEEDED   not all are acknowledged yet; they are being tried on
+ *   WOULD_BLOCK         called in a callback
+ *   others              the appender has failed (as lh_append()) */
 int lh_flush(struct lh_appender *appender, uint64_t timeout_ms);
 
 /* What the appender has done, for progress displays. */
@@ -444,23 +450,22 @@ struct lh_appender_stats {
 void lh_appender_stats(struct lh_appender *appender, struct lh_appender_stats *stats);
 
 /* Flushes, then closes and frees, whatever the flush returned; returns that. What is not
- * acknowledged by then is unknown and is reported to its callbacks as LH_ERR_CANCELLED before this
- * returns. NULL is allowed. Never from a callback. */
+ * acknowledged by then is unknown and is reported to its callbacks as LH_ERR_CANCELLED before
+ * this returns. NULL is allowed. Never from a callback. */
 int lh_appender_close(struct lh_appender *appender, uint64_t timeout_ms);
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* ---- Reading ---- */
 
 struct lh_reader;
 
 struct lh_reader_options {
-    /* Where to begin: zero for the file's start, a position from an appender or a reader otherwise.
-     */
+    /* Where to begin: zero for the file's start, a position from an appender or a reader
+     * otherwise. */
     struct lh_position start;
-    /* false: LH_END after the last record that was acknowledged when the end was reached. The end
-     * is asked of the primary: if there is none just then, the call waits for one. true:  wait for
-     * more at the end. Shows a growing prefix, never a hole; a record may appear here some
-     * milliseconds after its acknowledgement. */
+    /* false: LH_END after the last record that was acknowledged when the end was reached. The
+     *        primary is asked for the end: if there is none just then, the call waits for one.
+     * true:  wait for more at the end. Shows a growing prefix, never a hole; a record may appear
+     *        here some milliseconds after its acknowledgement. */
     bool follow;
     /* Bytes read ahead of the program. 8 MiB if 0; at least 1 MiB. */
     uint64_t readahead_bytes;
@@ -472,23 +477,24 @@ struct lh_record {
     struct lh_position position;
 };
 
-/* Opens a reader on an existing file. `timeout_ms` is this call's only. A wrong start is found when
- * reading. NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Opens a reader on an existing file. `timeout_ms` is this call's only. A wrong start is found
+ * when reading. NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED. */
 int lh_reader_open(struct lh_cluster *cluster, const char *path,
     const struct lh_reader_options *options, uint64_t timeout_ms, struct lh_reader **reader);
 
 /* Gives the next record. Every batch's checksum has been verified.
  *   LH_END              at the end of what is there (never when following); a later call looks
- * again DEADLINE_EXCEEDED   nothing yet; call again. With a timeout of 0: nothing read ahead
+ *                       again
+ *   DEADLINE_EXCEEDED   nothing yet; call again. With a timeout of 0: nothing read ahead
  *   INVALID_ARGUMENT    the start is no position of this file
  *   CORRUPT             on every replica; the reader stays before the damage
  *   NOT_FOUND           the file was removed
- *   UNAVAILABLE, IO, NOT_LEASED, LEASE_HELD, RECOVERING and the like: what has kept the reader from
- *                       going on when the timeout came; it stays where it is, call again */
+ *   UNAVAILABLE, IO, NOT_LEASED, LEASE_HELD, RECOVERING and the like: what has kept the reader
+ *                       from going on when the timeout came; it stays where it is, call again */
 int lh_reader_next(struct lh_reader *reader, uint64_t timeout_ms, struct lh_record *record);
 
-/* A whole batch as it is stored (docs/formats.md), for programs that copy or that want no call per
- * record. */
+/* A whole batch as it is stored (docs/formats.md), for programs that copy or that want no call
+ * per record. */
 struct lh_batch {
     const void *data; /* the reader's, until the next call on it; `size` bytes, header included */
     size_t size;
@@ -507,8 +513,8 @@ int lh_reader_next_batch(struct lh_reader *reader, uint64_t timeout_ms, struct l
  * batch. */
 bool lh_batch_next(const struct lh_batch *batch, size_t *cursor, const void **data, size_t *size);
 
-/* The position of the record that lh_reader_next() would return next: where to start another time.
- */
+/* The position of the record that lh_reader_next() would return next: where to start another
+ * time. */
 struct lh_position lh_reader_position(const struct lh_reader *reader);
 
 /* Closes and frees. NULL is allowed. */

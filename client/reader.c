@@ -669,9 +669,10 @@ static void fetch_expired(struct lh_client_reader *r)
 {
     char text[LH_CALL_TEXT_BYTES];
 
-    if (r->reason != LH_OK) {
-        memcpy(text, r->text, sizeof text);
-        end_fetch(r, r->reason, text);
+    bool asking = r->ask.active && r->ask.reason != LH_OK;
+    if (asking || r->reason != LH_OK) {
+        memcpy(text, asking ? r->ask.text : r->text, sizeof text);
+        end_fetch(r, asking ? r->ask.reason : r->reason, text);
     } else {
         end_fetch(r, LH_ERR_DEADLINE_EXCEEDED, "no record came in time");
     }

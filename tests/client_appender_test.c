@@ -432,6 +432,31 @@ static void an_appender_gives_up_in_the_end(void **state)
     world_deinit(&a.w);
 }
 
+static void giving_up_on_silent_masters_is_told_as_unavailable(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+
+    (void)state;
+    open_appender(&a);
+    b1 = next_batch(&a);
+    ask(&a.w, &b1);
+
+    /* No master ever says a word. */
+    for (;;) {
+        while (a.w.taken < a.w.count && a.w.events[a.w.taken].kind != LH_FX_COMPLETE)
+            take(&a.w, a.w.events[a.w.taken].kind);
+        if (a.w.taken < a.w.count)
+            break;
+        pass(&a.w);
+    }
+
+    /* Not as DEADLINE_EXCEEDED, which to a caller means that it is still being tried. */
+    expect_complete(&a.w, &b1, LH_ERR_UNAVAILABLE);
+    assert_non_null(strstr(b1.call.text, "master m"));
+    world_deinit(&a.w);
+}
+
 static void closing_cancels_what_is_under_way(void **state)
 {
     struct appender a;
@@ -543,6 +568,7 @@ int main(void)
         cmocka_unit_test(out_of_sequence_ends_the_appender),
         cmocka_unit_test(acknowledging_what_was_not_sent_ends_the_appender),
         cmocka_unit_test(an_appender_gives_up_in_the_end),
+        cmocka_unit_test(giving_up_on_silent_masters_is_told_as_unavailable),
         cmocka_unit_test(closing_cancels_what_is_under_way),
         cmocka_unit_test(stopping_completes_everything),
         cmocka_unit_test(masters_are_tried_in_turn),
