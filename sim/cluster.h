@@ -43,10 +43,12 @@ struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
 /* Starts everything that is down and waits until every chunkserver has a session. */
 bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound);
 
-/* ---- Requests ----------------------------------------------------------------------------------- */
+/* ---- Requests -----------------------------------------------------------------------------------
+ */
 
-/* Asks the master through a client's core and waits. The reply, if there is one, is to be freed with
- * lh_wire_free(); `reply` may be NULL. LH_ERR_DEADLINE_EXCEEDED also when the client is down. */
+/* Asks the master through a client's core and waits. The reply, if there is one, is to be freed
+ * with lh_wire_free(); `reply` may be NULL. LH_ERR_DEADLINE_EXCEEDED also when the client is down.
+ */
 int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration bound, ProtobufCMessage **reply);
 
@@ -63,7 +65,8 @@ int lh_sim_create_file(
 int lh_sim_recall(
     struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound);
 
-/* ---- Appending ---------------------------------------------------------------------------------- */
+/* ---- Appending ----------------------------------------------------------------------------------
+ */
 
 /* One writer of one file. What it wrote is remembered for the checks. */
 struct lh_sim_writer;
@@ -80,8 +83,8 @@ struct lh_sim_append {
     uint64_t offset;   /* in the file, once acknowledged */
 };
 
-/* Waits until the file is known. NULL: that took longer than `bound` or failed. The writer lives as long
- * as the cluster. */
+/* Waits until the file is known. NULL: that took longer than `bound` or failed. The writer lives as
+ * long as the cluster. */
 struct lh_sim_writer *lh_sim_writer_open(
     struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
 
@@ -98,7 +101,8 @@ bool lh_sim_flush(struct lh_sim_writer *w, struct lh_duration bound);
 /* Of everybody's batches: how many were acknowledged. */
 size_t lh_sim_acknowledged(const struct lh_sim_cluster *c);
 
-/* ---- What observers see ------------------------------------------------------------------------- */
+/* ---- What observers see -------------------------------------------------------------------------
+ */
 
 /* A chunk as the master's store names it. */
 struct lh_sim_chunk {
@@ -127,20 +131,20 @@ struct lh_sim_node *lh_sim_open_primary(struct lh_sim_cluster *c, const char *pa
 struct lh_sim_node *lh_sim_wait_primary(
     struct lh_sim_cluster *c, const char *path, struct lh_duration bound);
 
-/* Reads the whole file through a client and compares it with what was written: every acknowledged batch
- * is there once and at its position, every writer's batches are in order, nothing else is there, and
- * what was acknowledged before something was sent lies before it (INV-4, INV-6). What is wrong becomes
- * the world's failure. */
+/* Reads the whole file through a client and compares it with what was written: every acknowledged
+ * batch is there once and at its position, every writer's batches are in order, nothing else is
+ * there, and what was acknowledged before something was sent lies before it (INV-4, INV-6). What is
+ * wrong becomes the world's failure. */
 bool lh_sim_check_file(
     struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
 
-/* Compares the replicas' bytes on disk: all members of each of the file's chunks that are up and hold
- * the chunk's version are identical below what any of them knows to be committed, and, when `settled`,
- * to the end, with every member up and there (INV-5). */
+/* Compares the replicas' bytes on disk: all members of each of the file's chunks that are up and
+ * hold the chunk's version are identical below what any of them knows to be committed, and, when
+ * `settled`, to the end, with every member up and there (INV-5). */
 bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool settled);
 
-/* Faults are over: waits until every member of every chunk of the file is up, in session and identical,
- * and appends through `writer` work (INV-8), then does the two checks above. */
+/* Faults are over: waits until every member of every chunk of the file is up, in session and
+ * identical, and appends through `writer` work (INV-8), then does the two checks above. */
 bool lh_sim_settle(
     struct lh_sim_cluster *c, struct lh_sim_writer *writer, struct lh_duration bound);
 

@@ -1,6 +1,6 @@
 /* Observers: they see every node, true time, the master's store and the disks, read formats by
- * themselves, and check what docs/protocol.md promises. INV-1 to INV-3 after every event; INV-5 when
- * asked, since it needs the bytes. */
+ * themselves, and check what docs/protocol.md promises. INV-1 to INV-3 after every event; INV-5
+ * when asked, since it needs the bytes. */
 #include "sim/cluster.h"
 
 #include "sim/cluster_internal.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What the master's store says ---------------------------------------------------------------- */
+/* ---- What the master's store says
+ * ---------------------------------------------------------------- */
 
 static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
 {
@@ -44,8 +45,8 @@ static const struct lh_sim_chunk *find_chunk(
     return NULL;
 }
 
-/* INV-3, and INV-2 where the grant became durable: whoever held the chunk before does not act on it any
- * more, by its own clock, at this true moment. */
+/* INV-3, and INV-2 where the grant became durable: whoever held the chunk before does not act on it
+ * any more, by its own clock, at this true moment. */
 static void check_change(
     struct lh_sim_cluster *c, const struct lh_sim_chunk *before, const struct lh_sim_chunk *now)
 {
@@ -142,7 +143,8 @@ void lh_sim_observers_deinit(struct lh_sim_cluster *c)
     free(c->chunks);
 }
 
-/* ---- Questions ----------------------------------------------------------------------------------- */
+/* ---- Questions
+ * ----------------------------------------------------------------------------------- */
 
 const struct lh_sim_chunk *lh_sim_chunk_of_file(
     struct lh_sim_cluster *c, const char *path, uint64_t index)
@@ -227,7 +229,8 @@ struct lh_sim_node *lh_sim_wait_primary(
     return lh_sim_run_until(c->sim, has_primary, &w, bound) ? lh_sim_open_primary(c, path) : NULL;
 }
 
-/* ---- INV-5 --------------------------------------------------------------------------------------- */
+/* ---- INV-5
+ * --------------------------------------------------------------------------------------- */
 
 /* One member's replica as its disk and its core show it. */
 struct replica {

@@ -1,5 +1,5 @@
-/* What programs do: they ask the master, append and read through the client's core, and remember what
- * they did, so that what they read can be compared with it. */
+/* What programs do: they ask the master, append and read through the client's core, and remember
+ * what they did, so that what they read can be compared with it. */
 #include "sim/cluster.h"
 
 #include "sim/cluster_internal.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One call. It belongs to the core until it completes or the core is gone; the memory stays until the
- * cluster ends, since tests keep pointers to appends. */
+/* One call. It belongs to the core until it completes or the core is gone; the memory stays until
+ * the cluster ends, since tests keep pointers to appends. */
 struct request {
     struct request *next;
     bool done;
@@ -39,7 +39,8 @@ static struct request *new_request(struct lh_sim_cluster *c, enum lh_call_kind k
     return r;
 }
 
-/* ---- The client as a node ------------------------------------------------------------------------ */
+/* ---- The client as a node
+ * ------------------------------------------------------------------------ */
 
 static bool client_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
@@ -146,10 +147,11 @@ int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     return error;
 }
 
-/* ---- Records ------------------------------------------------------------------------------------- */
+/* ---- Records
+ * ------------------------------------------------------------------------------------- */
 
-/* A record's bytes say whose they are: they can be made again to compare. Records shorter than their
- * identity hold the front of it. */
+/* A record's bytes say whose they are: they can be made again to compare. Records shorter than
+ * their identity hold the front of it. */
 static void fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence)
 {
     struct lh_prng bytes = {lh_mix64(writer) ^ sequence};
@@ -176,7 +178,8 @@ static struct lh_buf make_batch(const struct lh_sim_writer *w, const struct lh_s
     return lh_batch_builder_finish(&b, w->id, a->sequence);
 }
 
-/* ---- Appending ----------------------------------------------------------------------------------- */
+/* ---- Appending
+ * ----------------------------------------------------------------------------------- */
 
 struct lh_sim_writer *lh_sim_writer_open(
     struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound)
@@ -265,7 +268,8 @@ size_t lh_sim_acknowledged(const struct lh_sim_cluster *c)
     return n;
 }
 
-/* ---- Reading back -------------------------------------------------------------------------------- */
+/* ---- Reading back
+ * -------------------------------------------------------------------------------- */
 
 /* A check of one file under way. */
 struct comparison {
@@ -303,7 +307,8 @@ static struct lh_sim_append *sent_batch(struct comparison *k, const struct lh_ba
     return NULL;
 }
 
-/* One batch as it was read. `seen[writer's number]` is the index of that writer's last batch, plus one. */
+/* One batch as it was read. `seen[writer's number]` is the index of that writer's last batch, plus
+ * one. */
 static bool compare_batch(struct comparison *k, const struct lh_buf *bytes, size_t at,
     uint64_t offset, const struct lh_batch_header *h, size_t *seen)
 {

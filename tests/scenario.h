@@ -1,8 +1,8 @@
-/* What scenario tests share: a cluster in the simulator's world with short terms, and checks that show
- * the world's failure. Time is virtual: waiting costs nothing.
+/* What scenario tests share: a cluster in the simulator's world with short terms, and checks that
+ * show the world's failure. Time is virtual: waiting costs nothing.
  *
- * With LH_SIM_TRACE=FILE in the environment every input and effect is written there; LH_SIM_STORY=NAME
- * runs that story alone. */
+ * With LH_SIM_TRACE=FILE in the environment every input and effect is written there;
+ * LH_SIM_STORY=NAME runs that story alone. */
 #ifndef LH_TESTS_SCENARIO_H
 #define LH_TESTS_SCENARIO_H
 

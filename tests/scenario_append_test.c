@@ -66,7 +66,8 @@ static void several_writers_share_a_file(void **state)
     }
 }
 
-/* FAIL-1: nothing acknowledged is affected; what was unanswered is answered after recovery, once. */
+/* FAIL-1: nothing acknowledged is affected; what was unanswered is answered after recovery, once.
+ */
 static void a_secondary_lost_in_mid_stream_costs_nothing(void **state)
 {
     (void)state;
@@ -132,8 +133,8 @@ static void links_that_break_repeat_nothing_and_lose_nothing(void **state)
     }
 }
 
-/* APP-5a: the primary seals and the answer is lost; what was under way is settled at the sealed chunk
- * before it goes to the next one. */
+/* APP-5a: the primary seals and the answer is lost; what was under way is settled at the sealed
+ * chunk before it goes to the next one. */
 static void a_retry_lands_on_the_next_chunk_once(void **state)
 {
     size_t rolled = 0;
@@ -159,8 +160,8 @@ static void a_retry_lands_on_the_next_chunk_once(void **state)
     assert_true(rolled > 20);
 }
 
-/* FAIL-2 with repeats: the primary dies with batches ordered, not answered; the next one has them or
- * not, and the client asks again. */
+/* FAIL-2 with repeats: the primary dies with batches ordered, not answered; the next one has them
+ * or not, and the client asks again. */
 static void a_primary_lost_in_mid_stream_repeats_nothing_and_loses_nothing(void **state)
 {
     (void)state;
@@ -222,8 +223,8 @@ static void power_loss_of_all_loses_nothing_synced(void **state)
     }
 }
 
-/* REC-2a: in a `buffered` file one machine may lose what it had; the others have it, and it knows that
- * it is in doubt. */
+/* REC-2a: in a `buffered` file one machine may lose what it had; the others have it, and it knows
+ * that it is in doubt. */
 static void power_loss_of_one_loses_nothing_buffered(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Stories of leases, with the real master, chunkservers and client: who may act, until when, and what
- * happens when a holder is slow, gone, or believes wrongly. The observers watch INV-1 to INV-3 in all
- * of them. */
+/* Stories of leases, with the real master, chunkservers and client: who may act, until when, and
+ * what happens when a holder is slow, gone, or believes wrongly. The observers watch INV-1 to INV-3
+ * in all of them. */
 #include "tests/scenario.h"
 
 static void a_first_append_brings_a_lease(void **state)
@@ -159,8 +159,8 @@ static void a_restarted_primary_frees_its_leases_at_once(void **state)
     all_is_well(c, w);
 }
 
-/* The holder's clock at one edge of rho and the master's at the other; in the middle of the story they
- * change sides (TIME-3, TIME-4). */
+/* The holder's clock at one edge of rho and the master's at the other; in the middle of the story
+ * they change sides (TIME-3, TIME-4). */
 static void clocks_at_both_edges_never_make_two_primaries(void **state)
 {
     (void)state;
@@ -308,8 +308,8 @@ static void a_primary_that_slept_past_its_term_orders_nothing(void **state)
     }
 }
 
-/* The lease says who should act, the version makes sure (FENCE-1): a client that still talks to the old
- * primary is not acknowledged by it, however sure that one is of itself. */
+/* The lease says who should act, the version makes sure (FENCE-1): a client that still talks to the
+ * old primary is not acknowledged by it, however sure that one is of itself. */
 static void a_stale_primary_is_fenced(void **state)
 {
     struct lh_sim_cluster_config config = short_terms(91);

@@ -1,7 +1,7 @@
-/* Everything at once: writers that go on while machines crash, sleep and lose power, links break, clocks
- * drift to the edges of rho and leases are recalled, all of it drawn from the seed. Then the faults stop
- * and everything must be well (INV-8, and with it all the others). A failure names its seed; run it alone
- * with LH_SIM_SEED=N, at length with LH_SIM_SEEDS=COUNT. */
+/* Everything at once: writers that go on while machines crash, sleep and lose power, links break,
+ * clocks drift to the edges of rho and leases are recalled, all of it drawn from the seed. Then the
+ * faults stop and everything must be well (INV-8, and with it all the others). A failure names its
+ * seed; run it alone with LH_SIM_SEED=N, at length with LH_SIM_SEEDS=COUNT. */
 #include "tests/scenario.h"
 
 #define SEEDS 150

@@ -1,5 +1,5 @@
-/* Stories of restarts: the master's (LEASE-7), the chunkservers' (FAIL-3), everybody's; and what may not
- * change with them. */
+/* Stories of restarts: the master's (LEASE-7), the chunkservers' (FAIL-3), everybody's; and what
+ * may not change with them. */
 #include "tests/scenario.h"
 
 static void restart(struct lh_sim_node *node)
