@@ -252,14 +252,16 @@ bool lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Ch
 /* Puts the lease, in the engine or not, into the server's new session. */
 static bool enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
-    int error;
+    int error = LH_ERR_NOT_LEASED;
 
-    if (c->session != 0) {
-        error = lh_grantor_release(m->grantor, c->id, c->version, c->session);
-        (void)error; /* it may be `waiting` alone */
-    }
-    error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session, m->now,
-        s->received_at, m->config.chunk_term);
+    /* Never shorter than what the old session promised: the holder may act on that until it hears
+     * of the new one (TIME-4). */
+    if (c->session != 0)
+        error = lh_grantor_continue(m->grantor, c->id, c->version, c->session, s->session, m->now,
+            s->received_at, m->config.chunk_term);
+    if (error != LH_OK) /* it is `waiting` alone */
+        error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session,
+            m->now, s->received_at, m->config.chunk_term);
     LH_ASSERT(error == LH_OK);
     if (c->recalling) {
         error = lh_grantor_recall(m->grantor, c->id);

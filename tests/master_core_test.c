@@ -544,6 +544,89 @@ static void a_seal_is_durable_before_members_record_it_and_the_next_chunk_exists
     assert_int_equal(r->record_seal->length, 777);
 }
 
+/* A file whose second chunk has a confirmed primary, and which has a spare by now. */
+static struct server *file_that_grows(uint64_t *tail, uint64_t *spare)
+{
+    uint64_t first = 0;
+    const Leasehold__Grant *grant;
+    struct server *primary = file_with_primary("/f", &first);
+
+    server_seal(&w, primary, first, 1, 777);
+    open_tail_after("/f", first, 5000);
+    assert_int_equal(create_replicas(tail), 3);
+    primary = granted(&grant);
+    assert_int_equal(grant->chunk, *tail);
+    server_confirm(&w, primary, *tail, 1, LH_OK);
+    assert_int_equal(create_replicas(spare), 3); /* ahead of its need */
+    assert_true(*spare > *tail);
+    return primary;
+}
+
+static void a_growing_files_next_chunk_comes_with_the_seal(void **state)
+{
+    uint64_t tail = 0, spare = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_that_grows(&tail, &spare);
+    w.hold_commits = true;
+    server_seal(&w, primary, tail, 1, 1000);
+    assert_null(granted(&grant)); /* LEASE-1 */
+    assert_int_equal(w.commit_count, 1);
+    world_commit(&w);
+    assert_non_null(world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+    struct server *next = granted(&grant);
+    assert_non_null(next);
+    assert_int_equal(grant->chunk, spare);
+    w.hold_commits = false;
+    world_commit_all(&w);
+    server_confirm(&w, next, spare, 1, LH_OK);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, open_tail("/f", 1000));
+    assert_int_equal(reply->chunk->chunk, spare);
+    assert_int_equal(reply->chunk->start, 1777);
+}
+
+static void a_crash_before_the_seals_commit_leaves_neither_seal_nor_next_chunk(void **state)
+{
+    uint64_t tail = 0, spare = 0;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_that_grows(&tail, &spare);
+    w.hold_commits = true;
+    server_seal(&w, primary, tail, 1, 1000);
+    world_crash(&w);
+    w.hold_commits = false;
+    world_commit_all(&w);
+    assert_string_equal(lease_of(tail)->state, "WAITING");
+    /* The spare belongs to nobody now: its replicas go, as they never held a byte. */
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    report.chunk = spare;
+    a.registration++;
+    assert_true(server_register_with(&w, &a, &report, 1, NULL, 0));
+    const Leasehold__SessionReply *r =
+        world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
+    assert_non_null(r);
+    assert_int_equal(r->remove->chunk, spare);
+    assert_int_equal(r->remove->version, 0);
+}
+
+static void an_idle_files_spare_is_given_back(void **state)
+{
+    uint64_t tail = 0, spare = 0;
+
+    (void)state;
+    three_servers();
+    file_that_grows(&tail, &spare);
+    heartbeats(70000, NULL); /* nobody appends: the lease is left to run out */
+    assert_string_equal(lease_of(tail)->state, "FREE");
+    const Leasehold__SessionReply *r =
+        world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
+    assert_non_null(r);
+    assert_int_equal(r->remove->chunk, spare);
+}
+
 static void a_seal_of_an_old_version_is_ignored(void **state)
 {
     uint64_t chunk = 0;
@@ -1348,6 +1431,9 @@ int main(void)
         STORY(a_recall_without_an_answer_waits_for_the_term),
         STORY(a_recall_carries_over_to_a_new_version),
         STORY(a_seal_is_durable_before_members_record_it_and_the_next_chunk_exists),
+        STORY(a_growing_files_next_chunk_comes_with_the_seal),
+        STORY(a_crash_before_the_seals_commit_leaves_neither_seal_nor_next_chunk),
+        STORY(an_idle_files_spare_is_given_back),
         STORY(a_seal_of_an_old_version_is_ignored),
         STORY(a_lease_goes_on_in_a_new_session_of_the_same_process),
         STORY(registering_again_without_the_lease_frees_nothing),
