@@ -260,7 +260,8 @@ static void job_apply(struct replica *r, const struct job *j)
         readings_wake(r);
         break;
     case JOB_CUT:
-        scan_start(r);
+        if (r->state == REPLICA_CUTTING) /* not lost meanwhile */
+            scan_start(r);
         break;
     case JOB_LOSE:
     case JOB_REMOVE:
@@ -434,15 +435,13 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
     } else {
         uint64_t covers = r->syncing;
         r->syncing = 0;
-        if (r->state == REPLICA_READY) {
-            if (error != LH_OK) {
-                /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a
-                 * second fdatasync would lie. */
-                replica_lose(r, error, r->synced);
-            } else if (covers > r->synced) {
-                r->synced = covers;
-                log_advanced(r);
-            }
+        if (error != LH_OK) {
+            /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
+             * fdatasync would lie. So it is also when the log is just being cut back. */
+            replica_lose(r, error, r->synced);
+        } else if (r->state == REPLICA_READY && covers > r->synced) {
+            r->synced = covers;
+            log_advanced(r);
         }
     }
     replica_pump(r);
