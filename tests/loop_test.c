@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
+#include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
 
@@ -438,6 +439,100 @@ static void a_server_that_goes_away_ends_its_links(void **state)
     toy_end(&client);
 }
 
+/* Holds each Append link when it opens; a call releases it. */
+static void hold_until_called(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_LINK_OPENED:
+        toy->next_link = in->link;
+        lh_fx_hold(fx, in->link);
+        break;
+    case LH_IN_MESSAGE:
+        toy->got++;
+        if (toy->got == 1 || toy->got == BATCHES)
+            lh_fx_complete(fx, NULL, LH_OK);
+        break;
+    case LH_IN_CALL:
+        toy->remaining = (int)toy->got; /* what had arrived until now */
+        lh_fx_unhold(fx, toy->next_link);
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void a_held_link_is_read_no_further(void **state)
+{
+    struct toy server = {0}, client = {0};
+    struct lh_loop_config config = {.listen = "127.0.0.1:0"};
+    char address[64];
+
+    (void)state;
+    toy_begin(&server, hold_until_called, &config);
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_loop_port(server.loop));
+    client.peer = address;
+    toy_begin(&client, append_all, NULL);
+    lh_loop_call(client.loop, NULL);
+    sem_wait(&server.done); /* the one message that may always arrive */
+    lh_loop_call(server.loop, NULL);
+    sem_wait(&server.done);
+    lh_loop_lock(server.loop);
+    assert_int_equal(server.remaining, 1);
+    assert_int_equal(server.got, BATCHES);
+    lh_loop_unlock(server.loop);
+    toy_end(&client);
+    toy_end(&server);
+}
+
+struct stranger {
+    sem_t ended;
+    int error;
+    char text[200];
+};
+
+static void stranger_closed(void *arg, struct lh_rpc_link *link, int error, const char *text)
+{
+    struct stranger *s = arg;
+
+    (void)link;
+    s->error = error;
+    snprintf(s->text, sizeof s->text, "%s", text == NULL ? "" : text);
+    sem_post(&s->ended);
+}
+
+static void a_message_that_is_none_ends_the_link_by_name(void **state)
+{
+    struct toy server = {0};
+    struct stranger s = {0};
+    struct lh_rpc *rpc;
+    struct lh_loop_config config = {.listen = "127.0.0.1:0"};
+    struct lh_rpc_config ours = {.arg = &s, .on_closed = stranger_closed};
+    char address[64], why[200];
+
+    (void)state;
+    toy_begin(&server, serve_echo, &config);
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_loop_port(server.loop));
+    sem_init(&s.ended, 0, 0);
+    assert_int_equal(lh_rpc_create(&ours, &rpc, why, sizeof why), LH_OK);
+    lh_rpc_start(rpc);
+    struct lh_rpc_link *link = lh_rpc_link_open(rpc, LH_METHOD_STAT, address, LH_DURATION_FOREVER);
+    lh_rpc_link_send(link, lh_buf_copy("\377\377", 2));
+    lh_rpc_link_flush(link);
+    sem_wait(&s.ended);
+    assert_int_equal(s.error, LH_ERR_MALFORMED);
+    assert_string_equal(s.text, "/leasehold.Master/Stat: not a request message");
+    lh_rpc_link_unref(link);
+    lh_rpc_destroy(rpc);
+    sem_destroy(&s.ended);
+    lh_loop_lock(server.loop);
+    assert_int_equal(server.last_error, LH_ERR_MALFORMED); /* the core heard of the end as well */
+    lh_loop_unlock(server.loop);
+    toy_end(&server);
+}
+
 /* ---- the disk ---- */
 
 static void write_sync_read(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
@@ -508,6 +603,8 @@ int main(void)
         cmocka_unit_test(a_unary_call_is_answered_and_then_ends_normally),
         cmocka_unit_test(an_address_that_nobody_listens_on_is_unavailable),
         cmocka_unit_test(a_server_that_goes_away_ends_its_links),
+        cmocka_unit_test(a_held_link_is_read_no_further),
+        cmocka_unit_test(a_message_that_is_none_ends_the_link_by_name),
         cmocka_unit_test(disk_operations_come_back_as_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,72 @@
+/* Log lines: their two shapes, and that no text can forge a second line. */
+#include "runtime/log.h"
+
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TIME "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z"
+
+static int fds[2];
+
+static void expect_line(const char *pattern)
+{
+    char line[16384];
+    regex_t re;
+    ssize_t n = read(fds[0], line, sizeof line - 1);
+
+    assert_true(n > 0);
+    line[n] = '\0';
+    assert_int_equal(regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&re, line, 0, NULL, 0) != 0)
+        fail_msg("'%s' does not match '%s'", line, pattern);
+    regfree(&re);
+}
+
+static void text_lines(void **state)
+{
+    (void)state;
+    lh_log_setup(LH_INFO, false);
+    lh_log(LH_DEBUG, "test", "not seen");
+    lh_log(LH_WARN, "master", "chunk %d\n\033[1mforged", 7);
+    expect_line("^" TIME " WARN  master: chunk 7  \\[1mforged\n$");
+}
+
+static void json_lines(void **state)
+{
+    (void)state;
+    lh_log_setup(LH_DEBUG, true);
+    lh_log(LH_DEBUG, "chunkserver", "a \"quoted\" \\ and\n");
+    expect_line("^\\{\"time\":\"" TIME "\",\"level\":\"debug\",\"component\":\"chunkserver\","
+                "\"message\":\"a \\\\\"quoted\\\\\" \\\\\\\\ and\\\\u000a\"\\}\n$");
+}
+
+static void a_very_long_message_is_cut(void **state)
+{
+    char message[5000];
+
+    (void)state;
+    memset(message, '\1', sizeof message - 1);
+    message[sizeof message - 1] = '\0';
+    lh_log_setup(LH_INFO, true);
+    lh_log(LH_ERROR, "test", "%s", message);
+    expect_line("(\\\\u0001)+\"\\}\n$");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_lines),
+        cmocka_unit_test(json_lines),
+        cmocka_unit_test(a_very_long_message_is_cut),
+    };
+    if (pipe(fds) != 0)
+        return 1;
+    lh_log_to(fds[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
