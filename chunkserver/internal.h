@@ -373,6 +373,8 @@ void replica_note_committed(struct replica *r, uint64_t committed);
 
 /* scan.c */
 void scan_load_more(struct lh_chunkserver *cs);
+/* The replica is read back, or given up: the registration waits for it no longer. */
+void scan_loaded(struct replica *r);
 void scan_header_done(struct replica *r, int error, struct lh_buf *bytes);
 void scan_start(struct replica *r);
 void scan_read_done(struct replica *r, int error, struct lh_buf *bytes);

@@ -466,4 +466,5 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     if (!r->headless)
         replica_submit(r, (struct job){.kind = JOB_LOSE, .origin = FOR_NOBODY});
     session_replica_lost(r->cs, r, error);
+    scan_loaded(r);
 }

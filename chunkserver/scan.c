@@ -24,7 +24,7 @@ void scan_load_more(struct lh_chunkserver *cs)
     }
 }
 
-static void loaded(struct replica *r)
+void scan_loaded(struct replica *r)
 {
     if (!r->loading)
         return;
@@ -42,7 +42,7 @@ static void lost_at_load(struct replica *r, int error)
         (unsigned long long)r->chunk, lh_error_text(error));
     r->state = REPLICA_LOST;
     r->headless = true;
-    loaded(r);
+    scan_loaded(r);
 }
 
 void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
@@ -59,12 +59,12 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
     r->adopting = r->header.version;
     if (r->header.lost) {
         r->state = REPLICA_LOST;
-        loaded(r);
+        scan_loaded(r);
     } else if (r->header.sealed) {
         r->state = REPLICA_READY;
         r->end = r->written = r->synced = r->committed = r->header.sealed_length;
         r->checksum = r->header.sealed_checksum;
-        loaded(r);
+        scan_loaded(r);
     } else {
         scan_start(r);
     }
@@ -108,7 +108,7 @@ static void scan_done(struct replica *r)
         r->committed = r->header.committed;
     if (r->committed > r->end)
         r->committed = r->end;
-    loaded(r);
+    scan_loaded(r);
     replica_pump(r);
 }
 
@@ -116,7 +116,6 @@ static void scan_failed(struct replica *r, int error, uint64_t offset)
 {
     replica_lose(r, error, offset);
     settlings_answer(r);
-    loaded(r);
     replica_pump(r);
 }
 
