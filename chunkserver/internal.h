@@ -390,6 +390,8 @@ void secondary_end(struct replica *r, int error);
 
 /* primary.c */
 void primary_grant(struct replica *r, const Leasehold__Grant *g);
+/* The grant of this version was sent again: members may be found elsewhere by now. */
+void primary_addresses(struct primary *p, const Leasehold__Grant *g);
 /* Ends the primary part: streams are told `error`, nothing is released. */
 void primary_end(struct primary *p, int error);
 /* Stops ordering; commits what is under way, then releases the lease. */
@@ -421,6 +423,8 @@ void primary_report_failed(struct primary *p);
 void member_init(struct member *m, struct primary *p, const Leasehold__Member *info);
 void member_deinit(struct member *m);
 void member_connect(struct member *m);
+/* Where it is to be reached from now on; "" is ignored. */
+void member_address(struct member *m, const char *address);
 void member_message(struct member *m, const Leasehold__ReplicateReply *reply);
 void member_link_closed(struct member *m);
 void member_set_target(struct member *m, uint64_t length, uint64_t checksum);

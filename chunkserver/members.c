@@ -60,6 +60,16 @@ static void fill(
     q->committed = p->state >= PRIMARY_OPEN ? p->replica->committed : 0;
 }
 
+void member_address(struct member *m, const char *address)
+{
+    if (address[0] == '\0' || strcmp(address, m->address) == 0)
+        return;
+    free(m->address);
+    m->address = lh_strdup(address);
+    if (m->state == MEMBER_DOWN)
+        m->retry_at = server(m)->now;
+}
+
 /* Is something owed by the member? Then its silence counts. */
 static bool awaited(const struct member *m)
 {

@@ -112,6 +112,14 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
     replica_pump(r);
 }
 
+void primary_addresses(struct primary *p, const Leasehold__Grant *g)
+{
+    for (size_t i = 0; i < p->member_count; i++)
+        for (size_t j = 0; j < g->n_members; j++)
+            if (strcmp(g->members[j]->server_id, p->members[i].server_id) == 0)
+                member_address(&p->members[i], g->members[j]->address);
+}
+
 void primary_end(struct primary *p, int error)
 {
     struct replica *r = p->replica;

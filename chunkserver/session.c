@@ -508,7 +508,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     if (r != NULL && r->primary != NULL && g->version < r->primary->version)
         return;
     int refusal = LH_OK;
-    if (r == NULL)
+    if (r == NULL || r->state == REPLICA_CREATING)
         refusal = LH_ERR_NO_REPLICA;
     else if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
         refusal = LH_ERR_CORRUPT;
@@ -536,7 +536,8 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     if (error != LH_OK)
         return;
     if (r->primary != NULL && r->primary->version == g->version) {
-        /* Resent: only the term is new. Confirm again if the version is durable by now. */
+        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by now. */
+        primary_addresses(r->primary, g);
         primary_set_timer(r->primary);
         if (r->header.version == g->version && r->primary->state != PRIMARY_ADOPTING)
             session_confirm_grant(cs, g->chunk, g->version, LH_OK);
