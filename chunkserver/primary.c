@@ -354,6 +354,7 @@ static void recovered(struct primary *p)
     m.recovered = &done;
     session_send(cs, &m);
     p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
+    primary_set_timer(p);
     stream_open_all(p);
 }
 
