@@ -119,6 +119,7 @@ struct replica {
     struct lh_buf scan_rest; /* read, not yet a whole batch */
 
     uint64_t secondary_link; /* the primary that feeds this replica; 0: none */
+    bool secondary_adopted;  /* its ADOPT was answered: bytes may come */
     uint64_t acked;          /* the durable length that it was told */
     struct primary *primary; /* not NULL: this server is (becoming) the primary */
 

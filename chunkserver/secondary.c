@@ -24,8 +24,10 @@ static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replic
 }
 
 static void refuse(
-    struct lh_chunkserver *cs, uint64_t link, const struct replica *r, int error, const char *text)
+    struct lh_chunkserver *cs, uint64_t link, struct replica *r, int error, const char *text)
 {
+    if (r != NULL && r->secondary_link == link)
+        r->secondary_link = 0;
     answer(cs, link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, error, text);
     link_close(cs, link, LH_OK, NULL);
 }
@@ -57,6 +59,10 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
+    if (m->version == 0 || l->owner != NULL) {
+        refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT, "a stream adopts one version of one chunk");
+        return;
+    }
     if (r->state == REPLICA_LOADING || r->state == REPLICA_SCANNING ||
         r->state == REPLICA_CUTTING) {
         refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
@@ -77,9 +83,9 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         /* Somebody else was given a higher version: what we held is over (FENCE-1). */
         primary_end(r->primary, LH_ERR_STALE_VERSION);
     }
-    if (r->secondary_link != l->id)
-        secondary_end(r, LH_ERR_CANCELLED); /* superseded by this link */
+    secondary_end(r, LH_ERR_CANCELLED); /* superseded by this link */
     r->secondary_link = l->id;
+    r->secondary_adopted = false;
     l->owner = r;
     r->acked = 0;
     replica_submit(r, (struct job){
@@ -137,7 +143,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
-    if (r->secondary_link != l->id || !replica_usable(r)) {
+    if (r->secondary_link != l->id || !r->secondary_adopted || !replica_usable(r)) {
         refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT, "adopt the version on this stream first");
         return;
     }
@@ -194,6 +200,7 @@ void secondary_job_done(struct replica *r, const struct job *j, int error)
     }
     if (j->kind == JOB_ADOPT) {
         LH_ASSERT(r->written == r->end && r->synced == r->end);
+        r->secondary_adopted = true;
         r->acked = r->end;
         answer(r->cs, j->link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, LH_OK, NULL);
     } else {
