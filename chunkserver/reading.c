@@ -15,6 +15,18 @@ static bool answers_as_primary(const struct replica *r)
     return r->primary != NULL && r->primary->state >= PRIMARY_OPEN && primary_may_act(r->primary);
 }
 
+/* A member that is being copied to is told of committed bytes before it has written them. */
+static uint64_t readable(const struct replica *r)
+{
+    return r->committed < r->written ? r->committed : r->written;
+}
+
+/* The seal is durable here (SEAL-1), not just being written. */
+static bool sealed(const struct replica *r)
+{
+    return r->header.sealed && !r->job_running;
+}
+
 static void reading_free(struct reading *rd)
 {
     if (rd->ticket != NULL)
@@ -35,8 +47,8 @@ static void reply(struct lh_chunkserver *cs, uint64_t link, const struct replica
                                                       : text);
     if (r != NULL) {
         m.version = r->header.version;
-        m.committed = r->committed;
-        m.sealed = r->header.sealed && !r->job_running;
+        m.committed = readable(r);
+        m.sealed = sealed(r);
         m.primary = answers_as_primary(r);
     }
     lh_fx_send(cs->fx, link, &m.base, batches);
@@ -54,7 +66,7 @@ static uint64_t visible(const struct reading *rd)
 {
     const struct replica *r = rd->replica;
 
-    return rd->recovery ? r->written : r->committed;
+    return rd->recovery ? r->written : readable(r);
 }
 
 static void start(struct reading *rd, uint64_t bytes)
@@ -82,14 +94,14 @@ static void look(struct reading *rd)
         return;
     }
     uint64_t limit = visible(rd);
-    if (rd->offset > limit && (r->header.sealed || rd->require_primary || rd->recovery)) {
+    if (rd->offset > limit && (sealed(r) || rd->require_primary || rd->recovery)) {
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
         return;
     }
     if (rd->offset < limit) {
         rd->limit = limit;
         start(rd, rd->max_bytes);
-    } else if (r->header.sealed || lh_instant_reached(r->cs->now, rd->until)) {
+    } else if (sealed(r) || lh_instant_reached(r->cs->now, rd->until)) {
         finish(rd, LH_OK, NULL, NULL);
     } else {
         lh_timer_set(&r->cs->timers, &rd->timer, rd->until);

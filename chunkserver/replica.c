@@ -428,7 +428,10 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
         } else if (error != LH_OK) {
             replica_lose(r, error, r->written);
         } else {
+            bool hidden = r->committed > r->written;
             r->written += bytes;
+            if (hidden)
+                readings_wake(r);
             if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED)
                 log_advanced(r);
         }
