@@ -306,8 +306,13 @@ void lh_submit_completed(struct lh_submit_call *call, int error)
     }
     if (should_go(a))
         detach_open(a, &ready);
-    if (b->waiters > 0)
+    if (b->waiters > 0) {
+        /* Woken with the mutex free, or they would only fall asleep on it again. The batch is not
+         * retired yet, so it and the appender stay. */
+        pthread_mutex_unlock(&a->mutex);
         pthread_cond_broadcast(&b->done_cond);
+        pthread_mutex_lock(&a->mutex);
+    }
     if (b->has_callbacks)
         lh_cluster_errand(a->cluster, &b->errand);
     else
