@@ -297,7 +297,13 @@ static void job_end(struct replica *r, int error)
     r->job_running = false;
     if (error == LH_OK)
         job_apply(r, j);
-    bool gone = j->kind == JOB_REMOVE || (j->kind == JOB_CREATE && error != LH_OK);
+    bool failed_create = j->kind == JOB_CREATE && error != LH_OK;
+    bool half_made = failed_create && j->step > 2; /* the file is there, without a header */
+    bool gone = j->kind == JOB_REMOVE || (failed_create && !half_made);
+    if (half_made) {
+        r->state = REPLICA_REMOVING;
+        replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
+    }
     if (error != LH_OK && !gone && j->kind != JOB_LOSE)
         replica_lose(r, error, r->written);
     job_answer(r, j, error);
