@@ -49,7 +49,8 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, grpc_arg *args)
     /* A frame is a slice and a header at each end: few large ones. No probe for the bandwidth-delay
      * product: it makes a connection's window larger than 64 KiB, which saves the sender a wait
      * within messages just above that size, but with it 1.51 now and then forgets to reopen the
-     * window in the middle of a message of many megabytes until the next probe, ten seconds later. */
+     * window in the middle of a message of many megabytes until the next probe, ten seconds
+     * later. */
     INT(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 4 << 20);
     INT(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8 << 20);
     INT(GRPC_ARG_HTTP2_BDP_PROBE, 0);

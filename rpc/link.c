@@ -291,7 +291,9 @@ static void start_send(
         link->sent = lh_rpc_bytes_out(q->bytes);
         free(q);
         ops[n].op = GRPC_OP_SEND_MESSAGE;
-        ops[n].flags = last ? 0 : GRPC_WRITE_BUFFER_HINT;
+        /* Not together with the initial metadata: the hint would hold that back too, and the batch,
+         * and with it the message that is to follow, would wait until something else is written. */
+        ops[n].flags = last || initial ? 0 : GRPC_WRITE_BUFFER_HINT;
         ops[n++].data.send_message.send_message = link->sent;
         if (!link->served && link->unary_request)
             ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;

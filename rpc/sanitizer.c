@@ -1,6 +1,7 @@
-/* What the thread sanitizer is told about the libraries below us. gRPC and what it stands on are not
- * instrumented: their locks are invisible, and what they do through intercepted libc calls alone looks
- * like races. Linked into every program that uses rpc/, so that no run needs options for it. */
+/* What the thread sanitizer is told about the libraries below us. gRPC and what it stands on are
+ * not instrumented: their locks are invisible, and what they do through intercepted libc calls
+ * alone looks like races. Linked into every program that uses rpc/, so that no run needs options
+ * for it. */
 #ifdef __SANITIZE_THREAD__
 
 const char *__tsan_default_suppressions(void);

@@ -1,17 +1,12 @@
 /* Links over real gRPC: what arrives, in which order, and what each way of ending looks like. A few
- * calls are made with gRPC itself, as a stranger's client would. */
+ * calls are made as a stranger's client would. */
 #include "base/alloc.h"
 #include "base/crc32c.h"
 #include "proto/codec.h"
 #include "proto/health.pb-c.h"
 #include "rpc/rpc.h"
+#include "rpc/stranger.h"
 
-#include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
-#include <grpc/slice.h>
-#include <grpc/support/time.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -629,128 +624,33 @@ static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **stat
 
 /* ---- strangers ---- */
 
-struct stranger {
-    grpc_completion_queue *queue;
-    grpc_channel *channel;
-    grpc_call *call;
-    grpc_metadata_array initial, trailing;
-    grpc_status_code status;
-    grpc_slice details;
-    grpc_byte_buffer *reply;
-    bool seen[2];
+/* gRPC's status codes, as they are on the wire. */
+enum {
+    STATUS_OK = 0,
+    INVALID_ARGUMENT = 3,
+    NOT_FOUND = 5,
+    RESOURCE_EXHAUSTED = 8,
+    UNIMPLEMENTED = 12
 };
 
-enum { CALL_DONE, READ_DONE };
-
-/* Events come in any order. */
-static void stranger_wait(struct stranger *s, int which)
+static void expect_status(struct lh_stranger *s, int status, const char *message)
 {
-    while (!s->seen[which]) {
-        grpc_event e =
-            grpc_completion_queue_next(s->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        assert_int_equal(e.type, GRPC_OP_COMPLETE);
-        *(bool *)e.tag = true;
-    }
-    s->seen[which] = false;
-}
+    char text[200];
 
-static void stranger_read(struct stranger *s)
-{
-    grpc_op op;
-
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_MESSAGE;
-    op.data.recv_message.recv_message = &s->reply;
-    assert_int_equal(
-        grpc_call_start_batch(s->call, &op, 1, &s->seen[READ_DONE], NULL), GRPC_CALL_OK);
-    stranger_wait(s, READ_DONE);
-}
-
-/* Calls `path` with one request (NULL: none) and without our client's limits. */
-static void stranger_call(
-    struct stranger *s, const char *address, const char *path, const void *request, size_t size)
-{
-    grpc_arg unlimited = {.type = GRPC_ARG_INTEGER,
-        .key = (char *)(uintptr_t)GRPC_ARG_MAX_SEND_MESSAGE_LENGTH,
-        .value.integer = -1};
-    grpc_channel_args args = {1, &unlimited};
-    grpc_op ops[5];
-    size_t n = 0;
-    grpc_byte_buffer *sent = NULL;
-
-    grpc_init();
-    grpc_metadata_array_init(&s->initial);
-    grpc_metadata_array_init(&s->trailing);
-    s->reply = NULL;
-    s->seen[0] = s->seen[1] = false;
-    s->details = grpc_empty_slice();
-    s->queue = grpc_completion_queue_create_for_next(NULL);
-    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
-    s->channel = grpc_channel_create(address, credentials, &args);
-    grpc_channel_credentials_release(credentials);
-    s->call = grpc_channel_create_call(s->channel, NULL, GRPC_PROPAGATE_DEFAULTS, s->queue,
-        grpc_slice_from_static_string(path), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    memset(ops, 0, sizeof ops);
-    ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
-    if (request != NULL) {
-        grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
-        sent = grpc_raw_byte_buffer_create(&slice, 1);
-        grpc_slice_unref(slice);
-        ops[n].op = GRPC_OP_SEND_MESSAGE;
-        ops[n++].data.send_message.send_message = sent;
-    }
-    ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-    ops[n].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[n++].data.recv_initial_metadata.recv_initial_metadata = &s->initial;
-    ops[n].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
-    ops[n].data.recv_status_on_client.trailing_metadata = &s->trailing;
-    ops[n].data.recv_status_on_client.status = &s->status;
-    ops[n++].data.recv_status_on_client.status_details = &s->details;
-    assert_int_equal(
-        grpc_call_start_batch(s->call, ops, n, &s->seen[CALL_DONE], NULL), GRPC_CALL_OK);
-    if (sent != NULL)
-        grpc_byte_buffer_destroy(sent);
-}
-
-static void stranger_end(struct stranger *s)
-{
-    if (s->reply != NULL)
-        grpc_byte_buffer_destroy(s->reply);
-    grpc_call_unref(s->call);
-    grpc_channel_destroy(s->channel);
-    grpc_completion_queue_shutdown(s->queue);
-    while (grpc_completion_queue_next(s->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
-           GRPC_QUEUE_SHUTDOWN)
-        ;
-    grpc_completion_queue_destroy(s->queue);
-    grpc_metadata_array_destroy(&s->initial);
-    grpc_metadata_array_destroy(&s->trailing);
-    grpc_slice_unref(s->details);
-    grpc_shutdown();
-}
-
-static void assert_status(struct stranger *s, int status, const char *details)
-{
-    char *text = grpc_slice_to_c_string(s->details);
-
-    assert_int_equal(s->status, status);
-    assert_string_equal(text, details);
-    free(text);
+    assert_int_equal(lh_stranger_end(s, text, sizeof text), status);
+    assert_string_equal(text, message);
 }
 
 static void an_unknown_method_is_unimplemented(void **state)
 {
     struct end server = {0};
-    struct stranger s;
     char address[64];
 
     (void)state;
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
-    stranger_call(&s, address, "/leasehold.Master/Fly", "x", 1);
-    stranger_wait(&s, CALL_DONE);
-    assert_status(&s, GRPC_STATUS_UNIMPLEMENTED, "UNIMPLEMENTED: no such method");
-    stranger_end(&s);
+    expect_status(lh_stranger_call(address, "/leasehold.Master/Fly", "x", 1), UNIMPLEMENTED,
+        "UNIMPLEMENTED: no such method");
     EXPECT(&server, server.opened == 0);
     end_finish(&server);
 }
@@ -758,16 +658,13 @@ static void an_unknown_method_is_unimplemented(void **state)
 static void a_unary_call_without_a_request_is_malformed(void **state)
 {
     struct end server = {0};
-    struct stranger s;
     char address[64];
 
     (void)state;
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
-    stranger_call(&s, address, "/leasehold.Master/Stat", NULL, 0);
-    stranger_wait(&s, CALL_DONE);
-    assert_status(&s, GRPC_STATUS_INVALID_ARGUMENT, "MALFORMED: the call ended without a request");
-    stranger_end(&s);
+    expect_status(lh_stranger_call(address, "/leasehold.Master/Stat", NULL, 0), INVALID_ARGUMENT,
+        "MALFORMED: the call ended without a request");
     EXPECT(&server, server.error == LH_ERR_MALFORMED);
     EXPECT(&server, server.closed == 1);
     end_finish(&server);
@@ -776,17 +673,15 @@ static void a_unary_call_without_a_request_is_malformed(void **state)
 static void a_stranger_s_oversized_message_is_refused(void **state)
 {
     struct end server = {0};
-    struct stranger s;
-    char address[64];
+    char address[64], text[200];
     char *large = lh_alloc(LH_MESSAGE_BYTES_MAX + 1);
 
     (void)state;
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
-    stranger_call(&s, address, "/leasehold.ChunkServer/Append", large, LH_MESSAGE_BYTES_MAX + 1);
-    stranger_wait(&s, CALL_DONE);
-    assert_int_equal(s.status, GRPC_STATUS_RESOURCE_EXHAUSTED);
-    stranger_end(&s);
+    struct lh_stranger *s =
+        lh_stranger_call(address, "/leasehold.ChunkServer/Append", large, LH_MESSAGE_BYTES_MAX + 1);
+    assert_int_equal(lh_stranger_end(s, text, sizeof text), RESOURCE_EXHAUSTED);
     WAIT_UNTIL(&server, server.closed == 1);
     EXPECT(&server, server.messages == 0);
     end_finish(&server);
@@ -797,53 +692,53 @@ static void a_stranger_s_oversized_message_is_refused(void **state)
 static void a_half_closed_stream_is_still_answered(void **state)
 {
     struct end server = {0};
-    struct stranger s;
-    char address[64];
+    char address[64], reply[10];
+    size_t size;
 
     (void)state;
     end_begin(&server, "127.0.0.1:0");
     address_of(&server, address, sizeof address);
-    stranger_call(&s, address, "/leasehold.ChunkServer/Append", "\1x", 2);
-    stranger_read(&s);
-    assert_non_null(s.reply);
+    struct lh_stranger *s = lh_stranger_call(address, "/leasehold.ChunkServer/Append", "\1x", 2);
+    assert_true(lh_stranger_read(s, reply, sizeof reply, &size));
+    assert_int_equal(size, 2);
     EXPECT(&server, server.closed == 0);
     lh_rpc_link_close(server.link, LH_OK, NULL);
     lh_rpc_link_flush(server.link);
-    stranger_wait(&s, CALL_DONE);
-    assert_status(&s, GRPC_STATUS_OK, "");
-    stranger_end(&s);
+    expect_status(s, STATUS_OK, "");
     end_finish(&server);
 }
 
 /* ---- health ---- */
 
-static int health_of(struct stranger *s)
+static int read_health(struct lh_stranger *s)
 {
-    grpc_byte_buffer_reader reader;
+    uint8_t reply[2] = {0};
+    size_t size;
 
-    if (s->reply == NULL)
+    if (!lh_stranger_read(s, reply, sizeof reply, &size))
         return -1;
-    assert_true(grpc_byte_buffer_reader_init(&reader, s->reply));
-    grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
-    assert_int_equal(GRPC_SLICE_LENGTH(all), 2); /* field 1, one-byte varint */
-    int health = GRPC_SLICE_START_PTR(all)[1];
-    grpc_slice_unref(all);
-    grpc_byte_buffer_reader_destroy(&reader);
-    grpc_byte_buffer_destroy(s->reply);
-    s->reply = NULL;
-    return health;
+    assert_int_equal(size, 2); /* field 1, one-byte varint */
+    return reply[1];
 }
 
+/* The health, or the negative status if there was no answer. */
 static int check(const char *address, const char *request, size_t size)
 {
-    struct stranger s;
+    struct lh_stranger *s =
+        lh_stranger_call(address, "/grpc.health.v1.Health/Check", request, size);
+    char text[200];
+    int health = read_health(s);
+    int status = lh_stranger_end(s, text, sizeof text);
 
-    stranger_call(&s, address, "/grpc.health.v1.Health/Check", request, size);
-    stranger_read(&s);
-    stranger_wait(&s, CALL_DONE);
-    int health = s.status == GRPC_STATUS_OK ? health_of(&s) : -(int)s.status;
-    stranger_end(&s);
-    return health;
+    return status == STATUS_OK ? health : -status;
+}
+
+static void end_watch(struct lh_stranger *s)
+{
+    char text[200];
+
+    lh_stranger_cancel(s);
+    (void)lh_stranger_end(s, text, sizeof text);
 }
 
 #define SERVING     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
@@ -853,7 +748,6 @@ static int check(const char *address, const char *request, size_t size)
 static void health_is_told_and_its_changes_too(void **state)
 {
     struct end server = {0};
-    struct stranger s;
     char address[64];
 
     (void)state;
@@ -861,26 +755,19 @@ static void health_is_told_and_its_changes_too(void **state)
     address_of(&server, address, sizeof address);
     assert_int_equal(check(address, "", 0), NOT_SERVING);
     assert_int_equal(check(address, "\n\20leasehold.Master", 18), NOT_SERVING);
-    assert_int_equal(check(address, "\n\1x", 3), -GRPC_STATUS_NOT_FOUND);
-    assert_int_equal(check(address, "\377", 1), -GRPC_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(check(address, "\n\1x", 3), -NOT_FOUND);
+    assert_int_equal(check(address, "\377", 1), -INVALID_ARGUMENT);
 
-    stranger_call(&s, address, "/grpc.health.v1.Health/Watch", "", 0);
-    stranger_read(&s);
-    assert_int_equal(health_of(&s), NOT_SERVING);
+    struct lh_stranger *s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "", 0);
+    assert_int_equal(read_health(s), NOT_SERVING);
     lh_rpc_set_serving(server.rpc, true);
-    stranger_read(&s);
-    assert_int_equal(health_of(&s), SERVING);
+    assert_int_equal(read_health(s), SERVING);
     assert_int_equal(check(address, "", 0), SERVING);
-    grpc_call_cancel(s.call, NULL);
-    stranger_wait(&s, CALL_DONE);
-    stranger_end(&s);
+    end_watch(s);
 
-    stranger_call(&s, address, "/grpc.health.v1.Health/Watch", "\n\1x", 3);
-    stranger_read(&s);
-    assert_int_equal(health_of(&s), UNKNOWN);
-    grpc_call_cancel(s.call, NULL);
-    stranger_wait(&s, CALL_DONE);
-    stranger_end(&s);
+    s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\1x", 3);
+    assert_int_equal(read_health(s), UNKNOWN);
+    end_watch(s);
     end_finish(&server);
     EXPECT(&server, server.opened == 0);
 }

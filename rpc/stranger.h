@@ -1,0 +1,25 @@
+/* For tests: a caller that uses gRPC as a stranger would, without our limits, methods and
+ * messages. */
+#ifndef LH_RPC_STRANGER_H
+#define LH_RPC_STRANGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lh_stranger;
+
+/* Calls `path` ("/package.Service/Method", kept) with one request of `size` bytes, or none if it is
+ * NULL, and closes its side. */
+struct lh_stranger *lh_stranger_call(
+    const char *address, const char *path, const void *request, size_t size);
+
+/* Waits for the next reply and copies it. False: there is none any more. At most `capacity` bytes
+ * are copied; `*size` tells how long the reply was. */
+bool lh_stranger_read(struct lh_stranger *s, void *to, size_t capacity, size_t *size);
+
+void lh_stranger_cancel(struct lh_stranger *s);
+
+/* Waits for the call's end, frees everything and returns the gRPC status code, with its message. */
+int lh_stranger_end(struct lh_stranger *s, char *message, size_t message_size);
+
+#endif

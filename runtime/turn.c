@@ -1,0 +1,405 @@
+/* A *turn* is what one thread does with one or more inputs: feed them under the lock, carry out
+ * what costs system calls after it (links to flush, disk operations), feed what came of that, and
+ * so on until nothing is left. Several threads may be in turns at once; only feeding excludes each
+ * other.
+ *
+ * The order of effects is kept where it can be seen: sends of one link are queued under the lock;
+ * commits, completions and log lines go through the outbox in the order of their emission. Disk
+ * operations have none among each other but through their completions (base/step.h). */
+#include "runtime/turn.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/codec.h"
+#include "runtime/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+/* ---- turns ---- */
+
+struct lh_turn *lh_turn_begin(struct lh_loop *loop)
+{
+    for (int i = 0; i < SPARE_TURNS; i++) {
+        struct lh_turn *t = atomic_exchange_explicit(&loop->spare[i], NULL, memory_order_acquire);
+        if (t != NULL)
+            return t;
+    }
+    struct lh_turn *t = lh_alloc(sizeof *t);
+    t->last_io = &t->first_io;
+    return t;
+}
+
+void lh_turn_free(struct lh_turn *t)
+{
+    if (t == NULL)
+        return;
+    free(t->inputs.items);
+    free(t->flush);
+    lh_effects_deinit(&t->fx);
+    free(t);
+}
+
+void lh_turn_end(struct lh_loop *loop, struct lh_turn *t)
+{
+    for (int i = 0; i < SPARE_TURNS; i++) {
+        struct lh_turn *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(
+                &loop->spare[i], &none, t, memory_order_release, memory_order_relaxed))
+            return;
+    }
+    lh_turn_free(t);
+}
+
+/* Adds a zeroed input; valid until the next one is added. */
+struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind)
+{
+    LH_GROW(t->inputs.items, t->inputs.capacity, t->inputs.count + 1);
+    struct lh_input *in = &t->inputs.items[t->inputs.count++];
+    memset(in, 0, sizeof *in);
+    in->kind = kind;
+    return in;
+}
+
+/* ---- carrying out, under the lock ---- */
+
+void lh_turn_flush_link(struct lh_turn *t, struct lh_loop_link *link)
+{
+    if (atomic_exchange(&link->dirty, true))
+        return;
+    lh_rpc_link_ref(link->rpc);
+    LH_GROW(t->flush, t->flush_capacity, t->flush_count + 1);
+    t->flush[t->flush_count++] = link->rpc;
+}
+
+static struct lh_loop_link *find(struct lh_loop *loop, uint64_t id)
+{
+    struct lh_loop_link *link;
+
+    HASH_FIND(hh, loop->links, &id, sizeof id, link);
+    return link;
+}
+
+/* The table holds the owner's reference. */
+struct lh_loop_link *lh_loop_enter_link(
+    struct lh_loop *loop, struct lh_rpc_link *rpc, uint64_t id, enum lh_method method)
+{
+    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+
+    link->id = id;
+    link->method = method;
+    link->rpc = rpc;
+    link->known = true;
+    HASH_ADD(hh, loop->links, id, sizeof link->id, link);
+    return link;
+}
+
+void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link)
+{
+    HASH_DEL(loop->links, link);
+    link->known = false;
+    lh_rpc_link_unref(link->rpc);
+}
+
+void lh_turn_want_message(struct lh_turn *t, struct lh_loop_link *link)
+{
+    link->reading = true;
+    lh_rpc_link_read(link->rpc);
+    lh_turn_flush_link(t, link);
+}
+
+static void open_link(struct lh_loop *loop, struct lh_turn *t, const struct lh_effect *e)
+{
+    LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(loop, e->link) == NULL);
+    struct lh_rpc_link *rpc = lh_rpc_link_open(loop->rpc, e->method, e->text, e->timeout);
+    lh_turn_want_message(t, lh_loop_enter_link(loop, rpc, e->link, e->method));
+}
+
+static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
+{
+    struct lh_loop_link *link = find(loop, e->link);
+
+    if (link == NULL) /* it ended, which the core did not know yet */
+        return;
+    switch (e->kind) {
+    case LH_FX_SEND:
+        lh_rpc_link_send(link->rpc,
+            lh_wire_encode(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST,
+                &e->header, &e->payload));
+        lh_turn_flush_link(t, link);
+        break;
+    case LH_FX_CLOSE:
+        lh_rpc_link_close(link->rpc, e->error, e->text);
+        lh_turn_flush_link(t, link);
+        lh_loop_forget_link(loop, link);
+        break;
+    case LH_FX_HOLD:
+        link->held = true;
+        break;
+    case LH_FX_UNHOLD:
+        if (link->held && !link->reading)
+            lh_turn_want_message(t, link);
+        link->held = false;
+        break;
+    default:
+        LH_UNREACHABLE();
+    }
+}
+
+static void begin_disk(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
+{
+    LH_ASSERT(loop->config.disk != NULL);
+    struct lh_disk_io *io = lh_alloc(sizeof *io);
+
+    io->ticket = e->ticket;
+    io->file = e->file;
+    io->op = e->op;
+    io->offset = e->offset;
+    io->length = e->length;
+    io->data = lh_buf_take(&e->payload);
+    *t->last_io = io;
+    t->last_io = &io->next;
+}
+
+static void post(struct lh_loop *loop, struct lh_effect *e)
+{
+    struct outbox *o = &loop->outbox;
+
+    LH_GROW(o->items, o->capacity, o->count + 1);
+    o->items[o->count++] = (struct parcel){
+        .kind = e->kind,
+        .level = e->level,
+        .error = e->error,
+        .ticket = e->ticket,
+        .call = e->call,
+        .text = e->text,
+        .changes = e->changes,
+        .change_count = e->change_count,
+    };
+    atomic_store(&loop->outbox_waits, true);
+    e->text = NULL;
+    e->changes = NULL;
+    e->change_count = 0;
+}
+
+static void carry_out_locked(struct lh_loop *loop, struct lh_turn *t)
+{
+    for (size_t i = 0; i < t->fx.count; i++) {
+        struct lh_effect *e = &t->fx.items[i];
+        switch (e->kind) {
+        case LH_FX_OPEN:
+            open_link(loop, t, e);
+            break;
+        case LH_FX_SEND:
+        case LH_FX_CLOSE:
+        case LH_FX_HOLD:
+        case LH_FX_UNHOLD:
+            carry_out_link(loop, t, e);
+            break;
+        case LH_FX_DISK:
+            begin_disk(loop, t, e);
+            break;
+        case LH_FX_STOPPED:
+            loop->stopped = true;
+            loop->stop_error = e->error;
+            post(loop, e);
+            break;
+        case LH_FX_PERSIST:
+        case LH_FX_COMPLETE:
+        case LH_FX_LOG:
+            post(loop, e);
+            break;
+        }
+    }
+    lh_effects_clear(&t->fx);
+}
+
+/* ---- feeding, under the lock ---- */
+
+/* After a message was fed: asks for the next one, unless the core holds the link or there cannot be
+ * another one. */
+static void message_fed(struct lh_loop *loop, struct lh_turn *t, uint64_t id)
+{
+    struct lh_loop_link *link = find(loop, id);
+
+    if (link == NULL)
+        return;
+    const struct lh_method_info *info = lh_method_info(link->method);
+    bool more = lh_loop_link_served(link) ? info->request_stream : info->reply_stream;
+    link->reading = false;
+    if (more && !link->held)
+        lh_turn_want_message(t, link);
+}
+
+static void rearm_timer(struct lh_loop *loop)
+{
+    struct lh_instant deadline = loop->config.core.deadline(loop->config.core.self);
+
+    /* A later deadline is left to be found out when the earlier one has come. */
+    if (!lh_instant_before(deadline, loop->armed))
+        return;
+    loop->armed = deadline;
+    struct itimerspec at = {.it_value = {
+                                .tv_sec = (time_t)(deadline.ns / 1000000000u),
+                                .tv_nsec = (long)(deadline.ns % 1000000000u),
+                            }};
+    if (deadline.ns == 0)
+        at.it_value.tv_nsec = 1; /* all zero would disarm */
+    int e = timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    LH_ASSERT(e == 0);
+}
+
+static void feed_locked(struct lh_loop *loop, struct lh_turn *t)
+{
+    uint64_t wall_ms = lh_clock_wall_ms();
+
+    for (size_t i = 0; i < t->inputs.count && !loop->stopped; i++) {
+        struct lh_input *in = &t->inputs.items[i];
+        if (in->kind == LH_IN_MESSAGE && find(loop, in->link) == NULL)
+            continue; /* the core closed the link while this was on its way */
+        in->now = lh_clock_now();
+        in->wall_ms = wall_ms;
+        loop->config.core.step(loop->config.core.self, in, &t->fx);
+        carry_out_locked(loop, t);
+        if (in->kind == LH_IN_MESSAGE)
+            message_fed(loop, t, in->link);
+    }
+    if (!loop->stopped)
+        rearm_timer(loop);
+}
+
+/* ---- carrying out, without the lock ---- */
+
+static void release_inputs(struct lh_turn *t)
+{
+    for (size_t i = 0; i < t->inputs.count; i++) {
+        struct lh_input *in = &t->inputs.items[i];
+        lh_buf_clear(&in->payload);
+        if (in->kind == LH_IN_MESSAGE)
+            lh_wire_free((ProtobufCMessage *)(uintptr_t)in->message);
+    }
+    t->inputs.count = 0;
+}
+
+void lh_turn_disk_input(struct lh_turn *t, struct lh_disk_io *io)
+{
+    struct lh_input *in = lh_turn_input(t, LH_IN_DISK);
+
+    in->ticket = io->ticket;
+    in->file = io->file;
+    in->op = io->op;
+    in->error = io->error;
+    in->payload = lh_buf_take(&io->data);
+    free(io);
+}
+
+static void flush_links(struct lh_turn *t)
+{
+    for (size_t i = 0; i < t->flush_count; i++) {
+        struct lh_loop_link *link = lh_rpc_link_data(t->flush[i]);
+        /* Cleared first: what is sent from here on is either seen by this flush or brings its own.
+         */
+        atomic_store(&link->dirty, false);
+        lh_rpc_link_flush(t->flush[i]);
+        lh_rpc_link_unref(t->flush[i]);
+    }
+    t->flush_count = 0;
+}
+
+static void submit_disk(struct lh_loop *loop, struct lh_turn *t)
+{
+    struct lh_disk_io *io = t->first_io;
+
+    t->first_io = NULL;
+    t->last_io = &t->first_io;
+    while (io != NULL) {
+        struct lh_disk_io *next = io->next;
+        io->next = NULL;
+        if (lh_disk_submit(loop->config.disk, io))
+            lh_turn_disk_input(t, io);
+        io = next;
+    }
+}
+
+static void tell_stopped(struct lh_loop *loop, int error)
+{
+    if (loop->config.on_stopped != NULL)
+        loop->config.on_stopped(loop->config.arg, error);
+    pthread_mutex_lock(&loop->lock);
+    loop->stopped_told = true;
+    pthread_cond_broadcast(&loop->stopped_changed);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+static void deliver(struct lh_loop *loop, struct parcel *p)
+{
+    switch (p->kind) {
+    case LH_FX_COMPLETE:
+        loop->config.on_complete(loop->config.arg, p->call, p->error);
+        break;
+    case LH_FX_PERSIST:
+        LH_ASSERT(loop->config.persist != NULL);
+        loop->config.persist(loop->config.store, p->ticket, p->changes, p->change_count);
+        break;
+    case LH_FX_LOG:
+        lh_log(p->level, loop->config.name, "%s", p->text);
+        break;
+    case LH_FX_STOPPED:
+        tell_stopped(loop, p->error);
+        break;
+    default:
+        LH_UNREACHABLE();
+    }
+    free(p->text);
+}
+
+/* Empties the outbox, unless another thread is at it: that one will come to what we put in. With
+ * the lock held, which is released while callbacks run. */
+static void empty_outbox(struct lh_loop *loop)
+{
+    if (loop->delivering)
+        return;
+    loop->delivering = true;
+    while (loop->outbox.count > 0) {
+        struct outbox full = loop->outbox;
+        loop->outbox = loop->sending;
+        loop->outbox.count = 0;
+        loop->sending = (struct outbox){0};
+        pthread_mutex_unlock(&loop->lock);
+        for (size_t i = 0; i < full.count; i++)
+            deliver(loop, &full.items[i]);
+        pthread_mutex_lock(&loop->lock);
+        loop->sending = full;
+    }
+    atomic_store(&loop->outbox_waits, false);
+    loop->delivering = false;
+}
+
+/* Feeds the turn's inputs and carries out what comes of it, until there is nothing left. With the
+ * lock held, which it releases. */
+void lh_turn_run_locked(struct lh_loop *loop, struct lh_turn *t)
+{
+    for (;;) {
+        feed_locked(loop, t);
+        pthread_mutex_unlock(&loop->lock);
+        release_inputs(t);
+        flush_links(t);
+        submit_disk(loop, t);
+        if (t->inputs.count == 0 && !atomic_load(&loop->outbox_waits))
+            break;
+        pthread_mutex_lock(&loop->lock);
+        if (t->inputs.count > 0)
+            continue;
+        empty_outbox(loop);
+        pthread_mutex_unlock(&loop->lock);
+        break;
+    }
+    lh_turn_end(loop, t);
+}
+
+void lh_turn_run(struct lh_loop *loop, struct lh_turn *t)
+{
+    pthread_mutex_lock(&loop->lock);
+    lh_turn_run_locked(loop, t);
+}

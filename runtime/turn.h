@@ -1,0 +1,116 @@
+/* What loop.c (where inputs come from, beginning and end) and turn.c (feeding the core and carrying
+ * out) share. Nothing else includes this. */
+#ifndef LH_RUNTIME_TURN_H
+#define LH_RUNTIME_TURN_H
+
+#include "rpc/rpc.h"
+#include "runtime/disk.h"
+#include "runtime/loop.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <uthash.h>
+
+/* The loop's part of an rpc link. Fields but `dirty` are under the loop's lock. */
+struct lh_loop_link {
+    uint64_t id;
+    enum lh_method method;
+    bool known;         /* in the table: the core may name it and hears of it */
+    bool held;          /* LH_FX_HOLD */
+    bool reading;       /* asked for a message that has not been fed yet */
+    _Atomic bool dirty; /* some turn will flush it */
+    struct lh_rpc_link *rpc;
+    UT_hash_handle hh;
+};
+
+struct inputs {
+    struct lh_input *items;
+    size_t count, capacity;
+};
+
+struct lh_turn {
+    struct inputs inputs;
+    struct lh_effects fx;
+    struct lh_rpc_link **flush; /* each with a reference */
+    size_t flush_count, flush_capacity;
+    struct lh_disk_io *first_io, **last_io;
+};
+
+/* What waits in the outbox. */
+struct parcel {
+    enum lh_effect_kind kind;
+    enum lh_level level;
+    int error;
+    uint64_t ticket;
+    void *call;
+    char *text;
+    struct lh_change *changes;
+    size_t change_count;
+};
+
+struct outbox {
+    struct parcel *items;
+    size_t count, capacity;
+};
+
+#define SPARE_TURNS 4
+
+struct lh_loop {
+    struct lh_loop_config config;
+    struct lh_rpc *rpc;
+    int timer_fd;
+    pthread_t timer_thread;
+    bool started;
+    _Atomic(struct lh_turn *) spare[SPARE_TURNS];
+
+    pthread_mutex_t lock;
+    struct lh_loop_link *links;
+    uint64_t served_count;
+    struct lh_instant armed; /* when the timer thread will next wake */
+    struct outbox outbox;    /* filled under the lock ... */
+    struct outbox sending;   /* ... emptied by the one thread that set `delivering` */
+    bool delivering;
+    _Atomic bool outbox_waits; /* something was put in and may not have been delivered */
+    bool stop_asked;
+    bool stopped; /* the core emitted STOPPED, or the loop is being destroyed: nothing is fed */
+    bool stopped_told;
+    int stop_error;
+    pthread_cond_t stopped_changed;
+    _Atomic bool ending;
+};
+
+static inline bool lh_loop_link_served(const struct lh_loop_link *link)
+{
+    return (link->id & LH_LINK_SERVED) != 0;
+}
+
+/* A turn to use, empty. It ends with lh_turn_run() or lh_turn_end(). */
+struct lh_turn *lh_turn_begin(struct lh_loop *loop);
+void lh_turn_end(struct lh_loop *loop, struct lh_turn *t);
+void lh_turn_free(struct lh_turn *t);
+
+/* Adds a zeroed input; valid until the next one is added. */
+struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind);
+
+/* Adds a completed disk operation as an input and frees it. */
+void lh_turn_disk_input(struct lh_turn *t, struct lh_disk_io *io);
+
+/* Feeds the turn's inputs and carries out what comes of it, until there is nothing left. The second
+ * is called with the lock held, which it releases. */
+void lh_turn_run(struct lh_loop *loop, struct lh_turn *t);
+void lh_turn_run_locked(struct lh_loop *loop, struct lh_turn *t);
+
+/* These with the lock held. */
+
+/* Puts a link into the table, which takes over the caller's reference to `rpc`. */
+struct lh_loop_link *lh_loop_enter_link(
+    struct lh_loop *loop, struct lh_rpc_link *rpc, uint64_t id, enum lh_method method);
+void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link);
+
+/* Has the turn flush the link once the lock is released. */
+void lh_turn_flush_link(struct lh_turn *t, struct lh_loop_link *link);
+
+/* Asks for the link's next message. */
+void lh_turn_want_message(struct lh_turn *t, struct lh_loop_link *link);
+
+#endif
