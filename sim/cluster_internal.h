@@ -13,6 +13,9 @@ struct server {
     struct lh_sim_cluster *cluster;
     char name[16];
     char machine[24];
+    uint64_t *versions; /* of its replicas, by chunk id, as seen last in this life (INV-3) */
+    size_t version_count, version_capacity;
+    uint64_t life;
 };
 
 struct lh_sim_writer {

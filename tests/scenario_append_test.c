@@ -160,6 +160,29 @@ static void a_retry_lands_on_the_next_chunk_once(void **state)
     assert_true(rolled > 20);
 }
 
+/* APP-5: the primary has it and the others do not. The client's link breaks, it sends the batch
+ * again; that is a repeat, and no reason to say that it is stored. */
+static void a_repeat_is_answered_when_it_is_committed_and_not_before(void **state)
+{
+    struct lh_sim_cluster *c = cluster(77, 3);
+    struct lh_sim_writer *w = file_with_writer(c, false);
+    struct lh_sim_node *primary = primary_of(c);
+
+    (void)state;
+    for (size_t i = 1; i <= 3; i++)
+        if (lh_sim_server(c, i) != primary)
+            lh_sim_isolate(primary, lh_sim_server(c, i));
+    struct lh_sim_append *a = lh_sim_append_begin(w, 1, 100);
+    run_for(c, lh_milliseconds(50));
+    lh_sim_break(primary, lh_sim_client(c, 1));
+    run_for(c, lh_milliseconds(800)); /* it is sent again, and no member is given up yet */
+    assert_true(replica_at(primary, tail_of(c).chunk).length > a->bytes * 2);
+    assert_true(a->done_ns == UINT64_MAX);
+    lh_sim_rejoin(primary, NULL);
+    HOLDS(c, lh_sim_flush(w, LONG));
+    all_is_well(c, w);
+}
+
 /* FAIL-2 with repeats: the primary dies with batches ordered, not answered; the next one has them
  * or not, and the client asks again. */
 static void a_primary_lost_in_mid_stream_repeats_nothing_and_loses_nothing(void **state)
@@ -240,6 +263,40 @@ static void power_loss_of_one_loses_nothing_buffered(void **state)
         HOLDS(c, lh_sim_flush(w, LONG));
         all_is_well(c, w);
     }
+}
+
+/* REC-2a: two of three machines went down and may have lost acknowledged bytes; the third did not.
+ * It is waited for: the two could go on without it by their number, and must not. */
+static void doubted_members_wait_for_the_one_that_is_not(void **state)
+{
+    size_t lost_bytes = 0;
+
+    (void)state;
+    for (uint64_t seed = 400; seed < 416; seed++) {
+        struct lh_sim_cluster *c = cluster(seed, 3);
+        struct lh_sim_writer *w = file_with_writer(c, false);
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(lh_sim_append(w, 1, 1500, LONG), LH_OK);
+        struct lh_sim_chunk chunk = tail_of(c);
+        struct lh_sim_node *sure = seed % 2 == 0 ? primary_of(c) : secondary_of(c);
+        uint64_t length = replica_at(sure, chunk.chunk).length;
+        lh_sim_isolate(sure, NULL);
+        for (size_t i = 1; i <= 3; i++)
+            if (lh_sim_server(c, i) != sure)
+                lh_sim_power_loss(lh_sim_server(c, i));
+        run_for(c, lh_milliseconds(50));
+        for (size_t i = 1; i <= 3; i++)
+            lh_sim_start(lh_sim_server(c, i));
+        struct lh_sim_append *a = lh_sim_append_begin(w, 1, 100);
+        run_for(c, lh_duration_add(CHUNK_TERM, CHUNK_TERM));
+        assert_true(a->done_ns == UINT64_MAX);
+        for (size_t i = 1; i <= 3; i++)
+            lost_bytes += replica_at(lh_sim_server(c, i), chunk.chunk).length < length;
+        lh_sim_rejoin(sure, NULL);
+        HOLDS(c, lh_sim_flush(w, LONG));
+        all_is_well(c, w);
+    }
+    assert_true(lost_bytes > 4); /* or the story would show nothing */
 }
 
 static void a_full_disk_sends_appends_elsewhere_or_waits(void **state)
@@ -375,10 +432,12 @@ int main(void)
         cmocka_unit_test(a_secondary_that_comes_back_soon_catches_up),
         cmocka_unit_test(links_that_break_repeat_nothing_and_lose_nothing),
         cmocka_unit_test(a_retry_lands_on_the_next_chunk_once),
+        cmocka_unit_test(a_repeat_is_answered_when_it_is_committed_and_not_before),
         cmocka_unit_test(a_primary_lost_in_mid_stream_repeats_nothing_and_loses_nothing),
         cmocka_unit_test(a_torn_tail_is_cut_and_made_whole),
         cmocka_unit_test(power_loss_of_all_loses_nothing_synced),
         cmocka_unit_test(power_loss_of_one_loses_nothing_buffered),
+        cmocka_unit_test(doubted_members_wait_for_the_one_that_is_not),
         cmocka_unit_test(a_full_disk_sends_appends_elsewhere_or_waits),
         cmocka_unit_test(a_disk_that_fills_up_under_a_primary_loses_nothing),
         cmocka_unit_test(a_failed_fsync_costs_the_replica_and_no_record),

@@ -212,6 +212,41 @@ static void a_clock_outside_rho_is_seen_and_loses_nothing(void **state)
     assert_int_equal(seen, 4);
 }
 
+/* INV-7, the other half: a primary whose clock has nearly stopped goes on acting for a client that
+ * sees nobody else, while another one has taken over. The versions keep them apart (FENCE-1). */
+static void two_primaries_beyond_rho_lose_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 44; seed < 50; seed++) {
+        struct lh_sim_cluster_config config = short_terms(seed);
+        config.clients = 2;
+        config.clocks_beyond_rho = true;
+        struct lh_sim_cluster *c = cluster_of(&config);
+        struct lh_sim_writer *w = file_with_writer(c, seed % 2 == 0);
+        struct lh_sim_writer *other = lh_sim_writer_open(c, 2, FILE_PATH, LONG);
+        struct lh_sim_node *first = primary_of(c);
+        uint64_t chunk = tail_of(c).chunk;
+        assert_non_null(other);
+        assert_int_equal(lh_sim_append(other, 1, 100, LONG), LH_OK);
+        lh_sim_set_rate(first, -990000);
+        lh_sim_isolate(first, lh_sim_master(c));
+        lh_sim_isolate(first, lh_sim_client(c, 1));
+        lh_sim_isolate(lh_sim_client(c, 2), lh_sim_master(c));
+        for (int i = 0; i < 30; i++) {
+            lh_sim_append_begin(w, 1, 200);
+            lh_sim_append_begin(other, 1, 300);
+            run_for(c, lh_milliseconds(300));
+        }
+        HOLDS(c, lh_sim_flush(w, LONG));
+        assert_true(tail_of(c).version > 1 || tail_of(c).chunk != chunk);
+        lh_sim_set_rate(first, 0);
+        lh_sim_rejoin(first, NULL);
+        lh_sim_rejoin(lh_sim_client(c, 2), NULL);
+        HOLDS(c, lh_sim_flush(other, LONG));
+        all_is_well(c, w);
+    }
+}
+
 static void delayed_heartbeats_count_from_when_they_were_sent(void **state)
 {
     struct lh_sim_cluster *c = cluster(50, 3);
@@ -395,6 +430,7 @@ int main(void)
         cmocka_unit_test(a_restarted_primary_frees_its_leases_at_once),
         cmocka_unit_test(clocks_at_both_edges_never_make_two_primaries),
         cmocka_unit_test(a_clock_outside_rho_is_seen_and_loses_nothing),
+        cmocka_unit_test(two_primaries_beyond_rho_lose_nothing),
         cmocka_unit_test(delayed_heartbeats_count_from_when_they_were_sent),
         cmocka_unit_test(a_delayed_grant_revives_nothing),
         cmocka_unit_test(a_server_that_gets_no_answers_is_given_nothing),
