@@ -1,0 +1,296 @@
+/* Stories about what a chunkserver keeps of a chunk: the header slots of its file, the writer table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/crc32c.h"
+#include "chunkserver/header.h"
+#include "chunkserver/writers.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------
+ * Header slots. */
+
+static const struct lh_chunk_header example = {
+    .generation = 6,
+    .chunk = 77,
+    .version = 5,
+    .chunk_size = 64u << 20,
+    .durability = 1,
+    .sealed = true,
+    .lost = true,
+    .sealed_length = 1234567,
+    .sealed_checksum = UINT64_C(0x0123456789abcdef),
+    .equal_length = 1000,
+    .committed = 900,
+    .equal_boot = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+};
+
+struct slots {
+    uint8_t bytes[2 * LH_SLOT_BYTES];
+};
+
+static void write_slot(struct slots *s, const struct lh_chunk_header *h)
+{
+    struct lh_buf b = lh_chunk_header_encode(h);
+
+    assert_int_equal(b.size, LH_SLOT_BYTES);
+    assert_true(lh_buf_read(&b, 0, s->bytes + lh_chunk_header_offset(h), b.size));
+    lh_buf_clear(&b);
+}
+
+static int decode(const struct slots *s, size_t size, uint64_t chunk, struct lh_chunk_header *h)
+{
+    struct lh_buf b = lh_buf_copy(s->bytes, size);
+    int error = lh_chunk_header_decode(&b, chunk, h);
+
+    lh_buf_clear(&b);
+    return error;
+}
+
+static void everything_that_was_written_is_read_back(void **state)
+{
+    (void)state;
+    struct slots s = {0};
+    struct lh_chunk_header h;
+    write_slot(&s, &example);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_OK);
+    assert_int_equal(h.generation, 6);
+    assert_int_equal(h.chunk, 77);
+    assert_int_equal(h.version, 5);
+    assert_int_equal(h.chunk_size, 64u << 20);
+    assert_int_equal(h.durability, 1);
+    assert_true(h.sealed && h.lost);
+    assert_int_equal(h.sealed_length, 1234567);
+    assert_int_equal(h.sealed_checksum, UINT64_C(0x0123456789abcdef));
+    assert_int_equal(h.equal_length, 1000);
+    assert_int_equal(h.committed, 900);
+    assert_memory_equal(h.equal_boot, example.equal_boot, LH_BOOT_ID_BYTES);
+}
+
+static void the_bytes_are_those_of_the_format(void **state)
+{
+    (void)state;
+    struct slots s = {0};
+    const uint8_t *p = s.bytes;
+    write_slot(&s, &example);
+    assert_memory_equal(p, "LHCHUNK\0", 8);
+    const uint8_t head[] = {1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 5};
+    assert_memory_equal(p + 12, head, sizeof head);
+    assert_int_equal(p[52], 3); /* sealed, lost */
+    assert_memory_equal(p + 88, example.equal_boot, LH_BOOT_ID_BYTES);
+    uint32_t crc = lh_crc32c(0, p + 12, LH_SLOT_BYTES - 12);
+    const uint8_t little[] = {
+        (uint8_t)crc, (uint8_t)(crc >> 8), (uint8_t)(crc >> 16), (uint8_t)(crc >> 24)};
+    assert_memory_equal(p + 8, little, 4);
+}
+
+static void the_newer_of_two_slots_counts(void **state)
+{
+    (void)state;
+    struct slots s = {0};
+    struct lh_chunk_header h, newer = example;
+    newer.generation = 7;
+    newer.version = 9;
+    write_slot(&s, &newer);
+    write_slot(&s, &example);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_OK);
+    assert_int_equal(h.version, 9);
+    newer.generation = 8; /* the other slot */
+    newer.version = 10;
+    write_slot(&s, &newer);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_OK);
+    assert_int_equal(h.version, 10);
+}
+
+/* Wherever a write was torn, the header before it is still there. */
+static void a_torn_write_leaves_the_older_header(void **state)
+{
+    (void)state;
+    struct lh_chunk_header h, newer = example;
+    newer.generation = 7;
+    newer.version = 6;
+    newer.sealed = false;
+    struct slots whole = {0};
+    write_slot(&whole, &example);
+    write_slot(&whole, &newer);
+    for (size_t torn = 0; torn < LH_SLOT_BYTES; torn += 1 + torn / 64) {
+        struct slots s = {0};
+        write_slot(&s, &example);
+        memcpy(s.bytes + LH_SLOT_BYTES, whole.bytes + LH_SLOT_BYTES, torn);
+        memset(s.bytes + LH_SLOT_BYTES + torn, 0xa5, LH_SLOT_BYTES - torn);
+        assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_OK);
+        assert_int_equal(h.version, 5);
+    }
+}
+
+static void no_rotten_bit_goes_unnoticed(void **state)
+{
+    (void)state;
+    struct lh_chunk_header h;
+    for (size_t bit = 0; bit < 8 * LH_SLOT_BYTES; bit += bit < 1024 ? 1 : 37) {
+        struct slots s = {0};
+        write_slot(&s, &example);
+        s.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_ERR_CORRUPT);
+    }
+}
+
+static void short_empty_and_foreign_files_are_told_apart(void **state)
+{
+    (void)state;
+    struct slots s = {0};
+    struct lh_chunk_header h, odd = example;
+    assert_int_equal(decode(&s, 0, 77, &h), LH_ERR_CORRUPT);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_ERR_CORRUPT);
+    write_slot(&s, &example);
+    assert_int_equal(decode(&s, LH_SLOT_BYTES, 77, &h), LH_OK); /* the second was never written */
+    assert_int_equal(decode(&s, LH_SLOT_BYTES - 1, 77, &h), LH_ERR_CORRUPT);
+    assert_int_equal(decode(&s, sizeof s.bytes, 78, &h), LH_ERR_WRONG_IDENTITY);
+
+    /* One slot of another chunk (a misdirected write), the other good. */
+    odd.generation = 7;
+    odd.chunk = 78;
+    write_slot(&s, &odd);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_OK);
+    assert_int_equal(h.generation, 6);
+}
+
+static void a_newer_format_is_left_alone(void **state)
+{
+    (void)state;
+    struct slots s = {0};
+    struct lh_chunk_header h, newer = example;
+    newer.generation = 7;
+    write_slot(&s, &example);
+    write_slot(&s, &newer);
+    uint8_t *p = s.bytes + LH_SLOT_BYTES;
+    p[12] = 2;
+    uint32_t crc = lh_crc32c(0, p + 12, LH_SLOT_BYTES - 12);
+    for (size_t i = 0; i < 4; i++)
+        p[8 + i] = (uint8_t)(crc >> 8 * i);
+    assert_int_equal(decode(&s, sizeof s.bytes, 77, &h), LH_ERR_WRONG_FORMAT);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The writer table. */
+
+static struct lh_batch_header batch(uint64_t writer, uint64_t sequence, uint32_t count)
+{
+    return (struct lh_batch_header){
+        .crc = (uint32_t)(sequence * 7 + writer),
+        .size = LH_BATCH_HEADER_BYTES + 10 * count,
+        .count = count,
+        .writer = writer,
+        .sequence = sequence,
+    };
+}
+
+static bool note(struct lh_writers *w, struct lh_batch_header h, uint64_t offset)
+{
+    return lh_writers_note(w, &h, offset);
+}
+
+static enum lh_sequence classify(
+    const struct lh_writers *w, struct lh_batch_header h, uint64_t opened_at, uint64_t *offset)
+{
+    const struct lh_stored_batch *found = NULL;
+    enum lh_sequence s = lh_writers_classify(w, &h, opened_at, &found);
+
+    assert_true((s == LH_SEQUENCE_REPEAT) == (found != NULL));
+    if (found != NULL && offset != NULL)
+        *offset = found->offset;
+    return s;
+}
+
+static void a_new_writer_begins_where_it_opened(void **state)
+{
+    (void)state;
+    struct lh_writers w = {0};
+    assert_null(lh_writers_find(&w, 1));
+    assert_int_equal(classify(&w, batch(1, 5, 2), 5, NULL), LH_SEQUENCE_NEXT);
+    assert_int_equal(classify(&w, batch(1, 6, 2), 5, NULL), LH_SEQUENCE_GAP);
+    assert_int_equal(classify(&w, batch(1, 4, 2), 5, NULL), LH_SEQUENCE_OTHER);
+    assert_true(note(&w, batch(1, 5, 2), 0));
+    assert_int_equal(lh_writers_find(&w, 1)->first, 5);
+    assert_int_equal(lh_writers_find(&w, 1)->last, 6);
+    /* From then on what is stored counts, not what a later opening says. */
+    assert_int_equal(classify(&w, batch(1, 7, 1), 99, NULL), LH_SEQUENCE_NEXT);
+    lh_writers_clear(&w);
+    assert_null(lh_writers_find(&w, 1));
+}
+
+static void a_break_of_the_sequence_is_not_noted(void **state)
+{
+    (void)state;
+    struct lh_writers w = {0};
+    assert_true(note(&w, batch(1, 1, 3), 0));
+    assert_false(note(&w, batch(1, 5, 1), 100));
+    assert_false(note(&w, batch(1, 3, 1), 100));
+    assert_true(note(&w, batch(1, 4, 1), 100));
+    assert_true(note(&w, batch(2, 17, 1), 200)); /* another writer's own numbers */
+    assert_int_equal(lh_writers_find(&w, 1)->last, 4);
+    lh_writers_clear(&w);
+}
+
+static void a_whole_window_of_repeats_is_recognised(void **state)
+{
+    (void)state;
+    struct lh_writers w = {0};
+    for (uint64_t i = 0; i < 3 * LH_WRITER_WINDOW; i++)
+        assert_true(note(&w, batch(1, 1 + 2 * i, 2), 1000 * i));
+    uint64_t end = 3 * LH_WRITER_WINDOW;
+    const struct lh_writer *writer = lh_writers_find(&w, 1);
+    assert_int_equal(writer->count, LH_WRITER_WINDOW);
+    for (uint64_t i = end - LH_WRITER_WINDOW; i < end; i++) {
+        uint64_t offset = 0;
+        assert_int_equal(classify(&w, batch(1, 1 + 2 * i, 2), 1, &offset), LH_SEQUENCE_REPEAT);
+        assert_int_equal(offset, 1000 * i);
+        assert_int_equal(
+            lh_writer_recent(writer, (uint32_t)(i - (end - LH_WRITER_WINDOW)))->offset, 1000 * i);
+    }
+    /* Older than the window, or not as it was: never called a repeat. */
+    assert_int_equal(classify(&w, batch(1, 1, 2), 1, NULL), LH_SEQUENCE_OTHER);
+    struct lh_batch_header other = batch(1, 2 * end - 1, 2);
+    other.crc++;
+    assert_int_equal(classify(&w, other, 1, NULL), LH_SEQUENCE_OTHER);
+    other = batch(1, 2 * end - 1, 1); /* framed otherwise */
+    assert_int_equal(classify(&w, other, 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(&w, batch(1, 2 * end, 1), 1, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(&w, batch(1, 2 * end + 1, 1), 1, NULL), LH_SEQUENCE_NEXT);
+    assert_int_equal(classify(&w, batch(1, 2 * end + 2, 1), 1, NULL), LH_SEQUENCE_GAP);
+    lh_writers_clear(&w);
+}
+
+static void numbers_at_the_very_end_do_not_wrap_around(void **state)
+{
+    (void)state;
+    struct lh_writers w = {0};
+    assert_true(note(&w, batch(1, UINT64_MAX - 2, 2), 0)); /* the last that a header may hold */
+    assert_int_equal(lh_writers_find(&w, 1)->last, UINT64_MAX - 1);
+    assert_int_equal(classify(&w, batch(1, 0, 1), 0, NULL), LH_SEQUENCE_OTHER);
+    assert_int_equal(classify(&w, batch(1, 1, 1), 0, NULL), LH_SEQUENCE_OTHER);
+    lh_writers_clear(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest stories[] = {
+        cmocka_unit_test(everything_that_was_written_is_read_back),
+        cmocka_unit_test(the_bytes_are_those_of_the_format),
+        cmocka_unit_test(the_newer_of_two_slots_counts),
+        cmocka_unit_test(a_torn_write_leaves_the_older_header),
+        cmocka_unit_test(no_rotten_bit_goes_unnoticed),
+        cmocka_unit_test(short_empty_and_foreign_files_are_told_apart),
+        cmocka_unit_test(a_newer_format_is_left_alone),
+        cmocka_unit_test(a_new_writer_begins_where_it_opened),
+        cmocka_unit_test(a_break_of_the_sequence_is_not_noted),
+        cmocka_unit_test(a_whole_window_of_repeats_is_recognised),
+        cmocka_unit_test(numbers_at_the_very_end_do_not_wrap_around),
+    };
+    return cmocka_run_group_tests(stories, NULL, NULL);
+}
