@@ -25,6 +25,10 @@ struct lh_sim_cluster_config {
     size_t servers, clients;
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
+    /* Faults will make single replicas useless for good (FAIL-5; a `buffered` one that is shorter
+     * than its chunk's seal after a power loss): a settled chunk then needs one good member, not
+     * all. */
+    bool replicas_may_be_lost;
 };
 
 /* Three chunkservers, one client, chunks of 64 KiB. */

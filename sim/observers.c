@@ -323,11 +323,9 @@ static const char *chunk_differs(struct lh_sim_cluster *c, const struct lh_sim_c
 {
     bool have_first = false;
 
-    if (chunk->sealed && settled && chunk->member_count == 0)
-        return "has no members";
     for (size_t i = 0; i < chunk->member_count; i++) {
         if (!look_at(c, chunk, chunk->members[i].server, b)) {
-            if (settled) {
+            if (settled && !(b->status.lost && c->config.replicas_may_be_lost)) {
                 *a = *b;
                 return "a member is not there at the newest version";
             }
@@ -345,6 +343,10 @@ static const char *chunk_differs(struct lh_sim_cluster *c, const struct lh_sim_c
         const char *what = differ(a, b, settled);
         if (what != NULL)
             return what;
+    }
+    if (settled && !have_first) {
+        *a = *b;
+        return "no member has a good replica";
     }
     return NULL;
 }
