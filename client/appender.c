@@ -483,9 +483,22 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
         locate_unsettled(a);
 }
 
-static void find_tail(struct lh_client_appender *a)
+/* For how long the master may wait for a primary: it must say why there is none before the oldest
+ * record is given up, or nobody hears it. */
+static struct lh_duration patience(const struct lh_client_appender *a)
 {
     struct lh_duration wait = a->client->config.tail_wait;
+
+    if (a->first == NULL)
+        return wait;
+    struct lh_duration left =
+        lh_instant_until(a->client->now, lh_instant_add(a->first->submitted, a->give_up));
+    return lh_duration_min(wait, lh_nanoseconds(left.ns / 4 * 3));
+}
+
+static void find_tail(struct lh_client_appender *a)
+{
+    struct lh_duration wait = patience(a);
 
     a->state = FINDING;
     leasehold__open_tail_request__init(&a->open_tail);

@@ -175,7 +175,8 @@ void lh_m_on_created(
         member->created = true;
         lh_m_touch(m, c->file);
     } else {
-        replace(m, c, (uint32_t)(member - c->members),
-            lh_error_text(lh_error_from_wire((unsigned)report->error)));
+        c->unable = s;
+        c->unable_error = lh_error_from_wire((unsigned)report->error);
+        replace(m, c, (uint32_t)(member - c->members), lh_error_text(c->unable_error));
     }
 }

@@ -137,6 +137,8 @@ struct lh_m_chunk {
 
     struct lh_m_timer timer; /* creation, or a refused grant */
     bool creating;           /* in `m->creating` */
+    struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
+    int unable_error;           /* and why */
     uint64_t short_version;  /* the operator was told that too few members are left at this one */
     bool seal_told;          /* RecordSeal went out once since the seal is durable */
 

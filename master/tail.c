@@ -152,6 +152,14 @@ static int why_not(
             f->path, f->min_replicas, f->chunk_size, live);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
+    if (!tail->created && tail->unable != NULL) {
+        snprintf(text, text_size,
+            "\"%.256s\": %s cannot create a replica of its next chunk: %s; free space or add "
+            "servers",
+            f->path, tail->unable->id, lh_error_text(tail->unable_error));
+        return tail->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
+                                                      : LH_ERR_NOT_ENOUGH_SERVERS;
+    }
     if (tail->sealed || !tail->created) {
         snprintf(text, text_size, "\"%.256s\": its next chunk is being created", f->path);
         return LH_ERR_UNAVAILABLE;
