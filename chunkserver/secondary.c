@@ -4,6 +4,8 @@
 #include "batch/batch.h"
 #include "chunkserver/internal.h"
 
+#include <stdio.h>
+
 static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replica *r,
     Leasehold__ReplicateKind kind, int error, const char *text)
 {
@@ -26,9 +28,16 @@ static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replic
 static void refuse(
     struct lh_chunkserver *cs, uint64_t link, struct replica *r, int error, const char *text)
 {
+    char sentence[128];
+
     if (r != NULL && r->secondary_link == link)
         r->secondary_link = 0;
-    answer(cs, link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, error, text);
+    if (text == NULL && r != NULL)
+        (void)snprintf(sentence, sizeof sentence, "chunk %llu, at version %llu here: %s",
+            (unsigned long long)r->chunk, (unsigned long long)r->adopting, lh_error_text(error));
+    else
+        (void)snprintf(sentence, sizeof sentence, "%s", text != NULL ? text : lh_error_text(error));
+    answer(cs, link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, error, sentence);
     link_close(cs, link, LH_OK, NULL);
 }
 
