@@ -144,7 +144,8 @@ bool lh_command_open(const char *command, const struct lh_command_common *common
 
 int lh_command_failed(const char *command, const char *thing, int error)
 {
-    bool named = thing != NULL && thing[0] != '\0';
+    /* Most of the library's sentences name the thing themselves. */
+    bool named = thing != NULL && thing[0] != '\0' && strstr(lh_last_error(), thing) == NULL;
     (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command, named ? thing : "",
         named ? ": " : "", lh_last_error(), lh_error_name(error));
     switch (error) {

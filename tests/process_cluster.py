@@ -318,7 +318,9 @@ class ClusterTest(unittest.TestCase):
         return self.cluster
 
     def _failed(self):
-        return not getattr(self._outcome, "success", True)
+        result = self._outcome.result
+        return any(test is self or getattr(test, "test_case", None) is self
+                   for test, _ in result.failures + result.errors)
 
     def _clean_up(self):
         for writer in self.writers:
