@@ -238,6 +238,7 @@ struct reading {
     bool recovery;
     bool require_primary;
     uint64_t limit;          /* the read under way stops here */
+    uint64_t asked;          /* bytes that it is to bring */
     struct lh_instant until; /* waits for more until then */
     struct ticket *ticket;
     struct lh_timer timer;
@@ -411,10 +412,14 @@ void primary_order(
 void primary_member_changed(struct primary *p);
 void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches);
 void primary_fetch_failed(struct primary *p);
+/* Back to gathering: the member that was fetched from has to report first. */
+void primary_fetch_cancel(struct primary *p);
 void primary_fenced(struct primary *p, uint64_t version);
 struct uncommitted *primary_queue_at(struct primary *p, size_t index);
 /* Index in the queue of the batch at log offset `offset`, which must be one's beginning. */
 size_t primary_queue_index(struct primary *p, uint64_t offset);
+/* False: no batch ends at log offset `offset`. Below the queue that is not known: true. */
+bool primary_batch_ends(struct primary *p, uint64_t offset);
 /* Members have to make progress now: somebody waits for them. */
 bool primary_needs_members(const struct primary *p);
 /* Tells the master which members fail (REC-3, FAIL-1). */

@@ -100,8 +100,10 @@ static void down(struct member *m)
 {
     struct lh_chunkserver *cs = server(m);
 
-    if (!awaited(m) && m->state == MEMBER_EQUAL)
+    if (!awaited(m) && m->state != MEMBER_DOWN)
         m->progress_at = cs->now; /* nothing was owed so far: its time begins now */
+    if (m->primary->state == PRIMARY_FETCHING && m->primary->fetch_from == m)
+        primary_fetch_cancel(m->primary); /* what it has when it is back, it will report */
     drop_link(m);
     m->state = MEMBER_DOWN;
     m->retry_at = lh_instant_add(cs->now, m->backoff);
@@ -139,6 +141,10 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
 {
     struct primary *p = m->primary;
 
+    if (reply->length > p->replica->header.chunk_size) {
+        refused(m, LH_ERR_MALFORMED, "it reports a log longer than the chunk");
+        return;
+    }
     m->length = reply->length;
     m->checksum = reply->checksum;
     m->committed = reply->committed;
@@ -150,6 +156,10 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
     }
     if (m->length > p->replica->end) {
         refused(m, LH_ERR_CORRUPT, "its log is longer than its primary's");
+        return;
+    }
+    if (!primary_batch_ends(p, m->length)) {
+        refused(m, LH_ERR_CORRUPT, "its log does not end where a batch does");
         return;
     }
     member_set_target(m, p->replica->end, p->replica->checksum);
@@ -324,6 +334,8 @@ void member_copied(struct member *m, int error, struct lh_buf *bytes)
     size_t whole = 0;
 
     m->copy = NULL;
+    if (error == LH_OK && bytes->size == 0)
+        error = LH_ERR_CORRUPT; /* our file is shorter than what was written to it */
     /* Only whole batches are sent, and none that has rotted here. */
     while (error == LH_OK && whole < bytes->size && whole < MESSAGE_BYTES_MAX) {
         struct lh_batch_header h;

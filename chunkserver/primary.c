@@ -29,7 +29,8 @@ struct uncommitted *primary_queue_at(struct primary *p, size_t index)
     return &p->queue[(p->queue_first + index) % p->queue_capacity];
 }
 
-size_t primary_queue_index(struct primary *p, uint64_t offset)
+/* Index of the first batch that begins at `offset` or behind it; `queue_count` if there is none. */
+static size_t queue_search(struct primary *p, uint64_t offset)
 {
     size_t low = 0, high = p->queue_count;
 
@@ -40,8 +41,24 @@ size_t primary_queue_index(struct primary *p, uint64_t offset)
         else
             high = mid;
     }
-    LH_ASSERT(low < p->queue_count && primary_queue_at(p, low)->offset == offset);
     return low;
+}
+
+size_t primary_queue_index(struct primary *p, uint64_t offset)
+{
+    size_t i = queue_search(p, offset);
+
+    LH_ASSERT(i < p->queue_count && primary_queue_at(p, i)->offset == offset);
+    return i;
+}
+
+bool primary_batch_ends(struct primary *p, uint64_t offset)
+{
+    if (p->queue_count == 0 || offset <= primary_queue_at(p, 0)->offset ||
+        offset == p->replica->end)
+        return true;
+    size_t i = queue_search(p, offset);
+    return i < p->queue_count && primary_queue_at(p, i)->offset == offset;
 }
 
 static struct uncommitted *queue_push(struct primary *p)
@@ -275,12 +292,20 @@ void primary_fetch_failed(struct primary *p)
 
     /* Whoever was to be fetched from reports again, and the choice is made anew. */
     p->fetch_link = 0;
-    p->fetch_from = NULL;
-    p->state = PRIMARY_GATHERING;
+    primary_fetch_cancel(p);
     if (m->link != 0) {
         link_close(p->replica->cs, m->link, LH_ERR_CANCELLED, NULL);
         member_link_closed(m);
     }
+}
+
+void primary_fetch_cancel(struct primary *p)
+{
+    if (p->fetch_link != 0)
+        link_close(p->replica->cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
+    p->fetch_link = 0;
+    p->fetch_from = NULL;
+    p->state = PRIMARY_GATHERING;
 }
 
 /* Takes what a fetch brought. False: it is not what the member had promised. */
