@@ -74,8 +74,9 @@ static void start(struct reading *rd, uint64_t bytes)
     struct replica *r = rd->replica;
     uint64_t left = rd->limit - rd->offset;
 
-    rd->ticket = disk(r->cs, TICKET_READ, r, rd, LH_DISK_READ, LH_LOG_START + rd->offset,
-        bytes < left ? bytes : left, NULL);
+    rd->asked = bytes < left ? bytes : left;
+    rd->ticket =
+        disk(r->cs, TICKET_READ, r, rd, LH_DISK_READ, LH_LOG_START + rd->offset, rd->asked, NULL);
 }
 
 /* Reads if there is something to read, waits if it may come, answers otherwise. */
@@ -153,6 +154,13 @@ void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes)
     size_t whole = 0;
 
     rd->ticket = NULL;
+    if (error == LH_OK && bytes->size < rd->asked) {
+        if (rd->limit > r->written) {
+            finish(rd, LH_ERR_STALE_VERSION, "the log was cut meanwhile", NULL);
+            return;
+        }
+        error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
+    }
     if (error != LH_OK) {
         replica_lose(r, error, rd->offset); /* answers this reader too */
         return;
@@ -184,6 +192,10 @@ void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes)
     }
     if (error != LH_OK) {
         finish(rd, error, "no sound batch begins at this offset", NULL);
+        return;
+    }
+    if (rd->require_primary && !answers_as_primary(r)) { /* TIME-5: the disk may have taken long */
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
         return;
     }
     struct lh_buf batches = {0};
