@@ -1234,6 +1234,22 @@ STORY(a_reader_gets_whole_committed_batches)
     settle(w);
 }
 
+STORY(a_read_that_asked_for_the_primary_looks_at_the_clock_again)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 1);
+    w->nodes[A].disk_stalled = true;
+    w->stalled[MASTER][A] = true;
+    q.require_primary = true;
+    struct conn *r = reader(w, A, q);
+    pass(w, SESSION_TERM_MS);
+    w->nodes[A].disk_stalled = false;
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__NOT_PRIMARY);
+}
+
 STORY(a_reader_waits_at_the_end)
 {
     Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
@@ -1377,6 +1393,144 @@ STORY(a_primary_that_says_nonsense_is_refused)
     check_logs(w, ABC);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * So is a member that misbehaves. D is played. */
+
+static void d_says(
+    struct world *w, Leasehold__ReplicateKind kind, uint64_t length, uint64_t checksum)
+{
+    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+
+    m.kind = kind;
+    m.chunk = CHUNK;
+    m.version = 1;
+    m.length = length;
+    m.checksum = checksum;
+    play_reply(w, LH_METHOD_REPLICATE, &m.base, NULL);
+    settle(w);
+}
+
+static void given_a_chunk_at_a_and_d(struct world *w)
+{
+    play(w, D);
+    master_create(w, 1u << A);
+    settle(w);
+    master_grant(w, A, 1, 1u << A | 1u << D, 1);
+    settle(w);
+    w->members = 1u << A;
+    assert_false(node_status(w, A).open);
+}
+
+STORY(a_member_whose_log_cannot_be_so_long_is_refused)
+{
+    given_a_chunk_at_a_and_d(w);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, UINT64_MAX, 1);
+    assert_int_equal(heard(w, A)->failed.members, 1u << D);
+    pass(w, 100);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    assert_true(node_status(w, A).open);
+}
+
+STORY(a_member_whose_log_ends_within_a_batch_is_refused)
+{
+    given_a_chunk_at_a_and_d(w);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    append(c, 1, 100);
+    append(c, 2, 100);
+    settle(w);
+    break_wire(w, w->played_wire[LH_METHOD_REPLICATE]);
+    pass(w, 100);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 150, 1);
+    assert_int_equal(heard(w, A)->failed.members, 1u << D);
+    pass(w, 100);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 136, 1);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__APPEND, 272, 0);
+    assert_false(answered(c, 1)); /* not before it has confirmed that it is equal */
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 272, 0);
+    assert_true(answered(c, 2));
+}
+
+STORY(a_member_that_is_fetched_from_may_come_back_shorter)
+{
+    given_a_chunk_at_a_and_d(w);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 272, 4711);
+    struct wire *fetch = w->played_wire[LH_METHOD_READ];
+    assert_non_null(fetch);
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+    struct lh_buf batch = make_batch(WRITER, 1, 1, 100);
+    play_reply(w, LH_METHOD_READ, &m.base, &batch);
+    settle(w);
+    assert_true(w->played_wire[LH_METHOD_READ] != fetch); /* the next part */
+    fetch = w->played_wire[LH_METHOD_READ];
+    /* Its machine goes down: it comes back with nothing. */
+    break_wire(w, w->played_wire[LH_METHOD_REPLICATE]);
+    pass(w, 100);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0, 0);
+    if (!fetch->client_gone) {
+        batch = make_batch(WRITER, 2, 1, 100);
+        play_reply(w, LH_METHOD_READ, &m.base, &batch);
+        settle(w);
+    }
+    assert_false(node_status(w, A).lost);
+    assert_int_equal(node_status(w, A).length, 136);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__APPEND, 136, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 136, 0);
+    assert_true(node_status(w, A).open);
+    assert_int_equal(heard(w, A)->recovered.length, 136);
+}
+
+STORY(a_member_that_blinks_while_another_is_waited_for_gets_its_time)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 2);
+    node_kill(w, C, false);
+    settle(w);
+    master_grant(w, A, 2, ABC, 3);
+    pass(w, 5000); /* C stays away; the master cannot do without it */
+    assert_int_equal(heard(w, A)->failed.members, 1u << C);
+    node_kill(w, B, false);
+    settle(w);
+    node_start(w, B);
+    for (int i = 0; i < 20; i++) {
+        pass(w, 100);
+        assert_int_equal(heard(w, A)->failed.members, 1u << C);
+    }
+    node_start(w, C);
+    settle(w);
+    master_grant(w, A, 2, ABC, 3); /* C's address is known now */
+    pass(w, 600);
+    assert_true(node_status(w, A).open);
+}
+
+/* Somebody cuts a file under the server. */
+STORY(a_file_that_is_shorter_than_its_log_loses_the_replica)
+{
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    pass(w, 10);
+    node_file(w, B, CHUNK)->size = LH_LOG_START + 200;
+    q.offset = 136;
+    struct conn *r = reader(w, B, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__CORRUPT);
+    assert_true(node_status(w, B).lost);
+
+    node_kill(w, C, true);
+    settle(w);
+    node_file(w, A, CHUNK)->size = LH_LOG_START;
+    if (w->synced)
+        return; /* C has it all */
+    node_start(w, C);
+    pass(w, 300);
+    assert_true(node_status(w, A).lost);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
@@ -1429,11 +1583,17 @@ int main(void)
         cmocka_unit_test(a_server_whose_disk_stalls_gives_its_leases_up),
         cmocka_unit_test(a_removed_replica_is_gone_and_an_old_remove_is_ignored),
         cmocka_unit_test(a_reader_gets_whole_committed_batches),
+        cmocka_unit_test(a_read_that_asked_for_the_primary_looks_at_the_clock_again),
         cmocka_unit_test(a_reader_waits_at_the_end),
         cmocka_unit_test(secondaries_learn_what_a_recovery_has_committed_without_being_asked),
         cmocka_unit_test(a_reader_at_a_member_that_is_being_copied_to_sees_only_what_is_written),
         cmocka_unit_test(a_primary_that_does_not_wait_for_the_adoption_is_refused),
         cmocka_unit_test(a_primary_that_says_nonsense_is_refused),
+        cmocka_unit_test(a_member_whose_log_cannot_be_so_long_is_refused),
+        cmocka_unit_test(a_member_whose_log_ends_within_a_batch_is_refused),
+        cmocka_unit_test(a_member_that_is_fetched_from_may_come_back_shorter),
+        cmocka_unit_test(a_member_that_blinks_while_another_is_waited_for_gets_its_time),
+        cmocka_unit_test(a_file_that_is_shorter_than_its_log_loses_the_replica),
     };
     const char *only = getenv("LH_TEST_ONLY");
     if (only != NULL)

@@ -60,7 +60,7 @@ static struct wire *wire_open(
     assert_true(w->wire_count < sizeof w->wires / sizeof w->wires[0]);
     w->wires[w->wire_count++] = l;
     *l = (struct wire){.method = method, .client = client, .server = server, .client_link = link};
-    if (server < 0 || (server < NODES && w->nodes[server].cs == NULL)) {
+    if (server < 0 || (server < NODES && w->nodes[server].cs == NULL && !w->played[server])) {
         l->server_gone = true;
         post(w, l, false, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
         return l;
@@ -794,6 +794,27 @@ void feed(struct conn *c, Leasehold__ReplicateRequest q, struct lh_buf *batches)
     conn_send(c, &q.base, batches);
 }
 
+void play(struct world *w, int node)
+{
+    node_kill(w, node, false);
+    settle(w);
+    w->played[node] = true;
+    w->nodes[node].session = ++w->sessions; /* the master knows its address */
+}
+
+void play_reply(
+    struct world *w, enum lh_method method, const ProtobufCMessage *m, struct lh_buf *payload)
+{
+    struct lh_effects fx = {0};
+    struct wire *l = w->played_wire[method];
+
+    assert_false(l->client_gone || l->server_gone);
+    lh_fx_send(&fx, l->server_link, m, payload);
+    post_bytes(
+        w, l, false, lh_wire_encode(method, LH_REPLY, &fx.items[0].header, &fx.items[0].payload));
+    lh_effects_deinit(&fx);
+}
+
 const Leasehold__ReadReply *read_reply(const struct conn *c)
 {
     assert_int_equal(c->count, 1);
@@ -842,6 +863,9 @@ static void deliver(struct world *w, struct packet p)
         else if (m != NULL && w->nodes[l->client].session_wire == l && !w->master_deaf &&
                  master_hears(w, l->client, (Leasehold__SessionRequest *)m))
             m = NULL;
+    } else if (to < NODES && w->played[to]) {
+        if (p.kind == LH_IN_LINK_OPENED)
+            w->played_wire[l->method] = l;
     } else if (to == CLIENT) {
         if (m != NULL) {
             conn_hears(l->conn, m, lh_buf_take(&payload));

@@ -31,6 +31,7 @@
 #define A 0
 #define B 1
 #define C 2
+#define D 3
 
 /* One file of a node's disk. */
 struct file {
@@ -140,6 +141,8 @@ struct world {
     size_t wire_count;
     struct conn *conns[256];
     size_t conn_count;
+    bool played[NODES];                        /* the test plays this server */
+    struct wire *played_wire[LH_METHOD_COUNT]; /* the last call to such a server */
     uint64_t next_link;
     uint64_t sessions;
     uint64_t master_term;
@@ -199,6 +202,11 @@ struct conn *settler(struct world *w, int node, uint64_t version, uint64_t write
 /* A stream as a primary's, to play one that misbehaves. */
 struct conn *feeder(struct world *w, int node);
 void feed(struct conn *c, Leasehold__ReplicateRequest q, struct lh_buf *batches);
+
+/* The test plays this server from now on: it takes calls, and answers what it is told to. */
+void play(struct world *w, int node);
+void play_reply(
+    struct world *w, enum lh_method method, const ProtobufCMessage *m, struct lh_buf *payload);
 
 const Leasehold__ReadReply *read_reply(const struct conn *c);
 const Leasehold__SettleReply *settle_reply(const struct conn *c);
