@@ -180,7 +180,7 @@ int lh_command_finish_output(const char *command)
 
 void lh_command_print_json(json_t *json)
 {
-    (void)json_dumpf(json, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    (void)json_dumpf(json, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
     (void)putchar('\n');
     json_decref(json);
 }

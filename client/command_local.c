@@ -21,10 +21,14 @@
 #define CHUNKSERVERS_MAX 64u
 #define STOP_SECONDS     15
 
+/* The master's own defaults, for clusters that are smaller. */
+#define REPLICATION_DEFAULT 3u
+
 struct options {
     struct lh_duration timeout;
     uint64_t chunkservers, port;
-    const char *dir, *session_term, *chunk_term, *replication, *log_level, *log_format;
+    const char *dir, *session_term, *chunk_term, *replication, *min_replicas, *log_level,
+        *log_format;
 };
 
 struct cluster {
@@ -70,7 +74,13 @@ static int start_all(struct cluster *cluster)
     struct lh_child *master = add(cluster, "master", "leasehold-master", o->port);
     lh_child_argument(master, "session-term", o->session_term);
     lh_child_argument(master, "chunk-term", o->chunk_term);
-    lh_child_argument(master, "replication", o->replication);
+    /* A small cluster's files have as many replicas as it can give them. */
+    char replicas[32];
+    (void)snprintf(replicas, sizeof replicas, "%" PRIu64, o->chunkservers);
+    bool few = o->replication == NULL && o->chunkservers < REPLICATION_DEFAULT;
+    lh_child_argument(master, "replication", few ? replicas : o->replication);
+    lh_child_argument(master, "min-replicas",
+        o->min_replicas == NULL && o->chunkservers == 1 ? "1" : o->min_replicas);
     for (uint64_t i = 1; i <= o->chunkservers; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "cs%" PRIu64, i);
@@ -290,7 +300,12 @@ int lh_command_local(int argc, char **argv)
             .type = LH_FLAG_STRING,
             .value = &o.replication,
             .metavar = "N",
-            .help = "servers that keep each record of a new file"},
+            .help = "servers that keep each record of a new file; by default 3, or all there are"},
+        {.name = "min-replicas",
+            .type = LH_FLAG_STRING,
+            .value = &o.min_replicas,
+            .metavar = "N",
+            .help = "with fewer servers than this, a new file takes no appends"},
         {.name = "log-level",
             .type = LH_FLAG_STRING,
             .value = &o.log_level,
