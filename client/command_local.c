@@ -21,7 +21,7 @@
 #define CHUNKSERVERS_MAX 64u
 #define STOP_SECONDS     15
 
-/* The master's own defaults, for clusters that are smaller. */
+/* The master's own default, too many for a smaller cluster. */
 #define REPLICATION_DEFAULT 3u
 
 struct options {
