@@ -191,14 +191,18 @@ static bool job_step(struct replica *r, struct job *j)
     case JOB_SEAL:
         if (step == 0 && r->end > j->length) {
             job_truncate(r, j->length);
-        } else if (step <= 1) {
+        } else if (step <= 1 && (r->synced < j->length || r->end > j->length)) {
+            /* The log first, as in JOB_CONFIRM: nothing is scanned any more below a seal. */
             j->step = 2;
+            job_sync(r);
+        } else if (step <= 2) {
+            j->step = 3;
             r->header.sealed = true;
             r->header.version = j->version;
             r->header.sealed_length = j->length;
             r->header.sealed_checksum = j->checksum;
             job_write_header(r);
-        } else if (step == 2) {
+        } else if (step == 3) {
             job_sync(r);
         } else {
             return true;
