@@ -342,9 +342,9 @@ void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m
 void session_link_closed(struct lh_chunkserver *cs, const char *why);
 void session_timer(struct lh_chunkserver *cs);
 void session_close(struct lh_chunkserver *cs);
-/* Before that: true while the master may not have got everything that was sent, the releases above all.
- * Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat says that
- * it has arrived. */
+/* Before that: true while the master may not have got everything that was sent, the releases above
+ * all. Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat
+ * says that it has arrived. */
 bool session_farewell(struct lh_chunkserver *cs);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);

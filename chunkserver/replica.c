@@ -132,8 +132,8 @@ static void job_truncate(struct replica *r, uint64_t length)
     disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_TRUNCATE, 0, LH_LOG_START + length, NULL);
 }
 
-/* Does the header, as it is on the disk, say already that the log was equal at `length`? So it is with
- * a chunk that is new. */
+/* Does the header, as it is on the disk, say already that the log was equal at `length`? So it is
+ * with a chunk that is new. */
 static bool vouches_for(const struct replica *r, uint64_t length)
 {
     return r->header.equal_length == length &&

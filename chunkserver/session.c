@@ -448,8 +448,8 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
         m->master_term < s->master_term || m->stamp > s->stamp_sent)
         return;
     if (m->error != LEASEHOLD__ERROR_CODE__OK) {
-        /* What this server holds it holds until its own clock says otherwise (TIME-4); a master that
-         * restarted lets it go on in the new session (LEASE-7). */
+        /* What this server holds it holds until its own clock says otherwise (TIME-4); a master
+         * that restarted lets it go on in the new session (LEASE-7). */
         lh_fx_log(cs->fx, LH_WARN, "the master knows this session no more: %s; registering anew",
             lh_error_text(lh_error_from_wire(m->error)));
         hang_up(cs);
@@ -536,7 +536,8 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     if (error != LH_OK)
         return;
     if (r->primary != NULL && r->primary->version == g->version) {
-        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by now. */
+        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by
+         * now. */
         primary_addresses(r->primary, g);
         primary_set_timer(r->primary);
         if (r->header.version == g->version && r->primary->state != PRIMARY_ADOPTING)

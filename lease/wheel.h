@@ -56,8 +56,8 @@ uint32_t lh_wheel_due(struct lh_wheel *w, struct lh_instant now);
 struct lh_instant lh_wheel_deadline(const struct lh_wheel *w);
 
 /* Asserts that links and bits agree and calls `visit` for each item with the earliest time that its
- * place stands for. Returns the number of items, in which one in a slot that is not marked as occupied
- * is missing: compare it with what should be there. */
+ * place stands for. Returns the number of items, in which one in a slot that is not marked as
+ * occupied is missing: compare it with what should be there. */
 uint32_t lh_wheel_check(const struct lh_wheel *w,
     void (*visit)(const void *arg, uint32_t i, struct lh_instant from), const void *arg);
 

@@ -1,5 +1,5 @@
-/* Stories about the chunkserver's core: what it acknowledges stays, exactly once and in its place. Each is
- * told under several orders of events, for synced and for buffered files. */
+/* Stories about the chunkserver's core: what it acknowledges stays, exactly once and in its place.
+ * Each is told under several orders of events, for synced and for buffered files. */
 #include "chunkserver_world.h"
 
 #include <stdlib.h>
@@ -136,7 +136,8 @@ STORY(a_repeat_is_answered_with_its_first_position)
     assert_int_equal(c->stored[3].sequence, 2);
     assert_int_equal(c->stored[3].offset, position(c, 2));
 
-    /* Also over another stream while the first attempt is under way, and only once it is committed. */
+    /* Also over another stream while the first attempt is under way, and only once it is committed.
+     */
     w->stalled[B][A] = true;
     append(c, 4, 100);
     settle(w);

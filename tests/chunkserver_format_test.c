@@ -1,4 +1,5 @@
-/* Stories about what a chunkserver keeps of a chunk: the header slots of its file, the writer table. */
+/* Stories about what a chunkserver keeps of a chunk: the header slots of its file, the writer
+ * table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

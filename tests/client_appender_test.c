@@ -258,8 +258,8 @@ static void a_retry_that_lands_on_a_later_chunk_asks_every_member_for_the_seal(v
     (void)state;
     open_stream(&a, &b1);
 
-    /* The connection breaks, and meanwhile others have filled the chunk: the master does not say how to
-     * settle, so it is asked. */
+    /* The connection breaks, and meanwhile others have filled the chunk: the master does not say
+     * how to settle, so it is asked. */
     break_link(&a.w, a.stream);
     say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
         open_chunk(9, 1, 1700, 0), 0, NULL);

@@ -1,5 +1,6 @@
-/* A world of one client core and nobody else: the test plays the master and the chunkservers. Effects are
- * laid out in one line in the order of their emission; the test takes them off one by one. */
+/* A world of one client core and nobody else: the test plays the master and the chunkservers.
+ * Effects are laid out in one line in the order of their emission; the test takes them off one by
+ * one. */
 #ifndef LH_TESTS_CLIENT_WORLD_H
 #define LH_TESTS_CLIENT_WORLD_H
 
