@@ -200,6 +200,51 @@ void node_fail_disk(struct world *w, int node, enum lh_disk_op op, unsigned afte
 /* ------------------------------------------------------------------------------------------------
  * Cores. */
 
+/* What a machine that went down had in its memory is gone, and it does not deny it (REC-2a). */
+static bool in_doubt(const struct world *w, int node)
+{
+    struct lh_replica_status s;
+
+    return w->nodes[node].cs == NULL || !lh_chunkserver_replica(w->nodes[node].cs, CHUNK, &s) ||
+           s.doubted;
+}
+
+/* APP-3: every member has it as durably as was promised. */
+static void check_durable(struct world *w, const struct acked *a)
+{
+    struct lh_buf batch = {0};
+
+    for (int i = 0; i < NODES; i++) {
+        struct file *f = node_file(w, i, CHUNK);
+        if ((w->members & 1u << i) == 0 || (!w->synced && in_doubt(w, i)))
+            continue;
+        assert_non_null(f);
+        const uint8_t *bytes = w->synced ? f->durable : f->cache;
+        size_t size = w->synced ? f->durable_size : f->size;
+        assert_true(size >= LH_LOG_START + a->offset + LH_BATCH_HEADER_BYTES);
+        batch = lh_buf_copy(bytes + LH_LOG_START + a->offset, size - LH_LOG_START - a->offset);
+        struct lh_batch_header h;
+        assert_int_equal(lh_batch_check(&batch, 0, UINT32_MAX, &h), LH_OK);
+        assert_true(h.writer == a->writer && h.sequence == a->sequence);
+        lh_buf_clear(&batch);
+    }
+}
+
+/* At the moment when a client is answered; before it hears of it, machines may go down. */
+static void check_answer(struct world *w, const struct wire *l, const struct lh_buf *bytes)
+{
+    ProtobufCMessage *m;
+    struct lh_buf none;
+
+    assert_int_equal(lh_wire_decode(l->method, LH_REPLY, bytes, &m, &none), LH_OK);
+    const Leasehold__AppendReply *r = (const Leasehold__AppendReply *)m;
+    for (size_t i = 0; i < r->n_stored; i++)
+        check_durable(w, &(struct acked){.writer = l->conn->writer,
+                             .sequence = r->stored[i]->sequence,
+                             .offset = r->stored[i]->offset});
+    lh_wire_free(m);
+}
+
 static void carry_out(struct world *w, int node, struct lh_effect *e)
 {
     struct wire *l;
@@ -214,6 +259,8 @@ static void carry_out(struct world *w, int node, struct lh_effect *e)
         assert_false(to_server ? l->client_gone : l->server_gone);
         struct lh_buf bytes =
             lh_wire_encode(l->method, to_server ? LH_REQUEST : LH_REPLY, &e->header, &e->payload);
+        if (l->method == LH_METHOD_APPEND)
+            check_answer(w, l, &bytes);
         if (to_server ? l->server_gone : l->client_gone)
             lh_buf_clear(&bytes);
         else
@@ -644,27 +691,6 @@ void hang_up(struct conn *c)
         post(c->world, c->wire, true, LH_IN_LINK_CLOSED, LH_ERR_CANCELLED);
 }
 
-/* APP-3: at the moment when a client hears of it, every member has it as durably as was promised. */
-static void check_durable(struct world *w, const struct acked *a)
-{
-    struct lh_buf batch = {0};
-
-    for (int i = 0; i < NODES; i++) {
-        struct file *f = node_file(w, i, CHUNK);
-        if ((w->members & 1u << i) == 0)
-            continue;
-        assert_non_null(f);
-        const uint8_t *bytes = w->synced ? f->durable : f->cache;
-        size_t size = w->synced ? f->durable_size : f->size;
-        assert_true(size >= LH_LOG_START + a->offset + LH_BATCH_HEADER_BYTES);
-        batch = lh_buf_copy(bytes + LH_LOG_START + a->offset, size - LH_LOG_START - a->offset);
-        struct lh_batch_header h;
-        assert_int_equal(lh_batch_check(&batch, 0, UINT32_MAX, &h), LH_OK);
-        assert_true(h.writer == a->writer && h.sequence == a->sequence);
-        lh_buf_clear(&batch);
-    }
-}
-
 static void note_stored(struct conn *c, const Leasehold__Stored *s)
 {
     struct world *w = c->world;
@@ -680,7 +706,6 @@ static void note_stored(struct conn *c, const Leasehold__Stored *s)
     }
     assert_true(w->acked_count < sizeof w->acked / sizeof w->acked[0]);
     w->acked[w->acked_count++] = a;
-    check_durable(w, &a);
 }
 
 static void conn_hears(struct conn *c, ProtobufCMessage *m, struct lh_buf payload)
@@ -856,13 +881,15 @@ static void deliver(struct world *w, struct packet p)
             l->client_gone = true;
     }
     if (to == MASTER) {
-        if (p.kind == LH_IN_LINK_OPENED)
+        if (p.kind == LH_IN_LINK_OPENED && !l->client_gone)
             w->nodes[l->client].session_wire = l;
         else if (p.kind == LH_IN_LINK_CLOSED && w->nodes[l->client].session_wire == l)
             forget_session(&w->nodes[l->client]);
         else if (m != NULL && w->nodes[l->client].session_wire == l && !w->master_deaf &&
                  master_hears(w, l->client, (Leasehold__SessionRequest *)m))
             m = NULL;
+    } else if (to < NODES && w->nodes[to].cs == NULL && !w->played[to]) {
+        ; /* it is down */
     } else if (to < NODES && w->played[to]) {
         if (p.kind == LH_IN_LINK_OPENED)
             w->played_wire[l->method] = l;
@@ -920,8 +947,10 @@ void break_wire(struct world *w, struct wire *l)
 {
     drop_packets(w, l, false);
     drop_packets(w, l, true);
-    post(w, l, false, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
-    post(w, l, true, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
+    if (!l->client_gone)
+        post(w, l, false, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
+    if (!l->server_gone)
+        post(w, l, true, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
 }
 
 /* The first of its link's direction, and nobody holds it up. */

@@ -137,9 +137,9 @@ struct world {
     size_t packet_count, packet_capacity;
     struct disk_op *ops;
     size_t op_count, op_capacity;
-    struct wire *wires[1024];
+    struct wire *wires[16384];
     size_t wire_count;
-    struct conn *conns[256];
+    struct conn *conns[4096];
     size_t conn_count;
     bool played[NODES];                        /* the test plays this server */
     struct wire *played_wire[LH_METHOD_COUNT]; /* the last call to such a server */
@@ -150,7 +150,7 @@ struct world {
     bool master_continues;              /* lets shown leases go on (LEASE-7) */
     bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
     unsigned members;                   /* bits: who must have a batch before it is acknowledged */
-    struct acked acked[512];
+    struct acked acked[4096];
     size_t acked_count;
 };
 
