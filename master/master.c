@@ -445,12 +445,13 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
     lh_m_waiter_free(m, w);
-    struct lh_m_chunk *c, *next_chunk;
-    HASH_ITER(hh, m->chunks, c, next_chunk)
-    lh_m_chunk_free(m, c);
+    /* Whoever takes its timer out of the tree before those whose timers go with it. */
     struct lh_m_spare *spare, *next_spare;
     HASH_ITER(hh, m->spares, spare, next_spare)
     lh_m_spare_free(m, spare);
+    struct lh_m_chunk *c, *next_chunk;
+    HASH_ITER(hh, m->chunks, c, next_chunk)
+    lh_m_chunk_free(m, c);
     struct lh_m_file *f, *next_file;
     HASH_ITER(hh, m->files, f, next_file)
     {
