@@ -238,6 +238,7 @@ static void storm(uint64_t seed)
     struct storm s = {.prng = {seed * 7919}, .version = 1, .members = 1u << A | 1u << B | 1u << C};
 
     s.w = world_create(seed, seed % 2 == 0);
+    s.w->torn = seed % 3 != 0;
     for (uint64_t i = 0; i < WRITERS; i++)
         s.writers[i] = (struct writer){.id = 100 + i, .next = 1};
     master_create(s.w, s.members);

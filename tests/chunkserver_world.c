@@ -353,6 +353,27 @@ static void forget_session(struct node *n)
     n->registered = NULL;
 }
 
+/* What was not synced is gone, or some of its pages are, in no order; so it is with a new length. */
+static void lose_power(struct world *w, struct file *f)
+{
+    const size_t page = 4096;
+    struct file was = *f;
+    bool longer = w->torn && lh_prng_below(&w->prng, 2) == 0;
+
+    f->cache = copy(was.durable, was.durable_size);
+    f->size = was.durable_size;
+    if (longer)
+        file_resize(f, was.size);
+    for (size_t at = 0; w->torn && at < f->size && at < was.size; at += page) {
+        size_t end = at + page;
+        end = end < f->size ? end : f->size;
+        end = end < was.size ? end : was.size;
+        if (lh_prng_below(&w->prng, 2) == 0)
+            memcpy(f->cache + at, was.cache + at, end - at);
+    }
+    free(was.cache);
+}
+
 void node_kill(struct world *w, int node, bool power)
 {
     struct node *n = &w->nodes[node];
@@ -395,9 +416,7 @@ void node_kill(struct world *w, int node, bool power)
         if (f->cache != NULL && !f->durable_there) {
             file_clear(f);
         } else if (f->cache != NULL) {
-            free(f->cache);
-            f->cache = copy(f->durable, f->durable_size);
-            f->size = f->durable_size;
+            lose_power(w, f);
         }
     }
 }

@@ -148,6 +148,7 @@ struct world {
     uint64_t master_term;
     bool master_deaf;                   /* answers nothing */
     bool master_continues;              /* lets shown leases go on (LEASE-7) */
+    bool torn;                          /* a loss of power leaves any part of what was not synced */
     bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
     unsigned members;                   /* bits: who must have a batch before it is acknowledged */
     struct acked acked[4096];
