@@ -1,4 +1,5 @@
-/* The clients' append streams: one per writer and chunk (APP-4, APP-5). */
+/* The clients' append streams: one per client and chunk, for any number of the client's writers
+ * (APP-4, APP-5). */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
@@ -9,6 +10,9 @@
 
 /* Unanswered bytes that a writer may have; told to it when it opens. */
 #define WINDOW_BYTES (16u << 20)
+
+/* Writers on one stream. */
+#define WRITERS_MAX 1024u
 
 static void send_error(
     struct lh_chunkserver *cs, uint64_t link, int error, const char *text, uint64_t version)
@@ -24,8 +28,8 @@ static void send_error(
 
 static void stream_free(struct stream *s)
 {
-    if (s->primary != NULL)
-        DL_DELETE(s->primary->streams, s);
+    DL_DELETE(s->primary->streams, s);
+    free(s->writers);
     free(s);
 }
 
@@ -67,23 +71,34 @@ void stream_hold_all(struct primary *p)
     }
 }
 
+static struct stream_writer *find_writer(struct stream *s, uint64_t id)
+{
+    for (size_t i = 0; i < s->writer_count; i++)
+        if (s->writers[i].id == id)
+            return &s->writers[i];
+    return NULL;
+}
+
 void stream_stored(struct stream *s, const struct uncommitted *u)
 {
-    if (s->stored_count == LH_WRITER_WINDOW)
+    struct stream_writer *w = find_writer(s, u->writer);
+
+    if (w != NULL && w->unanswered > 0)
+        w->unanswered--;
+    if (s->stored_count == STREAM_STORED_MAX)
         stream_flush(s);
     Leasehold__Stored *stored = &s->stored[s->stored_count++];
     leasehold__stored__init(stored);
+    stored->writer = u->writer;
     stored->sequence = u->sequence;
     stored->count = u->count;
     stored->offset = u->offset;
-    if (s->unanswered > 0)
-        s->unanswered--;
 }
 
 void stream_flush(struct stream *s)
 {
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-    Leasehold__Stored *list[LH_WRITER_WINDOW];
+    Leasehold__Stored *list[STREAM_STORED_MAX];
 
     if (s->stored_count == 0)
         return;
@@ -95,38 +110,75 @@ void stream_flush(struct stream *s)
     s->stored_count = 0;
 }
 
-/* The primary is open: may this writer go on where it says? */
-static void open_stream(struct stream *s)
+void stream_refuse_writer(struct stream *s, struct stream_writer *w, int error, const char *text)
 {
     struct replica *r = s->primary->replica;
-    const struct lh_writer *w = lh_writers_find(&r->writers, s->writer);
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
-    if (w != NULL && (s->first_sequence < w->first || s->first_sequence > w->last + 1)) {
+    stream_flush(s);
+    w->opened = false;
+    w->refused = true;
+    m.writer = w->id;
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)text;
+    m.version = r->adopting;
+    lh_fx_send(r->cs->fx, s->link, &m.base, NULL);
+}
+
+/* The primary is open: may this writer go on where it says? */
+static void open_writer(struct stream *s, struct stream_writer *w)
+{
+    struct replica *r = s->primary->replica;
+    const struct lh_writer *known = lh_writers_find(&r->writers, w->id);
+    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+
+    if (known != NULL &&
+        (w->first_sequence < known->first || w->first_sequence > known->last + 1)) {
         char text[160];
         snprintf(text, sizeof text,
             "writer has sequence numbers %llu to %llu stored here and cannot go on at %llu",
-            (unsigned long long)w->first, (unsigned long long)w->last,
-            (unsigned long long)s->first_sequence);
-        stream_end(s, LH_ERR_OUT_OF_SEQUENCE, text);
+            (unsigned long long)known->first, (unsigned long long)known->last,
+            (unsigned long long)w->first_sequence);
+        stream_refuse_writer(s, w, LH_ERR_OUT_OF_SEQUENCE, text);
         return;
     }
-    s->opened = true;
+    w->opened = true;
     m.opened = true;
+    m.writer = w->id;
     m.version = r->adopting;
     m.window_batches = LH_WRITER_WINDOW;
     m.window_bytes = WINDOW_BYTES;
     lh_fx_send(r->cs->fx, s->link, &m.base, NULL);
 }
 
+/* A writer joins the stream, or begins anew on it: whatever it sent before came before. */
+static void add_writer(struct stream *s, const Leasehold__AppendRequest *m)
+{
+    struct stream_writer *w = find_writer(s, m->writer);
+
+    if (w == NULL && s->writer_count == WRITERS_MAX) {
+        struct stream_writer none = {.id = m->writer};
+        stream_refuse_writer(s, &none, LH_ERR_NO_MEMORY, "too many writers on one stream");
+        return;
+    }
+    if (w == NULL) {
+        LH_GROW(s->writers, s->writer_capacity, s->writer_count + 1);
+        w = &s->writers[s->writer_count++];
+    }
+    *w = (struct stream_writer){.id = m->writer, .first_sequence = m->first_sequence};
+    if (s->primary->state == PRIMARY_OPEN)
+        open_writer(s, w);
+}
+
 void stream_open_all(struct primary *p)
 {
-    struct stream *s, *next;
+    struct stream *s;
 
-    DL_FOREACH_SAFE(p->streams, s, next)
+    DL_FOREACH(p->streams, s)
     {
-        if (!s->opened)
-            open_stream(s);
+        for (size_t i = 0; i < s->writer_count; i++)
+            if (!s->writers[i].opened && !s->writers[i].refused)
+                open_writer(s, &s->writers[i]);
     }
 }
 
@@ -164,13 +216,10 @@ static void first_message(
     s->link = l->id;
     s->chunk = m->chunk;
     s->version = m->version;
-    s->writer = m->writer;
-    s->first_sequence = m->first_sequence;
     s->primary = r->primary;
     l->owner = s;
     DL_APPEND(r->primary->streams, s);
-    if (r->primary->state == PRIMARY_OPEN)
-        open_stream(s);
+    add_writer(s, m);
 }
 
 /* Too much is uncommitted: this client is read again when there is less. */
@@ -204,17 +253,80 @@ void streams_release_pressure(struct lh_chunkserver *cs)
     }
 }
 
+/* Checks the batch at `at` and whose it is. NULL: it ends the stream, `*error` and `text` say
+ * why. */
+static struct stream_writer *check_batch(struct stream *s, const struct lh_buf *batches, size_t at,
+    struct lh_batch_header *h, int *error, char *text, size_t text_size)
+{
+    uint64_t chunk_size = s->primary->replica->header.chunk_size;
+    uint32_t batch_max = lh_batch_bytes_max(chunk_size);
+    uint32_t record_max = lh_record_bytes_max(chunk_size);
+
+    *error = lh_batch_check_records(batches, at, batch_max, record_max, h);
+    if (*error != LH_OK) {
+        if (*error == LH_ERR_WOULD_BLOCK)
+            *error = LH_ERR_MALFORMED;
+        snprintf(text, text_size, "%s (a batch may have %u bytes, a record %u)",
+            lh_error_text(*error), batch_max, record_max);
+        return NULL;
+    }
+    struct stream_writer *w = find_writer(s, h->writer);
+    if (w == NULL || (!w->opened && !w->refused)) {
+        *error = w == NULL ? LH_ERR_MALFORMED : LH_ERR_INVALID_ARGUMENT;
+        snprintf(text, text_size,
+            w == NULL ? "a batch of a writer that was not opened on this stream"
+                      : "wait for the answer to the writer's opening");
+        return NULL;
+    }
+    return w;
+}
+
+/* Takes the message's batches one after another. */
+static void take_batches(struct lh_chunkserver *cs, struct stream *s, struct lh_buf *batches)
+{
+    struct primary *p = s->primary;
+    bool more = true;
+    size_t at = 0;
+
+    if (p->state == PRIMARY_OPEN && p->member_count + 1 < p->min_replicas) {
+        stream_end(s, LH_ERR_UNAVAILABLE, "the chunk has too few replicas to take appends");
+        return;
+    }
+    while (more && at < batches->size) {
+        struct lh_batch_header h;
+        struct lh_buf one = {0};
+        char text[160];
+        int error;
+        struct stream_writer *w = check_batch(s, batches, at, &h, &error, text, sizeof text);
+        if (w == NULL) {
+            primary_pump(p);
+            stream_end(s, error, text);
+            return;
+        }
+        if (!w->refused && w->unanswered >= LH_WRITER_WINDOW)
+            stream_refuse_writer(
+                s, w, LH_ERR_OUT_OF_SEQUENCE, "more batches under way than the window allows");
+        if (!w->refused) {
+            lh_buf_append(&one, batches, at, h.size);
+            more = primary_order(p, s, w, &h, &one);
+            lh_buf_clear(&one);
+        }
+        at += h.size;
+    }
+    hold_if_full(cs, s);
+    primary_pump(p);
+}
+
 void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__AppendRequest *m,
-    struct lh_buf *batch)
+    struct lh_buf *batches)
 {
     struct stream *s = l->owner;
 
     if (s == NULL) {
         first_message(cs, l, m);
-        return;
+        return; /* batches in it have no opened writer: they are not looked at */
     }
     struct primary *p = s->primary;
-    struct replica *r = p->replica;
     if (m->chunk != s->chunk || m->version != s->version) {
         stream_end(
             s, LH_ERR_INVALID_ARGUMENT, "this stream was opened for another chunk or version");
@@ -227,32 +339,10 @@ void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__
     }
     if (p->state > PRIMARY_OPEN)
         return; /* draining */
-    if (!s->opened) {
-        stream_end(s, LH_ERR_INVALID_ARGUMENT, "wait for the answer to the first message");
-        return;
-    }
-    if (s->unanswered >= LH_WRITER_WINDOW) {
-        stream_end(s, LH_ERR_OUT_OF_SEQUENCE, "more batches under way than the window allows");
-        return;
-    }
-    struct lh_batch_header h;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    int error =
-        lh_batch_check_records(batch, 0, batch_max, lh_record_bytes_max(r->header.chunk_size), &h);
-    if (error == LH_ERR_WOULD_BLOCK)
-        error = LH_ERR_MALFORMED;
-    if (error == LH_OK && (h.size != batch->size || h.writer != s->writer))
-        error = LH_ERR_MALFORMED;
-    if (error != LH_OK) {
-        char text[128];
-        snprintf(text, sizeof text, "%s (a batch may have %u bytes, a record %u)",
-            lh_error_text(error), batch_max, lh_record_bytes_max(r->header.chunk_size));
-        stream_end(s, error, text);
-        return;
-    }
-    uint64_t link = s->link;
-    primary_order(p, s, &h, batch);
-    struct link *still = link_find(cs, link);
-    if (still != NULL)
-        hold_if_full(cs, still->owner);
+    if (m->writer != 0)
+        add_writer(s, m);
+    if (batches->size > 0)
+        take_batches(cs, s, batches);
+    else if (m->writer == 0)
+        stream_end(s, LH_ERR_MALFORMED, "neither a writer nor a batch");
 }

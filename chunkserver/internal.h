@@ -180,6 +180,7 @@ struct member {
 /* A batch that was ordered and is not committed. */
 struct uncommitted {
     uint64_t offset;
+    uint64_t writer;
     uint64_t sequence;
     uint32_t count;
     uint64_t stream; /* link of the append stream to answer; 0: none any more */
@@ -210,19 +211,30 @@ struct primary {
     struct primary *prev, *next; /* of the server */
 };
 
-/* One client's append stream. */
+/* A writer on an append stream. */
+struct stream_writer {
+    uint64_t id;
+    uint64_t first_sequence;
+    bool opened;         /* the opening was answered */
+    bool refused;        /* what still comes of it is ignored, until it is opened again */
+    unsigned unanswered; /* batches */
+};
+
+#define STREAM_STORED_MAX 64u
+
+/* One client's append stream for a chunk. */
 struct stream {
     uint64_t link;
     uint64_t chunk;
     uint64_t version;
-    uint64_t writer;
-    uint64_t first_sequence;
-    struct primary *primary;                    /* NULL before the first message */
-    bool opened;                                /* the opening was answered */
-    bool held;                                  /* LH_FX_HOLD is in force */
-    unsigned unanswered;                        /* batches */
-    Leasehold__Stored stored[LH_WRITER_WINDOW]; /* committed, to go with the next reply */
+    struct primary *primary;
+    bool held; /* LH_FX_HOLD is in force */
+    struct stream_writer *writers;
+    size_t writer_count, writer_capacity;
+    Leasehold__Stored stored[STREAM_STORED_MAX]; /* committed, to go with the next reply */
     unsigned stored_count;
+    bool touched; /* by a commit that is being answered: in its list */
+    struct stream *next_touched;
     struct stream *prev, *next; /* of the primary */
 };
 
@@ -398,8 +410,6 @@ void primary_addresses(struct primary *p, const Leasehold__Grant *g);
 void primary_end(struct primary *p, int error);
 /* Stops ordering; commits what is under way, then releases the lease. */
 void primary_recall(struct primary *p);
-/* Stops ordering; commits what is under way, then asks for the seal. */
-void primary_seal(struct primary *p);
 /* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
 void primary_abandon(struct primary *p, int error);
 bool primary_may_act(const struct primary *p);
@@ -407,8 +417,12 @@ void primary_local_durable(struct primary *p);
 void primary_job_done(struct primary *p, const struct job *j, int error);
 void primary_timer(struct primary *p);
 void primary_set_timer(struct primary *p);
-void primary_order(
-    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Takes one checked batch of `w`: orders it, recognises it, or refuses its writer. False: the chunk
+ * takes no more now. Nothing is sent before primary_pump(). */
+bool primary_order(struct primary *p, struct stream *s, struct stream_writer *w,
+    const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Sends and writes what was ordered; ends a drained primary (then `p` is gone). */
+void primary_pump(struct primary *p);
 void primary_member_changed(struct primary *p);
 void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches);
 void primary_fetch_failed(struct primary *p);
@@ -449,6 +463,8 @@ void stream_link_closed(struct lh_chunkserver *cs, struct link *l);
 void stream_open_all(struct primary *p);
 /* Ends one stream with an answer; batches of it that are unanswered are unknown to the client. */
 void stream_end(struct stream *s, int error, const char *text);
+/* Closes one writer on the stream with an answer; the others go on. */
+void stream_refuse_writer(struct stream *s, struct stream_writer *w, int error, const char *text);
 void stream_end_all(struct primary *p, int error, const char *text);
 void stream_hold_all(struct primary *p);
 void stream_stored(struct stream *s, const struct uncommitted *u);

@@ -429,22 +429,27 @@ static void commit(struct primary *p)
         else if (p->members[i].length < committed)
             committed = p->members[i].length;
     if (committed > r->committed) {
-        struct stream *last = NULL;
+        struct stream *touched = NULL, *s;
         while (p->queue_count > 0) {
-            struct uncommitted *u = primary_queue_at(p, 0);
+            const struct uncommitted *u = primary_queue_at(p, 0);
             if (u->offset + u->bytes.size > committed)
                 break;
             struct link *l = u->stream == 0 ? NULL : link_find(cs, u->stream);
-            struct stream *s = l == NULL ? NULL : l->owner;
-            if (last != NULL && s != last)
-                stream_flush(last);
-            if (s != NULL)
+            s = l == NULL ? NULL : l->owner;
+            if (s != NULL) {
                 stream_stored(s, u);
-            last = s;
+                if (!s->touched)
+                    LL_PREPEND2(touched, s, next_touched);
+                s->touched = true;
+            }
             queue_pop(p);
         }
-        if (last != NULL)
-            stream_flush(last);
+        /* One reply a stream for all of its batches that this committed. */
+        LL_FOREACH2(touched, s, next_touched)
+        {
+            s->touched = false;
+            stream_flush(s);
+        }
         replica_note_committed(r, committed);
         if (p->notice_at.ns == LH_INSTANT_NEVER.ns) {
             p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
@@ -484,8 +489,8 @@ bool primary_needs_members(const struct primary *p)
     return p->queue_count > 0 || p->state < PRIMARY_OPEN || p->state == PRIMARY_SEALING;
 }
 
-static void order(
-    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes)
+static void order(struct primary *p, struct stream *s, struct stream_writer *w,
+    const struct lh_batch_header *h, struct lh_buf *bytes)
 {
     struct replica *r = p->replica;
     struct lh_chunkserver *cs = r->cs;
@@ -497,6 +502,7 @@ static void order(
     struct uncommitted *u = queue_push(p);
     *u = (struct uncommitted){
         .offset = r->end,
+        .writer = w->id,
         .sequence = h->sequence,
         .count = h->count,
         .stream = s->link,
@@ -506,74 +512,87 @@ static void order(
     bool next = replica_accept(r, h, bytes);
     LH_ASSERT(next);
     p->appends++;
-    s->unanswered++;
-    /* The others first: their round trip is longer than our own write. */
-    for (size_t i = 0; i < p->member_count; i++)
-        member_pump(&p->members[i]);
-    primary_set_timer(p);
-    replica_pump(r);
+    w->unanswered++;
 }
 
-void primary_order(
-    struct primary *p, struct stream *s, const struct lh_batch_header *h, struct lh_buf *bytes)
+/* Answered with its first position once that is committed (APP-5). */
+static void answer_repeat(struct primary *p, struct stream *s, struct stream_writer *w,
+    const struct lh_stored_batch *stored)
 {
-    struct replica *r = p->replica;
-    const struct lh_stored_batch *stored = NULL;
-
-    if (p->state != PRIMARY_OPEN)
-        return; /* draining: the stream's end will say so, and the batch is unknown (APP-5a) */
-    if (p->member_count + 1 < p->min_replicas) {
-        stream_end(s, LH_ERR_UNAVAILABLE, "the chunk has too few replicas to take appends");
-        return;
-    }
-    switch (lh_writers_classify(&r->writers, h, s->first_sequence, &stored)) {
-    case LH_SEQUENCE_NEXT:
-        break;
-    case LH_SEQUENCE_REPEAT: {
-        /* Answered with its first position once that is committed (APP-5). */
+    if (stored->offset < p->replica->committed) {
         struct uncommitted u = {
-            .offset = stored->offset, .sequence = stored->sequence, .count = stored->count};
-        if (stored->offset < r->committed) {
-            s->unanswered++;
-            stream_stored(s, &u);
-            stream_flush(s);
-            return;
-        }
-        struct uncommitted *waiting = primary_queue_at(p, primary_queue_index(p, stored->offset));
-        if (waiting->stream != s->link)
-            s->unanswered++;
-        waiting->stream = s->link;
+            .offset = stored->offset,
+            .writer = w->id,
+            .sequence = stored->sequence,
+            .count = stored->count,
+        };
+        w->unanswered++;
+        stream_stored(s, &u);
+        stream_flush(s);
         return;
     }
-    case LH_SEQUENCE_GAP:
-        stream_end(s, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
-        return;
-    case LH_SEQUENCE_OTHER:
-        stream_end(s, LH_ERR_OUT_OF_SEQUENCE,
-            "these sequence numbers are taken by other records of this writer");
-        return;
-    }
-    if (h->size > r->header.chunk_size - r->end) {
-        primary_seal(p);
-        return;
-    }
-    order(p, s, h, bytes);
+    struct uncommitted *waiting = primary_queue_at(p, primary_queue_index(p, stored->offset));
+    if (waiting->stream != s->link)
+        w->unanswered++;
+    waiting->stream = s->link;
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Giving the lease up, and time. */
-
-void primary_seal(struct primary *p)
+/* The chunk is full: what is under way commits, then SEAL-1. */
+static void begin_seal(struct primary *p)
 {
-    LH_ASSERT(p->state == PRIMARY_OPEN);
     p->state = PRIMARY_SEALING;
     stream_hold_all(p);
     for (size_t i = 0; i < p->member_count; i++)
         if (p->members[i].state != MEMBER_EQUAL)
             p->members[i].progress_at = p->replica->cs->now; /* from now on somebody waits for it */
-    primary_set_timer(p);
-    commit(p);
 }
+
+bool primary_order(struct primary *p, struct stream *s, struct stream_writer *w,
+    const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    struct replica *r = p->replica;
+    const struct lh_stored_batch *stored = NULL;
+
+    if (p->state != PRIMARY_OPEN)
+        return false; /* draining: the stream's end says so, and the batch is unknown (APP-5a) */
+    switch (lh_writers_classify(&r->writers, h, w->first_sequence, &stored)) {
+    case LH_SEQUENCE_NEXT:
+        if (h->size > r->header.chunk_size - r->end) {
+            begin_seal(p);
+            return false;
+        }
+        order(p, s, w, h, bytes);
+        break;
+    case LH_SEQUENCE_REPEAT:
+        answer_repeat(p, s, w, stored);
+        break;
+    case LH_SEQUENCE_GAP:
+        stream_refuse_writer(
+            s, w, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
+        break;
+    case LH_SEQUENCE_OTHER:
+        stream_refuse_writer(s, w, LH_ERR_OUT_OF_SEQUENCE,
+            "these sequence numbers are taken by other records of this writer");
+        break;
+    }
+    return true;
+}
+
+void primary_pump(struct primary *p)
+{
+    struct replica *r = p->replica;
+
+    /* The others first: their round trip is longer than our own write. */
+    for (size_t i = 0; i < p->member_count; i++)
+        member_pump(&p->members[i]);
+    primary_set_timer(p);
+    replica_pump(r);
+    if (p->state > PRIMARY_OPEN)
+        commit(p); /* there may be nothing to wait for */
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Giving the lease up, and time. */
 
 void primary_recall(struct primary *p)
 {

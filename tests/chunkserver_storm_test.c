@@ -1,7 +1,7 @@
-/* Storms: a chunk under random load while links stall and break, disks stall, processes and machines go
- * down, and a master that grants new versions whenever it likes, with no regard for any lease. Safety must
- * not depend on leases (INV-7): nothing acknowledged is lost, doubled or moved. When the storm is over
- * everything is answered (INV-8).
+/* Storms: a chunk under random load while links stall and break, disks stall, processes and
+ * machines go down, and a master that grants new versions whenever it likes, with no regard for
+ * any lease. Safety must not depend on leases (INV-7): nothing acknowledged is lost, doubled or
+ * moved. When the storm is over everything is answered (INV-8).
  *
  * Replays one storm with --test_env=LH_SEED=n; more of them with --test_env=LH_RUNS=n. */
 #include "chunkserver_world.h"
@@ -80,7 +80,8 @@ static void master_works(struct storm *s)
     }
 }
 
-/* A writer sends what is unacknowledged, over a new stream now and then, at the primary if it is there. */
+/* A writer sends what is unacknowledged, over a new stream now and then, at the primary if it is
+ * there. */
 static void writer_works(struct storm *s, struct writer *wr, bool calm)
 {
     struct conn *c = wr->c;

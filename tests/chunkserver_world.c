@@ -239,7 +239,7 @@ static void check_answer(struct world *w, const struct wire *l, const struct lh_
     assert_int_equal(lh_wire_decode(l->method, LH_REPLY, bytes, &m, &none), LH_OK);
     const Leasehold__AppendReply *r = (const Leasehold__AppendReply *)m;
     for (size_t i = 0; i < r->n_stored; i++)
-        check_durable(w, &(struct acked){.writer = l->conn->writer,
+        check_durable(w, &(struct acked){.writer = r->stored[i]->writer,
                              .sequence = r->stored[i]->sequence,
                              .offset = r->stored[i]->offset});
     lh_wire_free(m);
@@ -353,7 +353,8 @@ static void forget_session(struct node *n)
     n->registered = NULL;
 }
 
-/* What was not synced is gone, or some of its pages are, in no order; so it is with a new length. */
+/* What was not synced is gone, or some of its pages are, in no order; so it is with a new
+ * length. */
 static void lose_power(struct world *w, struct file *f)
 {
     const size_t page = 4096;
@@ -713,10 +714,11 @@ void hang_up(struct conn *c)
 static void note_stored(struct conn *c, const Leasehold__Stored *s)
 {
     struct world *w = c->world;
-    struct acked a = {.writer = c->writer, .sequence = s->sequence, .offset = s->offset};
+    struct acked a = {.writer = s->writer, .sequence = s->sequence, .offset = s->offset};
 
     c->stored[c->stored_count++] =
-        (struct stored){.sequence = s->sequence, .offset = s->offset, .count = s->count};
+        (struct stored){
+            .writer = s->writer, .sequence = s->sequence, .offset = s->offset, .count = s->count};
     for (size_t i = 0; i < w->acked_count; i++) {
         if (w->acked[i].writer == a.writer && w->acked[i].sequence == a.sequence) {
             assert_true(w->acked[i].offset == a.offset); /* a repeat: its first position */
@@ -756,6 +758,17 @@ struct conn *appender(
     m.first_sequence = first_sequence;
     conn_send(c, &m.base, NULL);
     return c;
+}
+
+void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence)
+{
+    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+
+    m.chunk = CHUNK;
+    m.version = c->version;
+    m.writer = writer;
+    m.first_sequence = first_sequence;
+    conn_send(c, &m.base, NULL);
 }
 
 struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uint32_t size)

@@ -1,8 +1,9 @@
-/* A world of a few chunkserver cores. The test plays the master and the clients; between the cores every
- * message goes through the wire's bytes. What happens next among all that may happen is drawn from a seed:
- * links keep their order, disks do not.
+/* A world of a few chunkserver cores. The test plays the master and the clients; between the
+ * cores every message goes through the wire's bytes. What happens next among all that may happen
+ * is drawn from a seed: links keep their order, disks do not.
  *
- * Disks lie in memory, twice: what the operating system holds, and what survives a loss of power. */
+ * Disks lie in memory, twice: what the operating system holds, and what survives a loss of
+ * power. */
 #ifndef LH_TESTS_CHUNKSERVER_WORLD_H
 #define LH_TESTS_CHUNKSERVER_WORLD_H
 
@@ -68,7 +69,7 @@ struct packet {
 };
 
 struct stored {
-    uint64_t sequence, offset;
+    uint64_t writer, sequence, offset;
     uint32_t count;
 };
 
@@ -187,9 +188,12 @@ void master_record_seal(
 void master_remove(struct world *w, int node, uint64_t version);
 void heard_clear(struct world *w);
 
-/* A client's side. Batches of one record of `size` bytes whose content follows from writer and sequence. */
+/* A client's side. Batches of one record of `size` bytes whose content follows from writer and
+ * sequence. */
 struct conn *appender(
     struct world *w, int node, uint64_t version, uint64_t writer, uint64_t first_sequence);
+/* One more writer on the stream. */
+void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence);
 struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uint32_t size);
 void append(struct conn *c, uint64_t sequence, uint32_t size);
 void append_bytes(struct conn *c, struct lh_buf batch);
@@ -213,8 +217,8 @@ const Leasehold__ReadReply *read_reply(const struct conn *c);
 const Leasehold__SettleReply *settle_reply(const struct conn *c);
 const Leasehold__ReplicateReply *feed_reply(const struct conn *c, size_t i);
 
-/* Every acknowledged batch lies where it was said to lie, on each of `members` (INV-4), and these are
- * identical to the end (INV-5). */
+/* Every acknowledged batch lies where it was said to lie, on each of `members` (INV-4), and
+ * these are identical to the end (INV-5). */
 void check_logs(struct world *w, unsigned members);
 
 #endif
