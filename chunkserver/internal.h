@@ -383,6 +383,7 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
 /* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
 void replica_lose(struct replica *r, int error, uint64_t offset);
 /* The committed length that this replica may show rises to `committed`, if it has that much. */
+uint64_t replica_known_committed(const struct replica *r);
 void replica_note_committed(struct replica *r, uint64_t committed);
 
 /* scan.c */

@@ -199,10 +199,10 @@ static void report_possible_loss(struct primary *p, uint64_t length)
     session_send(cs, &m);
 }
 
-/* The largest committed length that anybody who has reported knows. */
+/* The largest committed length that anybody who has reported knows, this replica included. */
 static uint64_t known_committed(const struct primary *p)
 {
-    uint64_t committed = p->replica->committed;
+    uint64_t committed = replica_known_committed(p->replica);
 
     for (size_t i = 0; i < p->member_count; i++)
         if (p->members[i].state >= MEMBER_ADOPTED && p->members[i].committed > committed)

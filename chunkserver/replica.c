@@ -88,6 +88,13 @@ bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct l
     return true;
 }
 
+/* What the header remembers may lie behind the end of a log that has lost its tail: then this
+ * replica knows that it lacks acknowledged bytes (REC-2a). */
+uint64_t replica_known_committed(const struct replica *r)
+{
+    return r->committed > r->header.committed ? r->committed : r->header.committed;
+}
+
 void replica_note_committed(struct replica *r, uint64_t committed)
 {
     if (committed > r->end)
@@ -117,7 +124,7 @@ void replica_submit(struct replica *r, struct job job)
 static void job_write_header(struct replica *r)
 {
     r->header.generation++;
-    r->header.committed = r->committed;
+    r->header.committed = replica_known_committed(r);
     struct lh_buf slot = lh_chunk_header_encode(&r->header);
     disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_WRITE, lh_chunk_header_offset(&r->header), 0, &slot);
 }
@@ -136,7 +143,7 @@ static void job_truncate(struct replica *r, uint64_t length)
  * with a chunk that is new. */
 static bool vouches_for(const struct replica *r, uint64_t length)
 {
-    return r->header.equal_length == length &&
+    return r->header.equal_length == length && r->header.committed <= length &&
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 }
 
@@ -180,6 +187,8 @@ static bool job_step(struct replica *r, struct job *j)
         } else if (step <= 1 && !vouches_for(r, j->length)) {
             j->step = 2;
             r->header.equal_length = j->length;
+            if (r->header.committed > j->length)
+                r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
             memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
             job_write_header(r);
         } else if (step == 2) {

@@ -203,6 +203,9 @@ void lh_m_on_member_failed(
     if (left_count == c->member_count || !itself)
         return;
     if (full < c->file->min_replicas) {
+        /* With the members' addresses of today: they may have come back elsewhere. */
+        if (!c->recalling && lh_m_is_durable(m, c->ticket))
+            lh_m_send_grant(m, c);
         if (c->short_version == c->version)
             return; /* it is reported again and again, until they are back */
         c->short_version = c->version;

@@ -160,7 +160,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_dirty_chunk(m, c);
 }
 
-static void send_grant(struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Grant grant = LEASEHOLD__GRANT__INIT;
@@ -217,7 +217,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->confirmed && !(c->recalling && c->sent))
-        send_grant(m, c);
+        lh_m_send_grant(m, c);
     if (c->recalling && c->sent)
         send_recall(m, c);
 }

@@ -423,6 +423,8 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
 /* Sends (again) what the holder has to hear: the grant until it is confirmed, the recall until it
  * is answered. */
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
+/* The durable grant at the newest version, to the holder's present session. */
+void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_todo_update(struct lh_m_chunk *c);
 /* LEASE-7 and SES-5: the holder registered anew within `incarnation` and shows this lease. */
 bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
