@@ -95,6 +95,7 @@ struct replica {
     enum replica_state state;
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     bool headless;                 /* no valid header was found */
+    bool header_synced;            /* the header that was read or written is on the disk for sure */
     bool loading;                  /* registration waits for its header and log to be read */
     uint64_t adopting;             /* the highest version adopted or being adopted */
 
@@ -374,6 +375,8 @@ uint64_t replica_durable(const struct replica *r);
 bool replica_doubted(const struct replica *r);
 /* The master has sealed the chunk (SEAL-1); recorded here or about to be. */
 bool replica_sealing(const struct replica *r);
+/* The seal is recorded, or is being recorded over exactly the log that is here. */
+bool replica_sealed_as_it_is(const struct replica *r);
 bool replica_usable(const struct replica *r); /* READY and not sealed or being sealed */
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);

@@ -309,12 +309,13 @@ void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold
         refuse_settling(cs, l->id, LH_ERR_NO_REPLICA, NULL);
         return;
     }
-    /* Only that very seal: an unsealed log, or one that is just being sealed, may still change. */
-    if (r->state != REPLICA_READY || !r->header.sealed || r->job_running || r->jobs != NULL) {
+    /* Only that very seal: an unsealed log may still change. One that is being sealed and needs no
+     * cut holds what it will always hold; that its header does not say so yet changes nothing. */
+    if (r->state != REPLICA_READY || !replica_sealed_as_it_is(r)) {
         refuse_settling(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
         return;
     }
-    if (r->header.version != m->version) {
+    if (r->adopting != m->version) {
         refuse_settling(cs, l->id, LH_ERR_STALE_VERSION, NULL);
         return;
     }

@@ -70,6 +70,15 @@ bool replica_sealing(const struct replica *r)
     return r->header.sealed;
 }
 
+bool replica_sealed_as_it_is(const struct replica *r)
+{
+    const struct job *j = r->jobs;
+
+    while (j != NULL && j->kind != JOB_SEAL)
+        j = j->next;
+    return j == NULL ? r->header.sealed : j->length == r->end;
+}
+
 bool replica_usable(const struct replica *r)
 {
     return r->state == REPLICA_READY && !replica_sealing(r);
@@ -173,7 +182,7 @@ static bool job_step(struct replica *r, struct job *j)
         if (step == 0 && j->version > r->header.version) {
             r->header.version = j->version;
             job_write_header(r);
-        } else if (step <= 1) {
+        } else if (step <= 1 && (step == 1 || !r->header_synced || r->synced < r->end)) {
             j->step = 2;
             job_sync(r);
         } else {
@@ -251,11 +260,13 @@ static void job_apply(struct replica *r, const struct job *j)
 {
     switch (j->kind) {
     case JOB_CREATE:
+        r->header_synced = true;
         r->state = REPLICA_READY;
         r->writers_known = true;
         break;
     case JOB_ADOPT:
         /* The barrier kept later bytes from being written meanwhile. */
+        r->header_synced = true;
         r->synced = r->written;
         break;
     case JOB_CONFIRM:

@@ -679,14 +679,15 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
 
     if (!in_this_session(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
         return;
-    if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX) {
+    if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX ||
+        m->version > 1) {
         replica_created(cs, m->chunk, LH_ERR_INVALID_ARGUMENT);
         return;
     }
     if (r != NULL && r->state == REPLICA_CREATING)
         return; /* asked again: the answer is on its way */
     if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
-        bool empty = r->state == REPLICA_READY && r->adopting == 0 && r->end == 0;
+        bool empty = r->state == REPLICA_READY && r->adopting == m->version && r->end == 0;
         replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
         return;
     }
@@ -695,11 +696,13 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
     r->state = REPLICA_CREATING;
     r->header = (struct lh_chunk_header){
         .chunk = m->chunk,
+        .version = m->version,
         .chunk_size = m->chunk_size,
         .durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
                           ? LEASEHOLD__DURABILITY__SYNCED
                           : LEASEHOLD__DURABILITY__BUFFERED,
     };
+    r->adopting = m->version;
     memcpy(r->header.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
     replica_submit(
         r, (struct job){.kind = JOB_CREATE, .origin = FOR_MASTER, .session = m->session});
@@ -713,8 +716,9 @@ static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica 
     if (!in_this_session(cs, m->session, m->master_term) || r == NULL ||
         r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING)
         return;
-    if (r->adopting > m->version)
-        return; /* FENCE-2 */
+    if (m->version == 0 ? r->adopting > 1 || r->end > 0 || r->primary != NULL
+                        : r->adopting > m->version)
+        return; /* FENCE-2; or it is not as unused as the master thinks */
     if (r->state != REPLICA_READY && r->state != REPLICA_LOST)
         return; /* being read back: the master says it again when this server registers next */
     if (r->primary != NULL)

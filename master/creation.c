@@ -81,8 +81,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     return LH_OK;
 }
 
-void lh_m_send_create(
-    struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s)
+void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id,
+    uint64_t version, struct lh_m_server *s)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
@@ -91,6 +91,7 @@ void lh_m_send_create(
         return;
     create.session = lh_m_wire_session(m, s->session);
     create.chunk = id;
+    create.version = version;
     create.chunk_size = f->chunk_size;
     create.durability = f->durability;
     create.master_term = m->term;
@@ -106,7 +107,7 @@ void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_s
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
         if (!c->members[i].created && (only == NULL || only == s))
-            lh_m_send_create(m, c->file, c->id, s);
+            lh_m_send_create(m, c->file, c->id, 0, s);
     }
 }
 

@@ -415,6 +415,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->work);
     STAILQ_INIT(&m->dirty_servers);
     STAILQ_INIT(&m->dirty_chunks);
+    STAILQ_INIT(&m->dirty_tombstones);
     STAILQ_INIT(&m->dirty_files);
     TAILQ_INIT(&m->commits);
     TAILQ_INIT(&m->replies);

@@ -4,7 +4,8 @@
  *   'M'                       the Master record
  *   'f' file                  a File
  *   'k' file index            a Chunk
- *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed
+ *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
+ *                             0 for a spare (spare.c), until it becomes a chunk
  *   's' server_id             a Server
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/state.h"
@@ -83,6 +84,15 @@ void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
     if (!f->dirty)
         STAILQ_INSERT_TAIL(&m->dirty_files, f, dirty_link);
     f->dirty = true;
+}
+
+void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put)
+{
+    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+
+    mark->chunk = chunk;
+    mark->put = put;
+    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
 }
 
 static void put_message(
@@ -184,7 +194,7 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
 void lh_m_flush(struct lh_master *m)
 {
     if (!m->dirty && STAILQ_EMPTY(&m->dirty_servers) && STAILQ_EMPTY(&m->dirty_chunks) &&
-        STAILQ_EMPTY(&m->dirty_files))
+        STAILQ_EMPTY(&m->dirty_files) && STAILQ_EMPTY(&m->dirty_tombstones))
         return;
 
     struct lh_m_commit *commit = lh_alloc(sizeof *commit);
@@ -195,6 +205,17 @@ void lh_m_flush(struct lh_master *m)
         put_master(m);
     m->dirty = false;
 
+    struct lh_m_mark *mark;
+    while ((mark = STAILQ_FIRST(&m->dirty_tombstones)) != NULL) {
+        uint8_t key[KEY_MAX], version[8];
+        STAILQ_REMOVE_HEAD(&m->dirty_tombstones, link);
+        put_u64(version, 0);
+        if (mark->put)
+            lh_fx_put(m->fx, key, number_key(key, 'r', mark->chunk), version, sizeof version);
+        else
+            lh_fx_delete(m->fx, key, number_key(key, 'r', mark->chunk));
+        free(mark);
+    }
     struct lh_m_server *s;
     while ((s = STAILQ_FIRST(&m->dirty_servers)) != NULL) {
         STAILQ_REMOVE_HEAD(&m->dirty_servers, dirty_link);

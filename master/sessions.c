@@ -361,10 +361,7 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
         if (t != NULL && leaving == NULL)
             lh_m_send_remove(m, s, r->chunk, t->version);
-        else if (t == NULL && r->version == 0 && !r->lost && r->chunk < m->next_chunk &&
-                 !lh_m_spare_known(m, r->chunk))
-            lh_m_send_remove(m, s, r->chunk, 0); /* a former master's spare: it never held a byte */
-        else if (t == NULL)
+        else if (t == NULL && !lh_m_spare_known(m, r->chunk))
             s->reports_unknown++; /* left alone: nothing proves that it is of no use */
         return;
     }

@@ -4,11 +4,12 @@
  * full chunk's seal until the next one has a primary. Creating replicas (preallocation and a sync
  * at each member) is the longest part of that, so it is done ahead: while the tail takes appends,
  * its file has a spare, which is nothing but a chunk id that is durably used up and empty replicas
- * at version 0. When the tail is sealed, seal, next chunk and its first grant go into the store in
- * one commit: whoever sees the next chunk sees the seal (SEAL-1).
+ * that have adopted version 1. When the tail is sealed, seal, next chunk and its first grant go
+ * into the store in one commit: whoever sees the next chunk sees the seal (SEAL-1).
  *
- * Spares are not stored. A restarted master knows nothing of them, and has replicas of version 0
- * that belong to no chunk removed when their servers report them: they never took an append. */
+ * In the store a spare counts as removed from the beginning: it has a tombstone at version 0, which
+ * goes when it becomes a chunk. So a restarted master, which forgets spares, has their replicas
+ * removed when servers report them; servers do so only if they never held a byte. */
 #include "master/state.h"
 
 #include <inttypes.h>
@@ -32,6 +33,10 @@ void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f)
         return;
     for (uint32_t i = 0; spare->asked && i < spare->member_count; i++)
         lh_m_send_remove(m, spare->members[i].server, spare->id, 0);
+    struct lh_m_tombstone *t = lh_alloc(sizeof *t);
+    t->chunk = spare->id;
+    t->version = 0;
+    HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
     lh_m_spare_free(m, spare);
 }
 
@@ -60,6 +65,7 @@ void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_dirty_master(m);
+    lh_m_dirty_tombstone(m, spare->id, true);
     spare->ticket = m->next_ticket;
     spare->timer.fire = not_in_time;
     lh_m_timer_arm(m, &spare->timer, lh_instant_add(m->now, m->config.create_timeout));
@@ -77,7 +83,8 @@ void lh_m_spares_durable(struct lh_master *m)
         TAILQ_REMOVE(&m->new_spares, spare, link);
         spare->asked = true;
         for (uint32_t i = 0; i < spare->member_count; i++)
-            lh_m_send_create(m, spare->file, spare->id, spare->members[i].server);
+            lh_m_send_create(
+                m, spare->file, spare->id, LH_M_SPARE_VERSION, spare->members[i].server);
     }
 }
 
@@ -124,6 +131,7 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
             return;
         }
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
+    lh_m_dirty_tombstone(m, c->id, false);
     c->members = spare->members;
     c->member_count = spare->member_count;
     spare->members = NULL;

@@ -229,6 +229,15 @@ struct lh_m_tombstone {
     UT_hash_handle hh;
 };
 
+/* The version at which a spare's replicas are created: that of its first grant. */
+#define LH_M_SPARE_VERSION 1u
+
+struct lh_m_mark {
+    uint64_t chunk;
+    bool put;
+    STAILQ_ENTRY(lh_m_mark) link;
+};
+
 /* A Session stream. */
 struct lh_m_link {
     uint64_t id;
@@ -300,6 +309,7 @@ struct lh_master {
     STAILQ_HEAD(, lh_m_server) dirty_servers;
     STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
     STAILQ_HEAD(, lh_m_file) dirty_files;
+    STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
     uint64_t next_ticket;      /* of this step's commit, should there be one */
     uint64_t durable;          /* all commits up to this one are */
     uint64_t namespace_ticket; /* of the last commit that created, renamed or removed a file */
@@ -331,6 +341,8 @@ static inline Leasehold__ErrorCode lh_m_wire_error(int error)
 }
 
 /* ---- persist.c */
+/* A spare's tombstone, at version 0: put, or taken back (see spare.c). */
+void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
 void lh_m_dirty_master(struct lh_master *m);
 void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
@@ -383,9 +395,9 @@ void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_creation_done(const struct lh_m_chunk *c);
 /* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
-/* CreateReplica of chunk `id` of `f` to one server, if it is alive. */
-void lh_m_send_create(
-    struct lh_master *m, const struct lh_m_file *f, uint64_t id, struct lh_m_server *s);
+/* CreateReplica of chunk `id` of `f`, at that version, to one server, if it is alive. */
+void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id,
+    uint64_t version, struct lh_m_server *s);
 /* Counts on room at a server until it next tells how much it has. */
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
 void lh_m_on_created(

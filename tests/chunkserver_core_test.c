@@ -1375,7 +1375,7 @@ STORY(a_primary_that_does_not_wait_for_the_adoption_is_refused)
         Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
         struct conn *f = feeder(w, B);
         w->nodes[B].disk_stalled = true;
-        q.version = 1;
+        q.version = 2 + (uint64_t)twice; /* a version that the disk has to take */
         feed(f, q, NULL);
         if (twice)
             feed(f, q, NULL);

@@ -22,9 +22,11 @@ WRITERS = 4
 
 class FaultsTest(ClusterTest):
 
-    def start(self, writers=WRITERS, create=(), **options):
+    def start(self, writers=WRITERS, create=(), chunk_size="4MiB", **options):
+        """Small chunks, so that seals and new chunks come into every story; large ones where it is
+        about one chunk's primary."""
         self.start_cluster(**options)
-        self.cluster.command("create", "--chunk-size=4MiB", *create, PATH)
+        self.cluster.command("create", f"--chunk-size={chunk_size}", *create, PATH)
         self.start_writers(PATH, writers)
 
     def finish(self, killed=()):
@@ -35,12 +37,25 @@ class FaultsTest(ClusterTest):
         self.assertGreater(self.check_file(PATH, killed), 0)
 
     def test_primary_is_killed(self):
-        self.start()
-        old = self.cluster.primary(PATH)
-        self.cluster.servers[old].kill()
+        self.start(chunk_size="256MiB")
+        old = self.cluster.leases()[PATH]
+        self.cluster.servers[old["primary"]].kill()
         self.await_progress(200)
-        new = self.cluster.primary(PATH)
-        self.assertNotEqual(new, old)
+        new = self.cluster.leases()[PATH]
+        self.assertEqual(new["chunk"], old["chunk"])
+        self.assertGreater(new["version"], old["version"])
+        self.assertNotEqual(new["primary"], old["primary"])
+        self.finish()
+
+    def test_primary_is_killed_again_and_again(self):
+        self.start(servers=4)
+        for _ in range(3):
+            old = self.cluster.primary(PATH)
+            self.cluster.servers[old].kill()
+            self.await_progress(100)
+            self.cluster.servers[old].start()
+            self.cluster.wait_ready()
+            self.await_progress(100)
         self.finish()
 
     def test_primary_is_killed_and_comes_back(self):
@@ -54,7 +69,7 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_secondary_is_killed(self):
-        self.start()
+        self.start(chunk_size="256MiB")
         primary = self.cluster.primary(PATH)
         secondary = next(s for s in self.cluster.servers if s != primary)
         self.cluster.servers[secondary].kill()
@@ -67,7 +82,7 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_master_is_killed(self):
-        self.start()
+        self.start(chunk_size="256MiB")
         primary = self.cluster.primary(PATH)
         self.cluster.master.kill()
         # Appends go on without a master as long as the lease lasts.
@@ -112,7 +127,7 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_recall_moves_the_primary_without_waiting(self):
-        self.start(session_term="10s", chunk_term="60s")
+        self.start(chunk_size="256MiB", session_term="10s", chunk_term="60s")
         old = self.cluster.primary(PATH)
         began = time.monotonic()
         result = self.cluster.json("recall", PATH)
@@ -158,7 +173,7 @@ class PausedPrimaryTest(ClusterTest):
 
     def test_a_primary_that_slept_through_its_term_orders_nothing(self):
         cluster = self.start_cluster()
-        cluster.command("create", "--chunk-size=16MiB", PATH)
+        cluster.command("create", "--chunk-size=256MiB", PATH)
         self.start_writers(PATH, 2)
         schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                              os.path.join(self.folder, "schema"))

@@ -107,6 +107,33 @@ class WireTest(ClusterTest):
         self.assertEqual(self.append(tail, 77, [[b"once"], [b"twice"]]), first)
         self.assertEqual(self.cluster.command("cat", path), b"once\ntwice\n")
 
+    def test_writers_share_a_stream_and_batches_share_a_message(self):
+        path = "/wire/stream"
+        self.master.master("Create", path=path)
+        tail = self.open_tail(path)
+        where = {"chunk": tail.chunk.chunk, "version": tail.chunk.version}
+        stream = self.channel(tail.primary.address).stream("ChunkServer", "Append")
+        for writer in (1, 2):
+            stream.send(writer=writer, first_sequence=1, **where)
+            reply = stream.receive()
+            self.assertEqual((reply.error, reply.opened, reply.writer), (0, True, writer))
+        stream.send(batch=pack_batch(1, 1, [b"a"]) + pack_batch(2, 1, [b"b", b"c"])
+                    + pack_batch(1, 2, [b"d"]), **where)
+        stored = []
+        while len(stored) < 3:
+            reply = stream.receive()
+            self.assertEqual(reply.error, 0, reply.error_text)
+            stored += [(s.writer, s.sequence, s.count) for s in reply.stored]
+        self.assertEqual(stored, [(1, 1, 1), (2, 1, 2), (1, 2, 1)])
+        # One writer's mistake is not the other's.
+        stream.send(batch=pack_batch(1, 9, [b"a gap before it"]), **where)
+        reply = stream.receive()
+        self.assertEqual((reply.error, reply.writer), (self.schema.OUT_OF_SEQUENCE, 1))
+        stream.send(batch=pack_batch(2, 3, [b"e"]), **where)
+        self.assertEqual(stream.receive().stored[0].writer, 2)
+        stream.finish()
+        self.assertEqual(self.cluster.command("cat", path), b"a\nb\nc\nd\ne\n")
+
     def test_two_clients_share_a_file(self):
         path = "/wire/shared"
         self.cluster.command("create", path)
