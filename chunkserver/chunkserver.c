@@ -49,6 +49,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
         cs->config.pending_bytes_max = UINT64_C(512) << 20;
     cs->holder = lh_holder_create();
     cs->session.backoff = cs->config.reconnect_min;
+    cs->session.master_term = config->master_term;
     cs->session.timer.kind = TIMER_SESSION;
     cs->session.timer.owner = cs;
     return cs;
@@ -389,7 +390,8 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         break;
     case LH_IN_PERSISTED:
         if (in->error != LH_OK)
-            lh_fx_log(fx, LH_ERROR, "the cluster's id could not be kept in the data directory: %s",
+            lh_fx_log(fx, LH_ERROR,
+                "the cluster's id or the master's term could not be kept in the data directory: %s",
                 lh_error_text(in->error));
         break;
     case LH_IN_TIMER:

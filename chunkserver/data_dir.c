@@ -89,9 +89,10 @@ static int store(
 {
     char text[IDENTITY_BYTES_MAX];
     int size = snprintf(text, sizeof text,
-        MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\n", FORMAT,
-        identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
-        identity->incarnation);
+        MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\nmaster_term %" PRIu64
+              "\n",
+        FORMAT, identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
+        identity->incarnation, identity->master_term);
 
     int fd = openat(dir->fd, IDENTITY_TEMP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -122,11 +123,12 @@ static int parse(
             "release that wrote it, or a newer one",
             path, format, FORMAT);
 
-    char incarnation[32];
+    char incarnation[32], master_term[32];
     char *line = strchr(text, '\n');
     if (line == NULL ||
-        sscanf(line, "\nserver_id %64s\ncluster_id %64s\nincarnation %31[0-9]\n",
-            identity->server_id, identity->cluster_id, incarnation) != 3 ||
+        sscanf(line,
+            "\nserver_id %64s\ncluster_id %64s\nincarnation %31[0-9]\nmaster_term %31[0-9]\n",
+            identity->server_id, identity->cluster_id, incarnation, master_term) != 4 ||
         !text_is_id(identity->server_id))
         return fail(LH_ERR_CORRUPT, why, why_size,
             "%s/" IDENTITY_NAME " is damaged; restore it from a backup, or set this server up anew "
@@ -136,6 +138,7 @@ static int parse(
         identity->cluster_id[0] = '\0';
     errno = 0;
     identity->incarnation = strtoull(incarnation, NULL, 10);
+    identity->master_term = strtoull(master_term, NULL, 10);
     if (errno != 0 || identity->incarnation == UINT64_MAX)
         return fail(
             LH_ERR_CORRUPT, why, why_size, "%s/" IDENTITY_NAME " has no usable incarnation", path);
@@ -277,6 +280,17 @@ int lh_data_dir_join(struct lh_data_dir *dir, const char *cluster_id, char *why,
         return fail(LH_ERR_MALFORMED, why, why_size, "the master sent no usable cluster id");
     struct lh_identity identity = dir->identity;
     (void)snprintf(identity.cluster_id, sizeof identity.cluster_id, "%s", cluster_id);
+    return store(dir, &identity, why, why_size);
+}
+
+int lh_data_dir_note_master_term(
+    struct lh_data_dir *dir, uint64_t master_term, char *why, size_t why_size)
+{
+    struct lh_identity identity = dir->identity;
+
+    if (master_term <= identity.master_term)
+        return LH_OK;
+    identity.master_term = master_term;
     return store(dir, &identity, why, why_size);
 }
 

@@ -23,6 +23,7 @@ struct lh_identity {
     char server_id[LH_IDENTITY_TEXT_MAX + 1];
     char cluster_id[LH_IDENTITY_TEXT_MAX + 1]; /* empty: never registered anywhere */
     uint64_t incarnation;                      /* this process's; from 1 */
+    uint64_t master_term;                      /* the highest seen (LEASE-7); 0: none */
 };
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
@@ -35,13 +36,18 @@ struct lh_identity {
 LH_MUST_USE int lh_data_dir_open(
     const char *path, const char *server_id, struct lh_data_dir **dir, char *why, size_t why_size);
 
-/* Never changes but through lh_data_dir_join(). */
+/* Never changes but through the two functions below. */
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);
 
 /* Writes down the cluster that this server now belongs to, durably. WRONG_IDENTITY: it belongs to
  * another one already. Errors otherwise as above. */
 LH_MUST_USE int lh_data_dir_join(
     struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size);
+
+/* Writes down, durably, that a master of this term was seen; a lower one than before is ignored.
+ * Errors as above. */
+LH_MUST_USE int lh_data_dir_note_master_term(
+    struct lh_data_dir *dir, uint64_t master_term, char *why, size_t why_size);
 
 /* Bytes that the chunk files take up on the disk, as of now; looks at each of them. */
 uint64_t lh_data_dir_used(const struct lh_data_dir *dir);

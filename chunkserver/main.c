@@ -119,24 +119,35 @@ static void machine_id(char *text, size_t size, const char *boot_id)
 
 /* --- the loop's callbacks ----------------------------------------------------------------- */
 
-/* The core persists one thing: which cluster it belongs to. */
+static bool key_is(const struct lh_change *c, const char *key)
+{
+    return c->key_size == strlen(key) && memcmp(c->key, key, c->key_size) == 0;
+}
+
+/* The core persists two things: which cluster it belongs to, and the highest master's term. */
+static int keep(struct lh_data_dir *dir, const struct lh_change *c, char *why, size_t why_size)
+{
+    char text[LH_IDENTITY_TEXT_MAX + 1];
+
+    (void)snprintf(why, why_size, "cannot keep what the master sent as its cluster's id or term");
+    if (c->value == NULL || c->value_size > LH_IDENTITY_TEXT_MAX)
+        return LH_ERR_MALFORMED;
+    memcpy(text, c->value, c->value_size);
+    text[c->value_size] = '\0';
+    if (key_is(c, LH_CLUSTER_ID_KEY))
+        return lh_data_dir_join(dir, text, why, why_size);
+    if (key_is(c, LH_MASTER_TERM_KEY))
+        return lh_data_dir_note_master_term(dir, strtoull(text, NULL, 10), why, why_size);
+    return LH_ERR_MALFORMED;
+}
+
 static void persist(void *arg, uint64_t ticket, struct lh_change *changes, size_t count)
 {
     struct node *node = arg;
     int error = LH_OK;
     for (size_t i = 0; i < count && error == LH_OK; i++) {
-        const struct lh_change *c = &changes[i];
-        char id[LH_IDENTITY_TEXT_MAX + 1], why[512];
-        if (c->value == NULL || c->value_size > LH_IDENTITY_TEXT_MAX ||
-            c->key_size != strlen(LH_CLUSTER_ID_KEY) ||
-            memcmp(c->key, LH_CLUSTER_ID_KEY, c->key_size) != 0) {
-            error = LH_ERR_MALFORMED;
-            lh_log(LH_ERROR, COMPONENT, "cannot keep what the master sent as the cluster's id");
-            break;
-        }
-        memcpy(id, c->value, c->value_size);
-        id[c->value_size] = '\0';
-        error = lh_data_dir_join(node->dir, id, why, sizeof why);
+        char why[512];
+        error = keep(node->dir, &changes[i], why, sizeof why);
         if (error != LH_OK)
             lh_log(LH_ERROR, COMPONENT, "%s", why);
     }
@@ -237,6 +248,7 @@ static int run(struct node *node)
         .failure_domain = o->failure_domain,
         .machine_id = machine,
         .cluster_id = identity->cluster_id,
+        .master_term = identity->master_term,
         .incarnation = identity->incarnation,
         .masters = o->masters.items,
         .master_count = o->masters.count,

@@ -4,6 +4,7 @@
 #include "batch/batch.h"
 #include "chunkserver/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,6 +248,12 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
         lh_fx_persist(cs->fx, 0);
         lh_fx_put(cs->fx, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY), cs->cluster_id,
             strlen(cs->cluster_id));
+    }
+    if (m->master_term > s->master_term) {
+        char digits[24];
+        int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long)m->master_term);
+        lh_fx_persist(cs->fx, 0);
+        lh_fx_put(cs->fx, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY), digits, (size_t)size);
     }
 
     struct lh_instant sent_at = {m->stamp};

@@ -89,7 +89,9 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     const struct lh_sim_pair *id =
         lh_sim_store_get(node, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY));
     const char *master = lh_sim_name(s->cluster->master);
-    char cluster_id[256] = "";
+    const struct lh_sim_pair *term =
+        lh_sim_store_get(node, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY));
+    char cluster_id[256] = "", digits[32] = "";
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
@@ -97,6 +99,11 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         LH_ASSERT(id->value_size < sizeof cluster_id);
         memcpy(cluster_id, id->value, id->value_size);
     }
+    if (term != NULL) {
+        LH_ASSERT(term->value_size < sizeof digits);
+        memcpy(digits, term->value, term->value_size);
+    }
+    config.master_term = strtoull(digits, NULL, 10);
     config.server_id = s->name;
     config.address = s->name;
     config.failure_domain = s->name;

@@ -115,6 +115,20 @@ static void a_cluster_is_joined_once(void **state)
     lh_data_dir_close(dir);
 }
 
+static void the_highest_masters_term_is_remembered(void **state)
+{
+    (void)state;
+    struct lh_data_dir *dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 0);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 3, why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+
+    dir = open_ok("cs1");
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 7);
+    lh_data_dir_close(dir);
+}
+
 static void a_newer_format_is_refused_and_left_alone(void **state)
 {
     (void)state;
@@ -142,10 +156,13 @@ static void what_is_no_identity_is_refused(void **state)
         {"something else", LH_ERR_WRONG_FORMAT},
         {"leasehold-chunkserver 1", LH_ERR_CORRUPT},
         {"leasehold-chunkserver 1\nserver_id cs1\n", LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a/b\ncluster_id -\nincarnation 1\n", LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation -1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation 1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a/b\ncluster_id -\nincarnation 1\nmaster_term 0\n",
+            LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation -1\nmaster_term 0\n",
+            LH_ERR_CORRUPT},
         {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation "
-         "18446744073709551615\n",
+         "18446744073709551615\nmaster_term 0\n",
             LH_ERR_CORRUPT},
     };
     assert_int_equal(mkdir(path, 0755), 0);
@@ -195,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup(a_second_opener_is_refused_until_the_first_is_gone, setup),
         cmocka_unit_test_setup(another_servers_directory_is_refused, setup),
         cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
+        cmocka_unit_test_setup(the_highest_masters_term_is_remembered, setup),
         cmocka_unit_test_setup(a_newer_format_is_refused_and_left_alone, setup),
         cmocka_unit_test_setup(what_is_no_identity_is_refused, setup),
         cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
