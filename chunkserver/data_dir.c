@@ -1,6 +1,7 @@
-/* Whose data directory this is; see data_dir.h. IDENTITY is only ever replaced whole (written
- * beside it, synced, renamed, the directory synced), so a crash leaves the old one or the new one.
- */
+/* Whose data directory this is; see data_dir.h.
+ *
+ * IDENTITY is only ever replaced whole (written beside it, synced, renamed, the directory synced),
+ * so a crash leaves the old one or the new one. */
 #include "chunkserver/data_dir.h"
 
 #include "base/alloc.h"

@@ -1,9 +1,10 @@
 /* A chunkserver's data directory: whose it is, and that nobody else is in it.
  *
  *     LOCK       held under flock(2) by the process that uses the directory: a second one is
- * refused, and a lock that could be taken proves that the last process is dead (SES-5) IDENTITY
- * text: format, server_id, cluster_id, incarnation; replaced as a whole, durably chunks/
- * runtime/disk.h
+ *                refused, and a lock that could be taken proves that the last process is dead
+ *                (SES-5)
+ *     IDENTITY   text: format, server_id, cluster_id, incarnation; replaced as a whole, durably
+ *     chunks/    the chunk files, see runtime/disk.h
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes
  * ever speak under one incarnation. One thread at a time. */
@@ -29,18 +30,21 @@ struct lh_identity {
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
  * the operator gave this server, or NULL: the directory's own, and a random one for a new
  * directory. On failure `why` gets a sentence that names the directory and what to do, and nothing
- * changed. IN_USE            another process holds the directory WRONG_IDENTITY    the directory
- * belongs to another server than `server_id` WRONG_FORMAT      written by a newer release, or not a
- * chunkserver's directory INVALID_ARGUMENT  `server_id` is not 1 to 64 letters, digits, '.', '_' or
- * '-' others            what lh_error_from_errno() says of the call that failed */
+ * changed.
+ *   IN_USE            another process holds the directory
+ *   WRONG_IDENTITY    the directory belongs to another server than `server_id`
+ *   WRONG_FORMAT      written by a newer release, or not a chunkserver's directory
+ *   INVALID_ARGUMENT  `server_id` is not 1 to 64 letters, digits, '.', '_' or '-'
+ *   others            what lh_error_from_errno() says of the call that failed */
 LH_MUST_USE int lh_data_dir_open(
     const char *path, const char *server_id, struct lh_data_dir **dir, char *why, size_t why_size);
 
 /* Never changes but through the two functions below. */
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);
 
-/* Writes down the cluster that this server now belongs to, durably. WRONG_IDENTITY: it belongs to
- * another one already. Errors otherwise as above. */
+/* Writes down the cluster that this server now belongs to, durably.
+ *   WRONG_IDENTITY    it belongs to another one already
+ *   others            as above */
 LH_MUST_USE int lh_data_dir_join(
     struct lh_data_dir *dir, const char *cluster_id, char *why, size_t why_size);
 

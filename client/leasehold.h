@@ -150,8 +150,8 @@ extern "C" {
 /* The operating system refused something (threads, sockets). lh_last_error() names it. */
 #define LH_ERR_SYSTEM (-34)
 
-/* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN". Static, never NULL.
- * */
+/* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
+ * Static, never NULL. */
 const char *lh_error_name(int error);
 
 /* One phrase for a person. Static, never NULL. */
@@ -174,8 +174,8 @@ struct lh_cluster_options {
     /* How long one try of a call waits for a server before it tries another one. 5000 if 0. Not
      * the timeout of any call here: that goes on trying. */
     uint64_t try_timeout_ms;
-    /* The longest pause between two tries; pauses grow from 10 ms and vary randomly. 1000 if 0.
-     * */
+    /* The longest pause between two tries; pauses grow from 10 ms and vary randomly.
+     * 1000 if 0. */
     uint64_t backoff_max_ms;
 };
 
@@ -227,7 +227,8 @@ void lh_file_info_deinit(struct lh_file_info *info);
 int lh_create(struct lh_cluster *cluster, const char *path, const struct lh_file_options *options,
     uint64_t timeout_ms, struct lh_file_info *info);
 
-/* Describes the file. Deinit `info` afterwards. NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Describes the file. Deinit `info` afterwards.
+ *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_stat(
     struct lh_cluster *cluster, const char *path, uint64_t timeout_ms, struct lh_file_info *info);
 
@@ -239,14 +240,16 @@ struct lh_file_list {
 
 /* Lists files whose path begins with `prefix` ("" or NULL: all), in the order of their bytes,
  * from the first that is greater than `after` (NULL: from the start), at most `limit` (0: the
- * master's default, 1000). Deinit the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+ * master's default, 1000). Deinit the list afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_list(struct lh_cluster *cluster, const char *prefix, const char *after, uint32_t limit,
     uint64_t timeout_ms, struct lh_file_list *list);
 void lh_file_list_deinit(struct lh_file_list *list);
 
 /* Gives the file another path. Open appenders and readers stay with the file.
- *   NOT_FOUND (`from`), ALREADY_EXISTS (`to`), INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED
- *   */
+ *   NOT_FOUND        there is no file at `from`
+ *   ALREADY_EXISTS   there is one at `to`
+ *   INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_rename(struct lh_cluster *cluster, const char *from, const char *to, uint64_t timeout_ms);
 
 /* Removes the file and, in time, its data. Its appenders and readers get NOT_FOUND.
@@ -277,7 +280,8 @@ struct lh_chunk_list {
 };
 
 /* Lists the file's chunks in order from the one that holds `offset`, at most `limit` (0: the
- * master's default). Deinit the list afterwards. NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED. */
+ * master's default). Deinit the list afterwards.
+ *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_locate(struct lh_cluster *cluster, const char *path, uint64_t offset, uint32_t limit,
     uint64_t timeout_ms, struct lh_chunk_list *list);
 void lh_chunk_list_deinit(struct lh_chunk_list *list);
@@ -305,7 +309,8 @@ struct lh_lease_list {
 
 /* Lists leases in the order of their chunks' ids, from the first above `after_chunk`, at most
  * `limit` (0: 1000); with `all` also chunks that take appends but that nobody holds now. Deinit
- * the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+ * the list afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_leases(struct lh_cluster *cluster, uint64_t after_chunk, uint32_t limit, bool all,
     uint64_t timeout_ms, struct lh_lease_list *list);
 void lh_lease_list_deinit(struct lh_lease_list *list);
@@ -331,7 +336,8 @@ struct lh_server_list {
     uint64_t session_term_ms, chunk_term_ms; /* the lease terms in force */
 };
 
-/* Lists the chunkservers. Deinit the list afterwards. UNAVAILABLE, DEADLINE_EXCEEDED. */
+/* Lists the chunkservers. Deinit the list afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server_list *list);
 void lh_server_list_deinit(struct lh_server_list *list);
 
@@ -478,7 +484,8 @@ struct lh_record {
 };
 
 /* Opens a reader on an existing file. `timeout_ms` is this call's only. A wrong start is found
- * when reading. NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED. */
+ * when reading.
+ *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_reader_open(struct lh_cluster *cluster, const char *path,
     const struct lh_reader_options *options, uint64_t timeout_ms, struct lh_reader **reader);
 

@@ -1,5 +1,5 @@
-/* What the library's files share: a cluster handle, waiting for calls, the callback thread, errors.
- */
+/* What the library's files share: a cluster handle, waiting for calls, the callback thread,
+ * errors. */
 #ifndef LH_CLIENT_LIBRARY_H
 #define LH_CLIENT_LIBRARY_H
 

@@ -51,13 +51,14 @@ struct lh_grantor;
 struct lh_grantor *lh_grantor_create(size_t capacity_hint);
 void lh_grantor_destroy(struct lh_grantor *g);
 
-/* Opens a session whose first term counts from `received_at` (TIME-4). `context` is the caller's.
- */
+/* Opens a session whose first term counts from `received_at` (TIME-4).
+ * `context` is the caller's. */
 lh_session_id lh_grantor_session_open(
     struct lh_grantor *g, struct lh_instant received_at, struct lh_duration term, void *context);
 
-/* Renews it. UNKNOWN_SESSION: no such session, or it has ended or been closed (SES-3: such a
- * session is never renewed). */
+/* Renews it.
+ *   UNKNOWN_SESSION  no such session, or it has ended or been closed (SES-3: such a session is
+ *                    never renewed) */
 LH_MUST_USE int lh_grantor_session_renew(
     struct lh_grantor *g, lh_session_id s, struct lh_instant received_at, struct lh_duration term);
 
@@ -83,15 +84,16 @@ struct lh_instant lh_grantor_session_end_of(const struct lh_grantor *g, lh_sessi
  *  - Nobody holds it: granted.
  *  - `s` itself holds it: the version must not be lower than the present one; an end never moves
  *    back. The recall flag carries over (LEASE-5). A shared lease becomes an exclusive one if
- * nobody else shares it; an exclusive one stays exclusive, whatever is asked for, until it is
- * released: its holder may still believe itself alone.
+ *    nobody else shares it; an exclusive one stays exclusive, whatever is asked for, until it is
+ *    released: its holder may still believe itself alone.
  *  - Shared, and all others in force are shared: granted beside them (all leases of one key have
  *    one version; a higher version from a new shared holder raises it for the key). Not while they
  *    are being recalled.
  * A lease that had ended but was not collected is replaced; lh_grantor_expire() will not report it.
- * LEASE_HELD: another session's lease is in force; ask lh_grantor_free_at(). STALE_VERSION:
- * `version` is lower than one in the table. UNKNOWN_SESSION: `s` is not live at `now`. On error
- * nothing changed. O(holders) when exclusive is asked for what is shared. */
+ * O(holders) when exclusive is asked for what is shared. On error nothing changed.
+ *   LEASE_HELD       another session's lease is in force; ask lh_grantor_free_at()
+ *   STALE_VERSION    `version` is lower than one in the table
+ *   UNKNOWN_SESSION  `s` is not live at `now` */
 LH_MUST_USE int lh_grantor_grant(struct lh_grantor *g, uint64_t key, uint64_t version,
     enum lh_lease_mode mode, lh_session_id s, struct lh_instant now, struct lh_instant received_at,
     struct lh_duration term);
@@ -100,15 +102,18 @@ LH_MUST_USE int lh_grantor_grant(struct lh_grantor *g, uint64_t key, uint64_t ve
  * and showed that it holds exactly `version`: the lease goes on there, with its recall flag. For
  * the holder nothing is ever shortened by this (TIME-4): should `to` end before the lease did in
  * `from`, it is prolonged until then, since the holder may act on its old session until it hears of
- * the new. NOT_LEASED: `from` does not hold the key, or not any more. STALE_VERSION: it holds
- * another version. UNKNOWN_SESSION: `to` is not live. On error nothing changed. */
+ * the new. On error nothing changed.
+ *   NOT_LEASED       `from` does not hold the key, or not any more
+ *   STALE_VERSION    it holds another version
+ *   UNKNOWN_SESSION  `to` is not live */
 LH_MUST_USE int lh_grantor_continue(struct lh_grantor *g, uint64_t key, uint64_t version,
     lh_session_id from, lh_session_id to, struct lh_instant now, struct lh_instant received_at,
     struct lh_duration term);
 
-/* Extends the lease that `s` holds at exactly `version`; an end never moves back. NOT_LEASED: it
- * holds none, or it has ended, or its session is not live. STALE_VERSION: it holds another version.
- * LEASE_HELD: it is being recalled (LEASE-4). */
+/* Extends the lease that `s` holds at exactly `version`; an end never moves back.
+ *   NOT_LEASED     it holds none, or it has ended, or its session is not live
+ *   STALE_VERSION  it holds another version
+ *   LEASE_HELD     it is being recalled (LEASE-4) */
 LH_MUST_USE int lh_grantor_extend(struct lh_grantor *g, uint64_t key, uint64_t version,
     lh_session_id s, struct lh_instant now, struct lh_instant received_at, struct lh_duration term);
 
@@ -125,12 +130,14 @@ void lh_grantor_extend_many(struct lh_grantor *g, lh_session_id s, struct lh_ins
     struct lh_instant received_at, struct lh_duration term, const struct lh_lease_name *leases,
     size_t count, int *results);
 
-/* The holder gave up exactly `version` (LEASE-2). STALE_VERSION: it holds another one, which stays.
- * NOT_LEASED: nothing to release. */
+/* The holder gave up exactly `version` (LEASE-2).
+ *   STALE_VERSION  it holds another one, which stays
+ *   NOT_LEASED     nothing to release */
 LH_MUST_USE int lh_grantor_release(
     struct lh_grantor *g, uint64_t key, uint64_t version, lh_session_id s);
 
-/* Marks the lease (every lease of the key when shared) as being recalled. NOT_LEASED: free. */
+/* Marks the lease (every lease of the key when shared) as being recalled.
+ *   NOT_LEASED  the key is free */
 LH_MUST_USE int lh_grantor_recall(struct lh_grantor *g, uint64_t key);
 
 /* The exclusive lease of `key`, or the shared one held longest. False: free. A lease that has ended

@@ -28,8 +28,8 @@ void lh_holder_destroy(struct lh_holder *h);
 void lh_holder_session_begin(struct lh_holder *h, uint64_t session, struct lh_instant sent_at,
     struct lh_duration holder_term);
 
-/* An answer to a request sent at `sent_at`. UNKNOWN_SESSION: `session` is not the present one. An
- * older request's answer never shortens the session. */
+/* An answer to a request sent at `sent_at`. An older request's answer never shortens the session.
+ *   UNKNOWN_SESSION  `session` is not the present one */
 LH_MUST_USE int lh_holder_session_renew(struct lh_holder *h, uint64_t session,
     struct lh_instant sent_at, struct lh_duration holder_term);
 
@@ -42,15 +42,15 @@ uint64_t lh_holder_session(const struct lh_holder *h); /* 0: none */
 bool lh_holder_session_live(const struct lh_holder *h, struct lh_instant now);
 struct lh_instant lh_holder_session_end_of(const struct lh_holder *h);
 
-/* A grant of `key` at `version` in `session`. STALE_VERSION: the version was released or superseded
- * here (LEASE-6), or is 0. UNKNOWN_SESSION: not the present session. The same version again may
- * only extend. */
+/* A grant of `key` at `version` in `session`. The same version again may only extend.
+ *   STALE_VERSION    the version was released or superseded here (LEASE-6), or is 0
+ *   UNKNOWN_SESSION  not the present session */
 LH_MUST_USE int lh_holder_grant(struct lh_holder *h, uint64_t session, uint64_t key,
     uint64_t version, struct lh_instant sent_at, struct lh_duration holder_term);
 
 /* After a restart of the grantor: the lease goes on in the new session; its term counts from the
- * registration's stamp and *replaces* the old end (LEASE-7). NOT_LEASED: this node did not hold
- * exactly that version before the new session began. */
+ * registration's stamp and *replaces* the old end (LEASE-7).
+ *   NOT_LEASED  this node did not hold exactly that version before the new session began */
 LH_MUST_USE int lh_holder_continue(struct lh_holder *h, uint64_t session, uint64_t key,
     uint64_t version, struct lh_instant sent_at, struct lh_duration holder_term);
 
@@ -78,8 +78,8 @@ bool lh_holder_may_act(
 /* The version held (in force or run out but not released), 0 if none. */
 uint64_t lh_holder_version(const struct lh_holder *h, uint64_t key);
 
-/* When lh_holder_may_act() turns false if nothing is renewed; zero if not held or without session.
- */
+/* When lh_holder_may_act() turns false if nothing is renewed; zero if not held or without
+ * session. */
 struct lh_instant lh_holder_end_of(const struct lh_holder *h, uint64_t key);
 
 /* Every lease that is held (not marks), in a defined order: start with `*cursor = 0`. */

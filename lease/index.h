@@ -51,8 +51,8 @@ static inline uint32_t *lh_index_head(const struct lh_index *x, uint32_t bucket)
 
 static inline uint32_t lh_index_bucket(const struct lh_index *x, uint64_t hash)
 {
-    /* Buckets from `buckets` to 2 * round are not split off yet: their records are one half below.
-     */
+    /* Buckets from `buckets` to 2 * round are not split off yet:
+     * their records are one half below. */
     uint64_t b = hash & (2 * (uint64_t)x->round - 1);
     return (uint32_t)(b < x->buckets ? b : b - x->round);
 }

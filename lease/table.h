@@ -84,8 +84,8 @@ struct lh_grantor {
     uint32_t session_count; /* OPEN and CLOSED */
     uint32_t ended_first;
     uint32_t ended_last;
-    struct lh_instant
-        seen; /* the latest reading that the caller named: what was over then, stays so */
+    /* The latest reading that the caller named: what was over then, stays so. */
+    struct lh_instant seen;
     struct lh_wheel lease_wheel; /* by the leases' own ends */
     struct lh_wheel session_wheel;
 };

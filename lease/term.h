@@ -10,8 +10,8 @@
 #define LH_DRIFT_PPM_MAX     200000u
 
 /* The holder's share of `term`: term * (1 - rho) / (1 + rho), rounded down. `drift_ppm` is at most
- * LH_DRIFT_PPM_MAX. The grantor computes it and sends it, so two settings of rho cannot disagree.
- */
+ * LH_DRIFT_PPM_MAX. The grantor computes it and sends it, so two settings of rho cannot
+ * disagree. */
 struct lh_duration lh_term_for_holder(struct lh_duration term, uint32_t drift_ppm);
 
 /* When the lease is over for the grantor, whose clock showed `received_at` *after* it received the

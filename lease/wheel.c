@@ -51,8 +51,8 @@ static uint64_t slot_start(const struct lh_wheel *w, uint32_t list)
 }
 
 /* The earliest occupied slot; false if the wheel has none. Everything on a level lies beyond the
- * wheel's present slot of that level, everything on a lower one within it: the lowest level wins.
- */
+ * wheel's present slot of that level, everything on a lower one within it: the lowest level
+ * wins. */
 static bool first_slot(const struct lh_wheel *w, uint32_t *list)
 {
     if (w->levels == 0)

@@ -58,9 +58,10 @@ LH_MUST_USE int lh_master_config_check(
 struct lh_master *lh_master_create(const struct lh_master_config *config);
 void lh_master_destroy(struct lh_master *m);
 
-/* Takes in one stored pair, in the order of keys and before the first step. CORRUPT: it does not
- * fit what was loaded before; WRONG_FORMAT: written by a newer release. `text` then says what to
- * do; the core must not be stepped. */
+/* Takes in one stored pair, in the order of keys and before the first step. On failure `text` says
+ * what to do, and the core must not be stepped.
+ *   CORRUPT       the pair does not fit what was loaded before
+ *   WRONG_FORMAT  written by a newer release */
 LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,
     const void *value, size_t value_size, char *text, size_t text_size);
 

@@ -353,8 +353,8 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
     pthread_mutex_lock(&link->lock);
 }
 
-/* Starts one batch that is due, if there is one. With the lock held, which is released meanwhile.
- */
+/* Starts one batch that is due, if there is one. With the lock held,
+ * which is released meanwhile. */
 static bool flush_one(struct lh_rpc_link *link)
 {
     if (link->over) {

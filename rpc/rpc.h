@@ -37,8 +37,8 @@ struct lh_rpc;
 struct lh_rpc_link;
 
 struct lh_rpc_config {
-    /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one. NULL: nowhere.
-     */
+    /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
+     * NULL: nowhere. */
     const char *listen;
     /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
     unsigned threads;
@@ -49,8 +49,8 @@ struct lh_rpc_config {
     struct lh_duration connect_timeout;
     /* How long lh_rpc_destroy() lets served links finish. 0: the default of 200 ms. */
     struct lh_duration grace;
-    /* The service whose health is told besides the server's own (""): "leasehold.Master"; or NULL.
-     */
+    /* The service whose health is told besides the server's own (""):
+     * "leasehold.Master"; or NULL. */
     const char *health_service;
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
@@ -66,15 +66,15 @@ struct lh_rpc_config {
      * which is also what a lost connection looks like. */
     void (*on_closed)(void *arg, struct lh_rpc_link *link, int error, const char *text);
     /* The last reference to a link is gone: release what the owner's bytes refer to. May be NULL.
-     * The one callback that can come after lh_rpc_destroy(), from an lh_rpc_link_unref().
-     */
+     * The one callback that can come after lh_rpc_destroy(), from an lh_rpc_link_unref(). */
     void (*on_released)(void *arg, struct lh_rpc_link *link);
 };
 
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
- * ADDRESS_IN_USE: somebody listens there. INVALID_ARGUMENT: not an address, or not one of this
- * machine. `why` (of `why_size` bytes) then has a sentence that names the address. The config is
- * copied; its strings too. */
+ * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
+ * names the address.
+ *   ADDRESS_IN_USE    somebody listens there
+ *   INVALID_ARGUMENT  not an address, or not one of this machine */
 LH_MUST_USE int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
 

@@ -129,8 +129,8 @@ static bool advance(struct lh_disk_io *io, ssize_t result)
 
 /* ---- beginning and finishing ---- */
 
-/* Opens the file and, for a read, makes room for what the file can give. False: finished already.
- */
+/* Opens the file and, for a read, makes room for what the file can give.
+ * False: finished already. */
 static bool prepare(struct lh_disk_io *io)
 {
     struct lh_disk *disk = io->disk;

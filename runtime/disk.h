@@ -26,8 +26,8 @@ struct lh_disk_options {
     bool no_uring;           /* use threads even if the kernel has io_uring */
     unsigned threads;        /* for blocking operations; 0: 4 */
     unsigned open_files_max; /* 0: 1024. Exceeded while more are in use at once. */
-    size_t inline_write_max; /* writes up to this many bytes are done in the calling thread; 0: 256
-                                KiB; 1 in effect switches that off */
+    size_t inline_write_max; /* writes up to this many bytes are done in the calling thread;
+                                0: 256 KiB; 1 in effect switches that off */
     size_t inline_read_max;  /* the same for reads of cached pages; 0: 1 MiB */
 };
 
@@ -38,9 +38,9 @@ struct lh_disk_io {
     enum lh_disk_op op;
     uint64_t offset;
     uint64_t length;
-    struct lh_buf
-        data;  /* WRITE: in, released on completion. READ: out, may be shorter than `length` */
-    int error; /* out */
+    struct lh_buf data; /* WRITE: in, released on completion;
+                           READ: out, may be shorter than `length` */
+    int error;          /* out */
 
     /* private */
     struct lh_disk *disk;
@@ -67,10 +67,10 @@ void lh_disk_on_done(
     struct lh_disk *disk, void (*done)(void *arg, struct lh_disk_io *first), void *arg);
 
 /* Begins `io`. True: it is complete already, `io->error` and `io->data` are set and `done` will not
- * be called. Any thread.
- *
- * Errors: ALREADY_EXISTS (create), NOT_FOUND (all but create and remove), DISK_FULL, IO, SYSTEM. A
- * creation that fails leaves no file behind. */
+ * be called. Any thread. A creation that fails leaves no file behind. Errors:
+ *   ALREADY_EXISTS  create
+ *   NOT_FOUND       all but create and remove
+ *   DISK_FULL, IO, SYSTEM */
 LH_MUST_USE bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io);
 
 /* Returns when nothing is under way any more. */

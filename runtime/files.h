@@ -27,8 +27,8 @@ void lh_files_destroy(struct lh_files *files);
 LH_MUST_USE int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **file);
 void lh_files_put(struct lh_files *files, struct lh_disk_file *file);
 
-/* A new file with `length` bytes preallocated. On failure there is none. ALREADY_EXISTS, DISK_FULL,
- * IO, SYSTEM. */
+/* A new file with `length` bytes preallocated. On failure there is none.
+ *   ALREADY_EXISTS, DISK_FULL, IO, SYSTEM */
 LH_MUST_USE int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length);
 
 /* Unlinks and makes that durable. No such file is success. */

@@ -1,18 +1,26 @@
 /* Options of all commands, from one table each.
  *
- * A value comes from, first match wins: the command line (--session-term 10s or
- * --session-term=10s), the environment (LEASEHOLD_SESSION_TERM), the config file (--config FILE:
- * lines "session-term = 10s", # comments), the table's default. Every command so described also has
- * --help, --version and
- * --config.
+ * A value comes from, first match wins:
+ *   - the command line: --session-term 10s or --session-term=10s
+ *   - the environment: LEASEHOLD_SESSION_TERM
+ *   - the config file: --config FILE, of lines "session-term = 10s" and # comments
+ *   - the table's default
+ * Every command so described also has --help, --version and --config.
  *
  *     static const struct lh_flag table[] = {
- *         {.name = "listen", .type = LH_FLAG_STRING, .value = &o.listen, .preset =
- * "127.0.0.1:7400", .help = "address to serve on", .metavar = "ADDRESS"},
- *         {.name = "session-term", .type = LH_FLAG_DURATION, .value = &o.session_term, .preset =
- * "10s", .help = "how long a session lives without a heartbeat", .min = 200000000},
- *     };
- */
+ *         {.name = "listen",
+ *             .type = LH_FLAG_STRING,
+ *             .value = &o.listen,
+ *             .preset = "127.0.0.1:7400",
+ *             .help = "address to serve on",
+ *             .metavar = "ADDRESS"},
+ *         {.name = "session-term",
+ *             .type = LH_FLAG_DURATION,
+ *             .value = &o.session_term,
+ *             .preset = "10s",
+ *             .help = "how long a session lives without a heartbeat",
+ *             .min = 200000000},
+ *     }; */
 #ifndef LH_RUNTIME_FLAGS_H
 #define LH_RUNTIME_FLAGS_H
 

@@ -298,8 +298,8 @@ static void flush_links(struct lh_turn *t)
 {
     for (size_t i = 0; i < t->flush_count; i++) {
         struct lh_loop_link *link = lh_rpc_link_data(t->flush[i]);
-        /* Cleared first: what is sent from here on is either seen by this flush or brings its own.
-         */
+        /* Cleared first: what is sent from here on is either seen by this flush
+         * or brings its own. */
         atomic_store(&link->dirty, false);
         lh_rpc_link_flush(t->flush[i]);
         lh_rpc_link_unref(t->flush[i]);

@@ -23,8 +23,7 @@ struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
     return config;
 }
 
-/* ---- The master
- * ---------------------------------------------------------------------------------- */
+/* ---- The master ---- */
 
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
@@ -62,8 +61,7 @@ static void master_destroy(void *arg, void *self)
 static const struct lh_sim_role master_role = {
     .start = master_start, .check = master_check, .destroy = master_destroy};
 
-/* ---- Chunkservers
- * -------------------------------------------------------------------------------- */
+/* ---- Chunkservers ---- */
 
 /* A disk without a limit reports this much. */
 #define ROOMY (UINT64_C(1) << 40)
@@ -163,8 +161,7 @@ bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk)
     return cs != NULL && lh_chunkserver_may_act(cs, chunk, lh_sim_clock(node), &version);
 }
 
-/* ---- All together
- * -------------------------------------------------------------------------------- */
+/* ---- All together ---- */
 
 struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config *config)
 {

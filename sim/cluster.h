@@ -19,8 +19,8 @@ struct lh_sim_cluster;
 
 struct lh_sim_cluster_config {
     struct lh_sim_config world;
-    struct lh_master_config
-        master; /* may be changed between its restarts: lh_sim_master_config() */
+    /* May be changed between the master's restarts: lh_sim_master_config(). */
+    struct lh_master_config master;
     struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
     size_t servers, clients;
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
@@ -49,12 +49,11 @@ struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
 /* Starts everything that is down and waits until every chunkserver has a session. */
 bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound);
 
-/* ---- Requests -----------------------------------------------------------------------------------
- */
+/* ---- Requests ---- */
 
 /* Asks the master through a client's core and waits. The reply, if there is one, is to be freed
- * with lh_wire_free(); `reply` may be NULL. LH_ERR_DEADLINE_EXCEEDED also when the client is down.
- */
+ * with lh_wire_free(); `reply` may be NULL. LH_ERR_DEADLINE_EXCEEDED also when the client is
+ * down. */
 int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration bound, ProtobufCMessage **reply);
 
@@ -71,8 +70,7 @@ int lh_sim_create_file(
 int lh_sim_recall(
     struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound);
 
-/* ---- Appending ----------------------------------------------------------------------------------
- */
+/* ---- Appending ---- */
 
 /* One writer of one file. What it wrote is remembered for the checks. */
 struct lh_sim_writer;
@@ -107,8 +105,7 @@ bool lh_sim_flush(struct lh_sim_writer *w, struct lh_duration bound);
 /* Of everybody's batches: how many were acknowledged. */
 size_t lh_sim_acknowledged(const struct lh_sim_cluster *c);
 
-/* ---- What observers see -------------------------------------------------------------------------
- */
+/* ---- What observers see ---- */
 
 /* A chunk as the master's store names it. */
 struct lh_sim_chunk {

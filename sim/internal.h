@@ -10,8 +10,7 @@
 
 #include <uthash.h>
 
-/* ---- network.c ----------------------------------------------------------------------------------
- */
+/* ---- network.c ---- */
 
 enum parcel_kind { PARCEL_OPENED, PARCEL_MESSAGE, PARCEL_CLOSED };
 
@@ -64,15 +63,14 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_network_timeout(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e);
 
-/* The process is gone: its peers hear of it, or, when the machine went with it, only its silence.
- */
+/* The process is gone: its peers hear of it, or, when the machine went with it,
+ * only its silence. */
 void lh_sim_network_drop(struct lh_sim_node *node, bool machine);
 
 void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
 void lh_sim_network_deinit(struct lh_sim *sim);
 
-/* ---- disk.c -------------------------------------------------------------------------------------
- */
+/* ---- disk.c ---- */
 
 struct disk {
     struct file *files;      /* by number, ascending */
@@ -93,8 +91,7 @@ void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_disk_drop(struct lh_sim_node *node, bool machine);
 void lh_sim_disk_deinit(struct disk *d);
 
-/* ---- store.c ------------------------------------------------------------------------------------
- */
+/* ---- store.c ---- */
 
 struct store {
     struct lh_sim_pair *pairs;
@@ -110,8 +107,7 @@ void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_store_drop(struct lh_sim_node *node);
 void lh_sim_store_deinit(struct store *s);
 
-/* ---- node.c -------------------------------------------------------------------------------------
- */
+/* ---- node.c ---- */
 
 struct lh_sim_node {
     struct lh_sim *sim;
@@ -153,8 +149,7 @@ void lh_sim_arm(struct lh_sim_node *node);
 void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_node_deinit(struct lh_sim_node *node);
 
-/* ---- world.c ------------------------------------------------------------------------------------
- */
+/* ---- world.c ---- */
 
 struct observer {
     void (*observe)(void *arg);
@@ -182,8 +177,7 @@ void lh_sim_hash_in(struct lh_sim *sim, uint64_t value);
 /* Schedules `e` (kind, node, life, which, about set) for `at`, which is not in the past. */
 void lh_sim_schedule(struct lh_sim *sim, uint64_t at, struct lh_sim_event e);
 
-/* ---- trace.c ------------------------------------------------------------------------------------
- */
+/* ---- trace.c ---- */
 
 void lh_sim_trace_input(const struct lh_sim_node *node, const struct lh_input *in);
 void lh_sim_trace_effect(const struct lh_sim_node *node, const struct lh_effect *e);

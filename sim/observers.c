@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What the master's store says
- * ---------------------------------------------------------------- */
+/* ---- What the master's store says ---- */
 
 static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
 {
@@ -176,8 +175,7 @@ void lh_sim_observers_deinit(struct lh_sim_cluster *c)
         free(c->servers[i].versions);
 }
 
-/* ---- Questions
- * ----------------------------------------------------------------------------------- */
+/* ---- Questions ---- */
 
 const struct lh_sim_chunk *lh_sim_chunk_of_file(
     struct lh_sim_cluster *c, const char *path, uint64_t index)
@@ -262,8 +260,7 @@ struct lh_sim_node *lh_sim_wait_primary(
     return lh_sim_run_until(c->sim, has_primary, &w, bound) ? lh_sim_open_primary(c, path) : NULL;
 }
 
-/* ---- INV-5
- * --------------------------------------------------------------------------------------- */
+/* ---- INV-5 ---- */
 
 /* One member's replica as its disk and its core show it. */
 struct replica {

@@ -11,8 +11,7 @@ enum lh_sim_event_kind {
     LH_SIM_EV_TIMER,   /* the node's core may have reached its deadline */
     LH_SIM_EV_DELIVER, /* `about` is a link: the next thing arrives at end `which` */
     LH_SIM_EV_TIMEOUT, /* `about` is a link: the call's deadline has come at its opener */
-    LH_SIM_EV_SILENCE, /* `about` is a link: end `which` would notice by now that its peer is silent
-                        */
+    LH_SIM_EV_SILENCE, /* `about` is a link: end `which` would by now notice its peer's silence */
     LH_SIM_EV_DISK,    /* `about` is an operation: it completes */
     LH_SIM_EV_COMMIT,  /* `about` is a commit of the metadata store: it completes */
     LH_SIM_EV_CALL,    /* `about` is a call of the program that embeds the core */

@@ -39,8 +39,7 @@ static struct request *new_request(struct lh_sim_cluster *c, enum lh_call_kind k
     return r;
 }
 
-/* ---- The client as a node
- * ------------------------------------------------------------------------ */
+/* ---- The client as a node ---- */
 
 static bool client_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
@@ -147,8 +146,7 @@ int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     return error;
 }
 
-/* ---- Records
- * ------------------------------------------------------------------------------------- */
+/* ---- Records ---- */
 
 /* A record's bytes say whose they are: they can be made again to compare. Records shorter than
  * their identity hold the front of it. */
@@ -178,8 +176,7 @@ static struct lh_buf make_batch(const struct lh_sim_writer *w, const struct lh_s
     return lh_batch_builder_finish(&b, w->id, a->sequence);
 }
 
-/* ---- Appending
- * ----------------------------------------------------------------------------------- */
+/* ---- Appending ---- */
 
 struct lh_sim_writer *lh_sim_writer_open(
     struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound)
@@ -268,8 +265,7 @@ size_t lh_sim_acknowledged(const struct lh_sim_cluster *c)
     return n;
 }
 
-/* ---- Reading back
- * -------------------------------------------------------------------------------- */
+/* ---- Reading back ---- */
 
 /* A check of one file under way. */
 struct comparison {

@@ -74,8 +74,7 @@ size_t lh_sim_node_count(const struct lh_sim *sim);
 struct lh_sim_node *lh_sim_node(struct lh_sim *sim, size_t index);
 struct lh_sim_node *lh_sim_find(struct lh_sim *sim, const char *name); /* NULL: no such node */
 
-/* ---- Time ---------------------------------------------------------------------------------------
- */
+/* ---- Time ---- */
 
 uint64_t lh_sim_now(const struct lh_sim *sim); /* true ns */
 
@@ -87,8 +86,7 @@ bool lh_sim_run_one(struct lh_sim *sim);
 void lh_sim_run_for(struct lh_sim *sim, struct lh_duration d);
 
 /* Runs until `met(arg)`, asked after every event, for at most `bound` of true time. True: it was
- * met.
- */
+ * met. */
 bool lh_sim_run_until(
     struct lh_sim *sim, bool (*met)(void *arg), void *arg, struct lh_duration bound);
 
@@ -100,12 +98,11 @@ void lh_sim_at(
 uint64_t lh_sim_hash(const struct lh_sim *sim);
 uint64_t lh_sim_events(const struct lh_sim *sim);
 
-/* A stream of numbers for whoever drives the world; independent of those of network, disk, clocks.
- */
+/* A stream of numbers for whoever drives the world; independent of those of network, disk,
+ * clocks. */
 struct lh_prng *lh_sim_random(struct lh_sim *sim);
 
-/* ---- Observers and failures ---------------------------------------------------------------------
- */
+/* ---- Observers and failures ---- */
 
 /* `observe(arg)` is called after every event. */
 void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg);
@@ -122,8 +119,7 @@ void lh_sim_trace_to(struct lh_sim *sim, FILE *to);
 /* A line of the caller's own in the trace. */
 void lh_sim_note(struct lh_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- Nodes --------------------------------------------------------------------------------------
- */
+/* ---- Nodes ---- */
 
 const char *lh_sim_name(const struct lh_sim_node *node);
 struct lh_sim *lh_sim_of(struct lh_sim_node *node);
@@ -169,16 +165,14 @@ uint64_t lh_sim_incarnation(const struct lh_sim_node *node);
 /* How often the machine was booted. */
 uint64_t lh_sim_boot(const struct lh_sim_node *node);
 
-/* ---- Clocks -------------------------------------------------------------------------------------
- */
+/* ---- Clocks ---- */
 
 /* What the node's clock shows now. */
 struct lh_instant lh_sim_clock(const struct lh_sim_node *node);
 void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm);
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms);
 
-/* ---- Network ------------------------------------------------------------------------------------
- */
+/* ---- Network ---- */
 
 /* Nothing arrives from `from` at `to` any more. Both ends of their links notice after a while; what
  * was sent arrives when the cut is healed before that. */
@@ -199,8 +193,7 @@ void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_dur
 /* Messages that have arrived at cores. */
 uint64_t lh_sim_delivered(const struct lh_sim *sim);
 
-/* ---- Disk ---------------------------------------------------------------------------------------
- */
+/* ---- Disk ---- */
 
 /* No file grows, and none is made, past this many bytes in all. */
 void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes);
@@ -211,23 +204,22 @@ uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled);
 
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
- * part; after a failed sync what it covered counts as clean, and is on the platter or not (FAIL-5).
- */
+ * part; after a failed sync what it covered counts as clean, and is on the platter or not
+ * (FAIL-5). */
 void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count);
 
-/* The numbers of the files that the machine's directory shows, ascending. `*files` is to be freed.
- */
+/* The numbers of the files that the machine's directory shows, ascending.
+ * `*files` is to be freed. */
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files);
 
-/* The bytes of a file as a process reads them; NULL if there is none. Valid until the next event.
- */
+/* The bytes of a file as a process reads them; NULL if there is none.
+ * Valid until the next event. */
 const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size);
 
 /* Turns one bit over, on the platter and in the cache. The byte must be within the file. */
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask);
 
-/* ---- Metadata store -----------------------------------------------------------------------------
- */
+/* ---- Metadata store ---- */
 
 struct lh_sim_pair {
     uint8_t *key, *value;

@@ -136,8 +136,8 @@ STORY(a_repeat_is_answered_with_its_first_position)
     assert_int_equal(c->stored[3].sequence, 2);
     assert_int_equal(c->stored[3].offset, position(c, 2));
 
-    /* Also over another stream while the first attempt is under way, and only once it is committed.
-     */
+    /* Also over another stream while the first attempt is under way,
+     * and only once it is committed. */
     w->stalled[B][A] = true;
     append(c, 4, 100);
     settle(w);

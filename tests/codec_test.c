@@ -132,8 +132,8 @@ static void the_payload_is_not_copied_in_or_out(void **state)
     lh_effects_deinit(&fx);
 }
 
-/* The fields of opening() and the payload "bulk", one by one, so that they can be ordered at will.
- */
+/* The fields of opening() and the payload "bulk", one by one, so that they can be
+ * ordered at will. */
 static const struct {
     uint8_t bytes[16];
     size_t size;

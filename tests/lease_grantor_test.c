@@ -363,8 +363,8 @@ static void an_ended_session_is_reported_before_its_leases(void **state)
     assert_int_equal(lh_grantor_lease_count(f->g), 1);
 }
 
-/* A driver that sleeps until the deadline sees each end at its very nanosecond, after a few looks.
- */
+/* A driver that sleeps until the deadline sees each end at its very nanosecond,
+ * after a few looks. */
 static void sleeping_until_the_deadline_meets_every_end(void **state)
 {
     struct fixture *f = *state;

@@ -66,8 +66,8 @@ static void several_writers_share_a_file(void **state)
     }
 }
 
-/* FAIL-1: nothing acknowledged is affected; what was unanswered is answered after recovery, once.
- */
+/* FAIL-1: nothing acknowledged is affected; what was unanswered is answered after
+ * recovery, once. */
 static void a_secondary_lost_in_mid_stream_costs_nothing(void **state)
 {
     (void)state;

@@ -16,8 +16,7 @@
 
 #include <cmocka.h>
 
-/* ---- A core that writes down what it is told --------------------------------------------------
- */
+/* ---- A core that writes down what it is told ---- */
 
 struct seen {
     enum lh_input_kind kind;
@@ -103,8 +102,7 @@ static void toy_completed(void *arg, struct lh_sim_node *node, void *call, int e
 static const struct lh_sim_role toy_role = {
     .start = toy_start, .destroy = toy_destroy, .completed = toy_completed};
 
-/* ---- A world of two ----------------------------------------------------------------------------
- */
+/* ---- A world of two ---- */
 
 struct pair {
     struct lh_sim *sim;
@@ -194,8 +192,7 @@ static struct pair *linked(uint64_t seed)
 
 #define B_LINK (LH_LINK_SERVED | 1)
 
-/* ---- Clocks and timers -------------------------------------------------------------------------
- */
+/* ---- Clocks and timers ---- */
 
 static void a_clock_gains_exactly_its_rate(void **state)
 {
@@ -288,8 +285,7 @@ static void a_timer_never_fires_early_whatever_the_clock_does(void **state)
     }
 }
 
-/* ---- Links --------------------------------------------------------------------------------------
- */
+/* ---- Links ---- */
 
 static void messages_arrive_in_order_and_whole(void **state)
 {
@@ -504,8 +500,7 @@ static void a_held_link_waits(void **state)
     pair_destroy(p);
 }
 
-/* ---- Processes
- * ----------------------------------------------------------------------------------- */
+/* ---- Processes ---- */
 
 static void a_paused_process_misses_nothing_and_its_clock_goes_on(void **state)
 {
@@ -620,8 +615,7 @@ static void a_core_that_spins_is_found_out(void **state)
     lh_sim_destroy(sim);
 }
 
-/* ---- Disk
- * ----------------------------------------------------------------------------------------- */
+/* ---- Disk ---- */
 
 static uint64_t next_ticket = 100;
 
@@ -845,8 +839,7 @@ static void a_stalled_disk_answers_when_it_goes_on(void **state)
     pair_destroy(p);
 }
 
-/* ---- Metadata store
- * -------------------------------------------------------------------------------- */
+/* ---- Metadata store ---- */
 
 static void commit(struct toy *t, uint64_t ticket, const char *key, const char *value)
 {
@@ -921,8 +914,7 @@ static void a_failed_commit_changes_nothing(void **state)
     pair_destroy(p);
 }
 
-/* ---- The run as a whole
- * ------------------------------------------------------------------------------ */
+/* ---- The run as a whole ---- */
 
 static void answer(struct toy *t, const struct lh_input *in, struct lh_effects *fx)
 {
