@@ -74,8 +74,7 @@ static struct lh_appender *open_appender(struct worker *w)
 {
     struct lh_appender *a;
 
-    check("open an appender",
-        lh_appender_open(w->cluster, w->options->path, NULL, TIMEOUT_MS, &a));
+    check("open an appender", lh_appender_open(w->cluster, w->options->path, NULL, TIMEOUT_MS, &a));
     return a;
 }
 
@@ -89,8 +88,7 @@ static void *run_async(void *arg)
     memset(record, 'x', w->options->size);
     while ((w->records & 63) != 0 || now_s() < end) {
         fill(record, w->options->size, w->records);
-        check("append",
-            lh_append_async(a, record, w->options->size, on_stored, NULL, TIMEOUT_MS));
+        check("append", lh_append_async(a, record, w->options->size, on_stored, NULL, TIMEOUT_MS));
         w->records++;
     }
     check("flush", lh_flush(a, TIMEOUT_MS));

@@ -32,7 +32,7 @@ struct lh_chunkserver_config {
     const char *failure_domain; /* may be "" */
     const char *machine_id;
     const char *cluster_id;            /* "" before the first registration */
-    uint64_t master_term;       /* the highest seen (LEASE-7); 0 at first */
+    uint64_t master_term;              /* the highest seen (LEASE-7); 0 at first */
     uint64_t incarnation;              /* durable before the core is created (SES-1) */
     uint8_t boot_id[LH_BOOT_ID_BYTES]; /* changes when the machine goes down (REC-2a) */
     const char *const *masters;        /* addresses, tried in turn */
@@ -59,7 +59,7 @@ struct lh_chunkserver_config {
  * config: the cluster's id, learnt at the first registration, and the highest master's term, in
  * digits. */
 #define LH_MASTER_TERM_KEY "master_term"
-#define LH_CLUSTER_ID_KEY "cluster_id"
+#define LH_CLUSTER_ID_KEY  "cluster_id"
 
 struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config *config);
 void lh_chunkserver_destroy(struct lh_chunkserver *cs);

@@ -81,8 +81,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     return LH_OK;
 }
 
-void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id,
-    uint64_t version, struct lh_m_server *s)
+void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
+    struct lh_m_server *s)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;

@@ -135,12 +135,12 @@ struct lh_m_chunk {
     struct lh_m_server *last_primary;
     struct lh_instant retry_at; /* no grant before this: the last one was refused */
 
-    struct lh_m_timer timer; /* creation, or a refused grant */
-    bool creating;           /* in `m->creating` */
+    struct lh_m_timer timer;    /* creation, or a refused grant */
+    bool creating;              /* in `m->creating` */
     struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
     int unable_error;           /* and why */
-    uint64_t short_version;  /* the operator was told that too few members are left at this one */
-    bool seal_told;          /* RecordSeal went out once since the seal is durable */
+    uint64_t short_version; /* the operator was told that too few members are left at this one */
+    bool seal_told;         /* RecordSeal went out once since the seal is durable */
 
     TAILQ_ENTRY(lh_m_chunk) held_link;
     TAILQ_ENTRY(lh_m_chunk) todo_link;
@@ -396,8 +396,8 @@ bool lh_m_creation_done(const struct lh_m_chunk *c);
 /* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
 /* CreateReplica of chunk `id` of `f`, at that version, to one server, if it is alive. */
-void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id,
-    uint64_t version, struct lh_m_server *s);
+void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
+    struct lh_m_server *s);
 /* Counts on room at a server until it next tells how much it has. */
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
 void lh_m_on_created(

@@ -716,9 +716,8 @@ static void note_stored(struct conn *c, const Leasehold__Stored *s)
     struct world *w = c->world;
     struct acked a = {.writer = s->writer, .sequence = s->sequence, .offset = s->offset};
 
-    c->stored[c->stored_count++] =
-        (struct stored){
-            .writer = s->writer, .sequence = s->sequence, .offset = s->offset, .count = s->count};
+    c->stored[c->stored_count++] = (struct stored){
+        .writer = s->writer, .sequence = s->sequence, .offset = s->offset, .count = s->count};
     for (size_t i = 0; i < w->acked_count; i++) {
         if (w->acked[i].writer == a.writer && w->acked[i].sequence == a.sequence) {
             assert_true(w->acked[i].offset == a.offset); /* a repeat: its first position */
