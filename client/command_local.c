@@ -8,14 +8,17 @@
 #include "base/alloc.h"
 #include "client/command_child.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define COMMAND          "local"
 #define CHUNKSERVERS_MAX 64u
@@ -68,6 +71,26 @@ static struct lh_child *add(
     return c;
 }
 
+/* A server finds out by itself; but by then somebody else's master could have answered in the place
+ * of ours, and that cluster would be taken for this one. */
+static bool port_is_free(const char *address)
+{
+    uint64_t port = 0;
+    if (!lh_parse_uint(strrchr(address, ':') + 1, &port))
+        return false;
+    struct sockaddr_in to = {.sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+        .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd < 0)
+        return false;
+    /* As the servers do: connections that were closed lately are no listener. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool bound = bind(fd, (const struct sockaddr *)&to, sizeof to) == 0;
+    (void)close(fd);
+    return bound;
+}
+
 static int start_all(struct cluster *cluster)
 {
     const struct options *o = cluster->options;
@@ -87,6 +110,12 @@ static int start_all(struct cluster *cluster)
         struct lh_child *c = add(cluster, name, "leasehold-chunkserver", o->port + 100 + i);
         lh_child_argument(c, "server-id", name);
         lh_child_argument(c, "master", master->address);
+    }
+    for (size_t i = 0; i < cluster->count; i++) {
+        const char *address = cluster->children[i].address;
+        if (!port_is_free(address))
+            return lh_command_error(LH_EXIT_FAILED, COMMAND,
+                "%s is in use; stop what listens there, or give another --port", address);
     }
     for (size_t i = 0; i < cluster->count; i++) {
         if (!lh_child_start(&cluster->children[i]))
