@@ -37,7 +37,7 @@ struct lh_client_appender {
     enum state state;
     char *path;
     uint64_t file;
-    uint64_t writer;
+    struct lh_client_writer writer;
     struct lh_duration give_up;
     struct lh_appender_open_call *opening; /* until its completion */
 
@@ -45,8 +45,6 @@ struct lh_client_appender {
     struct lh_submit_call *unsent;       /* the first that is not in flight; NULL: all are */
     uint64_t sequence;                   /* of the next record to be acknowledged */
     uint64_t sent_end; /* OPEN: the sequence number after the last one in flight */
-    size_t in_flight;
-    uint64_t in_flight_bytes;
 
     struct lh_client_chunk tail; /* the chunk to append to; `chunk` 0: none known */
     char *address;               /* of its primary */
@@ -61,18 +59,16 @@ struct lh_client_appender {
     Leasehold__StatRequest stat;
     Leasehold__OpenTailRequest open_tail;
     Leasehold__LocateRequest locate;
-    struct lh_client_link stream;
     struct lh_client_link settle;
-    struct lh_timer timer;         /* PAUSED, OPENING, SETTLING: its end; OPEN: a stall */
+    struct lh_timer timer;         /* PAUSED, OPENING, SETTLING: its end */
     struct lh_timer give_up_timer; /* of the first batch; may be early */
-    struct lh_instant progress;    /* the last answer on this stream */
     unsigned failures;             /* since the last acknowledged batch */
     int reason;                    /* of the last one, or why it has failed for good */
     char text[LH_CALL_TEXT_BYTES];
 };
 
 static void find_tail(struct lh_client_appender *a);
-static void open_stream(struct lh_client_appender *a);
+static void join_stream(struct lh_client_appender *a);
 static void locate_unsettled(struct lh_client_appender *a);
 static void ask_settler(struct lh_client_appender *a);
 
@@ -89,14 +85,14 @@ static void cancel(struct lh_client_appender *a)
     struct lh_client *c = a->client;
 
     lh_client_ask_cancel(&a->ask);
-    lh_client_link_close(c, &a->stream);
     lh_client_link_close(c, &a->settle);
     lh_timer_unset(&c->timers, &a->timer);
-    for (struct lh_submit_call *b = a->first; b != a->unsent; b = b->next)
+    for (struct lh_submit_call *b = a->first; b != a->unsent; b = b->next) {
+        lh_client_stream_release(&a->writer, b);
         b->in_flight = false;
+    }
     a->unsent = a->first;
-    a->in_flight = 0;
-    a->in_flight_bytes = 0;
+    lh_client_stream_leave(&a->writer);
 }
 
 static void pop(struct lh_client_appender *a)
@@ -105,10 +101,8 @@ static void pop(struct lh_client_appender *a)
 
     if (a->unsent == b)
         a->unsent = b->next;
-    if (b->in_flight) {
-        a->in_flight--;
-        a->in_flight_bytes -= b->batch.size;
-    }
+    if (b->in_flight)
+        lh_client_stream_release(&a->writer, b);
     a->first = b->next;
     if (a->first == NULL)
         a->last = NULL;
@@ -166,7 +160,6 @@ static void acknowledge(struct lh_client_appender *a, uint64_t offset)
     pop(a);
     a->sequence = b->sequence + b->count;
     a->failures = 0;
-    a->progress = a->client->now;
     b->offset = offset;
     lh_client_complete(a->client, &b->call, LH_OK, NULL);
 }
@@ -175,58 +168,47 @@ static void acknowledge(struct lh_client_appender *a, uint64_t offset)
 
 static bool fits_window(const struct lh_client_appender *a, const struct lh_submit_call *b)
 {
-    return a->in_flight < a->window_batches &&
-           (a->in_flight == 0 || (b->batch.size <= a->window_bytes &&
-                                     a->in_flight_bytes <= a->window_bytes - b->batch.size));
+    const struct lh_client_writer *w = &a->writer;
+
+    return w->batches < a->window_batches &&
+           (w->batches == 0 ||
+               (b->batch.size <= a->window_bytes && w->bytes <= a->window_bytes - b->batch.size));
 }
 
 static void send_batches(struct lh_client_appender *a)
 {
-    struct lh_client *c = a->client;
-    bool was_idle = a->in_flight == 0;
-
     LH_ASSERT(a->state == OPEN);
     while (a->unsent != NULL && a->unsent->sequence == a->sent_end && fits_window(a, a->unsent)) {
         struct lh_submit_call *b = a->unsent;
-        Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
-        struct lh_buf bytes = lh_buf_ref(&b->batch);
 
         /* APP-5a: nothing goes to this chunk that another one may hold. */
         LH_ASSERT(!b->sent || a->unsettled.chunk == a->tail.chunk);
-        m.chunk = a->tail.chunk; /* FENCE-2 */
-        m.version = a->tail.version;
-        lh_fx_send(c->fx, a->stream.id, &m.base, &bytes);
+        lh_client_stream_give(&a->writer, b);
         b->in_flight = true;
-        b->sent = true;
         a->unsent = b->next;
         a->sent_end = b->sequence + b->count;
-        a->in_flight++;
-        a->in_flight_bytes += b->batch.size;
-    }
-    if (was_idle && a->in_flight > 0) {
-        a->progress = c->now;
-        if (!lh_timer_is_set(&a->timer))
-            lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.stall_timeout));
     }
 }
 
-/* False when the stream is over because of it. */
-static bool take_stored(struct lh_client_appender *a, const Leasehold__Stored *s)
+static void writer_stored(void *owner, const Leasehold__Stored *s)
 {
+    struct lh_client_appender *a = owner;
     const struct lh_submit_call *b = a->first;
 
     if (s->sequence < a->sequence)
-        return true;
-    if (b == NULL || !b->in_flight || s->sequence != b->sequence || s->count != b->count) {
+        return;
+    if (b == NULL || b->message == NULL || s->sequence != b->sequence || s->count != b->count) {
         fail(a, LH_ERR_MALFORMED, a->address, "it acknowledged a batch that was not sent");
-        return false;
+        return;
     }
     acknowledge(a, a->tail.start + s->offset);
-    return true;
+    send_batches(a);
 }
 
-static void stream_refused(struct lh_client_appender *a, int error, const char *text)
+static void writer_refused(void *owner, int error, const char *text)
 {
+    struct lh_client_appender *a = owner;
+
     if (lh_error_advice(error) == LH_GIVE_UP) {
         fail(a, error, a->address, text);
         return;
@@ -238,69 +220,36 @@ static void stream_refused(struct lh_client_appender *a, int error, const char *
     broken(a, error, a->address, text, lh_nanoseconds(0));
 }
 
-static void stream_message(void *owner, const void *message, struct lh_buf *payload)
+static void writer_opened(void *owner, const Leasehold__AppendReply *m)
 {
     struct lh_client_appender *a = owner;
-    struct lh_client *c = a->client;
-    const Leasehold__AppendReply *m = message;
 
-    (void)payload;
-    for (size_t i = 0; i < m->n_stored; i++)
-        if (!take_stored(a, m->stored[i]))
-            return;
-    if (m->error != LEASEHOLD__ERROR_CODE__OK) {
-        const char *text;
-        int error = lh_client_reply_error(m, &text);
-        stream_refused(a, error, text);
+    if (a->state != OPENING)
         return;
+    a->state = OPEN;
+    a->window_batches = m->window_batches == 0 ? 1 : m->window_batches;
+    if (a->window_batches > LH_WRITER_WINDOW)
+        a->window_batches = LH_WRITER_WINDOW;
+    a->window_bytes = m->window_bytes;
+    a->sent_end = a->sequence;
+    a->full = false;
+    a->failed_version = 0;
+    lh_timer_unset(&a->client->timers, &a->timer);
+    /* From here on batches may be in this chunk: it is the unsettled one until it answers. */
+    if (a->unsettled.chunk == 0) {
+        a->unsettled.chunk = a->tail.chunk;
+        a->unsettled.start = a->tail.start;
     }
-    if (m->opened && a->state == OPENING) {
-        a->state = OPEN;
-        a->window_batches = m->window_batches == 0 ? 1 : m->window_batches;
-        if (a->window_batches > LH_WRITER_WINDOW)
-            a->window_batches = LH_WRITER_WINDOW;
-        a->window_bytes = m->window_bytes;
-        a->sent_end = a->sequence;
-        a->full = false;
-        a->failed_version = 0;
-        lh_timer_unset(&c->timers, &a->timer);
-        /* From here on batches may be in this chunk: it is the unsettled one until it answers. */
-        if (a->unsettled.chunk == 0) {
-            a->unsettled.chunk = a->tail.chunk;
-            a->unsettled.start = a->tail.start;
-        }
-        LH_ASSERT(a->unsettled.chunk == a->tail.chunk);
-    }
-    if (a->state == OPEN)
-        send_batches(a);
+    LH_ASSERT(a->unsettled.chunk == a->tail.chunk);
+    send_batches(a);
 }
 
-static void stream_closed(void *owner, int error, const char *text)
-{
-    struct lh_client_appender *a = owner;
-
-    /* A status of the transport is no verdict, except when the server could not read the request.
-     */
-    if (error != LH_ERR_MALFORMED && error != LH_ERR_INVALID_ARGUMENT &&
-        error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE)
-        error = LH_ERR_UNAVAILABLE;
-    stream_refused(a, error, text != NULL ? text : "the connection was lost");
-}
-
-static void open_stream(struct lh_client_appender *a)
+static void join_stream(struct lh_client_appender *a)
 {
     struct lh_client *c = a->client;
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
 
-    a->stream = (struct lh_client_link){
-        .owner = a, .on_message = stream_message, .on_closed = stream_closed};
-    lh_client_link_open(c, &a->stream, LH_METHOD_APPEND, a->address, LH_DURATION_FOREVER);
-    m.chunk = a->tail.chunk;
-    m.version = a->tail.version;
-    m.writer = a->writer;
-    m.first_sequence = a->sequence;
-    lh_fx_send(c->fx, a->stream.id, &m.base, NULL);
     a->state = OPENING;
+    lh_client_stream_join(c, &a->writer, a->address, a->tail.chunk, a->tail.version, a->sequence);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.try_timeout));
 }
 
@@ -314,7 +263,7 @@ static void settled(struct lh_client_appender *a)
     if (a->first == NULL)
         a->state = IDLE;
     else
-        open_stream(a);
+        join_stream(a);
 }
 
 static const Leasehold__Stored *find_stored(
@@ -382,7 +331,7 @@ static void ask_settler(struct lh_client_appender *a)
         c->config.try_timeout);
     m.chunk = a->unsettled.chunk;
     m.version = a->unsettled.version;
-    m.writer = a->writer;
+    m.writer = a->writer.id;
     lh_fx_send(c->fx, a->settle.id, &m.base, NULL);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.try_timeout));
 }
@@ -476,7 +425,7 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
     free(a->address);
     a->address = lh_strdup(m->primary->address);
     if (a->unsettled.chunk == 0 || a->unsettled.chunk == a->tail.chunk)
-        open_stream(a);
+        join_stream(a);
     else if (m->settled != NULL && m->settled->sealed && m->settled->chunk == a->unsettled.chunk)
         begin_settling(a, m->settled);
     else
@@ -553,7 +502,7 @@ static void file_found(void *owner, int error, const char *text, const void *rep
     a->file = m->info->file;
     a->state = IDLE;
     call->appender = a;
-    call->writer = a->writer;
+    call->writer = a->writer.id;
     call->chunk_size = m->info->chunk_size;
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
@@ -569,8 +518,12 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     a->give_up = call->give_up;
     a->sequence = 1;
     do
-        a->writer = lh_prng_next(&c->prng);
-    while (a->writer == 0);
+        a->writer.id = lh_prng_next(&c->prng);
+    while (a->writer.id == 0);
+    a->writer.owner = a;
+    a->writer.on_opened = writer_opened;
+    a->writer.on_stored = writer_stored;
+    a->writer.on_refused = writer_refused;
     a->timer.kind = LH_TIMER_APPENDER;
     a->timer.owner = a;
     a->give_up_timer.kind = LH_TIMER_GIVE_UP;
@@ -626,6 +579,7 @@ void lh_client_appender_submit(struct lh_submit_call *call)
         return;
     }
     LH_ASSERT(a->state != STARTING && call->count > 0 && call->sequence >= a->sequence);
+    call->message = NULL;
     call->in_flight = call->sent = false;
     call->submitted = c->now;
     insert(a, call);
@@ -635,20 +589,6 @@ void lh_client_appender_submit(struct lh_submit_call *call)
         send_batches(a);
     else if (a->state == IDLE)
         find_tail(a);
-}
-
-static void stalled(struct lh_client_appender *a)
-{
-    struct lh_client *c = a->client;
-    struct lh_instant end = lh_instant_add(a->progress, c->config.stall_timeout);
-
-    if (a->in_flight == 0)
-        return;
-    if (!lh_instant_reached(c->now, end)) {
-        lh_timer_set(&c->timers, &a->timer, end);
-        return;
-    }
-    stream_refused(a, LH_ERR_UNAVAILABLE, "no answer to appends");
 }
 
 static void give_up(struct lh_client_appender *a)
@@ -681,10 +621,7 @@ void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer
         find_tail(a);
         break;
     case OPENING:
-        stream_refused(a, LH_ERR_UNAVAILABLE, "no answer to the opening of a stream");
-        break;
-    case OPEN:
-        stalled(a);
+        writer_refused(a, LH_ERR_UNAVAILABLE, "no answer to the opening of a stream");
         break;
     case SETTLING:
         lh_client_link_close(a->client, &a->settle);
@@ -694,6 +631,7 @@ void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer
     case IDLE:
     case FINDING:
     case LOCATING:
+    case OPEN:
     case FAILED:
         break;
     }
@@ -723,12 +661,12 @@ static void check(const struct lh_client_appender *a)
             before_unsent = false;
         LH_ASSERT(b->previous == previous && b->appender == a);
         LH_ASSERT(b->in_flight == before_unsent);
+        LH_ASSERT(b->message == NULL || (b->in_flight && b->sent));
         if (previous == NULL)
             LH_ASSERT(b->sequence >= a->sequence);
         else
             LH_ASSERT(b->sequence >= previous->sequence + previous->count);
         if (b->in_flight) {
-            LH_ASSERT(b->sent);
             /* What is in flight has no gap. */
             LH_ASSERT(previous == NULL ? b->sequence == a->sequence
                                        : b->sequence == previous->sequence + previous->count);
@@ -739,12 +677,11 @@ static void check(const struct lh_client_appender *a)
         LH_ASSERT(!b->sent || a->unsettled.chunk != 0);
     }
     LH_ASSERT(a->last == previous);
-    LH_ASSERT(in_flight == a->in_flight && bytes == a->in_flight_bytes);
-    LH_ASSERT(a->in_flight == 0 || a->state == OPEN);
-    LH_ASSERT(a->state != OPEN || (a->stream.id != 0 && a->unsettled.chunk == a->tail.chunk));
-    LH_ASSERT(a->state != OPEN || a->in_flight == 0 || lh_timer_is_set(&a->timer));
-    LH_ASSERT(a->state != IDLE || a->stream.id == 0);
-    LH_ASSERT(a->state == IDLE || a->state == STARTING || a->state == FAILED || a->stream.id != 0 ||
+    LH_ASSERT(in_flight == a->writer.batches && bytes == a->writer.bytes);
+    LH_ASSERT(in_flight == 0 || a->state == OPEN);
+    LH_ASSERT((a->writer.stream != NULL) == (a->state == OPENING || a->state == OPEN));
+    LH_ASSERT(a->state != OPEN || a->unsettled.chunk == a->tail.chunk);
+    LH_ASSERT(a->state == IDLE || a->state == STARTING || a->state == FAILED || a->state == OPEN ||
               a->settle.id != 0 || a->ask.active || lh_timer_is_set(&a->timer));
     LH_ASSERT(a->state != FAILED || a->first == NULL);
     LH_ASSERT(

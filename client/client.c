@@ -50,6 +50,7 @@ void lh_client_destroy(struct lh_client *c)
         return;
     c->fx = &dropped;
     lh_client_appenders_end(c, false);
+    lh_client_streams_flush(c);
     lh_client_readers_end(c, false);
     while (c->unaries != NULL) {
         struct unary *u = c->unaries;
@@ -421,6 +422,9 @@ static void fire_timers(struct lh_client *c)
         case LH_TIMER_GIVE_UP:
             lh_client_appender_timer(t->owner, (enum lh_client_timer)t->kind);
             break;
+        case LH_TIMER_STREAM:
+            lh_client_stream_timer(t->owner);
+            break;
         case LH_TIMER_LANE:
         case LH_TIMER_READER:
         case LH_TIMER_FETCH:
@@ -442,6 +446,7 @@ static void stop(struct lh_client *c)
         lh_client_ask_cancel(&u->ask);
         unary_done(u, LH_ERR_CANCELLED, "the cluster is being closed", NULL);
     }
+    lh_client_streams_flush(c);
     lh_fx_stopped(c->fx, LH_OK);
 }
 
@@ -469,6 +474,7 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
         break;
     }
     fire_timers(c);
+    lh_client_streams_flush(c);
     c->fx = NULL;
 }
 
@@ -499,6 +505,7 @@ void lh_client_check(const struct lh_client *c)
             LH_ASSERT(l->id != 0 && l->id % LH_CLIENT_BUCKETS == i && l->id <= c->last_link);
     for (const struct unary *u = c->unaries; u != NULL; u = u->next)
         LH_ASSERT(u->ask.active && lh_timer_is_set(&u->ask.timer));
+    lh_client_streams_check(c);
     lh_client_appenders_check(c);
     lh_client_readers_check(c);
 }

@@ -11,6 +11,7 @@
  *
  * Files, by concern:
  *   client.c    dispatch, links, requests to the masters and their repetition
+ *   stream.c    streams of appends, shared by the writers of a chunk
  *   appender.c  one writer's way from chunk to chunk (APP-4, APP-5, APP-5a)
  *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4) */
 #ifndef LH_CLIENT_CLIENT_H
@@ -119,8 +120,10 @@ struct lh_submit_call {
     /* The core's while the call is under way. */
     struct lh_submit_call *previous, *next;
     struct lh_instant submitted;
-    bool in_flight; /* sent on the present stream and not answered */
-    bool sent;      /* sent to the appender's unsettled chunk (APP-5a) */
+    struct lh_submit_call *waiting_previous, *waiting_next; /* to be sent on a stream */
+    struct lh_client_message *message; /* that carries it, unanswered; NULL: none */
+    bool in_flight;                    /* given to the present stream and not answered */
+    bool sent;                         /* sent to the appender's unsettled chunk (APP-5a) */
 };
 
 struct lh_client_reader;

@@ -25,7 +25,7 @@
 /* ---- The server ---- */
 
 struct stored {
-    uint64_t offset, sequence;
+    uint64_t offset, writer, sequence;
     uint32_t size, count;
 };
 
@@ -79,6 +79,7 @@ static void answer_appends(struct server *s, struct lh_effects *fx)
         Leasehold__Stored stored = LEASEHOLD__STORED__INIT;
         Leasehold__Stored *list[] = {&stored};
 
+        stored.writer = b->writer;
         stored.sequence = b->sequence;
         stored.count = b->count;
         stored.offset = b->offset;
@@ -90,24 +91,32 @@ static void answer_appends(struct server *s, struct lh_effects *fx)
 
 static void take_append(struct server *s, struct lh_input *in, struct lh_effects *fx)
 {
+    const Leasehold__AppendRequest *q = in->message;
     struct lh_batch_header h;
 
-    if (in->payload.size == 0) {
+    if (q->writer != 0) {
         Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
         m.opened = true;
+        m.writer = q->writer;
         m.window_batches = 16;
         m.window_bytes = 8u << 20;
         lh_fx_send(fx, in->link, &m.base, NULL);
-        return;
     }
-    assert_int_equal(lh_batch_check_records(&in->payload, 0, lh_batch_bytes_max(CHUNK_SIZE),
-                         lh_record_bytes_max(CHUNK_SIZE), &h),
-        LH_OK);
-    assert_true(s->stored_count < 4096);
-    LH_GROW(s->stored, s->stored_capacity, s->stored_count + 1);
-    s->streams[s->stored_count] = in->link;
-    s->stored[s->stored_count++] = (struct stored){
-        .offset = s->log.size, .sequence = h.sequence, .size = h.size, .count = h.count};
+    for (size_t at = 0; at < in->payload.size; at += h.size) {
+        assert_int_equal(lh_batch_check_records(&in->payload, at, lh_batch_bytes_max(CHUNK_SIZE),
+                             lh_record_bytes_max(CHUNK_SIZE), &h),
+            LH_OK);
+        assert_true(s->stored_count < 4096);
+        LH_GROW(s->stored, s->stored_capacity, s->stored_count + 1);
+        s->streams[s->stored_count] = in->link;
+        s->stored[s->stored_count++] = (struct stored){
+            .offset = s->log.size + at,
+            .writer = h.writer,
+            .sequence = h.sequence,
+            .size = h.size,
+            .count = h.count,
+        };
+    }
     lh_buf_append(&s->log, &in->payload, 0, in->payload.size);
     answer_appends(s, fx);
 }

@@ -308,4 +308,19 @@ static inline struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint3
 
 #define BATCH_BYTES(count) (LH_BATCH_HEADER_BYTES + 14u * (count))
 
+/* The last effect's payload has that batch at `offset`. */
+static inline void expect_packed(
+    struct world *w, size_t offset, uint64_t writer, uint64_t sequence, uint32_t count)
+{
+    struct lh_buf wanted = make_batch(writer, sequence, count);
+    uint8_t *x = lh_alloc(wanted.size), *y = lh_alloc(wanted.size);
+
+    assert_true(lh_buf_read(&w->last.payload, offset, x, wanted.size));
+    assert_true(lh_buf_read(&wanted, 0, y, wanted.size));
+    assert_memory_equal(x, y, wanted.size);
+    lh_buf_clear(&wanted);
+    free(x);
+    free(y);
+}
+
 #endif
