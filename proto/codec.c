@@ -191,6 +191,52 @@ static void drop_earlier_payload(ProtobufCMessage *message, uint32_t field)
     *earlier = (ProtobufCBinaryData){0};
 }
 
+static bool flat_varint(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 70 && *at < end; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Do all strings of a message, which was decoded without an error, lack NUL bytes? protobuf-c ends
+ * a string at the first: "/a", NUL, "b" would be taken for "/a". */
+static bool strings_are_whole(
+    const ProtobufCMessageDescriptor *type, const uint8_t *at, const uint8_t *end)
+{
+    while (at < end) {
+        uint64_t tag, size = 0;
+        if (!flat_varint(&at, end, &tag))
+            return false;
+        unsigned wire = tag & 7;
+        if (wire == WIRE_VARINT || wire == WIRE_BYTES) {
+            if (!flat_varint(&at, end, &size))
+                return false;
+            if (wire == WIRE_VARINT)
+                continue;
+        } else {
+            size = wire == WIRE_FIXED64 ? 8 : 4;
+        }
+        if (size > (uint64_t)(end - at))
+            return false;
+        const ProtobufCFieldDescriptor *f =
+            protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
+        if (f != NULL && wire == WIRE_BYTES) {
+            if (f->type == PROTOBUF_C_TYPE_STRING && memchr(at, 0, size) != NULL)
+                return false;
+            if (f->type == PROTOBUF_C_TYPE_MESSAGE &&
+                !strings_are_whole(f->descriptor, at, at + size))
+                return false;
+        }
+        at += size;
+    }
+    return true;
+}
+
 int lh_wire_decode(enum lh_method method, enum lh_direction direction, const struct lh_buf *bytes,
     ProtobufCMessage **message, struct lh_buf *payload)
 {
@@ -217,6 +263,10 @@ int lh_wire_decode(enum lh_method method, enum lh_direction direction, const str
     bool whole = lh_buf_read(&rest, 0, flat, rest.size);
     LH_ASSERT(whole);
     ProtobufCMessage *decoded = protobuf_c_message_unpack(type, NULL, rest.size, flat);
+    if (decoded != NULL && !strings_are_whole(type, flat, flat + rest.size)) {
+        lh_wire_free(decoded);
+        decoded = NULL;
+    }
     if (flat != small)
         free(flat);
     lh_buf_clear(&rest);

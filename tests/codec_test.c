@@ -285,6 +285,26 @@ static void an_empty_message_is_all_defaults(void **state)
     lh_wire_free(NULL);
 }
 
+/* The decoder would take what lies before the NUL for the whole, as here "/a" for the path. */
+static void a_string_with_a_nul_in_it_is_malformed(void **state)
+{
+    static const uint8_t create[] = {0x0a, 4, '/', 'a', 0, 'b'};
+    static const uint8_t nested[] = {
+        0x1a, 6, 0x12, 4, '/', 'a', 0, 'b'}; /* CreateReply.info.path */
+    ProtobufCMessage *message;
+    struct lh_buf payload;
+
+    (void)state;
+    struct lh_buf b = lh_buf_copy(create, sizeof create);
+    assert_int_equal(
+        lh_wire_decode(LH_METHOD_CREATE, LH_REQUEST, &b, &message, &payload), LH_ERR_MALFORMED);
+    lh_buf_clear(&b);
+    b = lh_buf_copy(nested, sizeof nested);
+    assert_int_equal(
+        lh_wire_decode(LH_METHOD_CREATE, LH_REPLY, &b, &message, &payload), LH_ERR_MALFORMED);
+    lh_buf_clear(&b);
+}
+
 static void methods_are_found_by_their_paths(void **state)
 {
     (void)state;
@@ -328,6 +348,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_message_are_malformed),
         cmocka_unit_test(random_damage_is_survived),
         cmocka_unit_test(an_empty_message_is_all_defaults),
+        cmocka_unit_test(a_string_with_a_nul_in_it_is_malformed),
         cmocka_unit_test(methods_are_found_by_their_paths),
         cmocka_unit_test(a_reply_is_sent_and_then_the_link_closed),
     };
