@@ -2,7 +2,8 @@
  * base/step.h for how it is driven.
  *
  * Files, by concern:
- *   session.c    registration, heartbeats, what the master says (SES-*, LEASE-4 to LEASE-6)
+ *   session.c    registration and heartbeats (SES-*, LEASE-4, LEASE-7)
+ *   orders.c     what the master asks for: grants, recalls, seals, replicas (LEASE-6, SEAL-1)
  *   replica.c    one chunk's log and header on disk (FENCE-1, FAIL-3, FAIL-5)
  *   scan.c       reading a log back at start: torn tails, writers, checksum (FAIL-3)
  *   secondary.c  what a primary asks of this replica (APP-2, FENCE-1)

@@ -361,11 +361,16 @@ void session_close(struct lh_chunkserver *cs);
 bool session_farewell(struct lh_chunkserver *cs);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
-void session_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
-void session_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
-void session_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
-void session_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
-void session_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
+
+/* orders.c */
+void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
+/* Reports of full chunks that the master has not answered (SEAL-1). */
+void orders_resend_seals(struct lh_chunkserver *cs);
+void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
+void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
+void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
+void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
+void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
 
 /* replica.c */
 struct replica *replica_find(struct lh_chunkserver *cs, uint64_t chunk);

@@ -98,7 +98,7 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
         named = named || strcmp(g->members[i]->server_id, cs->config.server_id) == 0;
     if (!named) {
         lh_holder_release(cs->holder, g->chunk, g->version);
-        session_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
+        orders_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
         return;
     }
     if (r->primary != NULL)
@@ -165,7 +165,7 @@ void primary_abandon(struct primary *p, int error)
     uint64_t chunk = p->replica->chunk, version = p->version;
 
     primary_end(p, error);
-    session_release(cs, chunk, version);
+    orders_release(cs, chunk, version);
 }
 
 void primary_fenced(struct primary *p, uint64_t version)
@@ -389,7 +389,7 @@ void primary_job_done(struct primary *p, const struct job *j, int error)
         return; /* the replica is lost or cut back, and this part has ended or will */
     if (j->kind == JOB_ADOPT && p->state == PRIMARY_ADOPTING) {
         p->state = PRIMARY_GATHERING;
-        session_confirm_grant(p->replica->cs, p->replica->chunk, p->version, LH_OK);
+        orders_confirm_grant(p->replica->cs, p->replica->chunk, p->version, LH_OK);
     } else if (j->kind == JOB_CONFIRM) {
         p->self_equal = true;
         /* What was fetched is written by now: members that lack it can be sent it. */
@@ -409,7 +409,7 @@ static void drained(struct primary *p)
     if (p->state == PRIMARY_SEALING) {
         lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
             (unsigned long long)r->chunk, (unsigned long long)r->end);
-        session_report_seal(r->cs, r, p->version);
+        orders_report_seal(r->cs, r, p->version);
         primary_end(p, LH_ERR_CHUNK_FULL);
     } else {
         primary_abandon(p, LH_ERR_NOT_PRIMARY);

@@ -298,7 +298,7 @@ static void job_answer(struct replica *r, const struct job *j, int error)
 {
     switch (j->origin) {
     case FOR_MASTER:
-        session_job_done(r->cs, r, j, error);
+        orders_job_done(r->cs, r, j, error);
         break;
     case FOR_PRIMARY:
         if (r->primary != NULL && r->primary->version == j->version)
@@ -498,6 +498,6 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     drop_waiting_jobs(r, error);
     if (!r->headless)
         replica_submit(r, (struct job){.kind = JOB_LOSE, .origin = FOR_NOBODY});
-    session_replica_lost(r->cs, r, error);
+    orders_replica_lost(r->cs, r, error);
     scan_loaded(r);
 }

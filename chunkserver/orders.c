@@ -1,0 +1,346 @@
+/* What the master asks of this server within a session, and what it is told of it: grants and
+ * recalls (LEASE-1 to LEASE-6), seals (SEAL-1), replicas to create and to remove. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t session_id(const struct lh_chunkserver *cs)
+{
+    return lh_holder_session(cs->holder);
+}
+
+void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__GrantConfirm c = LEASEHOLD__GRANT_CONFIRM__INIT;
+
+    c.session = session_id(cs);
+    c.chunk = chunk;
+    c.version = version;
+    c.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
+    m.confirm = &c;
+    session_send(cs, &m);
+}
+
+static bool in_this_session(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term)
+{
+    return cs->session.state == SESSION_LIVE && session == session_id(cs) &&
+           master_term >= cs->session.master_term;
+}
+
+static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
+{
+    struct replica *r = replica_find(cs, g->chunk);
+    struct session *s = &cs->session;
+
+    if (!in_this_session(cs, g->session, g->master_term) || g->stamp > s->stamp_sent)
+        return;
+    if (r != NULL && r->primary != NULL && g->version < r->primary->version)
+        return;
+    int refusal = LH_OK;
+    if (r == NULL || r->state == REPLICA_CREATING)
+        refusal = LH_ERR_NO_REPLICA;
+    else if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
+        refusal = LH_ERR_CORRUPT;
+    else if (replica_sealing(r))
+        refusal = LH_ERR_CHUNK_FULL;
+    else if (g->version < r->adopting)
+        refusal = LH_ERR_STALE_VERSION;
+    else if (cs->stopping)
+        refusal = LH_ERR_SHUTTING_DOWN;
+    else if (s->failing)
+        refusal = LH_ERR_IO;
+    if (refusal != LH_OK) {
+        /* An error says that this version is not acted on, now or later (LEASE-6). */
+        lh_holder_release(cs->holder, g->chunk, g->version);
+        orders_confirm_grant(cs, g->chunk, g->version, refusal);
+        return;
+    }
+    struct lh_instant sent_at = {g->stamp};
+    int error = lh_holder_grant(
+        cs->holder, g->session, g->chunk, g->version, sent_at, lh_nanoseconds(g->term_ns));
+    if (error == LH_ERR_STALE_VERSION) {
+        orders_confirm_grant(cs, g->chunk, g->version, error);
+        return;
+    }
+    if (error != LH_OK)
+        return;
+    if (r->primary != NULL && r->primary->version == g->version) {
+        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by
+         * now. */
+        primary_addresses(r->primary, g);
+        primary_set_timer(r->primary);
+        if (r->header.version == g->version && r->primary->state != PRIMARY_ADOPTING)
+            orders_confirm_grant(cs, g->chunk, g->version, LH_OK);
+        return;
+    }
+    primary_grant(r, g);
+}
+
+void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
+
+    lh_holder_release(cs->holder, chunk, version);
+    if (cs->session.state != SESSION_LIVE)
+        return; /* it runs out by itself: LEASE-2 */
+    release.session = session_id(cs);
+    release.chunk = chunk;
+    release.version = version;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
+    m.release = &release;
+    session_send(cs, &m);
+}
+
+void orders_resend_seals(struct lh_chunkserver *cs)
+{
+    struct unconfirmed_seal *seal, *next;
+
+    HASH_ITER(hh, cs->seals, seal, next)
+    {
+        const struct replica *r = replica_find(cs, seal->chunk);
+        if (r != NULL && r->adopting > seal->version) {
+            /* The version rose before the report arrived: the chunk goes on. */
+            HASH_DELETE(hh, cs->seals, seal);
+            free(seal);
+            continue;
+        }
+        Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+        Leasehold__SealReport report = LEASEHOLD__SEAL_REPORT__INIT;
+        report.session = session_id(cs);
+        report.chunk = seal->chunk;
+        report.version = seal->version;
+        report.length = seal->length;
+        report.checksum = seal->checksum;
+        m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL;
+        m.seal = &report;
+        session_send(cs, &m);
+    }
+}
+
+static struct unconfirmed_seal *find_seal(struct lh_chunkserver *cs, uint64_t chunk)
+{
+    struct unconfirmed_seal *seal;
+
+    HASH_FIND(hh, cs->seals, &chunk, sizeof chunk, seal);
+    return seal;
+}
+
+static void forget_seal(struct lh_chunkserver *cs, uint64_t chunk)
+{
+    struct unconfirmed_seal *seal = find_seal(cs, chunk);
+
+    if (seal != NULL) {
+        HASH_DELETE(hh, cs->seals, seal);
+        free(seal);
+    }
+}
+
+void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version)
+{
+    forget_seal(cs, r->chunk);
+    struct unconfirmed_seal *seal = lh_alloc(sizeof *seal);
+    seal->chunk = r->chunk;
+    seal->version = version;
+    seal->length = r->end;
+    seal->checksum = r->checksum;
+    HASH_ADD(hh, cs->seals, chunk, sizeof seal->chunk, seal);
+    lh_holder_release(cs->holder, r->chunk, version);
+    if (cs->session.state == SESSION_LIVE)
+        orders_resend_seals(cs);
+}
+
+static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m)
+{
+    if (cs->session.state != SESSION_LIVE || m->session != session_id(cs))
+        return;
+    struct replica *r = replica_find(cs, m->chunk);
+    if (r != NULL && r->primary != NULL) {
+        if (r->primary->version >= m->version)
+            primary_recall(r->primary);
+        return;
+    }
+    orders_resend_seals(cs);
+    if (find_seal(cs, m->chunk) == NULL)
+        orders_release(cs, m->chunk, m->version);
+}
+
+static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    recorded.session = session_id(cs);
+    recorded.chunk = chunk;
+    recorded.version = version;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    m.seal_recorded = &recorded;
+    session_send(cs, &m);
+}
+
+static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSeal *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term))
+        return;
+    forget_seal(cs, m->chunk);
+    if (r == NULL || r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
+        return;
+    if (r->header.sealed && r->state == REPLICA_READY && !r->job_running) {
+        seal_recorded(cs, m->chunk, r->header.version);
+        return;
+    }
+    /* Only a member of the sealed version holds everything below the sealed length. */
+    if (r->state != REPLICA_READY || r->adopting != m->version)
+        return; /* the master resends it when this server registers */
+    if (replica_sealing(r))
+        return; /* asked again: the answer is on its way */
+    if (r->primary != NULL)
+        primary_end(r->primary, LH_ERR_CHUNK_FULL);
+    if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
+        replica_lose(r, LH_ERR_CORRUPT, r->end);
+        replica_pump(r);
+        return;
+    }
+    secondary_end(r, LH_ERR_CHUNK_FULL);
+    replica_submit(r, (struct job){
+                          .kind = JOB_SEAL,
+                          .origin = FOR_MASTER,
+                          .session = m->session,
+                          .version = m->version,
+                          .length = m->length,
+                          .checksum = m->checksum,
+                      });
+    replica_pump(r);
+}
+
+static void replica_created(struct lh_chunkserver *cs, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCreated created = LEASEHOLD__REPLICA_CREATED__INIT;
+
+    created.session = session_id(cs);
+    created.chunk = chunk;
+    created.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CREATED;
+    m.created = &created;
+    session_send(cs, &m);
+}
+
+static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
+        return;
+    if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX ||
+        m->version > 1) {
+        replica_created(cs, m->chunk, LH_ERR_INVALID_ARGUMENT);
+        return;
+    }
+    if (r != NULL && r->state == REPLICA_CREATING)
+        return; /* asked again: the answer is on its way */
+    if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
+        bool empty = r->state == REPLICA_READY && r->adopting == m->version && r->end == 0;
+        replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
+        return;
+    }
+    if (r == NULL)
+        r = replica_add(cs, m->chunk, REPLICA_CREATING);
+    r->state = REPLICA_CREATING;
+    r->header = (struct lh_chunk_header){
+        .chunk = m->chunk,
+        .version = m->version,
+        .chunk_size = m->chunk_size,
+        .durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
+                          ? LEASEHOLD__DURABILITY__SYNCED
+                          : LEASEHOLD__DURABILITY__BUFFERED,
+    };
+    r->adopting = m->version;
+    memcpy(r->header.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
+    replica_submit(
+        r, (struct job){.kind = JOB_CREATE, .origin = FOR_MASTER, .session = m->session});
+    replica_pump(r);
+}
+
+static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica *m)
+{
+    struct replica *r = replica_find(cs, m->chunk);
+
+    if (!in_this_session(cs, m->session, m->master_term) || r == NULL ||
+        r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING)
+        return;
+    if (m->version == 0 ? r->adopting > 1 || r->end > 0 || r->primary != NULL
+                        : r->adopting > m->version)
+        return; /* FENCE-2; or it is not as unused as the master thinks */
+    if (r->state != REPLICA_READY && r->state != REPLICA_LOST)
+        return; /* being read back: the master says it again when this server registers next */
+    if (r->primary != NULL)
+        primary_end(r->primary, LH_ERR_NOT_FOUND);
+    secondary_end(r, LH_ERR_NOT_FOUND);
+    forget_seal(cs, r->chunk);
+    readings_refuse_all(r, LH_ERR_NO_REPLICA);
+    lh_holder_forget(cs->holder, r->chunk);
+    lh_buf_clear(&r->pending);
+    r->end = r->written + r->writing;
+    r->state = REPLICA_REMOVING;
+    replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
+    replica_pump(r);
+}
+
+void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error)
+{
+    if (cs->session.state != SESSION_LIVE || j->session != session_id(cs))
+        return;
+    if (j->kind == JOB_CREATE)
+        replica_created(cs, r->chunk, error);
+    else if (j->kind == JOB_SEAL && error == LH_OK)
+        seal_recorded(cs, r->chunk, j->version);
+}
+
+void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaLost lost = LEASEHOLD__REPLICA_LOST__INIT;
+
+    if (cs->session.state != SESSION_LIVE)
+        return; /* the next registration reports it */
+    lost.session = session_id(cs);
+    lost.chunk = r->chunk;
+    lost.version = r->header.version;
+    lost.error = (Leasehold__ErrorCode)-error;
+    lost.offset = r->written;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
+    m.lost = &lost;
+    session_send(cs, &m);
+}
+
+void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)
+{
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
+        on_grant(cs, m->grant);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
+        on_recall(cs, m->recall);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
+        on_record_seal(cs, m->record_seal);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
+        on_create(cs, m->create);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
+        on_remove(cs, m->remove);
+        break;
+    default:
+        break; /* a newer master's word that this server does not know */
+    }
+}
