@@ -6,43 +6,30 @@
 #include "runtime/flags.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/server.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#define VERSION   "0.1"
 #define COMPONENT "chunkserver"
-
-/* Exit codes (sysexits.h); the master has the same. docs/operations.md repeats this table. */
-enum {
-    EXIT_DONE = 0,
-    EXIT_USAGE = 64,       /* the command line, the environment or the config file is wrong */
-    EXIT_UNAVAILABLE = 69, /* the address is in use or is not this machine's */
-    EXIT_INTERNAL = 70,    /* the core stopped by itself; the log says why */
-    EXIT_SYSTEM = 71,      /* the operating system refused something else */
-    EXIT_DATA_DIR = 73,    /* the data directory is in use, another server's or of a newer format */
-    EXIT_IO = 74,          /* reading or writing the data directory failed */
-};
 
 /* How often free space is measured and the health service updated. */
 #define UPDATE_MS 500
 
 struct options {
-    const char *listen, *advertise, *data_dir, *server_id, *failure_domain;
+    struct lh_server_options server;
+    const char *advertise, *data_dir, *server_id, *failure_domain;
     struct lh_flag_list masters;
-    uint64_t capacity, disk_threads, network_threads, open_files, pending_bytes;
+    uint64_t capacity, disk_threads, open_files, pending_bytes;
     struct lh_duration member_timeout, drain_timeout, stop_timeout;
     bool uring;
-    int log_level, log_format;
 };
 
 struct node {
@@ -52,29 +39,6 @@ struct node {
     struct lh_chunkserver *core;
     struct lh_loop *loop;
 };
-
-static int exit_code_for(int error)
-{
-    switch (error) {
-    case LH_ERR_ADDRESS_IN_USE:
-    case LH_ERR_UNAVAILABLE:
-        return EXIT_UNAVAILABLE;
-    case LH_ERR_INVALID_ARGUMENT:
-        return EXIT_USAGE;
-    case LH_ERR_IN_USE:
-    case LH_ERR_NOT_FOUND:
-    case LH_ERR_PERMISSION:
-    case LH_ERR_WRONG_FORMAT:
-    case LH_ERR_WRONG_IDENTITY:
-    case LH_ERR_CORRUPT:
-        return EXIT_DATA_DIR;
-    case LH_ERR_IO:
-    case LH_ERR_DISK_FULL:
-        return EXIT_IO;
-    default:
-        return EXIT_SYSTEM;
-    }
-}
 
 /* --- who and where this machine is -------------------------------------------------------- */
 
@@ -155,14 +119,6 @@ static void persist(void *arg, uint64_t ticket, struct lh_change *changes, size_
     lh_loop_persisted(node->loop, ticket, error);
 }
 
-/* Wakes serve(), which waits for signals; every thread has them blocked. */
-static void on_stopped(void *arg, int error)
-{
-    (void)arg;
-    (void)error;
-    (void)kill(getpid(), SIGUSR1);
-}
-
 /* --- running ------------------------------------------------------------------------------ */
 
 static void measure_space(const struct node *node, uint64_t *capacity, uint64_t *available)
@@ -180,8 +136,9 @@ static void measure_space(const struct node *node, uint64_t *capacity, uint64_t 
     *available = *available < left ? *available : left;
 }
 
-static void update(struct node *node)
+static void update(void *arg)
 {
+    struct node *node = arg;
     uint64_t capacity, available;
     measure_space(node, &capacity, &available);
     lh_loop_lock(node->loop);
@@ -192,35 +149,28 @@ static void update(struct node *node)
 }
 
 /* Until a signal asks to stop, or the core stops by itself. */
-static int serve(struct node *node, const sigset_t *signals)
+static int serve(struct node *node)
 {
-    const struct timespec interval = {.tv_nsec = UPDATE_MS * 1000000L};
-    for (;;) {
-        int signal_number = sigtimedwait(signals, NULL, &interval);
-        if (signal_number == SIGUSR1) {
-            int error = lh_loop_wait(node->loop, lh_nanoseconds(0));
-            lh_log(LH_ERROR, COMPONENT, "stopped: %s", lh_error_text(error));
-            return error == LH_OK ? EXIT_INTERNAL : exit_code_for(error);
-        }
-        if (signal_number > 0) {
-            lh_log(
-                LH_INFO, COMPONENT, "%s: releasing leases and stopping", strsignal(signal_number));
-            break;
-        }
-        update(node);
-    }
-    /* A second signal ends the process at once. */
-    (void)sigprocmask(SIG_UNBLOCK, signals, NULL);
-    (void)signal(SIGUSR1, SIG_IGN);
-    lh_loop_set_serving(node->loop, false);
-    lh_loop_stop(node->loop);
-    int error = lh_loop_wait(node->loop, node->options->stop_timeout);
+    const struct lh_server server = {
+        .loop = node->loop,
+        .component = COMPONENT,
+        .on_signal = "releasing leases and stopping",
+        .stop_timeout = node->options->stop_timeout,
+        .update = update,
+        .interval = lh_milliseconds(UPDATE_MS),
+        .arg = node,
+    };
+    int code, error;
+
+    if (!lh_server_wait(&server, &code))
+        return code;
+    error = lh_server_stop(&server);
     if (error == LH_ERR_DEADLINE_EXCEEDED) {
         lh_log(LH_WARN, COMPONENT,
             "not everything was released within the stop timeout; leases that are left run out");
-        return EXIT_DONE;
+        return LH_SERVER_DONE;
     }
-    return error == LH_OK ? EXIT_DONE : exit_code_for(error);
+    return lh_server_exit_code(error);
 }
 
 static int run(struct node *node)
@@ -237,10 +187,8 @@ static int run(struct node *node)
         .open_files_max = (unsigned)o->open_files,
     };
     int error = lh_disk_create(o->data_dir, &disk_options, &node->disk, why, sizeof why);
-    if (error != LH_OK) {
-        lh_log(LH_ERROR, COMPONENT, "%s", why);
-        return exit_code_for(error);
-    }
+    if (error != LH_OK)
+        return lh_server_refused(COMPONENT, error, why);
     uint64_t *chunks = NULL;
     struct lh_chunkserver_config config = {
         .server_id = identity->server_id,
@@ -259,51 +207,42 @@ static int run(struct node *node)
     if (!parse_boot_id(boot, config.boot_id)) {
         lh_log(LH_ERROR, COMPONENT,
             "/proc/sys/kernel/random/boot_id has no boot id; is /proc mounted?");
-        return EXIT_SYSTEM;
+        return LH_SERVER_SYSTEM;
     }
     error = lh_disk_list(node->disk, &chunks, &config.chunk_count);
     if (error != LH_OK) {
         lh_log(LH_ERROR, COMPONENT, "cannot list the chunks in %s: %s", o->data_dir,
             lh_error_text(error));
-        return exit_code_for(error);
+        return lh_server_exit_code(error);
     }
     config.chunks = chunks;
     measure_space(node, &config.capacity_bytes, &config.free_bytes);
     node->core = lh_chunkserver_create(&config);
     free(chunks);
 
-    /* Blocked before there are other threads, so that serve() alone takes them. */
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)sigaddset(&signals, SIGUSR1);
-    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
-
+    lh_server_block_signals();
     struct lh_loop_config loop = {
         .core = lh_chunkserver_core(node->core),
         .name = COMPONENT,
-        .listen = o->listen,
-        .threads = (unsigned)o->network_threads,
+        .listen = o->server.listen,
+        .threads = (unsigned)o->server.network_threads,
         .health_service = "leasehold.ChunkServer",
         .disk = node->disk,
         .persist = persist,
         .store = node,
-        .on_stopped = on_stopped,
+        .on_stopped = lh_server_on_stopped,
         .arg = node,
     };
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
-    if (error != LH_OK) {
-        lh_log(LH_ERROR, COMPONENT, "%s", why);
-        return exit_code_for(error);
-    }
+    if (error != LH_OK)
+        return lh_server_refused(COMPONENT, error, why);
     lh_log(LH_INFO, COMPONENT,
         "server %s incarnation %" PRIu64 " on %s, known as %s, data in %s (%zu chunks, %s)",
-        identity->server_id, identity->incarnation, o->listen, o->advertise, o->data_dir,
+        identity->server_id, identity->incarnation, o->server.listen, o->advertise, o->data_dir,
         config.chunk_count, lh_disk_has_uring(node->disk) ? "io_uring" : "threads");
     lh_loop_start(node->loop);
     update(node);
-    int code = serve(node, &signals);
+    int code = serve(node);
     lh_log(LH_INFO, COMPONENT, "bye");
     return code;
 }
@@ -313,10 +252,8 @@ static int open_and_run(struct options *o)
     struct node node = {.options = o};
     char why[512];
     int error = lh_data_dir_open(o->data_dir, o->server_id, &node.dir, why, sizeof why);
-    if (error != LH_OK) {
-        lh_log(LH_ERROR, COMPONENT, "%s", why);
-        return exit_code_for(error);
-    }
+    if (error != LH_OK)
+        return lh_server_refused(COMPONENT, error, why);
     int code = run(&node);
     lh_loop_destroy(node.loop);
     lh_disk_destroy(node.disk);
@@ -331,39 +268,22 @@ static int open_and_run(struct options *o)
 /* What others can connect to when --advertise is not given; NULL: --listen does not say. */
 static const char *advertised(const struct options *o)
 {
-    const char *colon = strrchr(o->listen, ':');
-    bool any_host = strncmp(o->listen, "0.0.0.0:", 8) == 0 || strncmp(o->listen, "[::]:", 5) == 0;
+    const char *listen = o->server.listen, *colon = strrchr(listen, ':');
+    bool any_host = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
     bool any_port = colon != NULL && strcmp(colon, ":0") == 0;
     if (o->advertise != NULL)
         return o->advertise;
-    return any_host || any_port ? NULL : o->listen;
-}
-
-/* Chunk files, links and the directory's own; the hard limit is the operator's. */
-static void raise_open_files(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    return any_host || any_port ? NULL : listen;
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
-    static const char *const formats[] = {"text", "json", NULL};
     struct options o = {0};
     char host[HOST_NAME_MAX + 1] = "";
     (void)gethostname(host, sizeof host - 1);
 
     const struct lh_flag table[] = {
-        {.name = "listen",
-            .type = LH_FLAG_STRING,
-            .value = &o.listen,
-            .preset = "127.0.0.1:7500",
-            .metavar = "ADDRESS",
-            .help = "address to serve on"},
+        LH_SERVER_LISTEN_FLAG(o.server, "127.0.0.1:7500"),
         {.name = "advertise",
             .type = LH_FLAG_STRING,
             .value = &o.advertise,
@@ -429,13 +349,7 @@ int main(int argc, char **argv)
             .min = 1,
             .max = 256,
             .help = "threads for what blocks, and for all of the disk without io_uring"},
-        {.name = "network-threads",
-            .type = LH_FLAG_UINT,
-            .value = &o.network_threads,
-            .preset = "1",
-            .min = 1,
-            .max = 64,
-            .help = "threads that wait for the network"},
+        LH_SERVER_NETWORK_FLAG(o.server),
         {.name = "open-files",
             .type = LH_FLAG_UINT,
             .value = &o.open_files,
@@ -448,18 +362,7 @@ int main(int argc, char **argv)
             .value = &o.uring,
             .preset = "true",
             .help = "use io_uring where the kernel lets us"},
-        {.name = "log-level",
-            .type = LH_FLAG_ENUM,
-            .value = &o.log_level,
-            .preset = "info",
-            .choices = levels,
-            .help = "log what is at least this important"},
-        {.name = "log-format",
-            .type = LH_FLAG_ENUM,
-            .value = &o.log_format,
-            .preset = "text",
-            .choices = formats,
-            .help = "how log lines look"},
+        LH_SERVER_LOG_FLAGS(o.server),
     };
     const struct lh_flags flags = {
         .command = "leasehold-chunkserver",
@@ -474,28 +377,23 @@ int main(int argc, char **argv)
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
-    extern char **environ;
-    struct lh_flags_result args = lh_flags_parse(&flags, argc, argv, environ, VERSION);
+    struct lh_flags_result args;
     int code;
-    if (args.outcome != LH_FLAGS_OK) {
-        (void)fputs(args.text, args.outcome == LH_FLAGS_EXIT ? stdout : stderr);
-        code = args.outcome == LH_FLAGS_EXIT ? EXIT_DONE : EXIT_USAGE;
-    } else if (args.arg_count > 0) {
-        (void)fprintf(stderr, "leasehold-chunkserver: unexpected argument '%s'\n", args.args[0]);
-        code = EXIT_USAGE;
-    } else if (o.masters.count == 0) {
+
+    if (!lh_server_parse(&flags, argc, argv, &args, &code))
+        return code;
+    o.advertise = advertised(&o);
+    if (o.masters.count == 0) {
         (void)fputs("leasehold-chunkserver: --master names no address\n", stderr);
-        code = EXIT_USAGE;
-    } else if ((o.advertise = advertised(&o)) == NULL) {
+        code = LH_SERVER_USAGE;
+    } else if (o.advertise == NULL) {
         (void)fprintf(stderr,
             "leasehold-chunkserver: --listen %s is not where others can connect to; give "
-            "--advertise "
-            "too\n",
-            o.listen);
-        code = EXIT_USAGE;
+            "--advertise too\n",
+            o.server.listen);
+        code = LH_SERVER_USAGE;
     } else {
-        lh_log_setup((enum lh_level)o.log_level, o.log_format == 1);
-        raise_open_files();
+        lh_server_prepare(&o.server);
         code = open_and_run(&o);
     }
     lh_flags_free(&args);

@@ -1,0 +1,122 @@
+/* What both servers' processes are, whichever core they run: exit codes, the options that both
+ * have, and how a process waits for a signal and ends within a bound.
+ *
+ * A server's main() reads its table of options with lh_server_parse(), says lh_server_prepare(),
+ * opens what is its own, blocks the signals before it has other threads, creates its loop with
+ * lh_server_on_stopped(), starts it, and then:
+ *
+ *     if (!lh_server_wait(&server, &code))
+ *         return code;
+ *     return lh_server_exit_code(lh_server_stop(&server));
+ *
+ * One server per process, since signals and limits are the process's. Everything here is for its
+ * main thread, but for lh_server_on_stopped(). */
+#ifndef LH_RUNTIME_SERVER_H
+#define LH_RUNTIME_SERVER_H
+
+#include "base/error.h"
+#include "base/time.h"
+
+#include "runtime/flags.h"
+#include "runtime/loop.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit codes (sysexits.h). docs/operations.md repeats this table; `leasehold` has one of its own,
+ * since what it is refused is not what a server is refused. */
+enum lh_server_exit {
+    LH_SERVER_DONE = 0,
+    LH_SERVER_USAGE = 64,       /* the command line, the environment or the config file is wrong */
+    LH_SERVER_UNAVAILABLE = 69, /* the address is in use or is not this machine's */
+    LH_SERVER_INTERNAL = 70,    /* the core stopped by itself; the log says why */
+    LH_SERVER_SYSTEM = 71,      /* the operating system refused something else */
+    LH_SERVER_DATA_DIR = 73,    /* the data directory is in use, another's or of a newer format */
+    LH_SERVER_IO = 74,          /* the data directory cannot be read or written, or is full */
+    LH_SERVER_CONFIG = 78,      /* each setting is well-formed, but they contradict each other */
+};
+
+/* What a server exits with when `error` keeps it from starting or ends it; LH_SERVER_DONE for
+ * LH_OK. */
+int lh_server_exit_code(int error);
+
+/* Logs the sentence `why` for `component` and returns the exit code for `error`, not LH_OK. */
+int lh_server_refused(const char *component, int error, const char *why);
+
+/* --- options ------------------------------------------------------------------------------ */
+
+/* The options that both servers have. */
+struct lh_server_options {
+    const char *listen;
+    uint64_t network_threads;
+    int log_level, log_format;
+};
+
+extern const char *const lh_server_log_levels[];
+extern const char *const lh_server_log_formats[];
+
+/* For the table of a server's flags; `o` is its struct lh_server_options, `address` its default. */
+#define LH_SERVER_LISTEN_FLAG(o, address)                                                          \
+    {                                                                                              \
+        .name = "listen", .type = LH_FLAG_STRING, .value = &(o).listen, .preset = (address),       \
+        .metavar = "ADDRESS", .help = "address to serve on"                                        \
+    }
+#define LH_SERVER_NETWORK_FLAG(o)                                                                  \
+    {                                                                                              \
+        .name = "network-threads", .type = LH_FLAG_UINT, .value = &(o).network_threads,            \
+        .preset = "1", .min = 1, .max = 64, .help = "threads that wait for the network"            \
+    }
+#define LH_SERVER_LOG_FLAGS(o)                                                                     \
+    {.name = "log-level",                                                                          \
+        .type = LH_FLAG_ENUM,                                                                      \
+        .value = &(o).log_level,                                                                   \
+        .preset = "info",                                                                          \
+        .choices = lh_server_log_levels,                                                           \
+        .help = "log what is at least this important"},                                            \
+    {                                                                                              \
+        .name = "log-format", .type = LH_FLAG_ENUM, .value = &(o).log_format, .preset = "text",    \
+        .choices = lh_server_log_formats, .help = "how log lines look"                             \
+    }
+
+/* Sets the options' values, as lh_flags_parse(); a server has no positional arguments. True: go
+ * on, and lh_flags_free(args) at the end, after the last use of a string. Otherwise the process is
+ * over and the reason is printed: `*exit_code` is what to return (LH_SERVER_DONE after --help),
+ * nothing needs freeing. */
+LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
+    struct lh_flags_result *args, int *exit_code);
+
+/* Sets the log up, and raises the limit of open files as far as the operator's hard limit. */
+void lh_server_prepare(const struct lh_server_options *options);
+
+/* --- running ------------------------------------------------------------------------------ */
+
+/* A server that runs; what is pointed to stays the caller's. */
+struct lh_server {
+    struct lh_loop *loop;  /* started */
+    const char *component; /* in log lines, as lh_log() */
+    const char *on_signal; /* what a signal begins, for the log: "stopping" */
+    struct lh_duration stop_timeout;
+
+    /* Called by lh_server_wait() about every `interval`; NULL: nothing to do meanwhile. */
+    void (*update)(void *arg);
+    struct lh_duration interval;
+    void *arg;
+};
+
+/* Blocks the signals that lh_server_wait() takes. Threads inherit that: call it while there is
+ * only one, or another may take a signal and with it the process. */
+void lh_server_block_signals(void);
+
+/* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */
+void lh_server_on_stopped(void *arg, int error);
+
+/* Returns true when SIGINT or SIGTERM asks to stop, to be followed by lh_server_stop(); false when
+ * the core has stopped by itself, with what to exit with in `*exit_code`. Logs either. */
+LH_MUST_USE bool lh_server_wait(const struct lh_server *server, int *exit_code);
+
+/* Stops the loop and waits for that, at most for the stop timeout; a second signal ends the process
+ * at once. Errors: LH_ERR_DEADLINE_EXCEEDED when the timeout passes first, the core is then still
+ * at it; else what the core stopped with. Logs nothing: what is left undone is the server's own. */
+LH_MUST_USE int lh_server_stop(const struct lh_server *server);
+
+#endif
