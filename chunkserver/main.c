@@ -186,6 +186,8 @@ static int run(struct node *node)
         .threads = (unsigned)o->disk_threads,
         .open_files_max = (unsigned)o->open_files,
     };
+    /* The disk's are the first threads. */
+    lh_server_block_signals();
     int error = lh_disk_create(o->data_dir, &disk_options, &node->disk, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
@@ -220,7 +222,6 @@ static int run(struct node *node)
     node->core = lh_chunkserver_create(&config);
     free(chunks);
 
-    lh_server_block_signals();
     struct lh_loop_config loop = {
         .core = lh_chunkserver_core(node->core),
         .name = COMPONENT,
