@@ -116,7 +116,8 @@ uint64_t lh_command_timeout_ms(const struct lh_command_common *common)
     return lh_duration_ms(common->timeout);
 }
 
-bool lh_command_open(const char *command, const struct lh_command_common *common,
+/* Opens the cluster that the options name; on failure prints why. */
+static bool open_cluster(const char *command, const struct lh_command_common *common,
     struct lh_cluster **cluster, int *exit_code)
 {
     size_t size = 1;
@@ -138,6 +139,42 @@ bool lh_command_open(const char *command, const struct lh_command_common *common
         *exit_code = LH_EXIT_USAGE;
     free(masters);
     return error == LH_OK;
+}
+
+/* LH_EXIT_IO, said on stderr, when not all of stdout could be written. */
+static int finish_output(const char *command)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return LH_EXIT_OK;
+    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
+}
+
+int lh_command_run(const struct lh_command *command, int argc, char **argv)
+{
+    const char *name = argv[0];
+    char full_name[64];
+    (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
+    const struct lh_flags flags = {
+        .command = full_name,
+        .usage = command->usage,
+        .summary = command->summary,
+        .flags = command->flags,
+        .count = command->count,
+    };
+    struct lh_flags_result args;
+    int code;
+    if (!lh_command_parse(&flags, argc, argv, command->args_min, command->args_max, &args, &code))
+        return code;
+    struct lh_cluster *cluster = NULL;
+    code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
+    if (code == LH_EXIT_OK && open_cluster(name, command->options, &cluster, &code)) {
+        code = command->run(command->options, cluster, args.args);
+        int output = finish_output(name);
+        code = code != LH_EXIT_OK ? code : output;
+        lh_cluster_close(cluster);
+    }
+    lh_flags_free(&args);
+    return code;
 }
 
 /* --- messages ----------------------------------------------------------------------------- */
@@ -169,13 +206,6 @@ int lh_command_error(int exit_code, const char *command, const char *format, ...
     va_end(args);
     (void)fprintf(stderr, "leasehold %s: %s\n", command, text);
     return exit_code;
-}
-
-int lh_command_finish_output(const char *command)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return LH_EXIT_OK;
-    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
 }
 
 void lh_command_print_json(json_t *json)

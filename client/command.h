@@ -85,15 +85,33 @@ struct lh_command_file {
 extern const char *const lh_command_durabilities[];
 struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
 
-/* Reads the options; `args_min` and `args_max` bound the positional arguments. LH_EXIT_OK: go on,
- * and lh_flags_free(result) at the end. Otherwise the command is over: `*exit_code` is what to
- * return (0 after --help) and nothing needs freeing. */
+/* Reads the options; `args_min` and `args_max` bound the positional arguments. True: go on, and
+ * lh_flags_free(result) at the end. Otherwise the command is over: `*exit_code` is what to return
+ * (0 after --help) and nothing needs freeing. */
 bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
     size_t args_max, struct lh_flags_result *result, int *exit_code);
 
-/* Opens the cluster that the options name. On failure prints why; *exit_code as above. */
-bool lh_command_open(const char *command, const struct lh_command_common *common,
-    struct lh_cluster **cluster, int *exit_code);
+/* A subcommand that works on a cluster. */
+struct lh_command {
+    const char *usage, *summary; /* as in struct lh_flags */
+    const struct lh_flag *flags;
+    size_t count;
+    size_t args_min, args_max; /* of positional arguments */
+
+    void *options; /* what the flags set; begins with a struct lh_command_common */
+
+    /* What the flags' table cannot check, before the cluster is opened; may be NULL. Returns
+     * LH_EXIT_OK, or the exit code, having said why. */
+    int (*check)(void *options);
+
+    /* The work, likewise; `args` are the positional arguments, NULL behind the last. Need not look
+     * at what becomes of its output: lh_command_run() does, at the end. */
+    int (*run)(void *options, struct lh_cluster *cluster, const char **args);
+};
+
+/* Reads the options, checks them, opens the cluster that they name, has the work done and flushes
+ * stdout. `argv[0]` is the subcommand's name. Returns the exit code. */
+int lh_command_run(const struct lh_command *command, int argc, char **argv);
 
 uint64_t lh_command_timeout_ms(const struct lh_command_common *common);
 
@@ -104,9 +122,6 @@ int lh_command_failed(const char *command, const char *thing, int error);
 /* Prints "leasehold COMMAND: ..." and returns `exit_code`. */
 int lh_command_error(int exit_code, const char *command, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* Flushes stdout. LH_EXIT_IO, said on stderr, when not all of it could be written. */
-int lh_command_finish_output(const char *command);
 
 /* Prints `json` and a newline to stdout, and gives back the reference to it. */
 void lh_command_print_json(json_t *json);

@@ -222,12 +222,13 @@ static int append_input(struct append *a, int fd, const char *name)
     }
 }
 
-static int append_inputs(struct append *a, const struct lh_flags_result *args)
+/* `names` ends in NULL; with none it is standard input. */
+static int append_inputs(struct append *a, const char **names)
 {
-    if (args->arg_count == 1)
+    if (*names == NULL)
         return append_input(a, STDIN_FILENO, "standard input");
-    for (size_t i = 1; i < args->arg_count && !interrupted; i++) {
-        const char *name = args->args[i];
+    for (; *names != NULL && !interrupted; names++) {
+        const char *name = *names;
         bool is_stdin = strcmp(name, "-") == 0;
         int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
@@ -275,15 +276,15 @@ static void print_summary(const struct append *a, const struct lh_appender_stats
         last);
 }
 
-static int run(struct append *a, const struct lh_flags_result *args)
+static int append_all(struct append *a, const char **args)
 {
     (void)clock_gettime(CLOCK_MONOTONIC, &a->started);
     catch_signals();
-    int code = append_inputs(a, args);
+    int code = append_inputs(a, args + 1);
     int error = flush(a);
     if (error != LH_OK && code == LH_EXIT_OK) {
         clear_progress(a);
-        code = lh_command_failed(COMMAND, args->args[0], error);
+        code = lh_command_failed(COMMAND, args[0], error);
     }
     clear_progress(a);
 
@@ -294,12 +295,11 @@ static int run(struct append *a, const struct lh_flags_result *args)
         code = lh_command_error(LH_EXIT_UNKNOWN, COMMAND,
             "%s: %" PRIu64 " of %" PRIu64
             " records were not acknowledged; each may be stored or not",
-            args->args[0], stats.records_taken - stats.records_stored, stats.records_taken);
+            args[0], stats.records_taken - stats.records_stored, stats.records_taken);
     else if (interrupted && code == LH_EXIT_OK)
         code = lh_command_error(LH_EXIT_FAILED, COMMAND, "interrupted before the input's end");
     (void)lh_appender_close(a->appender, 0);
-    int output = lh_command_finish_output(COMMAND);
-    return code != LH_EXIT_OK ? code : output;
+    return code;
 }
 
 static int open_appender(const struct options *o, struct lh_cluster *cluster, const char *path,
@@ -319,6 +319,33 @@ static int open_appender(const struct options *o, struct lh_cluster *cluster, co
     };
     int error = lh_appender_open(cluster, path, &options, timeout_ms, appender);
     return error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, path, error);
+}
+
+static int check(void *options)
+{
+    struct options *o = options;
+    if (lh_command_parse_delimiter(o->delimiter_text, &o->delimiter))
+        return LH_EXIT_OK;
+    return lh_command_error(LH_EXIT_USAGE, COMMAND,
+        "--delimiter '%s' is not one byte; see leasehold append --help", o->delimiter_text);
+}
+
+static int run(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct options *o = options;
+    struct append a = {
+        .options = o,
+        .buffer = lh_alloc(INPUT_BYTES),
+        .capacity = INPUT_BYTES,
+        .show_progress = !o->quiet && isatty(STDERR_FILENO) == 1,
+    };
+    int code = open_appender(o, cluster, args[0], &a.appender);
+    if (code == LH_EXIT_OK) {
+        a.record_max = lh_appender_record_max(a.appender);
+        code = append_all(&a, args);
+    }
+    free(a.buffer);
+    return code;
 }
 
 int lh_command_append(int argc, char **argv)
@@ -373,42 +400,18 @@ int lh_command_append(int argc, char **argv)
             .help = "no progress and no summary"},
         LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold append",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH [FILE]...",
         .summary =
             "Appends a record per line of the FILEs (\"-\" or none: of standard input) to the "
             "file PATH.\nA last line without a delimiter is a record too.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = SIZE_MAX,
+        .check = check,
+        .run = run,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
-        return code;
-    if (!lh_command_parse_delimiter(o.delimiter_text, &o.delimiter)) {
-        code = lh_command_error(LH_EXIT_USAGE, COMMAND,
-            "--delimiter '%s' is not one byte; see leasehold append --help", o.delimiter_text);
-        lh_flags_free(&args);
-        return code;
-    }
-
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open(COMMAND, &o.common, &cluster, &code)) {
-        struct append a = {
-            .options = &o,
-            .buffer = lh_alloc(INPUT_BYTES),
-            .capacity = INPUT_BYTES,
-            .show_progress = !o.quiet && isatty(STDERR_FILENO) == 1,
-        };
-        code = open_appender(&o, cluster, args.args[0], &a.appender);
-        if (code == LH_EXIT_OK) {
-            a.record_max = lh_appender_record_max(a.appender);
-            code = run(&a, &args);
-        }
-        free(a.buffer);
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }

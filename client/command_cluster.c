@@ -43,8 +43,15 @@ static void lease_row(struct lh_table *table, const struct lh_lease_info *l)
     lh_table_add(table, "%s", l->path);
 }
 
-static int list_leases(struct lh_cluster *cluster, const struct lh_command_common *common, bool all)
+struct leases_options {
+    struct lh_command_common common;
+    bool all;
+};
+
+static int list_leases(void *options, struct lh_cluster *cluster, const char **args)
 {
+    const struct leases_options *o = options;
+    const struct lh_command_common *common = &o->common;
     static const char *const titles[] = {
         ">chunk", ">version", "primary", "state", ">left", ">appends", ">replicas", "file", NULL};
     struct lh_table table;
@@ -52,9 +59,10 @@ static int list_leases(struct lh_cluster *cluster, const struct lh_command_commo
     json_t *json = json_array();
     int code = LH_EXIT_OK;
     uint64_t after = 0;
+    (void)args;
     for (bool more = true; more;) {
         struct lh_lease_list list;
-        int error = lh_leases(cluster, after, 0, all, lh_command_timeout_ms(common), &list);
+        int error = lh_leases(cluster, after, 0, o->all, lh_command_timeout_ms(common), &list);
         if (error != LH_OK) {
             code = lh_command_failed("leases", NULL, error);
             break;
@@ -80,37 +88,25 @@ static int list_leases(struct lh_cluster *cluster, const struct lh_command_commo
 
 int lh_command_leases(int argc, char **argv)
 {
-    struct lh_command_common common = {0};
-    bool all = false;
+    struct leases_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
+        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "all",
             .type = LH_FLAG_BOOL,
-            .value = &all,
+            .value = &o.all,
             .letter = 'a',
             .help = "also chunks that take appends but that nobody holds now"},
-        LH_COMMAND_JSON_FLAG(common),
+        LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold leases",
+    const struct lh_command command = {
         .usage = "[OPTION]...",
         .summary = "Lists who is primary of which chunk, and for how long.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .run = list_leases,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 0, 0, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("leases", &common, &cluster, &code)) {
-        code = list_leases(cluster, &common, all);
-        int output = lh_command_finish_output("leases");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- servers ------------------------------------------------------------------------------ */
@@ -170,6 +166,22 @@ static json_t *servers_json(const struct lh_server_list *list)
         "chunk_term_ms", (json_int_t)list->chunk_term_ms, "servers", servers);
 }
 
+static int list_servers(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct lh_command_common *common = options;
+    struct lh_server_list list = {0};
+    int error = lh_servers(cluster, lh_command_timeout_ms(common), &list);
+    (void)args;
+    if (error != LH_OK)
+        return lh_command_failed("servers", NULL, error);
+    if (common->json)
+        lh_command_print_json(servers_json(&list));
+    else
+        print_servers(&list);
+    lh_server_list_deinit(&list);
+    return LH_EXIT_OK;
+}
+
 int lh_command_servers(int argc, char **argv)
 {
     struct lh_command_common common = {0};
@@ -177,35 +189,15 @@ int lh_command_servers(int argc, char **argv)
         LH_COMMAND_MASTER_FLAGS(common),
         LH_COMMAND_JSON_FLAG(common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold servers",
+    const struct lh_command command = {
         .usage = "[OPTION]...",
         .summary = "Lists the chunkservers that the master knows.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .run = list_servers,
+        .options = &common,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 0, 0, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("servers", &common, &cluster, &code)) {
-        struct lh_server_list list = {0};
-        int error = lh_servers(cluster, lh_command_timeout_ms(&common), &list);
-        if (error != LH_OK) {
-            code = lh_command_failed("servers", NULL, error);
-        } else {
-            if (common.json)
-                lh_command_print_json(servers_json(&list));
-            else
-                print_servers(&list);
-            lh_server_list_deinit(&list);
-            code = lh_command_finish_output("servers");
-        }
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- recall ------------------------------------------------------------------------------- */
@@ -222,9 +214,15 @@ static void print_recall(const struct lh_recall_result *r, bool json)
         or_dash(r->old_primary), or_dash(r->new_primary), r->version);
 }
 
-static int recall(struct lh_cluster *cluster, const char *name, bool only_release,
-    const struct lh_command_common *common)
+struct recall_options {
+    struct lh_command_common common;
+    bool only_release;
+};
+
+static int recall(void *options, struct lh_cluster *cluster, const char **args)
 {
+    const struct recall_options *o = options;
+    const char *name = args[0];
     uint64_t chunk = 0;
     const char *path = name[0] == '/' ? name : NULL;
     if (path == NULL && (!lh_parse_uint(name, &chunk) || chunk == 0))
@@ -232,11 +230,11 @@ static int recall(struct lh_cluster *cluster, const char *name, bool only_releas
             "'%s' is neither a chunk's number (leasehold leases lists them) nor a file's path",
             name);
     struct lh_recall_result result = {0};
-    int error =
-        lh_recall(cluster, chunk, path, only_release, lh_command_timeout_ms(common), &result);
+    int error = lh_recall(
+        cluster, chunk, path, o->only_release, lh_command_timeout_ms(&o->common), &result);
     int code = LH_EXIT_OK;
     if (error == LH_OK) {
-        print_recall(&result, common->json);
+        print_recall(&result, o->common.json);
     } else {
         code = lh_command_failed("recall", name, error);
         if (error == LH_ERR_LEASE_HELD)
@@ -250,36 +248,26 @@ static int recall(struct lh_cluster *cluster, const char *name, bool only_releas
 
 int lh_command_recall(int argc, char **argv)
 {
-    struct lh_command_common common = {0};
-    bool only_release = false;
+    struct recall_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
+        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "only-release",
             .type = LH_FLAG_BOOL,
-            .value = &only_release,
+            .value = &o.only_release,
             .help = "give the chunk to nobody until somebody appends"},
-        LH_COMMAND_JSON_FLAG(common),
+        LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold recall",
+    const struct lh_command command = {
         .usage = "[OPTION]... CHUNK|PATH",
         .summary =
             "Asks the primary of a chunk (of a file's last chunk) to give its lease up now, "
             "and gives the\nchunk to another member. Nothing that is being appended is lost.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = 1,
+        .run = recall,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, 1, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("recall", &common, &cluster, &code)) {
-        code = recall(cluster, args.args[0], only_release, &common);
-        int output = lh_command_finish_output("recall");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }

@@ -30,53 +30,61 @@ static json_t *info_json(const struct lh_file_info *info)
 
 /* --- create ------------------------------------------------------------------------------- */
 
+struct create_options {
+    struct lh_command_common common;
+    struct lh_command_file file;
+};
+
+static int create_all(void *options, struct lh_cluster *cluster, const char **paths)
+{
+    const struct create_options *o = options;
+    struct lh_file_options file = lh_command_file_options(&o->file);
+    int code = LH_EXIT_OK;
+    for (; *paths != NULL && code == LH_EXIT_OK; paths++) {
+        struct lh_file_info info = {0};
+        int error = lh_create(cluster, *paths, &file, lh_command_timeout_ms(&o->common), &info);
+        if (error != LH_OK)
+            code = lh_command_failed("create", *paths, error);
+        else if (o->common.json)
+            lh_command_print_json(info_json(&info));
+        lh_file_info_deinit(&info);
+    }
+    return code;
+}
+
 int lh_command_create(int argc, char **argv)
 {
-    struct lh_command_common common = {0};
-    struct lh_command_file file = {0};
+    struct create_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
-        LH_COMMAND_FILE_FLAGS(file),
-        LH_COMMAND_JSON_FLAG(common),
+        LH_COMMAND_MASTER_FLAGS(o.common),
+        LH_COMMAND_FILE_FLAGS(o.file),
+        LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold create",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Creates an empty file at each PATH.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = SIZE_MAX,
+        .run = create_all,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("create", &common, &cluster, &code)) {
-        struct lh_file_options options = lh_command_file_options(&file);
-        code = LH_EXIT_OK;
-        for (size_t i = 0; i < args.arg_count && code == LH_EXIT_OK; i++) {
-            struct lh_file_info info = {0};
-            int error =
-                lh_create(cluster, args.args[i], &options, lh_command_timeout_ms(&common), &info);
-            if (error != LH_OK)
-                code = lh_command_failed("create", args.args[i], error);
-            else if (common.json)
-                lh_command_print_json(info_json(&info));
-            lh_file_info_deinit(&info);
-        }
-        int output = lh_command_finish_output("create");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- ls ----------------------------------------------------------------------------------- */
 
-static int list_all(struct lh_cluster *cluster, const char *prefix, bool details,
-    const struct lh_command_common *common)
+struct ls_options {
+    struct lh_command_common common;
+    bool details;
+};
+
+static int list_all(void *options, struct lh_cluster *cluster, const char **args)
 {
+    const struct ls_options *o = options;
+    const struct lh_command_common *common = &o->common;
+    const char *prefix = args[0] != NULL ? args[0] : "";
     static const char *const titles[] = {
         ">sealed bytes", ">chunks", "durability", ">replicas", "created (UTC)", "path", NULL};
     struct lh_table table;
@@ -98,7 +106,7 @@ static int list_all(struct lh_cluster *cluster, const char *prefix, bool details
             char text[32];
             if (common->json) {
                 (void)json_array_append_new(json, info_json(f));
-            } else if (details) {
+            } else if (o->details) {
                 lh_table_add(&table, "%" PRIu64, f->sealed_length);
                 lh_table_add(&table, "%" PRIu64, f->chunks);
                 lh_table_add(&table, "%s", lh_command_durabilities[f->durability]);
@@ -119,7 +127,7 @@ static int list_all(struct lh_cluster *cluster, const char *prefix, bool details
     free(after);
     if (code == LH_EXIT_OK && common->json) {
         lh_command_print_json(json_pack("{s:O}", "files", json));
-    } else if (code == LH_EXIT_OK && details) {
+    } else if (code == LH_EXIT_OK && o->details) {
         lh_table_print(&table);
     }
     json_decref(json);
@@ -129,37 +137,26 @@ static int list_all(struct lh_cluster *cluster, const char *prefix, bool details
 
 int lh_command_ls(int argc, char **argv)
 {
-    struct lh_command_common common = {0};
-    bool details = false;
+    struct ls_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
+        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "long",
             .type = LH_FLAG_BOOL,
-            .value = &details,
+            .value = &o.details,
             .letter = 'l',
             .help = "with size, chunks, durability and age"},
-        LH_COMMAND_JSON_FLAG(common),
+        LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold ls",
+    const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",
         .summary = "Lists the files whose paths begin with PREFIX, or all.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_max = 1,
+        .run = list_all,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 0, 1, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("ls", &common, &cluster, &code)) {
-        code = list_all(cluster, args.arg_count > 0 ? args.args[0] : "", details, &common);
-        int output = lh_command_finish_output("ls");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- stat --------------------------------------------------------------------------------- */
@@ -248,68 +245,82 @@ static int stat_one(struct lh_cluster *cluster, const char *path, bool chunks,
     return code;
 }
 
+struct stat_options {
+    struct lh_command_common common;
+    bool chunks;
+};
+
+static int stat_all(void *options, struct lh_cluster *cluster, const char **paths)
+{
+    const struct stat_options *o = options;
+    int code = LH_EXIT_OK;
+    for (; *paths != NULL && code == LH_EXIT_OK; paths++)
+        code = stat_one(cluster, *paths, o->chunks, &o->common);
+    return code;
+}
+
 int lh_command_stat(int argc, char **argv)
 {
-    struct lh_command_common common = {0};
-    bool chunks = false;
+    struct stat_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
+        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "chunks",
             .type = LH_FLAG_BOOL,
-            .value = &chunks,
+            .value = &o.chunks,
             .letter = 'c',
             .help = "list the chunks and where they are"},
-        LH_COMMAND_JSON_FLAG(common),
+        LH_COMMAND_JSON_FLAG(o.common),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold stat",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Describes each file PATH.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = SIZE_MAX,
+        .run = stat_all,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("stat", &common, &cluster, &code)) {
-        code = LH_EXIT_OK;
-        for (size_t i = 0; i < args.arg_count && code == LH_EXIT_OK; i++)
-            code = stat_one(cluster, args.args[i], chunks, &common);
-        int output = lh_command_finish_output("stat");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- mv, rm ------------------------------------------------------------------------------- */
+
+static int rename_one(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct lh_command_common *common = options;
+    int error = lh_rename(cluster, args[0], args[1], lh_command_timeout_ms(common));
+    return error == LH_OK ? LH_EXIT_OK : lh_command_failed("mv", args[0], error);
+}
 
 int lh_command_mv(int argc, char **argv)
 {
     struct lh_command_common common = {0};
     const struct lh_flag table[] = {LH_COMMAND_MASTER_FLAGS(common)};
-    const struct lh_flags flags = {
-        .command = "leasehold mv",
+    const struct lh_command command = {
         .usage = "[OPTION]... FROM TO",
         .summary = "Renames the file FROM to TO, which must not exist. Whoever appends or reads "
                    "stays with the file.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 2,
+        .args_max = 2,
+        .run = rename_one,
+        .options = &common,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 2, 2, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("mv", &common, &cluster, &code)) {
-        int error = lh_rename(cluster, args.args[0], args.args[1], lh_command_timeout_ms(&common));
-        code = error == LH_OK ? LH_EXIT_OK : lh_command_failed("mv", args.args[0], error);
-        lh_cluster_close(cluster);
+    return lh_command_run(&command, argc, argv);
+}
+
+/* What can be removed is, whatever becomes of the others. */
+static int remove_all(void *options, struct lh_cluster *cluster, const char **paths)
+{
+    const struct lh_command_common *common = options;
+    int code = LH_EXIT_OK;
+    for (; *paths != NULL; paths++) {
+        int error = lh_remove(cluster, *paths, lh_command_timeout_ms(common));
+        if (error != LH_OK)
+            code = lh_command_failed("rm", *paths, error);
     }
-    lh_flags_free(&args);
     return code;
 }
 
@@ -317,27 +328,15 @@ int lh_command_rm(int argc, char **argv)
 {
     struct lh_command_common common = {0};
     const struct lh_flag table[] = {LH_COMMAND_MASTER_FLAGS(common)};
-    const struct lh_flags flags = {
-        .command = "leasehold rm",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Removes each file PATH and its records.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = SIZE_MAX,
+        .run = remove_all,
+        .options = &common,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (lh_command_open("rm", &common, &cluster, &code)) {
-        code = LH_EXIT_OK;
-        for (size_t i = 0; i < args.arg_count; i++) {
-            int error = lh_remove(cluster, args.args[i], lh_command_timeout_ms(&common));
-            if (error != LH_OK)
-                code = lh_command_failed("rm", args.args[i], error);
-        }
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }

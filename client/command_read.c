@@ -16,6 +16,7 @@ struct options {
     uint8_t delimiter;
     bool length_prefixed, positions, follow;
     const char *from;
+    struct lh_position start; /* what `from` says */
     uint64_t lines;
 };
 
@@ -120,19 +121,35 @@ static int read_from(const char *command, const char *path, const struct options
     return code;
 }
 
-/* Common to both: the output's buffer and the options' second check. */
-static bool prepare(const char *command, struct options *o, int *code)
+/* Common to both: the output's buffer and what ends a record. */
+static int prepare(const char *command, struct options *o)
 {
-    if (!lh_command_parse_delimiter(o->delimiter_text, &o->delimiter)) {
-        *code = lh_command_error(
+    if (!lh_command_parse_delimiter(o->delimiter_text, &o->delimiter))
+        return lh_command_error(
             LH_EXIT_USAGE, command, "--delimiter '%s' is not one byte", o->delimiter_text);
-        return false;
-    }
     (void)setvbuf(stdout, NULL, _IOFBF, OUTPUT_BYTES);
-    return true;
+    return LH_EXIT_OK;
 }
 
 /* --- cat ---------------------------------------------------------------------------------- */
+
+static int check_cat(void *options)
+{
+    struct options *o = options;
+    if (!lh_command_parse_position(o->from, &o->start))
+        return lh_command_error(
+            LH_EXIT_USAGE, "cat", "--from '%s' is not a position such as 4096:12", o->from);
+    return prepare("cat", o);
+}
+
+static int cat(void *options, struct lh_cluster *cluster, const char **paths)
+{
+    const struct options *o = options;
+    int code = LH_EXIT_OK;
+    for (; *paths != NULL && code == LH_EXIT_OK; paths++)
+        code = read_from("cat", *paths, o, cluster, o->start);
+    return code;
+}
 
 int lh_command_cat(int argc, char **argv)
 {
@@ -147,32 +164,18 @@ int lh_command_cat(int argc, char **argv)
             .metavar = "POSITION",
             .help = "begin with the record at this position (as append and --positions print it)"},
     };
-    const struct lh_flags flags = {
-        .command = "leasehold cat",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Prints the records of each file PATH, each followed by a newline.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = SIZE_MAX,
+        .check = check_cat,
+        .run = cat,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
-        return code;
-    struct lh_position start;
-    struct lh_cluster *cluster = NULL;
-    if (!lh_command_parse_position(o.from, &start)) {
-        code = lh_command_error(
-            LH_EXIT_USAGE, "cat", "--from '%s' is not a position such as 4096:12", o.from);
-    } else if (prepare("cat", &o, &code) && lh_command_open("cat", &o.common, &cluster, &code)) {
-        code = LH_EXIT_OK;
-        for (size_t i = 0; i < args.arg_count && code == LH_EXIT_OK; i++)
-            code = read_from("cat", args.args[i], &o, cluster, start);
-        int output = lh_command_finish_output("cat");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
 
 /* --- tail --------------------------------------------------------------------------------- */
@@ -273,6 +276,21 @@ static int find_start(const char *path, const struct options *o, struct lh_clust
     return code;
 }
 
+static int check_tail(void *options)
+{
+    return prepare("tail", options);
+}
+
+static int tail(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct options *o = options;
+    struct lh_position start;
+    int code = find_start(args[0], o, cluster, &start);
+    if (code == LH_EXIT_OK && (o->lines > 0 || o->follow))
+        code = read_from("tail", args[0], o, cluster, start);
+    return code;
+}
+
 int lh_command_tail(int argc, char **argv)
 {
     struct options o = {0};
@@ -293,27 +311,16 @@ int lh_command_tail(int argc, char **argv)
             .help = "go on printing what is appended"},
         OUTPUT_FLAGS(o),
     };
-    const struct lh_flags flags = {
-        .command = "leasehold tail",
+    const struct lh_command command = {
         .usage = "[OPTION]... PATH",
         .summary = "Prints the last records of the file PATH, each followed by a newline.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .args_min = 1,
+        .args_max = 1,
+        .check = check_tail,
+        .run = tail,
+        .options = &o,
     };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, 1, 1, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    if (prepare("tail", &o, &code) && lh_command_open("tail", &o.common, &cluster, &code)) {
-        struct lh_position start;
-        code = find_start(args.args[0], &o, cluster, &start);
-        if (code == LH_EXIT_OK && (o.lines > 0 || o.follow))
-            code = read_from("tail", args.args[0], &o, cluster, start);
-        int output = lh_command_finish_output("tail");
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
+    return lh_command_run(&command, argc, argv);
 }
