@@ -144,8 +144,8 @@ cluster {{ name: bench, listen: 127.0.0.1:{routes[i]},
         servers.start(name, "nats-server", "--config", config)
 
     many_1, many_16, single = (functools.partial(peer_clients.nats_load, ports, *n)
-                               for n in ((100, 40), (50, 5), (1, 1)))
-    return [Row("publish, 4000 under way", 1, "/s", ASYNC, many_1),
+                               for n in ((50, 20), (50, 5), (1, 1)))
+    return [Row("publish, 1000 under way", 1, "/s", ASYNC, many_1),
             Row("publish, 250 each under way", 16, "/s", ASYNC_16, many_16),
             Row("publish", 1, "p50", SYNC, single),
             Row("publish", 16, "/s", SYNC_16, single)]
