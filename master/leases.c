@@ -347,8 +347,8 @@ void lh_m_on_confirm(
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id, s->id,
         c->version, lh_error_text(error));
     struct lh_m_member *member = lh_m_member(c, s);
-    if (member != NULL &&
-        (error == LH_ERR_NO_REPLICA || error == LH_ERR_IO || error == LH_ERR_CORRUPT))
+    /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
+    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
         member->lost = true;
     c->avoid = s;
     c->retry_at = lh_instant_add(m->now, m->heartbeat);

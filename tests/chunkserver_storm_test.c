@@ -107,10 +107,13 @@ static void writer_works(struct storm *s, struct writer *wr, bool calm)
     }
 }
 
-/* One machine may go down: the others have everything, and the disks know it. */
+/* One machine may go down: the others have everything, and the disks know it. What it takes with it
+ * of a buffered log is made good by the next recovery; there is none once a primary has reported
+ * the seal and is no primary any more. */
 static bool all_undoubted(struct storm *s)
 {
-    if (s->w->op_count > 0)
+    if (s->w->op_count > 0 || s->w->nodes[s->holder].cs == NULL ||
+        !node_status(s->w, s->holder).primary)
         return false;
     for (int i = A; i <= C; i++)
         if ((s->members & 1u << i) != 0 &&

@@ -206,7 +206,7 @@ static bool in_doubt(const struct world *w, int node)
     struct lh_replica_status s;
 
     return w->nodes[node].cs == NULL || !lh_chunkserver_replica(w->nodes[node].cs, CHUNK, &s) ||
-           s.doubted;
+           s.doubted || s.version == 0; /* its header has not been read yet */
 }
 
 /* APP-3: every member has it as durably as was promised. */

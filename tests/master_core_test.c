@@ -306,6 +306,28 @@ static void a_refused_grant_goes_to_another_member(void **state)
     assert_int_equal(grant->version, 2);
 }
 
+static void who_refused_for_its_disks_sake_is_asked_again(void **state)
+{
+    uint64_t chunk = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    server_release(&w, primary, chunk, 1);
+    open_tail("/f", 10000);
+    /* One after the other has a disk that stalls; none has lost its replica. */
+    for (uint64_t version = 2; version < 8; version++) {
+        struct server *s = granted(&grant);
+        if (s != NULL)
+            server_confirm(&w, s, chunk, grant->version, LH_ERR_IO);
+        heartbeats(HEARTBEAT_MS, NULL);
+    }
+    open_tail("/f", 10000);
+    heartbeats(HEARTBEAT_MS, NULL);
+    assert_non_null(granted(&grant));
+}
+
 static void a_server_that_hears_nothing_gets_no_lease(void **state)
 {
     uint64_t chunk = 0;
@@ -1425,6 +1447,7 @@ int main(void)
         STORY(a_grant_is_durable_before_it_is_sent),
         STORY(a_grant_is_sent_again_until_it_is_confirmed),
         STORY(a_refused_grant_goes_to_another_member),
+        STORY(who_refused_for_its_disks_sake_is_asked_again),
         STORY(a_server_that_hears_nothing_gets_no_lease),
         STORY(nobody_else_is_granted_before_the_lease_has_run_out),
         STORY(active_leases_are_extended_and_idle_ones_run_out),

@@ -127,14 +127,16 @@ static void run_seed(uint64_t seed)
     config.replicas_may_be_lost = !synced;
     struct lh_sim_cluster *c = cluster_of(&config);
     struct lh_prng *random = lh_sim_random(lh_sim_world(c));
-    struct lh_sim_writer *w[3] = {file_with_writer(c, synced)};
+    /* Writers of one client share its stream. */
+    size_t writers = config.clients * (1 + lh_prng_below(&shape, 3));
+    struct lh_sim_writer *w[9] = {file_with_writer(c, synced)};
 
-    for (size_t i = 1; i < config.clients; i++) {
-        w[i] = lh_sim_writer_open(c, i + 1, FILE_PATH, LONG);
+    for (size_t i = 1; i < writers; i++) {
+        w[i] = lh_sim_writer_open(c, 1 + i % config.clients, FILE_PATH, LONG);
         assert_non_null(w[i]);
     }
     for (uint64_t round = 10 + lh_prng_below(random, 20); round > 0; round--) {
-        for (size_t i = 0; i < config.clients; i++)
+        for (size_t i = 0; i < writers; i++)
             for (uint64_t n = lh_prng_below(random, 6); n > 0; n--)
                 lh_sim_append_begin(w[i], 1 + (uint32_t)lh_prng_below(random, 3),
                     (uint32_t)lh_prng_below(random, 5000));
@@ -149,7 +151,7 @@ static void run_seed(uint64_t seed)
     mend(c, true);
     run_for(c, lh_seconds(5)); /* clean stops that were under way have ended */
     mend(c, true);
-    for (size_t i = 0; i < config.clients; i++)
+    for (size_t i = 0; i < writers; i++)
         HOLDS(c, lh_sim_flush(w[i], lh_seconds(120)));
     HOLDS(c, lh_sim_settle(c, w[0], lh_seconds(120)));
     lh_sim_cluster_destroy(c);
