@@ -219,7 +219,7 @@ static void carry_out_locked(struct lh_loop *loop, struct lh_turn *t)
 
 /* After a message was fed: asks for the next one, unless the core holds the link or there cannot be
  * another one. */
-static void message_fed(struct lh_loop *loop, struct lh_turn *t, uint64_t id)
+static void message_fed(struct lh_loop *loop, uint64_t id)
 {
     struct lh_loop_link *link = find(loop, id);
 
@@ -227,9 +227,11 @@ static void message_fed(struct lh_loop *loop, struct lh_turn *t, uint64_t id)
         return;
     const struct lh_method_info *info = lh_method_info(link->method);
     bool more = lh_loop_link_served(link) ? info->request_stream : info->reply_stream;
-    link->reading = false;
-    if (more && !link->held)
-        lh_turn_want_message(t, link);
+    link->reading = more && !link->held;
+    /* Not flushed here: rpc does so when its event is over. gRPC answers each read with a window
+     * update, a system call of its own, which thus comes after what this message caused. */
+    if (link->reading)
+        lh_rpc_link_read(link->rpc);
 }
 
 static void rearm_timer(struct lh_loop *loop)
@@ -263,7 +265,7 @@ static void feed_locked(struct lh_loop *loop, struct lh_turn *t)
         loop->config.core.step(loop->config.core.self, in, &t->fx);
         carry_out_locked(loop, t);
         if (in->kind == LH_IN_MESSAGE)
-            message_fed(loop, t, in->link);
+            message_fed(loop, in->link);
     }
     if (!loop->stopped)
         rearm_timer(loop);
