@@ -71,6 +71,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in)
     if (node->pause_in_step) {
         node->pause_in_step = false;
         LH_ASSERT(node->kept.count == 0);
+        lh_effects_deinit(&node->kept); /* a crash while paused left its memory */
         node->kept = node->fx;
         node->fx = (struct lh_effects){0};
         lh_sim_pause(node);
