@@ -5,6 +5,7 @@
 #include "chunkserver/data_dir.h"
 
 #include "base/alloc.h"
+#include "runtime/directory.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -198,6 +199,13 @@ static int open_locked(struct lh_data_dir *dir, char *why, size_t why_size)
     dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir->fd < 0)
         return fail_errno("open the data directory", dir->path, why, why_size);
+    static const char *const ours[] = {LOCK_NAME, IDENTITY_NAME, IDENTITY_TEMP, "chunks", NULL};
+    char stranger[256];
+    if (faccessat(dir->fd, IDENTITY_NAME, F_OK, 0) != 0 &&
+        lh_directory_has_stranger(dir->fd, ours, stranger, sizeof stranger))
+        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+            "%s holds '%s', which is not a chunkserver's; give --data-dir an empty directory",
+            dir->path, stranger);
     dir->lock_fd = openat(dir->fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (dir->lock_fd < 0)
         return fail_errno("create " LOCK_NAME " in", dir->path, why, why_size);

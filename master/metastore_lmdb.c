@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -236,6 +237,16 @@ static int lock_directory(struct store *s, char *why, size_t why_size)
     s->directory = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->directory < 0)
         return refuse_errno(s, "open the directory", why, why_size);
+    static const char *const ours[] = {"LOCK", "FORMAT.new", "lock.mdb", NULL};
+    char stranger[256];
+    if (faccessat(s->directory, "FORMAT", F_OK, 0) != 0 &&
+        lh_directory_has_stranger(s->directory, ours, stranger, sizeof stranger)) {
+        snprintf(why, why_size,
+            "%s holds '%s', which is not a master's (it has no file FORMAT): give this master a "
+            "directory of its own",
+            s->path, stranger);
+        return LH_ERR_WRONG_FORMAT;
+    }
     s->lock = openat(s->directory, "LOCK", O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (s->lock < 0)
         return refuse_errno(s, "create the file LOCK", why, why_size);
@@ -280,17 +291,8 @@ static int check_format(struct store *s, char *why, size_t why_size)
 
     if (fd < 0 && errno != ENOENT)
         return refuse_errno(s, "open the file FORMAT", why, why_size);
-    if (fd < 0) {
-        if (faccessat(s->directory, "data.mdb", F_OK, 0) == 0 ||
-            faccessat(s->directory, "IDENTITY", F_OK, 0) == 0) {
-            snprintf(why, why_size,
-                "%s holds something else than a master's data (it has no file FORMAT): give this "
-                "master a directory of its own",
-                s->path);
-            return LH_ERR_WRONG_FORMAT;
-        }
+    if (fd < 0)
         return write_format(s, why, why_size);
-    }
     ssize_t size = read(fd, text, sizeof text - 1);
     int code = errno;
     close(fd);

@@ -115,6 +115,17 @@ static void a_cluster_is_joined_once(void **state)
     lh_data_dir_close(dir);
 }
 
+static void somebody_elses_directory_is_left_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(path, 0755), 0);
+    write_file("precious.txt", "mine");
+    refused("cs1", LH_ERR_WRONG_FORMAT, "precious.txt");
+    char file[5000];
+    (void)snprintf(file, sizeof file, "%s/LOCK", path);
+    assert_int_not_equal(access(file, F_OK), 0); /* nothing was made in it */
+}
+
 static void the_highest_masters_term_is_remembered(void **state)
 {
     (void)state;
@@ -212,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup(a_second_opener_is_refused_until_the_first_is_gone, setup),
         cmocka_unit_test_setup(another_servers_directory_is_refused, setup),
         cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
+        cmocka_unit_test_setup(somebody_elses_directory_is_left_alone, setup),
         cmocka_unit_test_setup(the_highest_masters_term_is_remembered, setup),
         cmocka_unit_test_setup(a_newer_format_is_refused_and_left_alone, setup),
         cmocka_unit_test_setup(what_is_no_identity_is_refused, setup),
