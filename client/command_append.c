@@ -16,6 +16,7 @@
 #define INPUT_BYTES        (1u << 20)
 #define RECORDS_MAX        4096u
 #define PROGRESS_MS        200u
+#define INTERRUPTED_MS     5000u /* after the first signal: for what is under way to be stored */
 #define LENGTH_PREFIX_SIZE 4u
 
 struct options {
@@ -142,7 +143,7 @@ static enum split split(const struct append *a, size_t *at, struct lh_record_ref
 static int append_records(struct append *a, const struct lh_record_ref *records, size_t count)
 {
     size_t done = 0;
-    while (done < count) {
+    while (done < count && !interrupted) {
         size_t taken = 0;
         int error = lh_append_many(a->appender, records + done, count - done,
             a->options->positions ? on_stored : NULL, NULL, PROGRESS_MS, &taken);
@@ -247,9 +248,14 @@ static int append_inputs(struct append *a, const char **names)
 /* Waits for what is under way; the appender itself limits for how long (--give-up). */
 static int flush(struct append *a)
 {
+    unsigned waited_ms = 0;
     int error;
-    while ((error = lh_flush(a->appender, PROGRESS_MS)) == LH_ERR_DEADLINE_EXCEEDED)
+    while ((error = lh_flush(a->appender, PROGRESS_MS)) == LH_ERR_DEADLINE_EXCEEDED) {
         show_progress(a);
+        waited_ms += interrupted ? PROGRESS_MS : 0;
+        if (waited_ms >= INTERRUPTED_MS)
+            return LH_OK; /* the summary says how many records are unknown */
+    }
     return error;
 }
 

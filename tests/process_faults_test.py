@@ -13,7 +13,7 @@ import time
 import grpc
 
 import process_cluster
-from process_cluster import ClusterTest, wait_for
+from process_cluster import ClusterTest, binary, wait_for
 from process_wire import Channel, WireAppender, load_schema
 
 PATH = "/faults/log"
@@ -147,6 +147,23 @@ class FaultsTest(ClusterTest):
         wait_for("the other writers to go on",
                  lambda: all(w.acknowledged() >= goal for w, goal in goals))
         self.finish(killed)
+
+    def test_an_interrupted_append_does_not_wait_for_ever(self):
+        self.start_cluster()
+        self.cluster.command("create", PATH)
+        for server in self.cluster.servers.values():
+            server.kill()
+        append = subprocess.Popen([binary("leasehold"), "append", PATH], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=self.cluster.environment())
+        append.stdin.write(b"nobody is there to store this\n")
+        append.stdin.close()
+        time.sleep(1)
+        append.send_signal(signal.SIGTERM)
+        self.assertEqual(append.wait(15), 75)
+        self.assertIn(b"1 of 1 records were not acknowledged", append.stderr.read())
+        append.stdout.close()
+        append.stderr.close()
 
     def test_sixteen_appenders_at_once(self):
         self.start(writers=16)
