@@ -237,16 +237,32 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_push(m, c);
 }
 
-bool lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *active)
+void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
+    bool *extended)
 {
-    struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
+    size_t count = heartbeat->n_active, asked = 0;
+    struct lh_lease_name *names = lh_alloc_array(count, sizeof *names);
+    size_t *places = lh_alloc_array(count, sizeof *places);
+    int *results = lh_alloc_array(count, sizeof *results);
 
-    if (c == NULL || c->holder != s || c->version != active->version)
-        return false;
-    c->appends = active->appends;
-    /* LEASE-4: the engine refuses while it is being recalled. */
-    return lh_grantor_extend(m->grantor, c->id, active->version, s->session, m->now, s->received_at,
-               m->config.chunk_term) == LH_OK;
+    for (size_t i = 0; i < count; i++) {
+        const Leasehold__ChunkVersion *active = heartbeat->active[i];
+        struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
+        extended[i] = false;
+        if (c == NULL || c->holder != s || c->version != active->version)
+            continue;
+        c->appends = active->appends;
+        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->version};
+        places[asked++] = i;
+    }
+    /* LEASE-4: the engine refuses those that are being recalled. */
+    lh_grantor_extend_many(m->grantor, s->session, m->now, s->received_at, m->config.chunk_term,
+        names, asked, results);
+    for (size_t i = 0; i < asked; i++)
+        extended[places[i]] = results[i] == LH_OK;
+    free(names);
+    free(places);
+    free(results);
 }
 
 /* Puts the lease, in the engine or not, into the server's new session. */

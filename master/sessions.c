@@ -446,10 +446,12 @@ static void answer_heartbeat(
     Leasehold__HeartbeatReply answer = LEASEHOLD__HEARTBEAT_REPLY__INIT;
     Leasehold__Continued *items = lh_alloc_array(heartbeat->n_active + 1, sizeof *items);
     Leasehold__Continued **pointers = lh_alloc_array(heartbeat->n_active + 1, sizeof *pointers);
+    bool *extended = lh_alloc_array(heartbeat->n_active, sizeof *extended);
     size_t count = 0;
 
+    lh_m_extend(m, s, heartbeat, extended);
     for (size_t i = 0; i < heartbeat->n_active; i++) {
-        if (!lh_m_extend(m, s, heartbeat->active[i]))
+        if (!extended[i])
             continue;
         leasehold__continued__init(&items[count]);
         items[count].chunk = heartbeat->active[i]->chunk;
@@ -470,6 +472,7 @@ static void answer_heartbeat(
     remember_answer(m, s, heartbeat->stamp);
     free(items);
     free(pointers);
+    free(extended);
 }
 
 static void on_heartbeat(
