@@ -57,6 +57,7 @@ struct lh_client_reader {
     struct lh_fetch_call *fetch; /* under way, or NULL */
     uint64_t fetches;            /* fed so far: the number of the present one */
     struct lane *lanes;
+    uint64_t start;    /* where the program said to begin */
     uint64_t held;     /* bytes ready and under way, in all lanes */
     uint64_t position; /* of the first lane, or of the next chunk when there is none */
     struct lh_client_ask ask;
@@ -358,8 +359,17 @@ static void lane_failed(struct lane *l, int error, const char *text)
     lh_timer_set(&c->timers, &l->timer,
         lh_instant_add(
             c->now, lh_duration_max(lh_client_backoff(c, ++l->failures), c->config.backoff_min)));
-    if (everywhere && l == r->lanes && l->first == NULL)
+    if (everywhere && l == r->lanes && l->first == NULL && end_of(l) == r->start && l->offset > 0) {
+        /* Nothing says that a batch ever began here but the program. */
+        char why[LH_CALL_TEXT_BYTES];
+        snprintf(why, sizeof why,
+            "%s: no batch begins at offset %llu; a start is a position from an appender or a "
+            "reader",
+            r->path, (unsigned long long)r->start);
+        end_fetch(r, LH_ERR_INVALID_ARGUMENT, why);
+    } else if (everywhere && l == r->lanes && l->first == NULL) {
         end_fetch(r, LH_ERR_CORRUPT, r->text);
+    }
     if (r->fetch != NULL)
         locate(r, false);
 }
@@ -628,7 +638,7 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     r->next = c->readers;
     c->readers = r;
     r->path = lh_strdup(call->path);
-    r->position = call->offset;
+    r->start = r->position = call->offset;
     r->follow = call->follow;
     r->readahead = call->readahead;
     r->timer.kind = LH_TIMER_READER;

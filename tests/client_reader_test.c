@@ -242,6 +242,20 @@ static void what_is_corrupt_everywhere_is_told(void **state)
     world_deinit(&r.w);
 }
 
+static void a_start_where_no_batch_begins_is_the_programs_mistake(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 2 * B);
+
+    (void)state;
+    open_reader(&r, false, 3, &chunk, 1);
+    fetch(&r);
+    for (int i = 0; i < 3; i++)
+        say_refusal(&r, expect_read(&r, 5, 3, NULL, NULL), LH_ERR_MALFORMED);
+    expect_complete(&r.w, &r.fetch, LH_ERR_INVALID_ARGUMENT);
+    world_deinit(&r.w);
+}
+
 static void an_unreachable_member_is_passed_over(void **state)
 {
     struct reader r;
@@ -427,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_start_beyond_the_end_is_refused),
         cmocka_unit_test(a_corrupt_batch_is_read_from_another_member),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
+        cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
         cmocka_unit_test(an_unreachable_member_is_passed_over),
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
         cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
