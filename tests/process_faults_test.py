@@ -29,6 +29,10 @@ class FaultsTest(ClusterTest):
         self.cluster.command("create", f"--chunk-size={chunk_size}", *create, PATH)
         self.start_writers(PATH, writers)
 
+    def tail_is_whole(self):
+        tail = self.cluster.leases().get(PATH)
+        return tail is not None and tail["members"] == tail["replication"]
+
     def finish(self, killed=()):
         for w in self.writers:
             if w.number not in killed:
@@ -50,6 +54,7 @@ class FaultsTest(ClusterTest):
     def test_primary_is_killed_again_and_again(self):
         self.start(servers=4)
         for _ in range(3):
+            wait_for("the tail to have three replicas", self.tail_is_whole)
             old = self.cluster.primary(PATH)
             self.cluster.servers[old].kill()
             self.await_progress(100)
@@ -123,6 +128,9 @@ class FaultsTest(ClusterTest):
             self.await_progress(50)
             node.start()
             self.cluster.wait_ready()
+            # A chunk that began or went on with two members takes no appends without one of them:
+            # whoever stops servers in turn waits until the tail has all its replicas again.
+            wait_for("the tail to have three replicas", self.tail_is_whole)
         self.await_progress(100)
         self.finish()
 
