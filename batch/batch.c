@@ -1,41 +1,13 @@
 #include "batch/batch.h"
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/prng.h"
 
-#include <endian.h>
 #include <string.h>
 
 #define MAGIC 0x3142484cu /* "LHB1" */
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof v);
-    return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof v);
-    return le64toh(v);
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof v);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof v);
-}
 
 uint32_t lh_batch_bytes_max(uint64_t chunk_size)
 {
@@ -51,14 +23,14 @@ uint32_t lh_record_bytes_max(uint64_t chunk_size)
 
 int lh_batch_header_decode(const uint8_t bytes[LH_BATCH_HEADER_BYTES], struct lh_batch_header *h)
 {
-    if (get32(bytes + 4) != MAGIC)
+    if (lh_get32(bytes + 4) != MAGIC)
         return LH_ERR_MALFORMED;
     struct lh_batch_header d = {
-        .crc = get32(bytes),
-        .size = get32(bytes + 8),
-        .count = get32(bytes + 12),
-        .writer = get64(bytes + 16),
-        .sequence = get64(bytes + 24),
+        .crc = lh_get32(bytes),
+        .size = lh_get32(bytes + 8),
+        .count = lh_get32(bytes + 12),
+        .writer = lh_get64(bytes + 16),
+        .sequence = lh_get64(bytes + 24),
     };
     if (d.count == 0 || d.writer == 0 || d.sequence > UINT64_MAX - d.count)
         return LH_ERR_MALFORMED;
@@ -117,7 +89,7 @@ static uint32_t read_length(struct walker *w)
         }
         bytes[i] = w->slice->data[w->at++];
     }
-    return get32(bytes);
+    return lh_get32(bytes);
 }
 
 int lh_batch_check_records(const struct lh_buf *b, size_t offset, uint32_t bytes_max,
@@ -176,7 +148,7 @@ bool lh_batch_builder_add(struct lh_batch_builder *b, const void *record, uint32
 
     if (left < LH_RECORD_HEADER_BYTES || left - LH_RECORD_HEADER_BYTES < size)
         return false;
-    put32(b->bytes + b->size, size);
+    lh_put32(b->bytes + b->size, size);
     if (size > 0)
         memcpy(b->bytes + b->size + LH_RECORD_HEADER_BYTES, record, size);
     b->size += LH_RECORD_HEADER_BYTES + size;
@@ -190,12 +162,12 @@ struct lh_buf lh_batch_builder_finish(
     struct lh_buf batch = {0};
 
     LH_ASSERT(b->count > 0 && writer != 0);
-    put32(b->bytes + 4, MAGIC);
-    put32(b->bytes + 8, b->size);
-    put32(b->bytes + 12, b->count);
-    put64(b->bytes + 16, writer);
-    put64(b->bytes + 24, sequence);
-    put32(b->bytes, lh_crc32c(0, b->bytes + 4, b->size - 4));
+    lh_put32(b->bytes + 4, MAGIC);
+    lh_put32(b->bytes + 8, b->size);
+    lh_put32(b->bytes + 12, b->count);
+    lh_put64(b->bytes + 16, writer);
+    lh_put64(b->bytes + 24, sequence);
+    lh_put32(b->bytes, lh_crc32c(0, b->bytes + 4, b->size - 4));
     lh_buf_append(&batch, &b->buf, 0, b->size);
     lh_batch_builder_deinit(b);
     return batch;
@@ -216,7 +188,7 @@ int lh_batch_cursor_next(struct lh_batch_cursor *c, const uint8_t **record, uint
         return LH_ERR_NOT_FOUND;
     if (left < LH_RECORD_HEADER_BYTES)
         return LH_ERR_MALFORMED;
-    uint32_t n = get32(c->at);
+    uint32_t n = lh_get32(c->at);
     if (n > left - LH_RECORD_HEADER_BYTES)
         return LH_ERR_MALFORMED;
     *record = c->at + LH_RECORD_HEADER_BYTES;

@@ -265,8 +265,6 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
     case LINK_SETTLE:
         settling_message(cs, l, in->message);
         break;
-    case LINK_REFUSED:
-        break;
     }
 }
 
@@ -299,8 +297,6 @@ static void on_link_closed(struct lh_chunkserver *cs, const struct lh_input *in)
         break;
     case LINK_SETTLE:
         settling_link_closed(cs, &gone);
-        break;
-    case LINK_REFUSED:
         break;
     }
 }

@@ -1,8 +1,8 @@
 #include "chunkserver/header.h"
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 
-#include <endian.h>
 #include <string.h>
 
 /* Field offsets in a slot. The checksum covers everything behind it. */
@@ -29,34 +29,6 @@ static const char magic[8] = "LHCHUNK\0";
 #define FLAG_SEALED 1u
 #define FLAG_LOST   2u
 
-static void put32(uint8_t *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof v);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof v);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof v);
-    return le32toh(v);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof v);
-    return le64toh(v);
-}
-
 struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
 {
     uint8_t *p;
@@ -64,41 +36,41 @@ struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
 
     memset(p, 0, LH_SLOT_BYTES);
     memcpy(p + AT_MAGIC, magic, sizeof magic);
-    put32(p + AT_FORMAT, FORMAT);
-    put64(p + AT_GENERATION, h->generation);
-    put64(p + AT_CHUNK, h->chunk);
-    put64(p + AT_VERSION, h->version);
-    put64(p + AT_CHUNK_SIZE, h->chunk_size);
-    put32(p + AT_DURABILITY, h->durability);
-    put32(p + AT_FLAGS, (h->sealed ? FLAG_SEALED : 0) | (h->lost ? FLAG_LOST : 0));
-    put64(p + AT_SEALED_LENGTH, h->sealed_length);
-    put64(p + AT_SEALED_CHECKSUM, h->sealed_checksum);
-    put64(p + AT_EQUAL_LENGTH, h->equal_length);
-    put64(p + AT_COMMITTED, h->committed);
+    lh_put32(p + AT_FORMAT, FORMAT);
+    lh_put64(p + AT_GENERATION, h->generation);
+    lh_put64(p + AT_CHUNK, h->chunk);
+    lh_put64(p + AT_VERSION, h->version);
+    lh_put64(p + AT_CHUNK_SIZE, h->chunk_size);
+    lh_put32(p + AT_DURABILITY, h->durability);
+    lh_put32(p + AT_FLAGS, (h->sealed ? FLAG_SEALED : 0) | (h->lost ? FLAG_LOST : 0));
+    lh_put64(p + AT_SEALED_LENGTH, h->sealed_length);
+    lh_put64(p + AT_SEALED_CHECKSUM, h->sealed_checksum);
+    lh_put64(p + AT_EQUAL_LENGTH, h->equal_length);
+    lh_put64(p + AT_COMMITTED, h->committed);
     memcpy(p + AT_EQUAL_BOOT, h->equal_boot, LH_BOOT_ID_BYTES);
-    put32(p + AT_CRC, lh_crc32c(0, p + AT_FORMAT, LH_SLOT_BYTES - AT_FORMAT));
+    lh_put32(p + AT_CRC, lh_crc32c(0, p + AT_FORMAT, LH_SLOT_BYTES - AT_FORMAT));
     return b;
 }
 
 static int decode_slot(const uint8_t *p, struct lh_chunk_header *h)
 {
     if (memcmp(p + AT_MAGIC, magic, sizeof magic) != 0 ||
-        get32(p + AT_CRC) != lh_crc32c(0, p + AT_FORMAT, LH_SLOT_BYTES - AT_FORMAT))
+        lh_get32(p + AT_CRC) != lh_crc32c(0, p + AT_FORMAT, LH_SLOT_BYTES - AT_FORMAT))
         return LH_ERR_CORRUPT;
-    if (get32(p + AT_FORMAT) != FORMAT)
+    if (lh_get32(p + AT_FORMAT) != FORMAT)
         return LH_ERR_WRONG_FORMAT;
     *h = (struct lh_chunk_header){
-        .generation = get64(p + AT_GENERATION),
-        .chunk = get64(p + AT_CHUNK),
-        .version = get64(p + AT_VERSION),
-        .chunk_size = get64(p + AT_CHUNK_SIZE),
-        .durability = (uint8_t)get32(p + AT_DURABILITY),
-        .sealed = (get32(p + AT_FLAGS) & FLAG_SEALED) != 0,
-        .lost = (get32(p + AT_FLAGS) & FLAG_LOST) != 0,
-        .sealed_length = get64(p + AT_SEALED_LENGTH),
-        .sealed_checksum = get64(p + AT_SEALED_CHECKSUM),
-        .equal_length = get64(p + AT_EQUAL_LENGTH),
-        .committed = get64(p + AT_COMMITTED),
+        .generation = lh_get64(p + AT_GENERATION),
+        .chunk = lh_get64(p + AT_CHUNK),
+        .version = lh_get64(p + AT_VERSION),
+        .chunk_size = lh_get64(p + AT_CHUNK_SIZE),
+        .durability = (uint8_t)lh_get32(p + AT_DURABILITY),
+        .sealed = (lh_get32(p + AT_FLAGS) & FLAG_SEALED) != 0,
+        .lost = (lh_get32(p + AT_FLAGS) & FLAG_LOST) != 0,
+        .sealed_length = lh_get64(p + AT_SEALED_LENGTH),
+        .sealed_checksum = lh_get64(p + AT_SEALED_CHECKSUM),
+        .equal_length = lh_get64(p + AT_EQUAL_LENGTH),
+        .committed = lh_get64(p + AT_COMMITTED),
     };
     memcpy(h->equal_boot, p + AT_EQUAL_BOOT, LH_BOOT_ID_BYTES);
     return LH_OK;

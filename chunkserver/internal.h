@@ -27,8 +27,7 @@ enum link_kind {
     LINK_APPEND,    /* served; owner: a stream */
     LINK_SECONDARY, /* served REPLICATE; owner: the replica, once adopted, else NULL */
     LINK_READ,      /* served; owner: a reading, once it asked */
-    LINK_SETTLE,    /* served; owner: a settling, once it asked */
-    LINK_REFUSED    /* served, of a method that this server does not offer */
+    LINK_SETTLE     /* served; owner: a settling, once it asked */
 };
 
 struct link {
@@ -190,7 +189,6 @@ struct uncommitted {
 
 struct primary {
     struct replica *replica;
-    uint64_t session; /* the session of the grant */
     uint64_t version;
     uint32_t min_replicas;
     enum primary_state state;
@@ -261,7 +259,6 @@ struct reading {
 struct settling {
     uint64_t link;
     struct replica *replica;
-    uint64_t version;
     uint64_t writer;
     struct settling *prev, *next;
 };
@@ -350,6 +347,11 @@ struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct rep
 void server_stop_if_done(struct lh_chunkserver *cs);
 
 /* session.c */
+/* The present session with the master; 0: none. */
+static inline uint64_t session_id(const struct lh_chunkserver *cs)
+{
+    return lh_holder_session(cs->holder);
+}
 void session_start(struct lh_chunkserver *cs);
 void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
 void session_link_closed(struct lh_chunkserver *cs, const char *why);

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t session_id(const struct lh_chunkserver *cs)
-{
-    return lh_holder_session(cs->holder);
-}
-
 void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
 {
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;

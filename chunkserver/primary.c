@@ -107,7 +107,6 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
 
     struct primary *p = lh_alloc(sizeof *p);
     p->replica = r;
-    p->session = g->session;
     p->version = g->version;
     p->min_replicas = g->min_replicas;
     p->state = PRIMARY_ADOPTING;

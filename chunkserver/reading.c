@@ -326,7 +326,6 @@ void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold
     struct settling *st = lh_alloc(sizeof *st);
     st->link = l->id;
     st->replica = r;
-    st->version = m->version;
     st->writer = m->writer;
     l->owner = st;
     DL_APPEND(r->settlings, st);

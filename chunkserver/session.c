@@ -22,11 +22,6 @@ bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
     return true;
 }
 
-static uint64_t session_id(const struct lh_chunkserver *cs)
-{
-    return lh_holder_session(cs->holder);
-}
-
 /* ------------------------------------------------------------------------------------------------
  * Registration. */
 
@@ -254,7 +249,6 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
             primary_end(p, LH_ERR_NOT_PRIMARY);
             continue;
         }
-        p->session = m->session;
         primary_set_timer(p);
     }
     lh_fx_log(cs->fx, LH_INFO, "session %llu with the master at %s (term %llu) begins",
