@@ -1211,6 +1211,20 @@ STORY(a_server_whose_disk_stalls_gives_its_leases_up)
     assert_int_equal(heard(w, A)->recovered.version, 2);
 }
 
+/* A master on an old copy of its metadata may take a chunk for a spare that nobody used. */
+STORY(a_remove_of_what_was_created_in_vain_spares_what_holds_a_byte)
+{
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    for (int i = A; i <= C; i++)
+        master_remove(w, i, 0);
+    settle(w);
+    append(c, 3, 100);
+    settle(w);
+    assert_true(answered(c, 3));
+    check_logs(w, ABC);
+}
+
 STORY(a_removed_replica_is_gone_and_an_old_remove_is_ignored)
 {
     given_a_chunk(w);
@@ -1627,6 +1641,7 @@ int main(void)
         cmocka_unit_test(the_same_version_granted_again_goes_on_where_it_was),
         cmocka_unit_test(an_idle_lease_runs_out_and_one_in_use_does_not),
         cmocka_unit_test(a_server_whose_disk_stalls_gives_its_leases_up),
+        cmocka_unit_test(a_remove_of_what_was_created_in_vain_spares_what_holds_a_byte),
         cmocka_unit_test(a_removed_replica_is_gone_and_an_old_remove_is_ignored),
         cmocka_unit_test(a_reader_gets_whole_committed_batches),
         cmocka_unit_test(a_read_that_asked_for_the_primary_looks_at_the_clock_again),
