@@ -8,7 +8,7 @@
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,9 +3,9 @@
  * the ways that reality does. */
 #include "base/alloc.h"
 #include "proto/leasehold.pb-c.h"
-#include "sim/clock.h"
-#include "sim/queue.h"
-#include "sim/world.h"
+#include "sim/world/clock.h"
+#include "sim/world/queue.h"
+#include "sim/world/world.h"
 
 #include "proto/codec.h"
 

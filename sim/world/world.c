@@ -1,5 +1,5 @@
 /* The event loop, and what belongs to no single part. */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -2,9 +2,9 @@
 #ifndef LH_SIM_INTERNAL_H
 #define LH_SIM_INTERNAL_H
 
-#include "sim/clock.h"
-#include "sim/queue.h"
-#include "sim/world.h"
+#include "sim/world/clock.h"
+#include "sim/world/queue.h"
+#include "sim/world/world.h"
 
 #include "proto/codec.h"
 

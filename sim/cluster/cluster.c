@@ -1,7 +1,7 @@
 /* The nodes: what a main.c does for each core, done by the world. */
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
-#include "sim/cluster_internal.h"
+#include "sim/cluster/internal.h"
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"

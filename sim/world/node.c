@@ -1,5 +1,5 @@
 /* A node's life: its process starts, steps, pauses and ends. */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -1,6 +1,6 @@
 /* The metadata store: commits take effect whole, in order, and are durable when they complete. A
  * crash leaves those under way done up to some point and not done from there on. */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

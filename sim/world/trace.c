@@ -2,7 +2,7 @@
  *
  *   [     110.250ms] cs1 > 3 session heartbeat{session=1 stamp=5}     what cs1 does
  *   [     110.731ms] m   < 9 session heartbeat{session=1 stamp=5}     what m is told */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Observers: they see every node, true time, the master's store and the disks, read formats by
  * themselves, and check what docs/protocol.md promises. INV-1 to INV-3 after every event; INV-5
  * when asked, since it needs the bytes. */
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
-#include "sim/cluster_internal.h"
+#include "sim/cluster/internal.h"
 
 #include "proto/stored.pb-c.h"
 

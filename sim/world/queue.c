@@ -1,4 +1,4 @@
-#include "sim/queue.h"
+#include "sim/world/queue.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

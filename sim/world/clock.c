@@ -1,4 +1,4 @@
-#include "sim/clock.h"
+#include "sim/world/clock.h"
 
 #include "base/assert.h"
 

@@ -1,8 +1,8 @@
 /* What programs do: they ask the master, append and read through the client's core, and remember
  * what they did, so that what they read can be compared with it. */
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
-#include "sim/cluster_internal.h"
+#include "sim/cluster/internal.h"
 
 #include "batch/batch.h"
 #include "proto/codec.h"

@@ -11,7 +11,7 @@
 #include "chunkserver/chunkserver.h"
 #include "client/client.h"
 #include "master/master.h"
-#include "sim/world.h"
+#include "sim/world/world.h"
 
 #include <protobuf-c/protobuf-c.h>
 

@@ -2,7 +2,7 @@
  * What a process did and has not synced lies in between: a process crash keeps it, a power loss
  * keeps, drops or tears each piece by itself, and a sync takes to the platter exactly what the
  * driver contract says it covers (base/step.h). */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -2,7 +2,7 @@
 #ifndef LH_SIM_CLUSTER_INTERNAL_H
 #define LH_SIM_CLUSTER_INTERNAL_H
 
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

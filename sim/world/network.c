@@ -1,7 +1,7 @@
 /* Links as gRPC gives them: ordered and whole, or broken with an unknown suffix lost. The two ends
  * notice a break at different times; a silent peer only after a while. A cut holds everything back,
  * as TCP does, until it is healed or an end gives up. */
-#include "sim/internal.h"
+#include "sim/world/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -1,0 +1,50 @@
+"""How a core is built: once for the product, once for the simulator.
+
+The simulator's build of the same sources can be given planted bugs and counts coverage marks
+(base/probe.h); in the product's both are nothing.
+"""
+
+load("//:copts.bzl", "LH_COPTS")
+
+# Nothing that is shipped.
+PROBED_USERS = [
+    "//bench:__pkg__",
+    "//chunkserver:__pkg__",
+    "//client:__pkg__",
+    "//lease:__pkg__",
+    "//master:__pkg__",
+    "//sim:__subpackages__",
+    "//tests:__pkg__",
+]
+
+def _probed(core):
+    name = core if ":" in core else core + ":" + core.split("/")[-1]
+    return name + "_probed"
+
+def lh_core(name, srcs, hdrs, cores = [], deps = []):
+    """Defines `name` for the product and `name`_probed for the simulator.
+
+    Args:
+      name: of the target.
+      srcs: sources.
+      hdrs: headers.
+      cores: what it depends on that is itself defined by lh_core, as //package:name.
+      deps: what else it depends on.
+    """
+    native.cc_library(
+        name = name,
+        srcs = srcs,
+        hdrs = hdrs,
+        copts = LH_COPTS,
+        visibility = ["//visibility:public"],
+        deps = deps + cores,
+    )
+    native.cc_library(
+        name = name + "_probed",
+        srcs = srcs,
+        hdrs = hdrs,
+        copts = LH_COPTS,
+        local_defines = ["LH_PROBED=1"],
+        visibility = PROBED_USERS,
+        deps = deps + [_probed(core) for core in cores] + ["//base:probe"],
+    )
