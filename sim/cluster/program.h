@@ -1,0 +1,76 @@
+/* Programs that use Leasehold inside the world: writers, readers, and one that moves files about.
+ * Each goes on by itself, outlives its client's crashes as a supervised program would (it starts
+ * again with a new writer or reader), and draws from a seed of its own: taking one program out of a
+ * run leaves what the others draw as it was.
+ *
+ * A program checks nothing. What it asked and was told can be seen at its client node (watch.h). */
+#ifndef LH_SIM_PROGRAM_H
+#define LH_SIM_PROGRAM_H
+
+#include "sim/cluster/cluster.h"
+
+enum lh_sim_program_kind {
+    LH_SIM_WRITER, /* appends batches to `path` */
+    LH_SIM_READER, /* reads `path` from its start and follows it */
+    LH_SIM_FILES,  /* creates, renames, lists and removes files whose paths begin with `path` */
+};
+
+#define LH_SIM_PROGRAM_NAME_MAX 15
+#define LH_SIM_PATH_MAX         63
+
+struct lh_sim_program_spec {
+    enum lh_sim_program_kind kind;
+    char name[LH_SIM_PROGRAM_NAME_MAX + 1];
+    uint32_t client; /* number, from 1 */
+    char path[LH_SIM_PATH_MAX + 1];
+    uint64_t seed;
+    uint64_t count;                    /* batches, fetches or operations; UINT64_MAX: no end */
+    uint32_t records_min, records_max; /* WRITER: of a batch; at least 1 */
+    uint32_t bytes_min, bytes_max;     /* WRITER: of a record */
+    struct lh_sim_range every;         /* between the beginnings of two operations */
+    uint32_t window;                   /* WRITER: batches under way at most; at least 1 */
+};
+
+/* A writer of small batches, a reader, or a files program, with everything set but name, client,
+ * path and seed. */
+struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind);
+
+/* False: `text` says what is wrong with it. */
+bool lh_sim_program_check(const struct lh_sim_program_spec *spec, size_t clients, char *text,
+    size_t text_size);
+
+struct lh_sim_program;
+
+/* Begins now. The spec was checked; its name is nobody's in this cluster. Lives as long as the
+ * cluster. */
+struct lh_sim_program *lh_sim_program_start(
+    struct lh_sim_cluster *c, const struct lh_sim_program_spec *spec);
+
+/* It begins no further operations; what is under way goes on. */
+void lh_sim_program_end(struct lh_sim_program *p);
+void lh_sim_programs_end(struct lh_sim_cluster *c); /* all of them */
+
+/* NULL: no program of that name was started. */
+const struct lh_sim_program *lh_sim_program_find(
+    const struct lh_sim_cluster *c, const char *name);
+
+struct lh_sim_program_status {
+    uint64_t begun;     /* operations, of all its lives */
+    uint64_t succeeded; /* WRITER: acknowledged. READER: answered with bytes. FILES: answered */
+    uint64_t failed;    /* answered with an error */
+    uint64_t pending;   /* under way at the running client */
+    uint64_t lost;      /* under way when their client went down: nobody will ever know */
+    uint64_t position;  /* READER: the next byte of the file that it will ask for */
+    uint64_t since;     /* true ns of the oldest pending operation's beginning; UINT64_MAX: none */
+    bool ended;         /* begins no further operations */
+    int last_error;
+};
+
+struct lh_sim_program_status lh_sim_program_status(const struct lh_sim_program *p);
+
+/* All programs, in the order of their start; NULL after the last. `before` NULL: the first. */
+const struct lh_sim_program *lh_sim_program_next(
+    const struct lh_sim_cluster *c, const struct lh_sim_program *before);
+const struct lh_sim_program_spec *lh_sim_program_spec(const struct lh_sim_program *p);
+
+#endif
