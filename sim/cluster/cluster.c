@@ -37,7 +37,7 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
         error = lh_master_load(m, p->key, p->key_size, p->value, p->value_size, text, sizeof text);
         if (error != LH_OK) {
-            lh_sim_fail(c->sim, "the master cannot load its store: %s", text);
+            lh_sim_fail(c->sim, "check", 0, "the master cannot load its store: %s", text);
             lh_master_destroy(m);
             return false;
         }
@@ -193,6 +193,7 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
 {
     lh_sim_destroy(c->sim);
+    lh_sim_programs_deinit(c);
     lh_sim_workload_deinit(c);
     lh_sim_observers_deinit(c);
     free(c->servers);

@@ -3,11 +3,34 @@
 #define LH_SIM_CLUSTER_INTERNAL_H
 
 #include "sim/cluster/cluster.h"
+#include "sim/cluster/program.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-struct request; /* a call that was given to a client's core */
+/* One call that is given to a client's core. It belongs to the core until it completes or the core
+ * is gone; whoever made it hands it back with lh_sim_request_done() after it completed. What nobody
+ * hands back stays until the cluster ends, since tests keep pointers to appends. */
+struct request {
+    struct request *next, *previous;
+    bool done;
+    int error;
+    void (*then)(struct request *r); /* when it has completed; NULL: who waits looks at `done` */
+    struct lh_sim_program *program;  /* of `then` */
+    uint64_t begun;                  /* true ns; a program's */
+    void *memory;                    /* what the call points to; freed with it */
+    union {
+        struct lh_call call;
+        struct lh_master_call master;
+        struct lh_appender_open_call open;
+        struct lh_appender_close_call close;
+        struct lh_submit_call submit;
+        struct lh_reader_open_call reader_open;
+        struct lh_reader_close_call reader_close;
+        struct lh_fetch_call fetch;
+    } u;
+    struct lh_sim_append append; /* of a SUBMIT that is not a program's */
+};
 
 struct server {
     struct lh_sim_cluster *cluster;
@@ -39,7 +62,8 @@ struct lh_sim_cluster {
     struct server *servers;
     struct lh_sim_node **server_nodes;
     struct lh_sim_node **client_nodes;
-    struct request *requests;
+    struct request *requests, *idle_requests;
+    struct lh_sim_program *programs, *last_program;
     struct lh_sim_writer *writers;
 
     /* What the master's store says, read again whenever it changed. */
@@ -60,8 +84,20 @@ const struct lh_chunkserver *lh_sim_chunkserver(const struct lh_sim_node *node);
 bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk);
 
 /* workload.c */
+struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);
+
+/* It completed and nobody looks at it any more. */
+void lh_sim_request_done(struct lh_sim_cluster *c, struct request *r);
+
+/* A record's bytes say whose they are: they can be made again to compare. Records shorter than
+ * their identity hold the front of it. */
+void lh_sim_fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence);
+
 extern const struct lh_sim_role lh_sim_client_role;
 void lh_sim_workload_deinit(struct lh_sim_cluster *c);
+
+/* program.c */
+void lh_sim_programs_deinit(struct lh_sim_cluster *c);
 
 /* observers.c */
 void lh_sim_observers_init(struct lh_sim_cluster *c);

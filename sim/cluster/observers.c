@@ -50,7 +50,7 @@ static void check_change(
     struct lh_sim_cluster *c, const struct lh_sim_chunk *before, const struct lh_sim_chunk *now)
 {
     if (now->version < before->version)
-        lh_sim_fail(c->sim, "INV-3: chunk %llu went from version %llu to %llu",
+        lh_sim_fail(c->sim, "INV-3", now->chunk, "chunk %llu went from version %llu to %llu",
             (unsigned long long)now->chunk, (unsigned long long)before->version,
             (unsigned long long)now->version);
     if (now->version == before->version || now->holder[0] == '\0' || c->config.clocks_beyond_rho)
@@ -58,7 +58,8 @@ static void check_change(
     for (size_t i = 0; i < c->config.servers; i++) {
         const struct lh_sim_node *node = c->server_nodes[i];
         if (strcmp(lh_sim_name(node), now->holder) != 0 && lh_sim_may_act(node, now->chunk))
-            lh_sim_fail(c->sim, "INV-2: chunk %llu was given to %s while %s may still act on it",
+            lh_sim_fail(c->sim, "INV-2", now->chunk,
+                "chunk %llu was given to %s while %s may still act on it",
                 (unsigned long long)now->chunk, now->holder, lh_sim_name(node));
     }
 }
@@ -111,8 +112,9 @@ static void check_primaries(struct lh_sim_cluster *c)
             if (!lh_sim_may_act(node, chunk))
                 continue;
             if (first != NULL)
-                lh_sim_fail(c->sim, "INV-1: %s and %s both may act as primary of chunk %llu",
-                    lh_sim_name(first), lh_sim_name(node), (unsigned long long)chunk);
+                lh_sim_fail(c->sim, "INV-1", chunk,
+                    "%s and %s both may act as primary of chunk %llu", lh_sim_name(first),
+                    lh_sim_name(node), (unsigned long long)chunk);
             first = node;
         }
     }
@@ -139,9 +141,10 @@ static void check_versions(struct lh_sim_cluster *c)
             while (server->version_count <= chunk)
                 server->versions[server->version_count++] = 0;
             if (status.version < server->versions[chunk])
-                lh_sim_fail(c->sim, "INV-3: %s went from version %llu of chunk %llu to %llu",
-                    server->name, (unsigned long long)server->versions[chunk],
-                    (unsigned long long)chunk, (unsigned long long)status.version);
+                lh_sim_fail(c->sim, "INV-3", chunk,
+                    "%s went from version %llu of chunk %llu to %llu", server->name,
+                    (unsigned long long)server->versions[chunk], (unsigned long long)chunk,
+                    (unsigned long long)status.version);
             server->versions[chunk] = status.version;
         }
     }
@@ -358,8 +361,8 @@ bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool sett
         const char *what = chunk_differs(c, chunk, settled, &a, &b);
         if (what == NULL)
             continue;
-        lh_sim_fail(c->sim,
-            "INV-5: chunk %llu of %s: %s: %s (version %llu, length %llu) and %s (version %llu, "
+        lh_sim_fail(c->sim, "INV-5", chunk->chunk,
+            "chunk %llu of %s: %s: %s (version %llu, length %llu) and %s (version %llu, "
             "length "
             "%llu)",
             (unsigned long long)chunk->chunk, path, what, lh_sim_name(a.node),
@@ -390,7 +393,7 @@ bool lh_sim_settle(struct lh_sim_cluster *c, struct lh_sim_writer *writer, struc
     struct wanted w = {c, writer->path};
 
     if (!lh_sim_flush(writer, bound) || lh_sim_append(writer, 1, 100, bound) != LH_OK) {
-        lh_sim_fail(c->sim, "INV-8: appends to %s are not answered, or failed", writer->path);
+        lh_sim_fail(c->sim, "INV-8", 0, "appends to %s are not answered, or failed", writer->path);
         return false;
     }
     /* Asking this after every event would cost more than the run: once in a while is enough. */

@@ -36,8 +36,8 @@ struct lh_sim_program_spec {
 struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind);
 
 /* False: `text` says what is wrong with it. */
-bool lh_sim_program_check(const struct lh_sim_program_spec *spec, size_t clients, char *text,
-    size_t text_size);
+bool lh_sim_program_check(
+    const struct lh_sim_program_spec *spec, size_t clients, char *text, size_t text_size);
 
 struct lh_sim_program;
 
@@ -51,8 +51,7 @@ void lh_sim_program_end(struct lh_sim_program *p);
 void lh_sim_programs_end(struct lh_sim_cluster *c); /* all of them */
 
 /* NULL: no program of that name was started. */
-const struct lh_sim_program *lh_sim_program_find(
-    const struct lh_sim_cluster *c, const char *name);
+const struct lh_sim_program *lh_sim_program_find(const struct lh_sim_cluster *c, const char *name);
 
 struct lh_sim_program_status {
     uint64_t begun;     /* operations, of all its lives */

@@ -10,33 +10,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One call. It belongs to the core until it completes or the core is gone; the memory stays until
- * the cluster ends, since tests keep pointers to appends. */
-struct request {
-    struct request *next;
-    bool done;
-    int error;
-    union {
-        struct lh_call call;
-        struct lh_master_call master;
-        struct lh_appender_open_call open;
-        struct lh_submit_call submit;
-        struct lh_reader_open_call reader_open;
-        struct lh_reader_close_call reader_close;
-        struct lh_fetch_call fetch;
-    } u;
-    struct lh_sim_append append; /* of a SUBMIT */
-};
+struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind)
+{
+    struct request *r = c->idle_requests;
+
+    if (r != NULL)
+        c->idle_requests = r->next;
+    else
+        r = lh_alloc(sizeof *r);
+    *r = (struct request){.next = c->requests};
+    r->u.call.kind = kind;
+    r->u.call.owner = r;
+    c->requests = r;
+    if (r->next != NULL)
+        r->next->previous = r;
+    return r;
+}
+
+void lh_sim_request_done(struct lh_sim_cluster *c, struct request *r)
+{
+    LH_ASSERT(r->done);
+    free(r->memory);
+    r->memory = NULL;
+    if (r->next != NULL)
+        r->next->previous = r->previous;
+    if (r->previous != NULL)
+        r->previous->next = r->next;
+    else
+        c->requests = r->next;
+    r->next = c->idle_requests;
+    c->idle_requests = r;
+}
 
 static struct request *new_request(struct lh_sim_cluster *c, enum lh_call_kind kind)
 {
-    struct request *r = lh_alloc(sizeof *r);
-
-    r->u.call.kind = kind;
-    r->u.call.owner = r;
-    r->next = c->requests;
-    c->requests = r;
-    return r;
+    return lh_sim_request(c, kind);
 }
 
 /* ---- The client as a node ---- */
@@ -72,9 +80,13 @@ static void completed(void *arg, struct lh_sim_node *node, void *call, int error
 
     (void)node;
     if (r->done)
-        lh_sim_fail(c->sim, "a call completed twice");
+        lh_sim_fail(c->sim, "check", 0, "a call completed twice");
     r->done = true;
     r->error = error;
+    if (r->then != NULL) {
+        r->then(r);
+        return;
+    }
     if (r->u.call.kind != LH_CALL_SUBMIT)
         return;
     r->append.done_ns = lh_sim_now(c->sim);
@@ -148,9 +160,7 @@ int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
 
 /* ---- Records ---- */
 
-/* A record's bytes say whose they are: they can be made again to compare. Records shorter than
- * their identity hold the front of it. */
-static void fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence)
+void lh_sim_fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence)
 {
     struct lh_prng bytes = {lh_mix64(writer) ^ sequence};
 
@@ -168,7 +178,7 @@ static struct lh_buf make_batch(const struct lh_sim_writer *w, const struct lh_s
     lh_batch_builder_init(
         &b, LH_BATCH_HEADER_BYTES + a->count * (LH_RECORD_HEADER_BYTES + a->bytes));
     for (uint32_t i = 0; i < a->count; i++) {
-        fill_record(record, a->bytes, w->id, a->sequence + i);
+        lh_sim_fill_record(record, a->bytes, w->id, a->sequence + i);
         bool fits = lh_batch_builder_add(&b, record, a->bytes);
         LH_ASSERT(fits);
     }
@@ -279,8 +289,8 @@ struct comparison {
 static bool wrong(
     struct comparison *k, uint64_t offset, const struct lh_batch_header *h, const char *what)
 {
-    lh_sim_fail(k->cluster->sim, "%s at %llu: batch %llu+%u of writer %llx %s", k->path,
-        (unsigned long long)offset, (unsigned long long)h->sequence, h->count,
+    lh_sim_fail(k->cluster->sim, "history", 0, "%s at %llu: batch %llu+%u of writer %llx %s",
+        k->path, (unsigned long long)offset, (unsigned long long)h->sequence, h->count,
         (unsigned long long)h->writer, what);
     return false;
 }
@@ -354,7 +364,8 @@ static bool compare_batches(
         struct lh_batch_header h;
         int error = lh_batch_check(bytes, at, LH_BATCH_BYTES_LIMIT, &h);
         if (error != LH_OK) {
-            lh_sim_fail(k->cluster->sim, "%s at %llu: a reader was given no batch: %s", k->path,
+            lh_sim_fail(k->cluster->sim, "history", 0,
+                "%s at %llu: a reader was given no batch: %s", k->path,
                 (unsigned long long)(offset + at), lh_error_text(error));
             return false;
         }
@@ -391,13 +402,13 @@ static bool read_and_compare(struct comparison *k, struct lh_sim_node *node,
         if (error == LH_ERR_CLOSED)
             return true;
         if (error != LH_OK) {
-            lh_sim_fail(k->cluster->sim, "%s: reading at %llu failed: %s (%s)", k->path,
-                (unsigned long long)next, lh_error_name(error), r->u.call.text);
+            lh_sim_fail(k->cluster->sim, "history", 0, "%s: reading at %llu failed: %s (%s)",
+                k->path, (unsigned long long)next, lh_error_name(error), r->u.call.text);
             return false;
         }
         bool good = compare_batches(k, &r->u.fetch.batches, r->u.fetch.offset, seen);
         if (good && r->u.fetch.offset != next) {
-            lh_sim_fail(k->cluster->sim, "%s: a reader got %llu after %llu", k->path,
+            lh_sim_fail(k->cluster->sim, "history", 0, "%s: a reader got %llu after %llu", k->path,
                 (unsigned long long)r->u.fetch.offset, (unsigned long long)next);
             good = false;
         }
@@ -424,15 +435,15 @@ bool lh_sim_check_file(
     open->u.reader_open.readahead = 1u << 20;
     int error = carry(c, node, open, bound);
     if (error != LH_OK) {
-        lh_sim_fail(c->sim, "%s: opening a reader failed: %s (%s)", path, lh_error_name(error),
-            open->u.call.text);
+        lh_sim_fail(c->sim, "history", 0, "%s: opening a reader failed: %s (%s)", path,
+            lh_error_name(error), open->u.call.text);
         return false;
     }
     size_t *seen = lh_alloc_array(writers, sizeof *seen);
     bool good = read_and_compare(&k, node, open->u.reader_open.reader, seen, bound);
     free(seen);
     if (good && k.found < expected) {
-        lh_sim_fail(c->sim, "%s: %zu of %zu acknowledged batches are not there", path,
+        lh_sim_fail(c->sim, "history", 0, "%s: %zu of %zu acknowledged batches are not there", path,
             expected - k.found, expected);
         good = false;
     }
@@ -441,6 +452,16 @@ bool lh_sim_check_file(
     if (lh_sim_failure(c->sim) == NULL)
         (void)carry(c, node, close, bound);
     return good;
+}
+
+static void free_requests(struct request *r)
+{
+    while (r != NULL) {
+        struct request *next = r->next;
+        free(r->memory);
+        free(r);
+        r = next;
+    }
 }
 
 void lh_sim_workload_deinit(struct lh_sim_cluster *c)
@@ -452,9 +473,6 @@ void lh_sim_workload_deinit(struct lh_sim_cluster *c)
         free(c->writers);
         c->writers = next;
     }
-    while (c->requests != NULL) {
-        struct request *next = c->requests->next;
-        free(c->requests);
-        c->requests = next;
-    }
+    free_requests(c->requests);
+    free_requests(c->idle_requests);
 }

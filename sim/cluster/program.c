@@ -1,0 +1,521 @@
+#include "sim/cluster/program.h"
+
+#include "sim/cluster/internal.h"
+
+#include "batch/batch.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often a program looks whether its client is up again. */
+#define LOOK_AGAIN_NS UINT64_C(100000000)
+
+/* A program's own patience with one call; it asks again. */
+#define PATIENCE lh_seconds(30)
+
+struct lh_sim_program {
+    struct lh_sim_program *next;
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node;
+    struct lh_sim_program_spec spec;
+    struct lh_sim_program_status status;
+    struct lh_prng random;
+    uint64_t life; /* of the client: what was opened is gone with it */
+    bool ticking;  /* a tick is scheduled */
+    bool opening;
+    struct request **pending; /* in the order in which they began */
+    size_t pending_count, pending_capacity;
+
+    struct lh_client_appender *appender; /* WRITER */
+    uint64_t writer, sequence;
+    struct lh_client_reader *reader; /* READER */
+    uint64_t names;                  /* FILES: made so far */
+};
+
+struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind)
+{
+    return (struct lh_sim_program_spec){
+        .kind = kind,
+        .client = 1,
+        .count = UINT64_MAX,
+        .records_min = 1,
+        .records_max = 3,
+        .bytes_min = 0,
+        .bytes_max = 2000,
+        .every = {lh_milliseconds(10), lh_milliseconds(50)},
+        .window = 8,
+    };
+}
+
+static bool complain(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool complain(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, size, format, args);
+    va_end(args);
+    return false;
+}
+
+/* A batch that a client could not even frame. */
+static uint64_t largest_batch(const struct lh_sim_program_spec *s)
+{
+    return LH_BATCH_HEADER_BYTES +
+           (uint64_t)s->records_max * (LH_RECORD_HEADER_BYTES + (uint64_t)s->bytes_max);
+}
+
+bool lh_sim_program_check(
+    const struct lh_sim_program_spec *s, size_t clients, char *text, size_t text_size)
+{
+    if (s->client < 1 || s->client > clients)
+        return complain(
+            text, text_size, "there is no client %u; clients are 1 to %zu", s->client, clients);
+    if (s->name[0] == '\0')
+        return complain(text, text_size, "a program needs a name");
+    if (s->path[0] != '/')
+        return complain(text, text_size, "a path begins with '/', not as \"%s\"", s->path);
+    if (s->every.min.ns > s->every.max.ns)
+        return complain(text, text_size, "the shortest pause is longer than the longest");
+    if (s->kind != LH_SIM_WRITER)
+        return true;
+    if (s->records_min < 1 || s->records_min > s->records_max)
+        return complain(text, text_size,
+            "a batch has 1 record or more, and at least as many at "
+            "most as at least");
+    if (s->bytes_min > s->bytes_max)
+        return complain(text, text_size, "the smallest record is larger than the largest");
+    if (largest_batch(s) > LH_BATCH_BYTES_LIMIT)
+        return complain(text, text_size, "batches of %u records of %u bytes are above %u bytes",
+            s->records_max, s->bytes_max, (unsigned)LH_BATCH_BYTES_LIMIT);
+    if (s->window < 1)
+        return complain(text, text_size, "a writer's window is at least 1 batch");
+    return true;
+}
+
+static uint64_t between(struct lh_prng *random, uint64_t min, uint64_t max)
+{
+    return min + lh_prng_below(random, max - min + 1);
+}
+
+static struct lh_instant deadline(const struct lh_sim_program *p)
+{
+    return lh_instant_add(lh_sim_clock(p->node), PATIENCE);
+}
+
+/* ---- Calls ---- */
+
+static struct request *new_call(
+    struct lh_sim_program *p, enum lh_call_kind kind, void (*then)(struct request *r))
+{
+    struct request *r = lh_sim_request(p->cluster, kind);
+
+    r->program = p;
+    r->then = then;
+    r->begun = lh_sim_now(p->cluster->sim);
+    LH_GROW(p->pending, p->pending_capacity, p->pending_count + 1);
+    p->pending[p->pending_count++] = r;
+    return r;
+}
+
+/* An operation, as opposed to the opening of what it needs. */
+static struct request *begin(
+    struct lh_sim_program *p, enum lh_call_kind kind, void (*then)(struct request *r))
+{
+    p->status.begun++;
+    p->status.pending++;
+    return new_call(p, kind, then);
+}
+
+static void take_out(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+    size_t i = 0;
+
+    while (p->pending[i] != r)
+        i++;
+    memmove(&p->pending[i], &p->pending[i + 1], (--p->pending_count - i) * sizeof *p->pending);
+}
+
+static void end(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+
+    p->status.pending--;
+    p->status.last_error = r->error;
+    if (r->error == LH_OK)
+        p->status.succeeded++;
+    else
+        p->status.failed++;
+    take_out(r);
+}
+
+/* ---- Writers ---- */
+
+static void tick_in(struct lh_sim_program *p, uint64_t ns);
+
+static void discard(struct request *r)
+{
+    struct lh_sim_cluster *c = r->program->cluster;
+
+    take_out(r);
+    lh_sim_request_done(c, r);
+}
+
+static void opened_appender(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+
+    p->opening = false;
+    if (r->error == LH_OK) {
+        p->appender = r->u.open.appender;
+        p->writer = r->u.open.writer;
+        p->sequence = 1;
+    }
+    discard(r);
+}
+
+static void open_appender(struct lh_sim_program *p)
+{
+    struct request *r = new_call(p, LH_CALL_APPENDER_OPEN, opened_appender);
+
+    p->opening = true;
+    r->u.open.path = p->spec.path;
+    r->u.open.deadline = deadline(p);
+    r->u.open.give_up = LH_DURATION_FOREVER;
+    lh_sim_call(p->node, &r->u);
+}
+
+/* An appender that failed answers everything with why; a program then opens a new one. */
+static void drop_appender(struct lh_sim_program *p)
+{
+    if (p->appender == NULL)
+        return;
+    struct request *r = new_call(p, LH_CALL_APPENDER_CLOSE, discard);
+    r->u.close.appender = p->appender;
+    p->appender = NULL;
+    lh_sim_call(p->node, &r->u);
+}
+
+static void stored(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+    struct lh_sim_cluster *c = p->cluster;
+
+    end(r);
+    if (r->error != LH_OK && r->u.submit.appender == p->appender)
+        drop_appender(p);
+    lh_sim_request_done(c, r);
+}
+
+static void submit(struct lh_sim_program *p)
+{
+    struct request *r = begin(p, LH_CALL_SUBMIT, stored);
+    uint32_t count = (uint32_t)between(&p->random, p->spec.records_min, p->spec.records_max);
+    uint32_t *sizes = lh_alloc_array(count, sizeof *sizes);
+    uint64_t bytes = LH_BATCH_HEADER_BYTES;
+    uint8_t *record = lh_alloc(p->spec.bytes_max);
+    struct lh_batch_builder b;
+
+    for (uint32_t i = 0; i < count; i++) {
+        sizes[i] = (uint32_t)between(&p->random, p->spec.bytes_min, p->spec.bytes_max);
+        bytes += LH_RECORD_HEADER_BYTES + sizes[i];
+    }
+    lh_batch_builder_init(&b, (uint32_t)bytes);
+    for (uint32_t i = 0; i < count; i++) {
+        lh_sim_fill_record(record, sizes[i], p->writer, p->sequence + i);
+        bool fits = lh_batch_builder_add(&b, record, sizes[i]);
+        LH_ASSERT(fits);
+    }
+    free(record);
+    free(sizes);
+    r->u.submit.appender = p->appender;
+    r->u.submit.sequence = p->sequence;
+    r->u.submit.count = count;
+    r->u.submit.batch = lh_batch_builder_finish(&b, p->writer, p->sequence);
+    p->sequence += count;
+    lh_sim_call(p->node, &r->u);
+}
+
+static void write_on(struct lh_sim_program *p)
+{
+    if (p->appender == NULL) {
+        if (!p->opening)
+            open_appender(p);
+    } else if (p->status.pending < p->spec.window) {
+        submit(p);
+    }
+}
+
+/* ---- Readers ---- */
+
+static void opened_reader(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+
+    p->opening = false;
+    if (r->error == LH_OK)
+        p->reader = r->u.reader_open.reader;
+    discard(r);
+}
+
+/* Each life reads from the start: what it saw before must be there again. */
+static void open_reader(struct lh_sim_program *p)
+{
+    struct request *r = new_call(p, LH_CALL_READER_OPEN, opened_reader);
+
+    p->opening = true;
+    p->status.position = 0;
+    r->u.reader_open.path = p->spec.path;
+    r->u.reader_open.deadline = deadline(p);
+    r->u.reader_open.follow = true;
+    r->u.reader_open.readahead = 256u << 10;
+    lh_sim_call(p->node, &r->u);
+}
+
+static void drop_reader(struct lh_sim_program *p)
+{
+    struct request *r = new_call(p, LH_CALL_READER_CLOSE, discard);
+
+    r->u.reader_close.reader = p->reader;
+    p->reader = NULL;
+    lh_sim_call(p->node, &r->u);
+}
+
+static void fetched(struct request *r)
+{
+    struct lh_sim_program *p = r->program;
+    struct lh_sim_cluster *c = p->cluster;
+
+    end(r);
+    if (r->error == LH_OK)
+        p->status.position = r->u.fetch.offset + r->u.fetch.batches.size;
+    else if (r->error == LH_ERR_NOT_FOUND && r->u.fetch.reader == p->reader)
+        drop_reader(p); /* the file was removed; perhaps one of that name comes back */
+    lh_buf_clear(&r->u.fetch.batches);
+    lh_sim_request_done(c, r);
+}
+
+static void read_on(struct lh_sim_program *p)
+{
+    if (p->reader == NULL) {
+        if (!p->opening)
+            open_reader(p);
+    } else if (p->status.pending == 0) {
+        struct request *r = begin(p, LH_CALL_FETCH, fetched);
+        r->u.fetch.reader = p->reader;
+        r->u.fetch.deadline = deadline(p);
+        lh_sim_call(p->node, &r->u);
+    }
+}
+
+/* ---- Files ---- */
+
+static void answered(struct request *r)
+{
+    struct lh_sim_cluster *c = r->program->cluster;
+
+    end(r);
+    lh_wire_free(r->u.master.reply);
+    lh_sim_request_done(c, r);
+}
+
+/* The request and its two paths in one piece of memory: it outlives this step. */
+struct asking {
+    union {
+        ProtobufCMessage base;
+        Leasehold__CreateRequest create;
+        Leasehold__RenameRequest rename;
+        Leasehold__RemoveRequest remove;
+        Leasehold__ListRequest list;
+        Leasehold__StatRequest stat;
+    } u;
+    char path[LH_SIM_PATH_MAX + 16], other[LH_SIM_PATH_MAX + 16];
+};
+
+static void draw_path(struct lh_sim_program *p, char *to, size_t size)
+{
+    uint64_t name = lh_prng_below(&p->random, p->names + 2);
+
+    if (name > p->names)
+        p->names = name;
+    (void)snprintf(to, size, "%s-%llu", p->spec.path, (unsigned long long)name);
+}
+
+static void ask_on(struct lh_sim_program *p)
+{
+    if (p->status.pending > 0)
+        return;
+    struct request *r = begin(p, LH_CALL_MASTER, answered);
+    struct asking *a = lh_alloc(sizeof *a);
+
+    r->memory = a;
+    draw_path(p, a->path, sizeof a->path);
+    draw_path(p, a->other, sizeof a->other);
+    switch (lh_prng_below(&p->random, 6)) {
+    case 0:
+    case 1:
+        leasehold__create_request__init(&a->u.create);
+        a->u.create.path = a->path;
+        r->u.master.method = LH_METHOD_CREATE;
+        break;
+    case 2:
+        leasehold__rename_request__init(&a->u.rename);
+        a->u.rename.from = a->path;
+        a->u.rename.to = a->other;
+        r->u.master.method = LH_METHOD_RENAME;
+        break;
+    case 3:
+        leasehold__remove_request__init(&a->u.remove);
+        a->u.remove.path = a->path;
+        r->u.master.method = LH_METHOD_REMOVE;
+        break;
+    case 4:
+        leasehold__list_request__init(&a->u.list);
+        a->u.list.prefix = p->spec.path;
+        r->u.master.method = LH_METHOD_LIST;
+        break;
+    default:
+        leasehold__stat_request__init(&a->u.stat);
+        a->u.stat.path = a->path;
+        r->u.master.method = LH_METHOD_STAT;
+        break;
+    }
+    r->u.master.request = &a->u.base;
+    r->u.master.patience = lh_seconds(1);
+    r->u.master.deadline = deadline(p);
+    lh_sim_call(p->node, &r->u);
+}
+
+/* ---- All of them ---- */
+
+/* The client went down, with everything that was opened and under way. */
+static void forget_life(struct lh_sim_program *p)
+{
+    p->status.lost += p->status.pending;
+    p->status.pending = 0;
+    p->pending_count = 0; /* the memory is the cluster's */
+    p->appender = NULL;
+    p->reader = NULL;
+    p->opening = false;
+}
+
+static void tick(void *arg)
+{
+    struct lh_sim_program *p = arg;
+
+    p->ticking = false;
+    if (!lh_sim_is_up(p->node) || lh_sim_is_paused(p->node)) {
+        tick_in(p, LOOK_AGAIN_NS);
+        return;
+    }
+    if (p->life != lh_sim_incarnation(p->node)) {
+        forget_life(p);
+        p->life = lh_sim_incarnation(p->node);
+    }
+    if (p->status.ended || p->status.begun >= p->spec.count)
+        return;
+    switch (p->spec.kind) {
+    case LH_SIM_WRITER:
+        write_on(p);
+        break;
+    case LH_SIM_READER:
+        read_on(p);
+        break;
+    case LH_SIM_FILES:
+        ask_on(p);
+        break;
+    }
+    tick_in(p, between(&p->random, p->spec.every.min.ns, p->spec.every.max.ns));
+}
+
+static void tick_in(struct lh_sim_program *p, uint64_t ns)
+{
+    LH_ASSERT(!p->ticking);
+    p->ticking = true;
+    lh_sim_at(p->cluster->sim, lh_nanoseconds(ns), tick, p);
+}
+
+struct lh_sim_program *lh_sim_program_start(
+    struct lh_sim_cluster *c, const struct lh_sim_program_spec *spec)
+{
+    struct lh_sim_program *p = lh_alloc(sizeof *p);
+    char text[128];
+
+    LH_ASSERT(lh_sim_program_check(spec, c->config.clients, text, sizeof text));
+    LH_ASSERT(lh_sim_program_find(c, spec->name) == NULL);
+    p->cluster = c;
+    p->node = lh_sim_client(c, spec->client);
+    p->spec = *spec;
+    p->random.state = lh_mix64(spec->seed + 1);
+    p->life = lh_sim_incarnation(p->node);
+    if (c->last_program != NULL)
+        c->last_program->next = p;
+    else
+        c->programs = p;
+    c->last_program = p;
+    tick_in(p, 0);
+    return p;
+}
+
+void lh_sim_program_end(struct lh_sim_program *p)
+{
+    p->status.ended = true;
+}
+
+void lh_sim_programs_end(struct lh_sim_cluster *c)
+{
+    for (struct lh_sim_program *p = c->programs; p != NULL; p = p->next)
+        lh_sim_program_end(p);
+}
+
+const struct lh_sim_program *lh_sim_program_find(const struct lh_sim_cluster *c, const char *name)
+{
+    for (const struct lh_sim_program *p = c->programs; p != NULL; p = p->next)
+        if (strcmp(p->spec.name, name) == 0)
+            return p;
+    return NULL;
+}
+
+const struct lh_sim_program *lh_sim_program_next(
+    const struct lh_sim_cluster *c, const struct lh_sim_program *before)
+{
+    return before == NULL ? c->programs : before->next;
+}
+
+const struct lh_sim_program_spec *lh_sim_program_spec(const struct lh_sim_program *p)
+{
+    return &p->spec;
+}
+
+struct lh_sim_program_status lh_sim_program_status(const struct lh_sim_program *p)
+{
+    struct lh_sim_program_status s = p->status;
+
+    /* Its client went down, or came back, and the program has not looked yet. */
+    if (!lh_sim_is_up(p->node) || p->life != lh_sim_incarnation(p->node)) {
+        s.lost += s.pending;
+        s.pending = 0;
+    }
+    s.since = UINT64_MAX;
+    if (s.pending > 0)
+        for (size_t i = 0; i < p->pending_count && s.since == UINT64_MAX; i++)
+            s.since = p->pending[i]->begun;
+    s.ended = s.ended || s.begun >= p->spec.count;
+    return s;
+}
+
+void lh_sim_programs_deinit(struct lh_sim_cluster *c)
+{
+    while (c->programs != NULL) {
+        struct lh_sim_program *next = c->programs->next;
+        free(c->programs->pending);
+        free(c->programs);
+        c->programs = next;
+    }
+}
