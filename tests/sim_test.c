@@ -989,9 +989,12 @@ static void the_first_failure_is_kept_and_stops_the_run(void **state)
 
     (void)state;
     assert_null(lh_sim_failure(p->sim));
-    lh_sim_fail(p->sim, "chunk %d has two primaries", 5);
-    lh_sim_fail(p->sim, "another");
-    assert_non_null(strstr(lh_sim_failure(p->sim), "ms: chunk 5 has two primaries"));
+    lh_sim_fail(p->sim, "INV-1", 5, "it has two primaries");
+    lh_sim_fail(p->sim, "INV-2", 6, "another");
+    assert_string_equal(lh_sim_failure(p->sim), "INV-1 at 10.000 ms: it has two primaries");
+    assert_string_equal(lh_sim_failed_rule(p->sim), "INV-1");
+    assert_int_equal(lh_sim_failed_chunk(p->sim), 5);
+    assert_int_equal(lh_sim_failed_at(p->sim), 10000000);
     say(&p->a, 1, 1, NULL);
     lh_sim_call(p->a.node, &p->a);
     assert_false(lh_sim_run_one(p->sim));
@@ -1017,7 +1020,7 @@ static void the_trace_tells_what_was_said(void **state)
     assert_non_null(strstr(text, "a    > 1 append{chunk=77 } +3 bytes"));
     assert_non_null(strstr(text, "b    < S1 append{chunk=77 } +3 bytes"));
     assert_non_null(strstr(text, "b    < S1 append opened by a"));
-    assert_non_null(strstr(text, "b: its process ends"));
+    assert_non_null(strstr(text, "b crashes"));
     free(text);
     pair_destroy(p);
 }

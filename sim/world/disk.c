@@ -387,9 +387,14 @@ void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e)
     struct lh_input in = {.kind = LH_IN_DISK, .ticket = op->ticket, .file = op->file, .op = op->op};
     unlink_op(&node->disk, op);
     in.error = perform(node, op, &in.payload);
-    lh_sim_hash_in(sim, lh_buf_crc32c(&op->data, 0, op->data.size, 0));
+    lh_sim_hash_in(sim, lh_buf_crc32c(&in.payload, 0, in.payload.size, 0));
+    lh_sim_tell_disk(node, op->file, op->op, op->offset,
+        op->op == LH_DISK_WRITE  ? op->data.size
+        : op->op == LH_DISK_READ ? in.payload.size
+                                 : op->length,
+        in.error);
     free_op(op);
-    lh_sim_feed(node, &in);
+    lh_sim_feed(node, &in, NULL);
     lh_buf_clear(&in.payload);
 }
 
@@ -398,15 +403,15 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
 {
     struct lh_prng *random = &node->sim->disk_random;
     struct lh_buf ignored = {0};
-    int error;
 
     if (op->op == LH_DISK_READ || lh_prng_below(random, 2) == 0)
         return;
     if (op->op == LH_DISK_WRITE && lh_prng_below(random, 2) == 0)
-        error = do_write(node, op, torn(random, op->data.size), op->fault);
+        (void)do_write(node, op, torn(random, op->data.size), op->fault);
     else
-        error = perform(node, op, &ignored);
-    (void)error; /* nobody is left to be told */
+        (void)perform(node, op, &ignored);
+    lh_sim_tell_disk(node, op->file, op->op, op->offset,
+        op->op == LH_DISK_WRITE ? op->data.size : op->length, LH_ERR_CLOSED);
 }
 
 static void lose_power(struct lh_sim_node *node)
@@ -528,15 +533,26 @@ size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
     return count;
 }
 
-const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
+static const uint8_t *show(const struct bytes *b, uint64_t *size)
 {
     static const uint8_t nothing[1];
+
+    *size = b->size;
+    return b->size == 0 ? nothing : b->data;
+}
+
+const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
+{
     const struct file *f = find_file(&node->disk, file);
 
-    if (f == NULL)
-        return NULL;
-    *size = f->cache.size;
-    return f->cache.size == 0 ? nothing : f->cache.data;
+    return f == NULL ? NULL : show(&f->cache, size);
+}
+
+const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
+{
+    const struct file *f = find_file(&node->disk, file);
+
+    return f == NULL || !f->on_platter ? NULL : show(&f->platter, size);
 }
 
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
@@ -547,4 +563,5 @@ void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, u
     f->cache.data[offset] ^= mask;
     if (offset < f->platter.size)
         f->platter.data[offset] ^= mask;
+    lh_sim_tell_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

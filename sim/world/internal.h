@@ -4,6 +4,7 @@
 
 #include "sim/world/clock.h"
 #include "sim/world/queue.h"
+#include "sim/world/watch.h"
 #include "sim/world/world.h"
 
 #include "proto/codec.h"
@@ -18,10 +19,12 @@ enum parcel_kind { PARCEL_OPENED, PARCEL_MESSAGE, PARCEL_CLOSED };
 struct parcel {
     struct parcel *next;
     enum parcel_kind kind;
-    uint64_t at;         /* when it arrives if nothing stops it */
-    struct lh_buf bytes; /* MESSAGE */
-    int error;           /* CLOSED */
-    const char *text;    /* CLOSED; static */
+    uint64_t at;               /* when it arrives if nothing stops it */
+    ProtobufCMessage *message; /* MESSAGE; owned */
+    struct lh_buf payload;     /* MESSAGE */
+    uint32_t crc;              /* MESSAGE: of its bytes */
+    int error;                 /* CLOSED */
+    const char *text;          /* CLOSED; static */
 };
 
 /* One of a link's two ends: 0 opened it, 1 serves it. */
@@ -43,6 +46,7 @@ struct link {
     enum lh_method method;
     uint32_t references; /* events about it, and the world's while an end is open */
     bool connected;      /* the serving core has heard of it */
+    bool nobody;         /* the name that was opened is no node's */
     struct end ends[2];
 };
 
@@ -55,8 +59,15 @@ struct network {
     uint64_t extra[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* ns */
 };
 
+/* Fills in what a sight shows of a link: of a link's end, and of the link that an effect of `node`
+ * is about (all of it stays zero when there is none). A SEND's message is decoded here, once for
+ * watchers and receiver; it belongs to the caller until lh_sim_network_send(). */
+void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight);
+ProtobufCMessage *lh_sim_network_show_effect(
+    struct lh_sim_node *node, const struct lh_effect *e, struct lh_sim_sight *sight);
+
 void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e);
-void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e);
+void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, ProtobufCMessage *message);
 void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e);
 void lh_sim_network_hold(struct lh_sim_node *node, uint64_t link, bool held);
 void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e);
@@ -141,8 +152,9 @@ struct lh_sim_node {
     struct store store;
 };
 
-/* Feeds one input (its `now` and `wall_ms` are filled in) and carries out what comes of it. */
-void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in);
+/* Feeds one input (its `now` and `wall_ms` are filled in) and carries out what comes of it. `end`:
+ * whose link it is about, or NULL. */
+void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end *end);
 
 /* Sets the timer for what the core now wants; after a step, or when the clock's rate changed. */
 void lh_sim_arm(struct lh_sim_node *node);
@@ -167,8 +179,12 @@ struct lh_sim {
     uint64_t hash, events;
     struct observer *observers;
     size_t observer_count;
+    struct lh_sim_watcher *watchers;
+    size_t watcher_count;
     FILE *trace;
     char *failure;
+    const char *failed_rule;
+    uint64_t failed_at, failed_chunk;
 };
 
 uint64_t lh_sim_draw(struct lh_prng *random, const struct lh_sim_range *range);
@@ -177,10 +193,21 @@ void lh_sim_hash_in(struct lh_sim *sim, uint64_t value);
 /* Schedules `e` (kind, node, life, which, about set) for `at`, which is not in the past. */
 void lh_sim_schedule(struct lh_sim *sim, uint64_t at, struct lh_sim_event e);
 
+/* ---- watch.c: tells watchers; the functions of watch.h by their names ---- */
+
+void lh_sim_tell_takes(struct lh_sim *sim, const struct lh_sim_sight *sight);
+void lh_sim_tell_does(struct lh_sim *sim, const struct lh_sim_sight *sight);
+void lh_sim_tell_stepped(struct lh_sim_node *node);
+void lh_sim_tell_lives(struct lh_sim_node *node, enum lh_sim_life what);
+void lh_sim_tell_disk(struct lh_sim_node *node, uint64_t file, enum lh_disk_op op, uint64_t offset,
+    uint64_t length, int error);
+void lh_sim_tell_committed(struct lh_sim_node *node);
+void lh_sim_tell_noted(struct lh_sim *sim, const char *text);
+
 /* ---- trace.c ---- */
 
-void lh_sim_trace_input(const struct lh_sim_node *node, const struct lh_input *in);
-void lh_sim_trace_effect(const struct lh_sim_node *node, const struct lh_effect *e);
+void lh_sim_trace_input(const struct lh_sim_sight *sight);
+void lh_sim_trace_effect(const struct lh_sim_sight *sight);
 void lh_sim_trace_line(const struct lh_sim *sim, const char *who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

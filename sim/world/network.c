@@ -42,7 +42,8 @@ static struct end *find(struct lh_sim_node *node, uint64_t id)
 
 static void free_parcel(struct parcel *p)
 {
-    lh_buf_clear(&p->bytes);
+    lh_wire_free(p->message);
+    lh_buf_clear(&p->payload);
     free(p);
 }
 
@@ -170,6 +171,44 @@ static void watch_silence(struct lh_sim *sim, struct end *end)
         sim->network.cuts[a->index][b->index] + sim->network.cuts[b->index][a->index]);
 }
 
+void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
+{
+    const struct link *link = end->link;
+    bool opener = end == &link->ends[0];
+
+    sight->link = link->number;
+    sight->method = link->method;
+    sight->peer = link->nobody ? NULL : link->ends[opener].node;
+    /* What an end is told goes the other way than what it says. */
+    sight->direction = opener == (sight->effect != NULL) ? LH_REQUEST : LH_REPLY;
+}
+
+ProtobufCMessage *lh_sim_network_show_effect(
+    struct lh_sim_node *node, const struct lh_effect *e, struct lh_sim_sight *sight)
+{
+    ProtobufCMessage *message;
+    struct lh_buf none;
+
+    if (e->kind == LH_FX_OPEN) {
+        sight->link = node->sim->network.link_count + 1;
+        sight->method = e->method;
+        sight->peer = lh_sim_find(node->sim, e->text);
+        return NULL;
+    }
+    const struct end *end = e->link == 0 ? NULL : find(node, e->link);
+    if (end == NULL)
+        return NULL;
+    lh_sim_network_show(end, sight);
+    if (e->kind != LH_FX_SEND)
+        return NULL;
+    int error = lh_wire_decode(sight->method, sight->direction, &e->header, &message, &none);
+    /* Nobody here makes up bytes: what does not decode was encoded wrongly. */
+    LH_ASSERT(error == LH_OK && none.size == 0);
+    sight->message = message;
+    sight->payload = &e->payload;
+    return message;
+}
+
 void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
 {
     struct lh_sim *sim = node->sim;
@@ -179,6 +218,7 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(node, e->link) == NULL);
     link->number = ++sim->network.link_count;
     link->method = e->method;
+    link->nobody = server == NULL;
     link->references = 1;
     link->next = sim->network.links;
     if (link->next != NULL)
@@ -205,7 +245,10 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
     advance(sim, served);
 }
 
-void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e)
+/* A payload field's tag and length add at most this much. */
+#define PAYLOAD_FRAME 16u
+
+void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, ProtobufCMessage *message)
 {
     struct lh_sim *sim = node->sim;
     struct end *end = find(node, e->link);
@@ -213,14 +256,16 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e)
     if (end == NULL)
         return; /* closed by the peer meanwhile */
     struct end *peer = peer_of(end);
-    struct lh_buf wire = lh_wire_encode(
-        end->link->method, which(end) == 0 ? LH_REQUEST : LH_REPLY, &e->header, &e->payload);
-    LH_ASSERT(wire.size <= LH_MESSAGE_BYTES_MAX);
+    LH_ASSERT(e->header.size + e->payload.size + PAYLOAD_FRAME <= LH_MESSAGE_BYTES_MAX);
     if (which(end) == 1 && !peer->open) {
-        lh_buf_clear(&wire);
+        lh_wire_free(message);
         return;
     }
-    put(sim, peer, PARCEL_MESSAGE, one_way(sim, node, peer->node))->bytes = wire;
+    struct parcel *p = put(sim, peer, PARCEL_MESSAGE, one_way(sim, node, peer->node));
+    p->message = message;
+    p->crc = lh_buf_crc32c(
+        &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
+    p->payload = lh_buf_take(&e->payload);
     advance(sim, peer);
 }
 
@@ -284,23 +329,20 @@ static void arrive(struct lh_sim *sim, struct end *served)
         .link = served->id,
         .method = served->link->method,
         .text = opener->node->name};
-    lh_sim_feed(node, &in);
+    lh_sim_feed(node, &in, served);
 }
 
 static void receive(struct end *end, struct parcel *p)
 {
-    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = end->id, .method = end->link->method};
-    ProtobufCMessage *message;
-    int error = lh_wire_decode(end->link->method, which(end) == 0 ? LH_REPLY : LH_REQUEST,
-        &p->bytes, &message, &in.payload);
+    struct lh_input in = {.kind = LH_IN_MESSAGE,
+        .link = end->id,
+        .method = end->link->method,
+        .message = p->message,
+        .payload = lh_buf_take(&p->payload)};
 
-    /* Nobody here makes up bytes: what does not decode was encoded wrongly. */
-    LH_ASSERT(error == LH_OK);
     end->node->sim->network.delivered++;
-    lh_sim_hash_in(end->node->sim, lh_buf_crc32c(&p->bytes, 0, p->bytes.size, 0));
-    in.message = message;
-    lh_sim_feed(end->node, &in);
-    lh_wire_free(message);
+    lh_sim_hash_in(end->node->sim, p->crc);
+    lh_sim_feed(end->node, &in, end);
     lh_buf_clear(&in.payload);
 }
 
@@ -313,7 +355,7 @@ static void hear_closed(struct lh_sim *sim, struct end *end, int error, const ch
         .text = text};
 
     shut(sim, end); /* first: the core must not find it any more */
-    lh_sim_feed(end->node, &in);
+    lh_sim_feed(end->node, &in, end);
 }
 
 void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)

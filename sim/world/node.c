@@ -11,19 +11,35 @@
  * is called a bug. */
 #define SPINS_MAX 100000u
 
+static void end_process(struct lh_sim_node *node, enum lh_sim_life how);
+
+static void hash_effect(struct lh_sim *sim, const struct lh_effect *e)
+{
+    lh_sim_hash_in(sim, (uint64_t)e->kind << 56 ^ (uint64_t)e->op << 48 ^ (uint64_t)e->error << 32 ^
+                            e->link ^ e->ticket);
+    lh_sim_hash_in(sim, e->file ^ e->offset << 20 ^ e->length << 40 ^ e->change_count);
+    if (e->header.size + e->payload.size > 0)
+        lh_sim_hash_in(sim, lh_buf_crc32c(&e->payload, 0, e->payload.size,
+                                lh_buf_crc32c(&e->header, 0, e->header.size, 0)));
+}
+
 static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
 {
     uint64_t life = node->life;
 
     for (size_t i = 0; i < fx->count && node->life == life; i++) {
         struct lh_effect *e = &fx->items[i];
-        lh_sim_trace_effect(node, e);
+        struct lh_sim_sight sight = {.node = node, .effect = e};
+        ProtobufCMessage *message = lh_sim_network_show_effect(node, e, &sight);
+        hash_effect(node->sim, e);
+        lh_sim_trace_effect(&sight);
+        lh_sim_tell_does(node->sim, &sight);
         switch (e->kind) {
         case LH_FX_OPEN:
             lh_sim_network_open(node, e);
             break;
         case LH_FX_SEND:
-            lh_sim_network_send(node, e);
+            lh_sim_network_send(node, e, message);
             break;
         case LH_FX_CLOSE:
             lh_sim_network_close(node, e);
@@ -46,24 +62,42 @@ static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
             break;
         case LH_FX_STOPPED:
             node->stopped_with = e->error;
-            lh_sim_crash(node);
+            lh_sim_note(node->sim, "%s stops: %s", node->name, lh_error_name(e->error));
+            end_process(node, LH_SIM_LIFE_STOPPED);
             break;
         }
     }
     lh_effects_clear(fx);
+    if (node->life == life)
+        lh_sim_tell_stepped(node);
 }
 
-void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in)
+static void hash_input(struct lh_sim_node *node, const struct lh_input *in, uint64_t link)
+{
+    struct lh_sim *sim = node->sim;
+
+    lh_sim_hash_in(sim, (uint64_t)node->index << 32 | (uint64_t)in->kind);
+    lh_sim_hash_in(sim, in->now.ns);
+    lh_sim_hash_in(sim, link ^ in->ticket << 1 ^ in->file << 2 ^ (uint64_t)in->error << 3);
+}
+
+void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end *end)
 {
     struct lh_sim *sim = node->sim;
 
     LH_ASSERT(node->up && !node->paused && node->fx.count == 0);
     in->now = lh_sim_clock(node);
     in->wall_ms = node->wall_ms + sim->now / 1000000;
-    lh_sim_hash_in(sim, (uint64_t)node->index << 32 | (uint64_t)in->kind);
-    lh_sim_hash_in(sim, in->now.ns);
-    lh_sim_hash_in(sim, in->link ^ in->ticket << 1 ^ in->file << 2 ^ (uint64_t)in->error << 3);
-    lh_sim_trace_input(node, in);
+    struct lh_sim_sight sight = {.node = node, .input = in};
+    if (end != NULL)
+        lh_sim_network_show(end, &sight);
+    if (in->kind == LH_IN_MESSAGE) {
+        sight.message = in->message;
+        sight.payload = &in->payload;
+    }
+    hash_input(node, in, sight.link);
+    lh_sim_trace_input(&sight);
+    lh_sim_tell_takes(sim, &sight);
 
     node->core.step(node->core.self, in, &node->fx);
     if (node->role->check != NULL)
@@ -124,10 +158,10 @@ void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e)
     node->timer_spins = node->timer_fired_at == sim->now ? node->timer_spins + 1 : 0;
     node->timer_fired_at = sim->now;
     if (node->timer_spins > SPINS_MAX) {
-        lh_sim_fail(sim, "%s: its deadline does not move on", node->name);
+        lh_sim_fail(sim, "check", 0, "%s: its deadline does not move on", node->name);
         return;
     }
-    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER});
+    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER}, NULL);
 }
 
 void lh_sim_start(struct lh_sim_node *node)
@@ -151,7 +185,8 @@ void lh_sim_start(struct lh_sim_node *node)
     node->served = 0;
     node->stopped_with = LH_ERR_CLOSED;
     node->timer_at = UINT64_MAX;
-    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER});
+    lh_sim_tell_lives(node, LH_SIM_LIFE_STARTED);
+    lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_TIMER}, NULL);
 }
 
 /* Events that waited happen now; those of a life that is over are void by then. */
@@ -164,8 +199,10 @@ static void let_go(struct lh_sim_node *node)
     node->waiting_count = 0;
 }
 
-static void end_process(struct lh_sim_node *node, bool machine)
+static void end_process(struct lh_sim_node *node, enum lh_sim_life how)
 {
+    bool machine = how == LH_SIM_LIFE_POWER_LOST;
+
     if (node->up) {
         node->up = node->paused = false;
         node->life++;
@@ -177,6 +214,7 @@ static void end_process(struct lh_sim_node *node, bool machine)
         node->role->destroy(node->arg, self);
     }
     lh_sim_disk_drop(node, machine);
+    lh_sim_tell_lives(node, how);
     let_go(node);
 }
 
@@ -184,15 +222,15 @@ void lh_sim_crash(struct lh_sim_node *node)
 {
     if (!node->up)
         return;
-    lh_sim_note(node->sim, "%s: its process ends", node->name);
-    end_process(node, false);
+    lh_sim_note(node->sim, "%s crashes", node->name);
+    end_process(node, LH_SIM_LIFE_CRASHED);
 }
 
 void lh_sim_power_loss(struct lh_sim_node *node)
 {
-    lh_sim_note(node->sim, "%s: loses power", node->name);
+    lh_sim_note(node->sim, "%s loses power", node->name);
     node->powered = false;
-    end_process(node, true);
+    end_process(node, LH_SIM_LIFE_POWER_LOST);
 }
 
 void lh_sim_pause(struct lh_sim_node *node)
@@ -201,6 +239,7 @@ void lh_sim_pause(struct lh_sim_node *node)
         return;
     lh_sim_note(node->sim, "%s is paused", node->name);
     node->paused = true;
+    lh_sim_tell_lives(node, LH_SIM_LIFE_PAUSED);
 }
 
 void lh_sim_pause_in_step(struct lh_sim_node *node)
@@ -215,9 +254,11 @@ void lh_sim_resume(struct lh_sim_node *node)
         return;
     lh_sim_note(node->sim, "%s goes on", node->name);
     node->paused = false;
+    lh_sim_tell_lives(node, LH_SIM_LIFE_RESUMED);
     struct lh_effects kept = node->kept;
     node->kept = (struct lh_effects){0};
-    carry_out(node, &kept);
+    if (kept.count > 0)
+        carry_out(node, &kept);
     lh_effects_deinit(&kept);
     let_go(node);
     lh_sim_arm(node);

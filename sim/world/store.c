@@ -95,11 +95,12 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
             .kind = LH_SIM_EV_COMMIT, .node = node->index, .life = node->life, .about = c});
 }
 
-static void take_effect(struct store *s, struct commit *c)
+static void take_effect(struct lh_sim_node *node, struct commit *c)
 {
-    s->version++;
+    node->store.version++;
     for (size_t i = 0; i < c->count; i++)
-        apply(s, &c->changes[i]);
+        apply(&node->store, &c->changes[i]);
+    lh_sim_tell_committed(node);
 }
 
 void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
@@ -118,10 +119,10 @@ void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
         s->last = NULL;
     struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket, .error = s->fail_next};
     if (s->fail_next == LH_OK)
-        take_effect(s, c);
+        take_effect(node, c);
     s->fail_next = LH_OK;
     free_commit(c);
-    lh_sim_feed(node, &in);
+    lh_sim_feed(node, &in, NULL);
 }
 
 void lh_sim_store_drop(struct lh_sim_node *node)
@@ -134,7 +135,7 @@ void lh_sim_store_drop(struct lh_sim_node *node)
     uint64_t done = lh_prng_below(&node->sim->disk_random, count + 1);
     for (struct commit *c = s->first; c != NULL; c = c->next) {
         if (done > 0) {
-            take_effect(s, c);
+            take_effect(node, c);
             done--;
         }
         c->dropped = true; /* its event frees it */

@@ -29,15 +29,16 @@ void lh_sim_trace_line(const struct lh_sim *sim, const char *who, const char *fo
 
 void lh_sim_note(struct lh_sim *sim, const char *format, ...)
 {
+    char text[512];
     va_list args;
 
-    if (sim->trace == NULL)
+    if (sim->trace == NULL && sim->watcher_count == 0)
         return;
-    begin(sim, "--");
     va_start(args, format);
-    vfprintf(sim->trace, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', sim->trace);
+    lh_sim_trace_line(sim, "--", "%s", text);
+    lh_sim_tell_noted(sim, text);
 }
 
 static const char *lower(const char *name, char *to, size_t size)
@@ -159,8 +160,10 @@ static const char *disk_name(enum lh_disk_op op)
     return names[op];
 }
 
-void lh_sim_trace_input(const struct lh_sim_node *node, const struct lh_input *in)
+void lh_sim_trace_input(const struct lh_sim_sight *sight)
 {
+    const struct lh_sim_node *node = sight->node;
+    const struct lh_input *in = sight->input;
     FILE *to = node->sim->trace;
     char method[32];
 
@@ -208,33 +211,25 @@ void lh_sim_trace_input(const struct lh_sim_node *node, const struct lh_input *i
     fputc('\n', to);
 }
 
-/* What a SEND carries is encoded already: the link knows its type. */
-static void print_sent(const struct lh_sim_node *node, FILE *to, const struct lh_effect *e)
+static void print_sent(const struct lh_sim_sight *sight, FILE *to)
 {
-    struct end *end;
-    ProtobufCMessage *message;
-    struct lh_buf payload;
     char method[32];
 
-    print_link(to, e->link);
-    HASH_FIND(hh, node->links, &e->link, sizeof e->link, end);
-    if (end == NULL) {
+    print_link(to, sight->effect->link);
+    if (sight->message == NULL) {
         fputs("nobody: the link is closed", to);
         return;
     }
-    enum lh_direction direction = end == &end->link->ends[0] ? LH_REQUEST : LH_REPLY;
-    fputs(method_name(end->link->method, method, sizeof method), to);
-    if (lh_wire_decode(end->link->method, direction, &e->header, &message, &payload) == LH_OK) {
-        print_message(to, message);
-        lh_wire_free(message);
-        lh_buf_clear(&payload);
-    }
-    if (e->payload.size > 0)
-        fprintf(to, "+%zu bytes", e->payload.size);
+    fputs(method_name(sight->method, method, sizeof method), to);
+    print_message(to, sight->message);
+    if (sight->payload->size > 0)
+        fprintf(to, "+%zu bytes", sight->payload->size);
 }
 
-void lh_sim_trace_effect(const struct lh_sim_node *node, const struct lh_effect *e)
+void lh_sim_trace_effect(const struct lh_sim_sight *sight)
 {
+    const struct lh_sim_node *node = sight->node;
+    const struct lh_effect *e = sight->effect;
     static const char *const levels[] = {"debug", "info", "warning", "error"};
     FILE *to = node->sim->trace;
     char method[32];
@@ -249,7 +244,7 @@ void lh_sim_trace_effect(const struct lh_sim_node *node, const struct lh_effect 
         fprintf(to, "%s open to %s", method_name(e->method, method, sizeof method), e->text);
         break;
     case LH_FX_SEND:
-        print_sent(node, to, e);
+        print_sent(sight, to);
         break;
     case LH_FX_CLOSE:
         print_link(to, e->link);

@@ -39,12 +39,12 @@ struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
 void lh_sim_destroy(struct lh_sim *sim)
 {
     sim->trace = NULL;
+    sim->observer_count = sim->watcher_count = 0;
     /* After this every event is void, and letting it happen frees what it is about. */
     for (size_t i = 0; i < sim->node_count; i++)
         lh_sim_crash(sim->nodes[i]);
     free(sim->failure);
     sim->failure = NULL;
-    sim->observer_count = 0;
     while (sim->queue.count > 0) {
         struct lh_sim_event e = lh_sim_queue_pop(&sim->queue);
         if (e.kind == LH_SIM_EV_DISK)
@@ -60,6 +60,7 @@ void lh_sim_destroy(struct lh_sim *sim)
         lh_sim_node_deinit(sim->nodes[i]);
     lh_sim_queue_deinit(&sim->queue);
     free(sim->observers);
+    free(sim->watchers);
     free(sim);
 }
 
@@ -128,7 +129,7 @@ static void call(struct lh_sim *sim, const struct lh_sim_event *e)
     struct lh_sim_node *node = sim->nodes[e->node];
 
     if (e->life == node->life) {
-        lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_CALL, .call = e->about});
+        lh_sim_feed(node, &(struct lh_input){.kind = LH_IN_CALL, .call = e->about}, NULL);
     } else if (node->role->abandoned != NULL) {
         node->role->abandoned(node->arg, node, e->about);
     }
@@ -166,7 +167,7 @@ static void happen(struct lh_sim *sim, const struct lh_sim_event *e)
         break;
     case LH_SIM_EV_STOP:
         if (e->life == sim->nodes[e->node]->life && sim->nodes[e->node]->up)
-            lh_sim_feed(sim->nodes[e->node], &(struct lh_input){.kind = LH_IN_STOP});
+            lh_sim_feed(sim->nodes[e->node], &(struct lh_input){.kind = LH_IN_STOP}, NULL);
         break;
     case LH_SIM_EV_SCRIPT:
         e->script(e->about);
@@ -267,27 +268,44 @@ void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg)
     sim->observers[sim->observer_count++] = (struct observer){observe, arg};
 }
 
-void lh_sim_fail(struct lh_sim *sim, const char *format, ...)
+void lh_sim_fail(struct lh_sim *sim, const char *rule, uint64_t chunk, const char *format, ...)
 {
     char text[1024];
     va_list args;
 
     if (sim->failure != NULL)
         return;
-    int n =
-        snprintf(text, sizeof text, "at %llu.%03llu ms: ", (unsigned long long)(sim->now / 1000000),
-            (unsigned long long)(sim->now / 1000 % 1000));
+    int n = snprintf(text, sizeof text, "%s at %llu.%03llu ms: ", rule,
+        (unsigned long long)(sim->now / 1000000), (unsigned long long)(sim->now / 1000 % 1000));
     LH_ASSERT(n > 0);
     va_start(args, format);
     vsnprintf(text + n, sizeof text - (size_t)n, format, args);
     va_end(args);
     sim->failure = lh_strdup(text);
+    sim->failed_rule = rule;
+    sim->failed_at = sim->now;
+    sim->failed_chunk = chunk;
     lh_sim_trace_line(sim, "!!", "%s", text);
 }
 
 const char *lh_sim_failure(const struct lh_sim *sim)
 {
     return sim->failure;
+}
+
+const char *lh_sim_failed_rule(const struct lh_sim *sim)
+{
+    return sim->failed_rule;
+}
+
+uint64_t lh_sim_failed_at(const struct lh_sim *sim)
+{
+    return sim->failed_at;
+}
+
+uint64_t lh_sim_failed_chunk(const struct lh_sim *sim)
+{
+    return sim->failed_chunk;
 }
 
 void lh_sim_trace_to(struct lh_sim *sim, FILE *to)

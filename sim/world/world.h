@@ -94,7 +94,8 @@ bool lh_sim_run_until(
 void lh_sim_at(
     struct lh_sim *sim, struct lh_duration from_now, void (*script)(void *arg), void *arg);
 
-/* Everything that has happened, in one number. */
+/* Everything that has happened, in one number: every event, input and effect, and the bytes of
+ * messages and of disk operations. */
 uint64_t lh_sim_hash(const struct lh_sim *sim);
 uint64_t lh_sim_events(const struct lh_sim *sim);
 
@@ -107,16 +108,25 @@ struct lh_prng *lh_sim_random(struct lh_sim *sim);
 /* `observe(arg)` is called after every event. */
 void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg);
 
-/* Something is not as it must be: keeps the first such text, with the moment, and stops the run. */
-void lh_sim_fail(struct lh_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Something is not as it must be: keeps the first such failure, with the moment, and stops the run.
+ * `rule`, a string that lives as long as the world, says what was broken: "INV-1" to "INV-9",
+ * "history" (what programs saw), or "check" (a core's or the world's own). `chunk`: 0 when it is
+ * about no single one. */
+void lh_sim_fail(struct lh_sim *sim, const char *rule, uint64_t chunk, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* NULL: nothing has gone wrong. */
+/* "INV-3 at 1234.567 ms: ..."; NULL: nothing has gone wrong. */
 const char *lh_sim_failure(const struct lh_sim *sim);
+
+/* Of a world with a failure: */
+const char *lh_sim_failed_rule(const struct lh_sim *sim);
+uint64_t lh_sim_failed_at(const struct lh_sim *sim); /* true ns */
+uint64_t lh_sim_failed_chunk(const struct lh_sim *sim);
 
 /* One line to `to` for each input and effect; NULL switches it off. */
 void lh_sim_trace_to(struct lh_sim *sim, FILE *to);
 
-/* A line of the caller's own in the trace. */
+/* Says in words what is done to the world, to the trace and to watchers. */
 void lh_sim_note(struct lh_sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- Nodes ---- */
@@ -215,6 +225,10 @@ size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files);
 /* The bytes of a file as a process reads them; NULL if there is none.
  * Valid until the next event. */
 const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size);
+
+/* The same as on the platter: what a power loss now would leave if it kept nothing unsynced. NULL
+ * also when the directory entry is not there yet. */
+const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uint64_t *size);
 
 /* Turns one bit over, on the platter and in the cache. The byte must be within the file. */
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask);
