@@ -8,12 +8,21 @@
  * speed, disks go on, have room and fail no more, clocks run true. What has been lost stays lost. */
 void lh_sim_mend(struct lh_sim_cluster *c);
 
+/* What the cluster cannot know by itself. Each may be NULL. */
+struct lh_sim_settling {
+    void *arg;
+    /* Damage that nothing can undo leaves this file without a primary: no answer is due. */
+    bool (*exempt)(void *arg, const char *path);
+    /* All that must become equal is equal. */
+    bool (*settled)(void *arg);
+};
+
 /* Programs begin nothing more; runs until what they have under way is answered and every
- * chunkserver is in session, then reads every file to its end. Call lh_sim_mend() first. False:
- * that took longer than `bound`, or something went wrong; lh_sim_failure() says what (INV-8).
- *
- * `exempt(arg, path)` tells of files for which damage allows no answer; may be NULL. */
-bool lh_sim_heal_and_settle(struct lh_sim_cluster *c, struct lh_duration bound,
-    bool (*exempt)(void *arg, const char *path), void *arg);
+ * chunkserver is in session, appends one more batch to every file, waits until all is settled, and
+ * reads every file from its start to its end. Call lh_sim_mend() first, once in a cluster. False:
+ * a step of this took longer than `bound`, or something went wrong; lh_sim_failure() says what
+ * (INV-8). */
+bool lh_sim_settle_all(
+    struct lh_sim_cluster *c, const struct lh_sim_settling *settling, struct lh_duration bound);
 
 #endif

@@ -47,6 +47,7 @@ struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind)
         .bytes_max = 2000,
         .every = {lh_milliseconds(10), lh_milliseconds(50)},
         .window = 8,
+        .follow = true,
     };
 }
 
@@ -273,7 +274,7 @@ static void open_reader(struct lh_sim_program *p)
     p->status.position = 0;
     r->u.reader_open.path = p->spec.path;
     r->u.reader_open.deadline = deadline(p);
-    r->u.reader_open.follow = true;
+    r->u.reader_open.follow = p->spec.follow;
     r->u.reader_open.readahead = 256u << 10;
     lh_sim_call(p->node, &r->u);
 }
@@ -295,6 +296,8 @@ static void fetched(struct request *r)
     end(r);
     if (r->error == LH_OK)
         p->status.position = r->u.fetch.offset + r->u.fetch.batches.size;
+    else if (r->error == LH_ERR_CLOSED)
+        p->status.ended = true;
     else if (r->error == LH_ERR_NOT_FOUND && r->u.fetch.reader == p->reader)
         drop_reader(p); /* the file was removed; perhaps one of that name comes back */
     lh_buf_clear(&r->u.fetch.batches);

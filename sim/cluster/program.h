@@ -11,7 +11,7 @@
 
 enum lh_sim_program_kind {
     LH_SIM_WRITER, /* appends batches to `path` */
-    LH_SIM_READER, /* reads `path` from its start and follows it */
+    LH_SIM_READER, /* reads `path` from its start */
     LH_SIM_FILES,  /* creates, renames, lists and removes files whose paths begin with `path` */
 };
 
@@ -29,6 +29,7 @@ struct lh_sim_program_spec {
     uint32_t bytes_min, bytes_max;     /* WRITER: of a record */
     struct lh_sim_range every;         /* between the beginnings of two operations */
     uint32_t window;                   /* WRITER: batches under way at most; at least 1 */
+    bool follow;                       /* READER: waits at the file's end instead of ending */
 };
 
 /* A writer of small batches, a reader, or a files program, with everything set but name, client,

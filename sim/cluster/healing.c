@@ -1,0 +1,178 @@
+#include "sim/cluster/healing.h"
+
+#include "sim/cluster/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How often slow questions are asked while waiting. */
+#define ASK_AGAIN lh_milliseconds(100)
+
+void lh_sim_mend(struct lh_sim_cluster *c)
+{
+    struct lh_sim *sim = c->sim;
+
+    for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
+        struct lh_sim_node *node = lh_sim_node(sim, i);
+        lh_sim_rejoin(node, NULL);
+        for (size_t k = 0; k < lh_sim_node_count(sim); k++)
+            if (k != i)
+                lh_sim_slow(node, lh_sim_node(sim, k), lh_nanoseconds(0));
+        for (int op = LH_DISK_CREATE; op <= LH_DISK_REMOVE; op++)
+            lh_sim_disk_fail(node, (enum lh_disk_op)op, LH_OK, 0);
+        lh_sim_disk_stall(node, false);
+        lh_sim_disk_capacity(node, UINT64_MAX);
+        lh_sim_set_rate(node, 0);
+    }
+    for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
+        lh_sim_resume(lh_sim_node(sim, i));
+        lh_sim_start(lh_sim_node(sim, i));
+    }
+}
+
+/* ---- Waiting ---- */
+
+struct waiting {
+    struct lh_sim_cluster *cluster;
+    const struct lh_sim_settling *settling;
+    const struct lh_sim_program *late; /* the first that is not done */
+};
+
+static bool is_exempt(const struct waiting *w, const char *path)
+{
+    return w->settling->exempt != NULL && w->settling->exempt(w->settling->arg, path);
+}
+
+/* A clean stop that was under way when the faults ended has taken its node down. */
+static bool all_up(void *arg)
+{
+    struct waiting *w = arg;
+    struct lh_sim_cluster *c = w->cluster;
+
+    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
+        lh_sim_start(lh_sim_node(c->sim, i));
+    for (size_t i = 0; i < c->config.servers; i++) {
+        const struct lh_sim_node *node = c->server_nodes[i];
+        if (!lh_sim_is_up(node) ||
+            !lh_chunkserver_in_session(lh_sim_chunkserver(node), lh_sim_clock(node)))
+            return false;
+    }
+    return true;
+}
+
+static bool nothing_pending(void *arg)
+{
+    struct waiting *w = arg;
+
+    w->late = NULL;
+    for (const struct lh_sim_program *p = lh_sim_program_next(w->cluster, NULL); p != NULL;
+         p = lh_sim_program_next(w->cluster, p)) {
+        if (lh_sim_program_status(p).pending > 0 && !is_exempt(w, lh_sim_program_spec(p)->path)) {
+            w->late = p;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_ended(void *arg)
+{
+    struct waiting *w = arg;
+
+    w->late = NULL;
+    for (const struct lh_sim_program *p = lh_sim_program_next(w->cluster, NULL); p != NULL;
+         p = lh_sim_program_next(w->cluster, p)) {
+        struct lh_sim_program_status s = lh_sim_program_status(p);
+        if ((!s.ended || s.pending > 0) && !is_exempt(w, lh_sim_program_spec(p)->path)) {
+            w->late = p;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_settled(void *arg)
+{
+    struct waiting *w = arg;
+
+    return w->settling->settled == NULL || w->settling->settled(w->settling->arg);
+}
+
+/* As lh_sim_run_until(), but asks rarely. */
+static bool wait_for(struct waiting *w, bool (*met)(void *arg), struct lh_duration bound)
+{
+    uint64_t end = lh_sim_now(w->cluster->sim) + bound.ns;
+
+    while (!met(w)) {
+        if (lh_sim_failure(w->cluster->sim) != NULL || lh_sim_now(w->cluster->sim) >= end)
+            return false;
+        lh_sim_run_for(w->cluster->sim, ASK_AGAIN);
+    }
+    return lh_sim_failure(w->cluster->sim) == NULL;
+}
+
+static bool not_in_time(const struct waiting *w, const char *what, struct lh_duration bound)
+{
+    const struct lh_sim_program_spec *late = w->late == NULL ? NULL : lh_sim_program_spec(w->late);
+
+    lh_sim_fail(w->cluster->sim, "INV-8", 0, "%s%s%s%s%s within %llu ms after the faults ended",
+        late == NULL ? "" : late->name, late == NULL ? "" : " (", late == NULL ? "" : late->path,
+        late == NULL ? "" : ") ", what, (unsigned long long)(bound.ns / 1000000));
+    return false;
+}
+
+/* ---- One more batch, and everything read back ---- */
+
+static bool must_work(const struct waiting *w, const char *path)
+{
+    for (size_t i = 0; i < w->cluster->file_count; i++)
+        if (strcmp(w->cluster->files[i].path, path) == 0)
+            return !is_exempt(w, path);
+    return false;
+}
+
+/* A last program of this kind for every file that must work. */
+static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const char *prefix)
+{
+    struct lh_sim_cluster *c = w->cluster;
+    size_t count = c->file_count;
+    char(*paths)[LH_SIM_PATH_MAX + 1] = lh_alloc_array(count, sizeof *paths);
+
+    for (size_t i = 0; i < count; i++)
+        (void)snprintf(paths[i], sizeof paths[i], "%s", c->files[i].path);
+    for (size_t i = 0; i < count; i++) {
+        struct lh_sim_program_spec spec = lh_sim_program_default(kind);
+        if (!must_work(w, paths[i]))
+            continue;
+        (void)snprintf(spec.name, sizeof spec.name, "%s-%u", prefix, (unsigned)(i + 1));
+        memcpy(spec.path, paths[i], sizeof spec.path);
+        spec.client = 1 + (uint32_t)(i % c->config.clients);
+        spec.follow = false;
+        spec.every = (struct lh_sim_range){lh_milliseconds(1), lh_milliseconds(1)};
+        if (kind == LH_SIM_WRITER)
+            spec.count = 1;
+        (void)lh_sim_program_start(c, &spec);
+    }
+    free(paths);
+}
+
+bool lh_sim_settle_all(
+    struct lh_sim_cluster *c, const struct lh_sim_settling *settling, struct lh_duration bound)
+{
+    struct waiting w = {.cluster = c, .settling = settling};
+
+    lh_sim_programs_end(c);
+    if (!wait_for(&w, all_up, bound))
+        return not_in_time(&w, "not every chunkserver got a session", bound);
+    if (!wait_for(&w, nothing_pending, bound))
+        return not_in_time(&w, "is not answered", bound);
+    start_last(&w, LH_SIM_WRITER, "last-writer");
+    if (!wait_for(&w, all_ended, bound))
+        return not_in_time(&w, "is not answered", bound);
+    if (!wait_for(&w, is_settled, bound))
+        return not_in_time(&w, "replicas did not become equal", bound);
+    start_last(&w, LH_SIM_READER, "last-reader");
+    if (!wait_for(&w, all_ended, bound))
+        return not_in_time(&w, "does not come to its end", bound);
+    return lh_sim_failure(c->sim) == NULL;
+}
