@@ -514,6 +514,11 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
     }
 }
 
+bool lh_sim_disk_is_stalled(const struct lh_sim_node *node)
+{
+    return node->disk.stalled;
+}
+
 void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count)
 {
     node->disk.faults[op].error = error;

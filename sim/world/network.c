@@ -554,6 +554,16 @@ void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_dur
     from->sim->network.extra[from->index][to->index] = extra.ns;
 }
 
+bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return is_cut(from->sim, from, to);
+}
+
+struct lh_duration lh_sim_slowed_by(const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return lh_nanoseconds(from->sim->network.extra[from->index][to->index]);
+}
+
 uint64_t lh_sim_delivered(const struct lh_sim *sim)
 {
     return sim->network.delivered;

@@ -341,6 +341,11 @@ void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm)
     lh_sim_arm(node);
 }
 
+int32_t lh_sim_rate(const struct lh_sim_node *node)
+{
+    return node->clock.rate_ppm;
+}
+
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms)
 {
     node->wall_ms = wall_ms - node->sim->now / 1000000;

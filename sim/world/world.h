@@ -180,6 +180,7 @@ uint64_t lh_sim_boot(const struct lh_sim_node *node);
 /* What the node's clock shows now. */
 struct lh_instant lh_sim_clock(const struct lh_sim_node *node);
 void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm);
+int32_t lh_sim_rate(const struct lh_sim_node *node);
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms);
 
 /* ---- Network ---- */
@@ -188,6 +189,7 @@ void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms);
  * was sent arrives when the cut is healed before that. */
 void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to);
 void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to);
+bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to);
 
 /* Both directions; NULL for `b`: from and to all others. */
 void lh_sim_isolate(struct lh_sim_node *a, struct lh_sim_node *b);
@@ -199,6 +201,8 @@ void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b);
 
 /* Everything sent from now on takes this much longer. */
 void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra);
+struct lh_duration lh_sim_slowed_by(
+    const struct lh_sim_node *from, const struct lh_sim_node *to);
 
 /* Messages that have arrived at cores. */
 uint64_t lh_sim_delivered(const struct lh_sim *sim);
@@ -212,6 +216,7 @@ uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
 
 /* Operations do not complete while it is stalled. */
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled);
+bool lh_sim_disk_is_stalled(const struct lh_sim_node *node);
 
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
