@@ -67,6 +67,31 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
     return lh_instant_until(m->now, end);
 }
 
+bool lh_master_lease_of(
+    const struct lh_master *m, uint64_t chunk, struct lh_instant now, struct lh_master_lease *lease)
+{
+    const struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+    struct lh_lease_info info;
+    bool waiting, engine;
+
+    if (c == NULL || c->holder == NULL)
+        return false;
+    waiting = c->waiting && lh_instant_before(now, m->wait_end);
+    engine = c->session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
+             info.session == c->session;
+    if (!waiting && !engine)
+        return false;
+    *lease = (struct lh_master_lease){.holder = c->holder->id,
+        .version = c->version,
+        .end = waiting ? m->wait_end : info.end,
+        .confirmed = c->confirmed,
+        .recalling = c->recalling,
+        .waiting = !engine};
+    if (engine)
+        lease->end = lh_instant_max(lease->end, info.end);
+    return true;
+}
+
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     return c->confirmed && !c->recalling && c->session == c->holder->session && in_force(m, c);

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "batch/batch.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,25 @@ struct lh_instant lh_master_deadline(const struct lh_master *m);
 
 /* Walks everything and asserts the core's own invariants; call it between steps (O(n)). */
 void lh_master_check(const struct lh_master *m);
+
+/* For observers: what this master believes. */
+struct lh_master_lease {
+    const char *holder; /* server id; good until the next step */
+    uint64_t version;
+    struct lh_instant end; /* nobody else is given the chunk before this, unless it is released */
+    bool confirmed;        /* HELD; else GRANTING */
+    bool recalling;        /* LEASE-5 */
+    bool waiting;          /* LEASE-7: granted by a former master and not shown since */
+};
+
+/* The chunk's lease at `now`. False: there is no such chunk, or nobody holds it any more. */
+bool lh_master_lease_of(const struct lh_master *m, uint64_t chunk, struct lh_instant now,
+    struct lh_master_lease *lease);
+
+/* The number of the server's session as the wire has it, and its end unless it is renewed. False:
+ * at `now` it has none. */
+bool lh_master_session_of(const struct lh_master *m, const char *server, struct lh_instant now,
+    uint64_t *session, struct lh_instant *end);
 
 struct lh_core lh_master_core(struct lh_master *m);
 

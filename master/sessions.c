@@ -35,6 +35,19 @@ bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s)
     return s->session != 0 && lh_grantor_session_live(m->grantor, s->session, m->now);
 }
 
+bool lh_master_session_of(const struct lh_master *m, const char *server, struct lh_instant now,
+    uint64_t *session, struct lh_instant *end)
+{
+    const struct lh_m_server *s;
+
+    HASH_FIND_STR(m->servers, server, s);
+    if (s == NULL || s->session == 0 || !lh_grantor_session_live(m->grantor, s->session, now))
+        return false;
+    *session = lh_m_wire_session(m, s->session);
+    *end = lh_grantor_session_end_of(m->grantor, s->session);
+    return true;
+}
+
 bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
 {
     return lh_m_live(m, s) && s->link != 0 && s->announced && s->confirmed &&
