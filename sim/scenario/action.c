@@ -1,0 +1,530 @@
+#include "sim/scenario/action.h"
+
+#include "base/assert.h"
+#include "lease/term.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Who ---- */
+
+static bool take_number(struct lh_sim_words *w, uint32_t *number)
+{
+    return lh_sim_slot_small.parse(w, number);
+}
+
+/* "cs2", "c1". */
+static bool short_name(const char *word, const char *letters, uint32_t *number)
+{
+    size_t n = strlen(letters);
+    unsigned value = 0;
+    int used = 0;
+
+    if (strncmp(word, letters, n) != 0 || !isdigit((unsigned char)word[n]) ||
+        sscanf(word + n, "%4u%n", &value, &used) != 1 || word[n + (size_t)used] != '\0')
+        return false;
+    *number = value;
+    return true;
+}
+
+static bool is_name(const char *word)
+{
+    return *word >= 'A' && *word <= 'Z' && strlen(word) <= LH_SIM_PROGRAM_NAME_MAX &&
+           strspn(word + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
+               strlen(word) - 1;
+}
+
+static bool parse_of_path(struct lh_sim_words *w, char *path)
+{
+    return lh_sim_words_take(w, "of") && lh_sim_slot_path.parse(w, path);
+}
+
+/* "secondary of /log", "secondary 2 of /log". */
+static bool parse_secondary(struct lh_sim_words *w, struct lh_sim_who *who)
+{
+    const char *next = lh_sim_words_peek(w);
+
+    who->kind = LH_SIM_WHO_SECONDARY;
+    who->number = 1;
+    if (next != NULL && isdigit((unsigned char)*next) && !take_number(w, &who->number))
+        return false;
+    return parse_of_path(w, who->text);
+}
+
+static bool parse_every(struct lh_sim_words *w, struct lh_sim_who *who)
+{
+    if (lh_sim_words_take(w, "chunkserver"))
+        who->kind = LH_SIM_WHO_SERVERS;
+    else if (lh_sim_words_take(w, "client"))
+        who->kind = LH_SIM_WHO_CLIENTS;
+    return who->kind != LH_SIM_WHO_NOBODY;
+}
+
+static bool parse_who(struct lh_sim_words *w, void *to)
+{
+    struct lh_sim_who *who = to;
+    const char *next = lh_sim_words_peek(w);
+
+    memset(who, 0, sizeof *who);
+    if (next != NULL && short_name(next, "cs", &who->number)) {
+        who->kind = LH_SIM_WHO_SERVER;
+        w->at++;
+        return true;
+    }
+    if (next != NULL && short_name(next, "c", &who->number)) {
+        who->kind = LH_SIM_WHO_CLIENT;
+        w->at++;
+        return true;
+    }
+    if (next != NULL && is_name(next)) {
+        who->kind = LH_SIM_WHO_NAMED;
+        memcpy(who->text, next, strlen(next));
+        w->at++;
+        return true;
+    }
+    if (next != NULL && (strcmp(next, "the") == 0 || strcmp(next, "a") == 0))
+        w->at++;
+    if (lh_sim_words_take(w, "master")) {
+        who->kind = LH_SIM_WHO_MASTER;
+        return true;
+    }
+    if (lh_sim_words_take(w, "chunkserver")) {
+        who->kind = LH_SIM_WHO_SERVER;
+        return take_number(w, &who->number);
+    }
+    if (lh_sim_words_take(w, "client")) {
+        who->kind = LH_SIM_WHO_CLIENT;
+        return take_number(w, &who->number);
+    }
+    if (lh_sim_words_take(w, "primary")) {
+        who->kind = LH_SIM_WHO_PRIMARY;
+        return parse_of_path(w, who->text);
+    }
+    if (lh_sim_words_take(w, "secondary"))
+        return parse_secondary(w, who);
+    if (lh_sim_words_take(w, "every"))
+        return parse_every(w, who);
+    if (lh_sim_words_take(w, "everybody")) {
+        who->kind = LH_SIM_WHO_EVERYBODY;
+        return true;
+    }
+    lh_sim_words_expected(w, "a name with a capital letter");
+    return false;
+}
+
+static void print_who(struct lh_sim_text *t, const void *from)
+{
+    const struct lh_sim_who *who = from;
+
+    switch (who->kind) {
+    case LH_SIM_WHO_NOBODY:
+        lh_sim_text_add(t, "nobody");
+        break;
+    case LH_SIM_WHO_MASTER:
+        lh_sim_text_add(t, "master");
+        break;
+    case LH_SIM_WHO_SERVER:
+        lh_sim_text_add(t, "chunkserver %u", who->number);
+        break;
+    case LH_SIM_WHO_CLIENT:
+        lh_sim_text_add(t, "client %u", who->number);
+        break;
+    case LH_SIM_WHO_PRIMARY:
+        lh_sim_text_add(t, "primary of %s", who->text);
+        break;
+    case LH_SIM_WHO_SECONDARY:
+        if (who->number == 1)
+            lh_sim_text_add(t, "secondary of %s", who->text);
+        else
+            lh_sim_text_add(t, "secondary %u of %s", who->number, who->text);
+        break;
+    case LH_SIM_WHO_NAMED:
+        lh_sim_text_add(t, "%s", who->text);
+        break;
+    case LH_SIM_WHO_SERVERS:
+        lh_sim_text_add(t, "every chunkserver");
+        break;
+    case LH_SIM_WHO_CLIENTS:
+        lh_sim_text_add(t, "every client");
+        break;
+    case LH_SIM_WHO_EVERYBODY:
+        lh_sim_text_add(t, "everybody");
+        break;
+    }
+}
+
+const struct lh_sim_slot_type lh_sim_slot_who = {parse_who, print_who, sizeof(struct lh_sim_who)};
+
+/* ---- Where ---- */
+
+static bool parse_where(struct lh_sim_words *w, void *to)
+{
+    struct lh_sim_where *where = to;
+
+    memset(where, 0, sizeof *where);
+    if (lh_sim_words_take(w, "tail"))
+        return parse_of_path(w, where->path);
+    if (!lh_sim_words_take(w, "chunk"))
+        return false;
+    const char *next = lh_sim_words_peek(w);
+    if (next == NULL || strcmp(next, "0") == 0 || strcmp(next, "unlimited") == 0 ||
+        !lh_sim_slot_number.parse(w, &where->number)) {
+        lh_sim_words_expected(w, "a chunk's number, from 1");
+        return false;
+    }
+    next = lh_sim_words_peek(w);
+    return next == NULL || strcmp(next, "of") != 0 || parse_of_path(w, where->path);
+}
+
+static void print_where(struct lh_sim_text *t, const void *from)
+{
+    const struct lh_sim_where *where = from;
+
+    if (where->path[0] == '\0')
+        lh_sim_text_add(t, "chunk %llu", (unsigned long long)where->number);
+    else if (where->number == 0)
+        lh_sim_text_add(t, "tail of %s", where->path);
+    else
+        lh_sim_text_add(t, "chunk %llu of %s", (unsigned long long)where->number, where->path);
+}
+
+const struct lh_sim_slot_type lh_sim_slot_where = {
+    parse_where, print_where, sizeof(struct lh_sim_where)};
+
+/* ---- Other slots ---- */
+
+static const struct {
+    enum lh_disk_op op;
+    const char *name;
+} ops[] = {{LH_DISK_CREATE, "creates"}, {LH_DISK_WRITE, "writes"}, {LH_DISK_SYNC, "syncs"},
+    {LH_DISK_READ, "reads"}, {LH_DISK_TRUNCATE, "truncates"}, {LH_DISK_REMOVE, "removes"}};
+
+static bool parse_op(struct lh_sim_words *w, void *to)
+{
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        if (!lh_sim_words_take(w, ops[i].name))
+            continue;
+        *(enum lh_disk_op *)to = ops[i].op;
+        return true;
+    }
+    return false;
+}
+
+static void print_op(struct lh_sim_text *t, const void *from)
+{
+    size_t i = 0;
+
+    while (ops[i].op != *(const enum lh_disk_op *)from)
+        i++;
+    lh_sim_text_add(t, "%s", ops[i].name);
+}
+
+static bool parse_unset(struct lh_sim_words *w, void *to)
+{
+    (void)w;
+    *(bool *)to = false;
+    return true;
+}
+
+static bool parse_name(struct lh_sim_words *w, void *to)
+{
+    const char *next = lh_sim_words_peek(w);
+
+    if (next == NULL || !is_name(next)) {
+        lh_sim_words_expected(w, "a name with a capital letter, of at most 15 letters and digits");
+        return false;
+    }
+    memset(to, 0, LH_SIM_PROGRAM_NAME_MAX + 1);
+    memcpy(to, next, strlen(next));
+    w->at++;
+    return true;
+}
+
+static void print_name(struct lh_sim_text *t, const void *from)
+{
+    lh_sim_text_add(t, "%s", (const char *)from);
+}
+
+static void print_nothing(struct lh_sim_text *t, const void *from)
+{
+    (void)t;
+    (void)from;
+}
+
+static const struct lh_sim_slot_type slot_op = {parse_op, print_op, sizeof(enum lh_disk_op)},
+                                     slot_unset = {parse_unset, print_nothing, sizeof(bool)},
+                                     slot_name = {
+                                         parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1};
+
+/* ---- Phrases ---- */
+
+#define SLOT(name, type, member)                                                                   \
+    {                                                                                              \
+        name, &type, offsetof(struct lh_sim_action, member)                                        \
+    }
+
+static const struct lh_sim_slot slots[] = {
+    SLOT("at", lh_sim_slot_duration, at),
+    SLOT("who", lh_sim_slot_who, who),
+    SLOT("peer", lh_sim_slot_who, peer),
+    SLOT("chunk", lh_sim_slot_where, chunk),
+    SLOT("hold", lh_sim_slot_duration, hold),
+    SLOT("delay", lh_sim_slot_duration, delay),
+    SLOT("number", lh_sim_slot_number, number),
+    SLOT("bytes", lh_sim_slot_size, number),
+    SLOT("count", lh_sim_slot_small, count),
+    SLOT("mask", lh_sim_slot_small, mask),
+    SLOT("replication", lh_sim_slot_small, replication),
+    SLOT("min", lh_sim_slot_small, min_replicas),
+    SLOT("chunk-size", lh_sim_slot_size, chunk_size),
+    SLOT("client", lh_sim_slot_small, client),
+    SLOT("ppm", lh_sim_slot_rate, ppm),
+    SLOT("error", lh_sim_slot_error, error),
+    SLOT("op", slot_op, op),
+    SLOT("in-step", lh_sim_slot_flag, in_step),
+    SLOT("synced", lh_sim_slot_flag, synced),
+    SLOT("path", lh_sim_slot_path, path),
+    SLOT("to", lh_sim_slot_path, to),
+    SLOT("name", slot_name, name),
+    SLOT("program", lh_sim_slot_label, program.name),
+    SLOT("its-client", lh_sim_slot_small, program.client),
+    SLOT("its-path", lh_sim_slot_path, program.path),
+    SLOT("its-seed", lh_sim_slot_number, program.seed),
+    SLOT("its-count", lh_sim_slot_number, program.count),
+    SLOT("its-records", lh_sim_slot_span, program.records_min),
+    SLOT("its-bytes", lh_sim_slot_span, program.bytes_min),
+    SLOT("its-pace", lh_sim_slot_range, program.every),
+    SLOT("its-window", lh_sim_slot_small, program.window),
+    SLOT("to-the-end", slot_unset, program.follow),
+    {0},
+};
+
+_Static_assert(sizeof(struct lh_duration) == sizeof(uint64_t), "`at` is printed as a duration");
+_Static_assert(offsetof(struct lh_sim_program_spec, records_max) ==
+                   offsetof(struct lh_sim_program_spec, records_min) + sizeof(uint32_t),
+    "a span is two numbers side by side");
+_Static_assert(offsetof(struct lh_sim_program_spec, bytes_max) ==
+                   offsetof(struct lh_sim_program_spec, bytes_min) + sizeof(uint32_t),
+    "a span is two numbers side by side");
+
+#define THROUGH " [through client <client>]"
+
+static const struct {
+    enum lh_sim_action_kind kind;
+    const char *pattern;
+} phrases[] = {
+    {LH_SIM_ACT_START, "start <who>"},
+    {LH_SIM_ACT_CRASH, "crash <who> [for <hold>]"},
+    {LH_SIM_ACT_RESTART, "restart <who>"},
+    {LH_SIM_ACT_POWER_LOSS, "power loss of <who> [for <hold>]"},
+    {LH_SIM_ACT_PAUSE, "pause <who> [in its next step <in-step>] [for <hold>]"},
+    {LH_SIM_ACT_RESUME, "resume <who>"},
+    {LH_SIM_ACT_STOP, "stop <who> [for <hold>]"},
+    {LH_SIM_ACT_CLOCK, "set clock of <who> to <ppm> ppm"},
+    {LH_SIM_ACT_WALL, "set wall clock of <who> to <number> ms"},
+    {LH_SIM_ACT_CUT, "cut <who> -> <peer> [for <hold>]"},
+    {LH_SIM_ACT_HEAL, "heal <who> -> <peer>"},
+    {LH_SIM_ACT_ISOLATE, "isolate <who> [from <peer>] [for <hold>]"},
+    {LH_SIM_ACT_REJOIN, "rejoin <who> [with <peer>]"},
+    {LH_SIM_ACT_BREAK, "break links between <who> and <peer>"},
+    {LH_SIM_ACT_SLOW, "slow <who> -> <peer> by <delay> [for <hold>]"},
+    {LH_SIM_ACT_STALL, "stall disk of <who> [for <hold>]"},
+    {LH_SIM_ACT_UNSTALL, "unstall disk of <who>"},
+    {LH_SIM_ACT_CAPACITY, "limit disk of <who> to <bytes> [for <hold>]"},
+    {LH_SIM_ACT_ROOM, "leave <bytes> free on disk of <who> [for <hold>]"},
+    {LH_SIM_ACT_FAIL_DISK, "fail next <count> <op> of <who> with <error>"},
+    {LH_SIM_ACT_ROT, "rot byte <number> of <chunk> at <who> [mask <mask>]"},
+    {LH_SIM_ACT_FAIL_STORE, "fail next commit of <who> with <error>"},
+    {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
+    {LH_SIM_ACT_RELEASE, "release <path>" THROUGH},
+    {LH_SIM_ACT_CREATE, "create <path> [synced <synced>] [replication <replication>] "
+                        "[min replicas <min>] [chunk size <chunk-size>]" THROUGH},
+    {LH_SIM_ACT_RENAME, "rename <path> to <to>" THROUGH},
+    {LH_SIM_ACT_REMOVE, "remove <path>" THROUGH},
+    {LH_SIM_ACT_LIST, "list <path>" THROUGH},
+    {LH_SIM_ACT_SESSION_TERM, "set session term to <delay>"},
+    {LH_SIM_ACT_CHUNK_TERM, "set chunk term to <delay>"},
+    {LH_SIM_ACT_DRIFT, "set drift to <count> ppm"},
+    {LH_SIM_ACT_WRITER,
+        "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
+        "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
+        "[window <its-window>]"},
+    {LH_SIM_ACT_READER, "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
+                        "[count <its-count>] [every <its-pace>] [once <to-the-end>]"},
+    {LH_SIM_ACT_FILES, "files <program> at client <its-client> under <its-path> "
+                       "[seed <its-seed>] [count <its-count>] [every <its-pace>]"},
+    {LH_SIM_ACT_END, "end <program>"},
+    {LH_SIM_ACT_LET, "let <name> be <who>"},
+    {LH_SIM_ACT_MEND, "mend everything"},
+};
+
+#define PHRASES (sizeof phrases / sizeof phrases[0])
+
+struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind)
+{
+    struct lh_sim_action a;
+
+    /* Every byte, since actions are compared as bytes. */
+    memset(&a, 0, sizeof a);
+    a.kind = kind;
+    a.client = 1;
+    a.mask = 1;
+    a.error = LH_OK;
+    if (kind == LH_SIM_ACT_READER)
+        a.program = lh_sim_program_default(LH_SIM_READER);
+    else if (kind == LH_SIM_ACT_FILES)
+        a.program = lh_sim_program_default(LH_SIM_FILES);
+    else
+        a.program = lh_sim_program_default(LH_SIM_WRITER);
+    return a;
+}
+
+void lh_sim_action_print(
+    const struct lh_sim_action *action, bool with_time, char *text, size_t text_size)
+{
+    struct lh_sim_action defaults = lh_sim_action_default(action->kind);
+    struct lh_sim_text t = lh_sim_text_at(text, text_size);
+    size_t i = 0;
+
+    while (i < PHRASES && phrases[i].kind != action->kind)
+        i++;
+    LH_ASSERT(i < PHRASES);
+    if (with_time)
+        lh_sim_phrase_print(slots, "at <at>", action, &defaults, &t);
+    lh_sim_phrase_print(slots, phrases[i].pattern, action, &defaults, &t);
+}
+
+bool lh_sim_action_parse_words(struct lh_sim_action *action, struct lh_sim_words *w)
+{
+    size_t begin = w->at;
+
+    for (size_t i = 0; i < PHRASES; i++) {
+        struct lh_sim_action a = lh_sim_action_default(phrases[i].kind);
+        w->at = begin;
+        if (!lh_sim_phrase_parse(slots, phrases[i].pattern, w, &a))
+            continue;
+        a.at = action->at;
+        *action = a;
+        return true;
+    }
+    w->at = begin;
+    return false;
+}
+
+int lh_sim_action_parse(
+    struct lh_sim_action *action, const char *line, char *text, size_t text_size)
+{
+    struct lh_sim_words w;
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_START);
+
+    int error = lh_sim_words_split(&w, line, strlen(line), text, text_size);
+    if (error != LH_OK)
+        return error;
+    if (!lh_sim_phrase_parse(slots, "at <at>", &w, &a) || !lh_sim_action_parse_words(&a, &w) ||
+        !lh_sim_words_end(&w)) {
+        lh_sim_words_error(&w, text, text_size);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    *action = a;
+    return LH_OK;
+}
+
+/* ---- What makes sense ---- */
+
+static int complain(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int complain(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, size, format, args);
+    va_end(args);
+    return LH_ERR_INVALID_ARGUMENT;
+}
+
+static int check_who(
+    const struct lh_sim_who *who, size_t servers, size_t clients, char *text, size_t text_size)
+{
+    if (who->kind == LH_SIM_WHO_SERVER && (who->number < 1 || who->number > servers))
+        return complain(text, text_size, "there is no chunkserver %u; chunkservers are 1 to %zu",
+            who->number, servers);
+    if (who->kind == LH_SIM_WHO_CLIENT && (who->number < 1 || who->number > clients))
+        return complain(
+            text, text_size, "there is no client %u; clients are 1 to %zu", who->number, clients);
+    if (who->kind == LH_SIM_WHO_SECONDARY && who->number < 1)
+        return complain(text, text_size, "secondaries are counted from 1");
+    return LH_OK;
+}
+
+/* Longer than any run; and a sum of such durations is far from the end of time. */
+#define LONGEST lh_seconds(1000 * 3600)
+
+static int check_limits(const struct lh_sim_action *a, char *text, size_t text_size)
+{
+    if (a->at > LONGEST.ns || (a->hold.ns > LONGEST.ns && a->hold.ns != UINT64_MAX) ||
+        (a->delay.ns > LONGEST.ns && a->kind == LH_SIM_ACT_SLOW))
+        return complain(text, text_size, "a time is longer than 1000h");
+    switch (a->kind) {
+    case LH_SIM_ACT_CLOCK:
+        if (a->ppm <= -1000000 || a->ppm > 1000000)
+            return complain(
+                text, text_size, "a clock's rate error is between -999999 and +1000000 ppm");
+        break;
+    case LH_SIM_ACT_ROT:
+        if (a->mask < 1 || a->mask > 255)
+            return complain(text, text_size, "a mask is between 1 and 255");
+        break;
+    case LH_SIM_ACT_FAIL_DISK:
+        if (a->error == LH_OK || a->count < 1)
+            return complain(text, text_size, "a disk fails once or more, with an error");
+        break;
+    case LH_SIM_ACT_SESSION_TERM:
+        if (a->delay.ns < LH_SESSION_TERM_MIN_NS || a->delay.ns > LH_SESSION_TERM_MAX_NS)
+            return complain(text, text_size, "the session term must be between 200ms and 1h");
+        break;
+    case LH_SIM_ACT_CHUNK_TERM:
+        if (a->delay.ns < LH_SESSION_TERM_MIN_NS || a->delay.ns > 24 * LH_SESSION_TERM_MAX_NS)
+            return complain(text, text_size, "the chunk term must be between 200ms and 24h");
+        break;
+    case LH_SIM_ACT_DRIFT:
+        if (a->count > LH_DRIFT_PPM_MAX)
+            return complain(
+                text, text_size, "the clock drift must be at most %u ppm", LH_DRIFT_PPM_MAX);
+        break;
+    default:
+        break;
+    }
+    return LH_OK;
+}
+
+static int check_program(
+    const struct lh_sim_action *a, size_t clients, char *text, size_t text_size)
+{
+    if (a->kind != LH_SIM_ACT_WRITER && a->kind != LH_SIM_ACT_READER && a->kind != LH_SIM_ACT_FILES)
+        return LH_OK;
+    if (a->program.every.min.ns < 1000 || a->program.every.max.ns > LONGEST.ns)
+        return complain(text, text_size, "a program pauses between 1us and 1000h");
+    return lh_sim_program_check(&a->program, clients, text, text_size) ? LH_OK
+                                                                       : LH_ERR_INVALID_ARGUMENT;
+}
+
+int lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
+    char *text, size_t text_size)
+{
+    int error = check_who(&action->who, servers, clients, text, text_size);
+
+    if (error == LH_OK)
+        error = check_who(&action->peer, servers, clients, text, text_size);
+    if (error == LH_OK && (action->client < 1 || action->client > clients))
+        error = complain(text, text_size, "there is no client %u; clients are 1 to %zu",
+            action->client, clients);
+    if (error == LH_OK)
+        error = check_limits(action, text, text_size);
+    if (error == LH_OK)
+        error = check_program(action, clients, text, text_size);
+    return error;
+}

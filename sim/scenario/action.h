@@ -1,0 +1,139 @@
+/* What can be done to a running cluster (actor.h does it), by a nemesis, by a scenario file or by a recorded run: a
+ * plain value, and the same as one line of text. Reading what was printed gives the value back.
+ *
+ *   at 3s pause chunkserver 2 for 15s
+ *   at 3.000214s cut client 1 -> primary of /log
+ *   at 4s writer w2 at client 1 to /log records 1..4 bytes 0..300 every 1ms..5ms
+ *
+ * The whole list stands in action.c, as patterns (phrase.h). */
+#ifndef LH_SIM_SCENARIO_ACTION_H
+#define LH_SIM_SCENARIO_ACTION_H
+
+#include "sim/cluster/program.h"
+#include "sim/scenario/phrase.h"
+
+enum lh_sim_action_kind {
+    /* Processes and machines. */
+    LH_SIM_ACT_START = 1,
+    LH_SIM_ACT_CRASH,      /* for `hold`: then it starts again */
+    LH_SIM_ACT_RESTART,    /* crash and start */
+    LH_SIM_ACT_POWER_LOSS, /* for `hold`: then it starts again */
+    LH_SIM_ACT_PAUSE,      /* for `hold`; with `in_step` in the middle of its next step */
+    LH_SIM_ACT_RESUME,
+    LH_SIM_ACT_STOP, /* a clean shutdown; for `hold` from now: then it starts again */
+    /* Clocks. */
+    LH_SIM_ACT_CLOCK, /* to the rate error `ppm` */
+    LH_SIM_ACT_WALL,  /* to `number` ms since 1970 */
+    /* Links, each way apart or both. */
+    LH_SIM_ACT_CUT, /* who -> peer, for `hold` */
+    LH_SIM_ACT_HEAL,
+    LH_SIM_ACT_ISOLATE, /* from `peer`, or from everybody, for `hold` */
+    LH_SIM_ACT_REJOIN,
+    LH_SIM_ACT_BREAK,
+    LH_SIM_ACT_SLOW, /* who -> peer by `delay`, for `hold` */
+    /* Disks and the store. */
+    LH_SIM_ACT_STALL, /* for `hold` */
+    LH_SIM_ACT_UNSTALL,
+    LH_SIM_ACT_CAPACITY,  /* `number` bytes in all, for `hold` */
+    LH_SIM_ACT_ROOM,      /* `number` bytes more than are used, for `hold` */
+    LH_SIM_ACT_FAIL_DISK, /* the next `count` operations `op` with `error` */
+    LH_SIM_ACT_ROT,       /* the byte at `number` of a chunk's file: `mask` is turned over */
+    LH_SIM_ACT_FAIL_STORE,
+    /* Requests, given to a client without waiting for the answer. */
+    LH_SIM_ACT_RECALL,
+    LH_SIM_ACT_RELEASE,
+    LH_SIM_ACT_CREATE,
+    LH_SIM_ACT_RENAME,
+    LH_SIM_ACT_REMOVE,
+    LH_SIM_ACT_LIST,
+    /* The master's settings, from its next start on. The chunk term is never below the session
+     * term: the one that is set last moves the other. */
+    LH_SIM_ACT_SESSION_TERM, /* to `delay` */
+    LH_SIM_ACT_CHUNK_TERM,   /* to `delay` */
+    LH_SIM_ACT_DRIFT,        /* to `count` ppm */
+    /* Programs. */
+    LH_SIM_ACT_WRITER,
+    LH_SIM_ACT_READER,
+    LH_SIM_ACT_FILES,
+    LH_SIM_ACT_END, /* of the program `program.name` */
+    /* Everything. */
+    LH_SIM_ACT_LET,  /* `name` stands from now on for the node that `who` is now */
+    LH_SIM_ACT_MEND, /* all faults end (healing.h) */
+};
+
+/* Names one node, or several; which ones is decided when the action is carried out. */
+enum lh_sim_who_kind {
+    LH_SIM_WHO_NOBODY,
+    LH_SIM_WHO_MASTER,
+    LH_SIM_WHO_SERVER,    /* "chunkserver 2", "cs2" */
+    LH_SIM_WHO_CLIENT,    /* "client 1", "c1" */
+    LH_SIM_WHO_PRIMARY,   /* "primary of /log": who may act on the tail; if nobody may, the holder
+                             that the durable grant names */
+    LH_SIM_WHO_SECONDARY, /* "secondary of /log", "secondary 2 of /log": its other members */
+    LH_SIM_WHO_NAMED,     /* "Old": what an action LET said */
+    LH_SIM_WHO_SERVERS,   /* "every chunkserver" */
+    LH_SIM_WHO_CLIENTS,   /* "every client" */
+    LH_SIM_WHO_EVERYBODY,
+};
+
+struct lh_sim_who {
+    enum lh_sim_who_kind kind;
+    uint32_t number;                /* from 1 */
+    char text[LH_SIM_PATH_MAX + 1]; /* a path or a name */
+};
+
+/* "chunk 7", "tail of /log", "chunk 1 of /log" (counted from 1). */
+struct lh_sim_where {
+    uint64_t number;                /* with a path: its place in the file, 0 the tail; else an id */
+    char path[LH_SIM_PATH_MAX + 1]; /* "": `number` is the chunk's id */
+};
+
+/* Which members count depends on the kind; the others are as lh_sim_action_default() gives them. */
+struct lh_sim_action {
+    uint64_t at; /* true ns since the world's start */
+    enum lh_sim_action_kind kind;
+    struct lh_sim_who who, peer;
+    struct lh_sim_where chunk;
+    struct lh_duration hold; /* 0: until something else is said */
+    struct lh_duration delay;
+    uint64_t number;
+    uint32_t count;
+    uint32_t mask;
+    uint32_t replication, min_replicas;
+    uint64_t chunk_size;
+    uint32_t client;
+    int32_t ppm;
+    int error;
+    enum lh_disk_op op;
+    bool in_step, synced;
+    char path[LH_SIM_PATH_MAX + 1], to[LH_SIM_PATH_MAX + 1];
+    char name[LH_SIM_PROGRAM_NAME_MAX + 1];
+    struct lh_sim_program_spec program;
+};
+
+/* An action of that kind with everything else at its default. */
+struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind);
+
+#define LH_SIM_ACTION_TEXT 512 /* bytes that hold any action's text */
+
+/* "at 3s pause chunkserver 2 for 15s"; without `with_time` what follows the time. */
+void lh_sim_action_print(
+    const struct lh_sim_action *action, bool with_time, char *text, size_t text_size);
+
+/* What lh_sim_action_print() gave, with its time. INVALID_ARGUMENT: `text` says what was found and
+ * what would have been possible. */
+LH_MUST_USE int lh_sim_action_parse(
+    struct lh_sim_action *action, const char *line, char *text, size_t text_size);
+
+/* The part behind the time, as one phrase among others of a line; `at` is not touched. False: `w`
+ * knows what would have been possible. Words may be left. */
+bool lh_sim_action_parse_words(struct lh_sim_action *action, struct lh_sim_words *w);
+
+/* INVALID_ARGUMENT: it asks for what no cluster of so many nodes has or can do; `text` says what. */
+LH_MUST_USE int lh_sim_action_check(const struct lh_sim_action *action, size_t servers,
+    size_t clients, char *text, size_t text_size);
+
+extern const struct lh_sim_slot_type lh_sim_slot_who;   /* struct lh_sim_who */
+extern const struct lh_sim_slot_type lh_sim_slot_where; /* struct lh_sim_where */
+
+#endif

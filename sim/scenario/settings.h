@@ -1,0 +1,64 @@
+/* Everything that shapes a run besides what is done in it: how large the cluster is, how its
+ * network, disks and clocks are, and what the observers should let pass. Printed as lines of a
+ * scenario file and read from there; only what differs from the default is printed.
+ *
+ *   seed 417
+ *   chunkservers 5
+ *   session term 3s
+ *   sync takes 1ms..5ms
+ *
+ * The whole list stands in settings.c. */
+#ifndef LH_SIM_SCENARIO_SETTINGS_H
+#define LH_SIM_SCENARIO_SETTINGS_H
+
+#include "sim/cluster/cluster.h"
+#include "sim/cluster/program.h"
+#include "sim/scenario/phrase.h"
+
+#define LH_SIM_FILES_MAX      64
+#define LH_SIM_PLANT_NAME_MAX 63
+
+/* A file that exists when the run begins. */
+struct lh_sim_file_setting {
+    char path[LH_SIM_PATH_MAX + 1];
+    bool synced;
+    uint32_t replication, min_replicas; /* 0: the master's default */
+    uint64_t chunk_size;
+};
+
+struct lh_sim_settings {
+    uint64_t seed;
+    uint32_t servers, clients;
+    struct lh_duration session_term, chunk_term;
+    uint32_t drift_ppm;
+    uint32_t replication, min_replicas;
+    uint64_t chunk_size;
+    struct lh_duration create_timeout, member_timeout, drain_timeout;
+    struct lh_sim_range delay, notice, write, sync, read, commit;
+    struct lh_duration timer_late;
+    bool clocks_beyond_rho;                /* INV-1 and INV-2 may break (INV-7) */
+    bool replicas_may_be_lost;             /* one good member of a settled chunk is enough */
+    char plant[LH_SIM_PLANT_NAME_MAX + 1]; /* a planted bug that is switched on; "": none */
+    struct lh_sim_file_setting files[LH_SIM_FILES_MAX];
+    uint32_t file_count;
+};
+
+/* Three chunkservers, one client, short terms (3 s and 9 s), chunks of 64 KiB, no files. */
+struct lh_sim_settings lh_sim_settings_default(uint64_t seed);
+
+/* One line for each setting that is not the default; the seed always. */
+void lh_sim_settings_print(const struct lh_sim_settings *settings, FILE *to);
+
+/* Reads one line's setting, as one phrase among others. False: `w` knows what would have been
+ * possible. Words may be left. */
+bool lh_sim_settings_parse_words(struct lh_sim_settings *settings, struct lh_sim_words *w);
+
+/* INVALID_ARGUMENT: `text` says which setting is out of range or contradicts another one. */
+LH_MUST_USE int lh_sim_settings_check(
+    const struct lh_sim_settings *settings, char *text, size_t text_size);
+
+/* The cluster that they describe; they were checked. Files and a planted bug are up to whoever
+ * runs it. */
+struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings *settings);
+
+#endif
