@@ -201,6 +201,49 @@ static int do_create(struct disk *d, const struct disk_op *op)
     return LH_OK;
 }
 
+/* Bytes [from, to) of `data`, written at `offset` + `from`. */
+static void change_bytes(
+    struct file *f, uint64_t offset, const struct lh_buf *data, uint64_t from, uint64_t to)
+{
+    struct disk_op part = {.op = LH_DISK_WRITE, .offset = offset + from};
+
+    lh_buf_append(&part.data, data, from, to - from);
+    write_bytes(&f->cache, part.offset, &part.data, to - from);
+    remember(f, &part);
+    lh_buf_clear(&part.data);
+}
+
+/* The disk writes at a wrong place. It knows nothing of files' ends, and so moves none but that of
+ * the file that was meant. */
+static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
+{
+    struct disk *d = &node->disk;
+    struct file *meant = find_file(d, op->file), *hit = find_file(d, d->wrong_file);
+    uint64_t end = op->offset + op->data.size;
+
+    if (meant == NULL)
+        return LH_ERR_NOT_FOUND;
+    d->misdirect = false;
+    lh_sim_note(node->sim, "%s writes %llu bytes of file %llu at %llu to file %llu at %llu",
+        node->name, (unsigned long long)op->data.size, (unsigned long long)op->file,
+        (unsigned long long)op->offset, (unsigned long long)d->wrong_file,
+        (unsigned long long)d->wrong_offset);
+    if (hit != NULL && d->wrong_offset < hit->cache.size) {
+        uint64_t room = hit->cache.size - d->wrong_offset;
+        uint64_t size = op->data.size < room ? op->data.size : room;
+        change_bytes(hit, d->wrong_offset, &op->data, 0, size);
+        lh_sim_tell_disk(node, hit->number, LH_DISK_WRITE, d->wrong_offset, size, LH_ERR_CLOSED);
+    }
+    if (end > meant->cache.size) {
+        uint8_t *zeros;
+        struct lh_buf gap = lh_buf_alloc(end - meant->cache.size, &zeros);
+        memset(zeros, 0, gap.size);
+        change_bytes(meant, meant->cache.size, &gap, 0, gap.size);
+        lh_buf_clear(&gap);
+    }
+    return LH_OK;
+}
+
 static int do_write(struct lh_sim_node *node, struct disk_op *op, uint64_t size, int error)
 {
     struct file *f = find_file(&node->disk, op->file);
@@ -210,7 +253,7 @@ static int do_write(struct lh_sim_node *node, struct disk_op *op, uint64_t size,
     uint64_t end = op->offset + size;
     if (end > allocated(f) && used(&node->disk) + (end - allocated(f)) > node->disk.capacity) {
         error = LH_ERR_DISK_FULL;
-        size = lh_prng_below(&node->sim->disk_random, size);
+        size = lh_prng_below(&node->sim->streams[LH_SIM_DISK], size);
         if (op->offset + size > allocated(f))
             size = op->offset < allocated(f) ? allocated(f) - op->offset : 0;
     }
@@ -247,12 +290,33 @@ static int do_read(const struct disk *d, const struct disk_op *op, struct lh_buf
     return LH_OK;
 }
 
-/* Some whole sectors of a write, from its front: what a torn write leaves. */
+/* Some whole sectors of a write, from its front: how far it came before its process was killed. */
 static uint64_t torn(struct lh_prng *random, uint64_t size)
 {
     uint64_t sectors = lh_prng_below(random, size / SECTOR + 1);
 
     return sectors * SECTOR;
+}
+
+/* What a power loss leaves of a write when it tears it: any of the sectors that it covers, and
+ * perhaps the file's new end without the bytes before it. */
+static void tear(struct lh_prng *random, struct file *f, const struct change *c)
+{
+    struct lh_buf part = {0};
+    uint64_t next;
+
+    for (uint64_t from = 0; from < c->data.size; from = next) {
+        next = from + SECTOR - (c->offset + from) % SECTOR;
+        if (next > c->data.size)
+            next = c->data.size;
+        if (lh_prng_below(random, 2) == 0)
+            continue;
+        lh_buf_append(&part, &c->data, from, next - from);
+        write_bytes(&f->platter, c->offset + from, &part, part.size);
+        lh_buf_clear(&part);
+    }
+    if (c->offset + c->data.size > f->platter.size && lh_prng_below(random, 4) == 0)
+        resize(&f->platter, c->offset + c->data.size);
 }
 
 static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
@@ -264,7 +328,7 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
     for (size_t i = 0; i < op->covered_count; i++) {
         struct change *c = op->covered[i];
         /* After a failed sync the pages count as clean: no later sync covers them (FAIL-5). */
-        if (op->fault == LH_OK || lh_prng_below(&node->sim->disk_random, 2) == 0)
+        if (op->fault == LH_OK || lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0)
             to_platter(f, c, c->data.size);
         for (struct disk_op *other = node->disk.running; other != NULL; other = other->next)
             for (size_t j = 0; j < other->covered_count; j++)
@@ -289,11 +353,16 @@ static void cover(struct disk *d, struct disk_op *op)
         op->covered[op->covered_count++] = c;
 }
 
-static const struct lh_sim_range *duration_of(const struct lh_sim *sim, enum lh_disk_op op)
+static uint64_t duration(struct lh_sim_node *node, enum lh_disk_op op)
 {
-    return op == LH_DISK_SYNC   ? &sim->config.sync
-           : op == LH_DISK_READ ? &sim->config.read
-                                : &sim->config.write;
+    const struct lh_sim_config *config = &node->sim->config;
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
+    const struct lh_sim_range *range = op == LH_DISK_SYNC   ? &config->sync
+                                       : op == LH_DISK_READ ? &config->read
+                                                            : &config->write;
+
+    return lh_sim_draw(random, range) + lh_sim_draw_tail(random, &config->disk_tail) +
+           node->disk.extra;
 }
 
 static void schedule(struct lh_sim_node *node, struct disk_op *op, uint64_t delay)
@@ -305,7 +374,6 @@ static void schedule(struct lh_sim_node *node, struct disk_op *op, uint64_t dela
 
 void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
 {
-    struct lh_sim *sim = node->sim;
     struct disk_op *op = lh_alloc(sizeof *op);
     struct disk_op **last = &node->disk.running;
 
@@ -324,7 +392,7 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
     while (*last != NULL)
         last = &(*last)->next;
     *last = op;
-    schedule(node, op, lh_sim_draw(&sim->disk_random, duration_of(sim, op->op)));
+    schedule(node, op, duration(node, op->op));
 }
 
 static void free_op(struct disk_op *op)
@@ -349,9 +417,11 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
     case LH_DISK_SYNC:
         return do_sync(node, op);
     case LH_DISK_WRITE:
+        if (node->disk.misdirect && op->fault == LH_OK)
+            return write_elsewhere(node, op);
         return do_write(node, op,
             op->fault == LH_OK ? op->data.size
-                               : lh_prng_below(&node->sim->disk_random, op->data.size + 1),
+                               : lh_prng_below(&node->sim->streams[LH_SIM_DISK], op->data.size + 1),
             op->fault);
     default:
         break;
@@ -401,7 +471,7 @@ void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e)
 /* The process ended with this operation under way. */
 static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
 {
-    struct lh_prng *random = &node->sim->disk_random;
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
     struct lh_buf ignored = {0};
 
     if (op->op == LH_DISK_READ || lh_prng_below(random, 2) == 0)
@@ -416,7 +486,7 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
 
 static void lose_power(struct lh_sim_node *node)
 {
-    struct lh_prng *random = &node->sim->disk_random;
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
     struct file **slot = &node->disk.files;
 
     while (*slot != NULL) {
@@ -424,9 +494,9 @@ static void lose_power(struct lh_sim_node *node)
         while (f->first != NULL) {
             struct change *c = f->first;
             switch (lh_prng_below(random, 4)) {
-            case 0: /* torn: of a write, some sectors; anything else is whole or not there */
+            case 0: /* only a write can be there in part */
                 if (c->op == LH_DISK_WRITE)
-                    to_platter(f, c, torn(random, c->data.size));
+                    tear(random, f, c);
                 break;
             case 1:
                 break;
@@ -485,6 +555,13 @@ void lh_sim_disk_deinit(struct disk *d)
 
 void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
 {
+    if (node->disk.capacity == bytes)
+        return;
+    if (bytes == UINT64_MAX)
+        lh_sim_note(node->sim, "the disk of %s has room again", node->name);
+    else
+        lh_sim_note(
+            node->sim, "the disk of %s holds %llu bytes", node->name, (unsigned long long)bytes);
     node->disk.capacity = bytes;
 }
 
@@ -502,7 +579,7 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
 {
     if (node->disk.stalled == stalled)
         return;
-    lh_sim_note(node->sim, "disk: %s %s", node->name, stalled ? "stalls" : "goes on");
+    lh_sim_note(node->sim, "the disk of %s %s", node->name, stalled ? "stalls" : "goes on");
     node->disk.stalled = stalled;
     if (stalled)
         return;
@@ -510,7 +587,7 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
         if (!op->waiting)
             continue;
         op->waiting = false;
-        schedule(node, op, lh_sim_draw(&node->sim->disk_random, duration_of(node->sim, op->op)));
+        schedule(node, op, duration(node, op->op));
     }
 }
 
@@ -519,10 +596,41 @@ bool lh_sim_disk_is_stalled(const struct lh_sim_node *node)
     return node->disk.stalled;
 }
 
+void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra)
+{
+    if (node->disk.extra == extra.ns)
+        return;
+    lh_sim_note(node->sim, "what the disk of %s does takes %llu ms longer", node->name,
+        (unsigned long long)lh_duration_ms(extra));
+    node->disk.extra = extra.ns;
+}
+
 void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count)
 {
+    if (count > 0)
+        lh_sim_note(node->sim, "the next %u times that %s wants to %s a file fail: %s", count,
+            node->name, lh_sim_disk_op_name(op), lh_error_name(error));
     node->disk.faults[op].error = error;
     node->disk.faults[op].count = count;
+}
+
+void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
+{
+    node->disk.misdirect = true; /* noted when it happens */
+    node->disk.wrong_file = file;
+    node->disk.wrong_offset = offset;
+}
+
+void lh_sim_mend_disk(struct lh_sim_node *node)
+{
+    struct disk *d = &node->disk;
+
+    lh_sim_disk_capacity(node, UINT64_MAX);
+    lh_sim_disk_slow(node, lh_nanoseconds(0));
+    d->misdirect = false;
+    for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
+        d->faults[op].count = 0;
+    lh_sim_disk_stall(node, false);
 }
 
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
@@ -565,6 +673,8 @@ void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, u
     struct file *f = find_file(&node->disk, file);
 
     LH_ASSERT(f != NULL && offset < f->cache.size);
+    lh_sim_note(node->sim, "%s: bits of byte %llu of file %llu turn over", node->name,
+        (unsigned long long)offset, (unsigned long long)file);
     f->cache.data[offset] ^= mask;
     if (offset < f->platter.size)
         f->platter.data[offset] ^= mask;

@@ -44,9 +44,10 @@ struct link {
     struct link *next, *prev; /* all links of the world */
     uint64_t number;
     enum lh_method method;
-    uint32_t references; /* events about it, and the world's while an end is open */
-    bool connected;      /* the serving core has heard of it */
-    bool nobody;         /* the name that was opened is no node's */
+    uint32_t references;        /* events about it, and the world's while an end is open */
+    bool arrived;               /* the call has come to the serving machine */
+    bool nobody;                /* the name that was opened is no node's */
+    struct lh_instant deadline; /* of the call, on its opener's clock */
     struct end ends[2];
 };
 
@@ -54,9 +55,13 @@ struct network {
     struct link *links;
     uint64_t link_count;
     uint64_t delivered;
-    bool cut[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];       /* [from][to] */
-    uint64_t cuts[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];  /* how often it was cut */
-    uint64_t extra[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* ns */
+    bool cut[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];      /* [from][to] */
+    uint64_t cuts[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* how often it was cut */
+    bool clogged[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];
+    bool deaf[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* [at][peer]: does not notice its silence */
+    uint64_t extra[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX];     /* ns */
+    uint64_t bandwidth[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* bytes a second; 0: no limit */
+    uint64_t line_free[LH_SIM_NODES_MAX][LH_SIM_NODES_MAX]; /* when the last byte has gone out */
 };
 
 /* Fills in what a sight shows of a link: of a link's end, and of the link that an effect of `node`
@@ -88,6 +93,9 @@ struct disk {
     struct disk_op *running; /* in the order in which they were emitted */
     uint64_t capacity;
     bool stalled;
+    uint64_t extra; /* ns that every operation takes longer */
+    bool misdirect; /* the next write, to: */
+    uint64_t wrong_file, wrong_offset;
     struct {
         int error;
         uint32_t count;
@@ -142,6 +150,7 @@ struct lh_sim_node {
     struct lh_sim_clock clock;
     uint64_t wall_ms;     /* at true time 0 */
     uint64_t timer_at;    /* true time of the earliest TIMER event under way; UINT64_MAX: none */
+    uint64_t timer_late;  /* ns at most */
     uint64_t timer_spins; /* timers in a row without true time moving on */
     uint64_t timer_fired_at;
 
@@ -175,7 +184,7 @@ struct lh_sim {
     struct lh_sim_node *nodes[LH_SIM_NODES_MAX];
     size_t node_count;
     struct network network;
-    struct lh_prng net_random, disk_random, clock_random, user_random;
+    struct lh_prng streams[LH_SIM_STREAMS];
     uint64_t hash, events;
     struct observer *observers;
     size_t observer_count;
@@ -188,6 +197,7 @@ struct lh_sim {
 };
 
 uint64_t lh_sim_draw(struct lh_prng *random, const struct lh_sim_range *range);
+uint64_t lh_sim_draw_tail(struct lh_prng *random, const struct lh_sim_tail *tail);
 void lh_sim_hash_in(struct lh_sim *sim, uint64_t value);
 
 /* Schedules `e` (kind, node, life, which, about set) for `at`, which is not in the past. */
@@ -205,6 +215,8 @@ void lh_sim_tell_committed(struct lh_sim_node *node);
 void lh_sim_tell_noted(struct lh_sim *sim, const char *text);
 
 /* ---- trace.c ---- */
+
+const char *lh_sim_disk_op_name(enum lh_disk_op op); /* "write" */
 
 void lh_sim_trace_input(const struct lh_sim_sight *sight);
 void lh_sim_trace_effect(const struct lh_sim_sight *sight);

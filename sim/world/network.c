@@ -25,11 +25,34 @@ static bool is_cut(
     return from != to && sim->network.cut[from->index][to->index];
 }
 
+static bool is_blocked(
+    const struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return is_cut(sim, from, to) || sim->network.clogged[from->index][to->index];
+}
+
 static uint64_t one_way(
     struct lh_sim *sim, const struct lh_sim_node *from, const struct lh_sim_node *to)
 {
-    return lh_sim_draw(&sim->net_random, &sim->config.delay) +
+    return lh_sim_draw(&sim->streams[LH_SIM_NETWORK], &sim->config.delay) +
+           lh_sim_draw_tail(&sim->streams[LH_SIM_NETWORK], &sim->config.delay_tail) +
            sim->network.extra[from->index][to->index];
+}
+
+/* How long it takes until the last of so many bytes is on the line, behind all that was sent
+ * before. */
+static uint64_t transfer(struct lh_sim *sim, const struct lh_sim_node *from,
+    const struct lh_sim_node *to, uint64_t bytes)
+{
+    uint64_t rate = sim->network.bandwidth[from->index][to->index];
+    uint64_t *free_at = &sim->network.line_free[from->index][to->index];
+
+    if (rate == 0)
+        return 0;
+    if (*free_at < sim->now)
+        *free_at = sim->now;
+    *free_at += bytes * UINT64_C(1000000000) / rate;
+    return *free_at - sim->now;
 }
 
 static struct end *find(struct lh_sim_node *node, uint64_t id)
@@ -101,7 +124,7 @@ static bool may_arrive(const struct end *end, const struct parcel *p)
 static void advance(struct lh_sim *sim, struct end *end)
 {
     if (end->arriving || end->first == NULL || !may_arrive(end, end->first) ||
-        is_cut(sim, peer_of(end)->node, end->node))
+        is_blocked(sim, peer_of(end)->node, end->node))
         return;
     end->arriving = true;
     schedule(sim, end, LH_SIM_EV_DELIVER, end->first->at > sim->now ? end->first->at : sim->now, 0);
@@ -127,7 +150,7 @@ static void put_closed(
     struct lh_sim *sim, struct end *to, uint64_t delay, int error, const char *text)
 {
     /* What was not read when it broke may be gone. */
-    if (to->held && error != LH_OK && lh_prng_below(&sim->net_random, 2) == 0)
+    if (to->held && error != LH_OK && lh_prng_below(&sim->streams[LH_SIM_NETWORK], 2) == 0)
         drop_parcels(to, to->first);
     struct parcel *p = put(sim, to, PARCEL_CLOSED, delay);
     p->error = error;
@@ -155,7 +178,7 @@ static void lose_suffix(struct lh_sim *sim, struct end *end)
 
     for (p = end->first; p != NULL; p = p->next)
         count++;
-    uint64_t keep = lh_prng_below(&sim->net_random, count + 1);
+    uint64_t keep = lh_prng_below(&sim->streams[LH_SIM_NETWORK], count + 1);
     for (p = end->first; p != NULL && keep > 0; p = p->next)
         keep--;
     drop_parcels(end, p);
@@ -166,9 +189,19 @@ static void watch_silence(struct lh_sim *sim, struct end *end)
 {
     const struct lh_sim_node *a = end->node, *b = peer_of(end)->node;
 
+    if (sim->network.deaf[a->index][b->index])
+        return;
     schedule(sim, end, LH_SIM_EV_SILENCE,
-        sim->now + lh_sim_draw(&sim->net_random, &sim->config.notice),
+        sim->now + lh_sim_draw(&sim->streams[LH_SIM_NETWORK], &sim->config.notice),
         sim->network.cuts[a->index][b->index] + sim->network.cuts[b->index][a->index]);
+}
+
+static void await_deadline(struct lh_sim *sim, struct end *opener)
+{
+    uint64_t at = lh_sim_clock_when(&opener->node->clock, opener->link->deadline);
+
+    if (at != UINT64_MAX)
+        schedule(sim, opener, LH_SIM_EV_TIMEOUT, at > sim->now ? at : sim->now, 0);
 }
 
 void lh_sim_network_show(const struct end *end, struct lh_sim_sight *sight)
@@ -230,10 +263,8 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
     HASH_ADD(hh, node->links, id, sizeof opener->id, opener);
     *served = (struct end){.link = link, .node = server == NULL ? node : server};
     if (e->timeout.ns != UINT64_MAX) {
-        struct lh_instant until = lh_instant_add(lh_sim_clock(node), e->timeout);
-        uint64_t at = lh_sim_clock_when(&node->clock, until);
-        if (at != UINT64_MAX)
-            schedule(sim, opener, LH_SIM_EV_TIMEOUT, at > sim->now ? at : sim->now, 0);
+        link->deadline = lh_instant_add(lh_sim_clock(node), e->timeout);
+        await_deadline(sim, opener);
     }
     if (server == NULL) {
         put_closed(sim, opener, 0, LH_ERR_UNAVAILABLE, "no such address");
@@ -261,7 +292,9 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
         lh_wire_free(message);
         return;
     }
-    struct parcel *p = put(sim, peer, PARCEL_MESSAGE, one_way(sim, node, peer->node));
+    uint64_t delay = transfer(sim, node, peer->node, e->header.size + e->payload.size) +
+                     one_way(sim, node, peer->node);
+    struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay);
     p->message = message;
     p->crc = lh_buf_crc32c(
         &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
@@ -297,7 +330,7 @@ void lh_sim_network_hold(struct lh_sim_node *node, uint64_t id, bool held)
     if (end == NULL || end->held == held)
         return;
     end->held = held;
-    end->late_one = held && lh_prng_below(&node->sim->net_random, 2) == 0;
+    end->late_one = held && lh_prng_below(&node->sim->streams[LH_SIM_NETWORK], 2) == 0;
     if (!held)
         advance(node->sim, end);
 }
@@ -310,17 +343,18 @@ static void arrive(struct lh_sim *sim, struct end *served)
 
     if (!opener->open)
         return;
+    served->link->arrived = true;
     if (!node->up) {
         drop_parcels(served, served->first);
-        put_closed(sim, opener,
-            node->powered ? one_way(sim, node, opener->node)
-                          : lh_sim_draw(&sim->net_random, &sim->config.notice),
-            LH_ERR_UNAVAILABLE, node->powered ? "connection refused" : "no answer");
+        if (node->powered)
+            put_closed(sim, opener, one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
+                "connection refused");
+        else
+            watch_silence(sim, opener);
         return;
     }
     served->id = LH_LINK_SERVED | ++node->served;
     served->open = true;
-    served->link->connected = true;
     served->link->references++;
     HASH_ADD(hh, node->links, id, sizeof served->id, served);
     if (is_cut(sim, node, opener->node))
@@ -367,7 +401,7 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
     end->arriving = false;
     if (p == NULL)
         return;
-    if (is_cut(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) || p->at > sim->now) {
+    if (is_blocked(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) || p->at > sim->now) {
         advance(sim, end);
         return;
     }
@@ -406,8 +440,12 @@ void lh_sim_network_timeout(struct lh_sim *sim, const struct lh_sim_event *e)
 {
     struct end *end = &((struct link *)e->about)->ends[e->which];
 
-    if (end->open)
+    if (!end->open)
+        return;
+    if (lh_instant_reached(lh_sim_clock(end->node), end->link->deadline))
         give_up(sim, end, LH_ERR_DEADLINE_EXCEEDED, "the call's deadline has come");
+    else
+        await_deadline(sim, end); /* its clock has become slower meanwhile */
 }
 
 void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e)
@@ -415,12 +453,13 @@ void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e)
     struct end *end = &((struct link *)e->about)->ends[e->which];
     struct end *peer = peer_of(end);
 
-    if (!end->open)
-        return;
     uint32_t a = end->node->index, b = peer->node->index;
+
+    if (!end->open || sim->network.deaf[a][b])
+        return;
     bool still_cut = (is_cut(sim, end->node, peer->node) || is_cut(sim, peer->node, end->node)) &&
                      e->number == sim->network.cuts[a][b] + sim->network.cuts[b][a];
-    bool gone = end->link->connected && !peer->open && end->first == NULL;
+    bool gone = end->link->arrived && !peer->open && end->first == NULL;
     if (still_cut || gone)
         give_up(sim, end, LH_ERR_UNAVAILABLE, "the peer is silent");
 }
@@ -445,8 +484,9 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
     }
 }
 
-static void each_between(
-    struct lh_sim_node *a, struct lh_sim_node *b, void (*visit)(struct lh_sim *, struct link *))
+/* `visit` is given the link and which of its ends is at `a`. */
+static void each_between(struct lh_sim_node *a, struct lh_sim_node *b,
+    void (*visit)(struct lh_sim *, struct link *, int at))
 {
     struct lh_sim *sim = a->sim;
     struct link *next;
@@ -456,20 +496,22 @@ static void each_between(
         next = link->next;
         if ((x == a && y == b) || (x == b && y == a)) {
             /* The visit may end this link, but no other one. */
-            visit(sim, link);
+            visit(sim, link, x != a);
         }
     }
 }
 
-static void watch_link(struct lh_sim *sim, struct link *link)
+static void watch_link(struct lh_sim *sim, struct link *link, int at)
 {
+    (void)at;
     for (int i = 0; i < 2; i++)
         if (link->ends[i].open)
             watch_silence(sim, &link->ends[i]);
 }
 
-static void advance_link(struct lh_sim *sim, struct link *link)
+static void advance_link(struct lh_sim *sim, struct link *link, int at)
 {
+    (void)at;
     for (int i = 0; i < 2; i++) {
         struct end *end = &link->ends[i];
         uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
@@ -480,17 +522,35 @@ static void advance_link(struct lh_sim *sim, struct link *link)
     }
 }
 
-static void break_link(struct lh_sim *sim, struct link *link)
+static void break_end(struct lh_sim *sim, struct end *end)
+{
+    lose_suffix(sim, end);
+    if (end->open)
+        put_closed(sim, end, one_way(sim, peer_of(end)->node, end->node), LH_ERR_UNAVAILABLE,
+            "connection broken");
+}
+
+static void break_link(struct lh_sim *sim, struct link *link, int at)
+{
+    (void)at;
+    link->references++;
+    for (int i = 0; i < 2; i++)
+        break_end(sim, &link->ends[i]);
+    lh_sim_network_unref(sim, link);
+}
+
+static void break_one_end(struct lh_sim *sim, struct link *link, int at)
 {
     link->references++;
-    for (int i = 0; i < 2; i++) {
-        struct end *end = &link->ends[i];
-        lose_suffix(sim, end);
-        if (end->open)
-            put_closed(sim, end, one_way(sim, peer_of(end)->node, end->node), LH_ERR_UNAVAILABLE,
-                "connection broken");
-    }
+    break_end(sim, &link->ends[at]);
+    watch_silence(sim, &link->ends[!at]);
     lh_sim_network_unref(sim, link);
+}
+
+static void watch_one_end(struct lh_sim *sim, struct link *link, int at)
+{
+    if (link->ends[at].open)
+        watch_silence(sim, &link->ends[at]);
 }
 
 void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to)
@@ -500,7 +560,7 @@ void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to)
     LH_ASSERT(from->sim == to->sim && from != to);
     if (net->cut[from->index][to->index])
         return;
-    lh_sim_note(from->sim, "network: nothing gets from %s to %s", from->name, to->name);
+    lh_sim_note(from->sim, "nothing gets from %s to %s any more", from->name, to->name);
     net->cut[from->index][to->index] = true;
     net->cuts[from->index][to->index]++;
     each_between(from, to, watch_link);
@@ -512,7 +572,7 @@ void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to)
 
     if (!net->cut[from->index][to->index])
         return;
-    lh_sim_note(from->sim, "network: %s reaches %s again", from->name, to->name);
+    lh_sim_note(from->sim, "%s reaches %s again", from->name, to->name);
     net->cut[from->index][to->index] = false;
     each_between(from, to, advance_link);
 }
@@ -541,17 +601,94 @@ void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b)
 
 void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
 {
-    lh_sim_note(a->sim, "network: the connections between %s and %s break", a->name, b->name);
+    lh_sim_note(a->sim, "the connections between %s and %s break", a->name, b->name);
     each_between(a, b, break_link);
+}
+
+void lh_sim_break_at(struct lh_sim_node *at, struct lh_sim_node *other)
+{
+    lh_sim_note(at->sim, "the connections between %s and %s break, and only %s is told", at->name,
+        other->name, at->name);
+    each_between(at, other, break_one_end);
+}
+
+void lh_sim_clog(struct lh_sim_node *from, struct lh_sim_node *to)
+{
+    bool *clogged = &from->sim->network.clogged[from->index][to->index];
+
+    if (*clogged)
+        return;
+    lh_sim_note(from->sim, "the line from %s to %s is clogged", from->name, to->name);
+    *clogged = true;
+}
+
+void lh_sim_unclog(struct lh_sim_node *from, struct lh_sim_node *to)
+{
+    bool *clogged = &from->sim->network.clogged[from->index][to->index];
+
+    if (!*clogged)
+        return;
+    lh_sim_note(from->sim, "the line from %s to %s is clear again", from->name, to->name);
+    *clogged = false;
+    each_between(from, to, advance_link);
+}
+
+bool lh_sim_is_clogged(const struct lh_sim_node *from, const struct lh_sim_node *to)
+{
+    return from->sim->network.clogged[from->index][to->index];
+}
+
+void lh_sim_set_notices(struct lh_sim_node *at, struct lh_sim_node *peer, bool notices)
+{
+    bool *deaf = &at->sim->network.deaf[at->index][peer->index];
+
+    if (*deaf != notices)
+        return;
+    lh_sim_note(at->sim, "%s %s when %s is silent", at->name,
+        notices ? "notices again" : "does not notice", peer->name);
+    *deaf = !notices;
+    if (notices)
+        each_between(at, peer, watch_one_end);
 }
 
 void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra)
 {
-    if (from->sim->network.extra[from->index][to->index] == extra.ns)
+    uint64_t *now = &from->sim->network.extra[from->index][to->index];
+
+    if (*now == extra.ns)
         return;
-    lh_sim_note(from->sim, "network: %s to %s takes %llu ms longer", from->name, to->name,
+    lh_sim_note(from->sim, "what %s sends to %s takes %llu ms longer", from->name, to->name,
         (unsigned long long)lh_duration_ms(extra));
-    from->sim->network.extra[from->index][to->index] = extra.ns;
+    *now = extra.ns;
+}
+
+void lh_sim_set_bandwidth(
+    struct lh_sim_node *from, struct lh_sim_node *to, uint64_t bytes_per_second)
+{
+    uint64_t *now = &from->sim->network.bandwidth[from->index][to->index];
+
+    if (*now == bytes_per_second)
+        return;
+    if (bytes_per_second == 0)
+        lh_sim_note(from->sim, "the line from %s to %s is wide again", from->name, to->name);
+    else
+        lh_sim_note(from->sim, "the line from %s to %s carries %llu bytes a second", from->name,
+            to->name, (unsigned long long)bytes_per_second);
+    *now = bytes_per_second;
+}
+
+void lh_sim_mend_network(struct lh_sim *sim)
+{
+    for (size_t i = 0; i < sim->node_count; i++) {
+        for (size_t k = 0; k < sim->node_count; k++) {
+            struct lh_sim_node *a = sim->nodes[i], *b = sim->nodes[k];
+            lh_sim_set_notices(a, b, true);
+            lh_sim_set_bandwidth(a, b, 0);
+            lh_sim_slow(a, b, lh_nanoseconds(0));
+            lh_sim_unclog(a, b);
+            lh_sim_heal(a, b);
+        }
+    }
 }
 
 bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to)

@@ -72,12 +72,19 @@ static void carry_out(struct lh_sim_node *node, struct lh_effects *fx)
         lh_sim_tell_stepped(node);
 }
 
+static void pause(struct lh_sim_node *node, const char *where)
+{
+    lh_sim_note(node->sim, "%s is paused %s", node->name, where);
+    node->paused = true;
+    lh_sim_tell_lives(node, LH_SIM_LIFE_PAUSED);
+}
+
 static void hash_input(struct lh_sim_node *node, const struct lh_input *in, uint64_t link)
 {
     struct lh_sim *sim = node->sim;
 
     lh_sim_hash_in(sim, (uint64_t)node->index << 32 | (uint64_t)in->kind);
-    lh_sim_hash_in(sim, in->now.ns);
+    lh_sim_hash_in(sim, in->now.ns ^ in->wall_ms << 20);
     lh_sim_hash_in(sim, link ^ in->ticket << 1 ^ in->file << 2 ^ (uint64_t)in->error << 3);
 }
 
@@ -87,7 +94,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end
 
     LH_ASSERT(node->up && !node->paused && node->fx.count == 0);
     in->now = lh_sim_clock(node);
-    in->wall_ms = node->wall_ms + sim->now / 1000000;
+    in->wall_ms = lh_sim_wall(node);
     struct lh_sim_sight sight = {.node = node, .input = in};
     if (end != NULL)
         lh_sim_network_show(end, &sight);
@@ -108,7 +115,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end
         lh_effects_deinit(&node->kept); /* a crash while paused left its memory */
         node->kept = node->fx;
         node->fx = (struct lh_effects){0};
-        lh_sim_pause(node);
+        pause(node, "in the middle of a step");
         return;
     }
     /* Moved out: a clean stop destroys the core while its effects are gone through. */
@@ -135,7 +142,7 @@ void lh_sim_arm(struct lh_sim_node *node)
         return;
     if (at < sim->now)
         at = sim->now;
-    at += lh_prng_below(&sim->clock_random, sim->config.timer_late.ns + 1);
+    at += lh_prng_below(&sim->streams[LH_SIM_CLOCKS], node->timer_late + 1);
     if (at >= node->timer_at)
         return; /* what is under way looks again when it comes */
     node->timer_at = at;
@@ -235,11 +242,8 @@ void lh_sim_power_loss(struct lh_sim_node *node)
 
 void lh_sim_pause(struct lh_sim_node *node)
 {
-    if (!node->up || node->paused)
-        return;
-    lh_sim_note(node->sim, "%s is paused", node->name);
-    node->paused = true;
-    lh_sim_tell_lives(node, LH_SIM_LIFE_PAUSED);
+    if (node->up && !node->paused)
+        pause(node, "between two steps");
 }
 
 void lh_sim_pause_in_step(struct lh_sim_node *node)
@@ -336,7 +340,11 @@ struct lh_instant lh_sim_clock(const struct lh_sim_node *node)
 
 void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm)
 {
-    lh_sim_note(node->sim, "%s: its clock runs %d ppm fast", node->name, rate_ppm);
+    if (rate_ppm == 0)
+        lh_sim_note(node->sim, "the clock of %s runs right", node->name);
+    else
+        lh_sim_note(node->sim, "the clock of %s runs %d ppm %s", node->name, abs(rate_ppm),
+            rate_ppm < 0 ? "slow" : "fast");
     lh_sim_clock_set_rate(&node->clock, node->sim->now, rate_ppm);
     lh_sim_arm(node);
 }
@@ -348,5 +356,23 @@ int32_t lh_sim_rate(const struct lh_sim_node *node)
 
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms)
 {
+    long long jump = (long long)(wall_ms - lh_sim_wall(node));
+
+    lh_sim_note(node->sim, "the wall clock of %s jumps %s by %lld ms", node->name,
+        jump < 0 ? "back" : "ahead", jump < 0 ? -jump : jump);
     node->wall_ms = wall_ms - node->sim->now / 1000000;
+}
+
+uint64_t lh_sim_wall(const struct lh_sim_node *node)
+{
+    return node->wall_ms + node->sim->now / 1000000;
+}
+
+void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most)
+{
+    if (node->timer_late == most.ns)
+        return;
+    lh_sim_note(node->sim, "timers of %s fire up to %llu ms late", node->name,
+        (unsigned long long)lh_duration_ms(most));
+    node->timer_late = most.ns;
 }

@@ -77,7 +77,8 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
     struct store *s = &node->store;
     struct lh_sim *sim = node->sim;
     struct commit *c = lh_alloc(sizeof *c);
-    uint64_t at = sim->now + lh_sim_draw(&sim->disk_random, &sim->config.commit);
+    uint64_t at = sim->now + lh_sim_draw(&sim->streams[LH_SIM_DISK], &sim->config.commit) +
+                  lh_sim_draw_tail(&sim->streams[LH_SIM_DISK], &sim->config.disk_tail);
 
     *c = (struct commit){.ticket = e->ticket, .changes = e->changes, .count = e->change_count};
     e->changes = NULL;
@@ -132,7 +133,7 @@ void lh_sim_store_drop(struct lh_sim_node *node)
 
     for (struct commit *c = s->first; c != NULL; c = c->next)
         count++;
-    uint64_t done = lh_prng_below(&node->sim->disk_random, count + 1);
+    uint64_t done = lh_prng_below(&node->sim->streams[LH_SIM_DISK], count + 1);
     for (struct commit *c = s->first; c != NULL; c = c->next) {
         if (done > 0) {
             take_effect(node, c);
@@ -184,5 +185,7 @@ uint64_t lh_sim_store_version(const struct lh_sim_node *node)
 
 void lh_sim_store_fail(struct lh_sim_node *node, int error)
 {
+    if (error != LH_OK)
+        lh_sim_note(node->sim, "the next commit of %s fails: %s", node->name, lh_error_name(error));
     node->store.fail_next = error;
 }

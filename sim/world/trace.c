@@ -153,7 +153,7 @@ static void print_message(FILE *to, const ProtobufCMessage *message)
     fputs("} ", to);
 }
 
-static const char *disk_name(enum lh_disk_op op)
+const char *lh_sim_disk_op_name(enum lh_disk_op op)
 {
     static const char *const names[] = {"create", "write", "sync", "read", "truncate", "remove"};
 
@@ -192,8 +192,8 @@ void lh_sim_trace_input(const struct lh_sim_sight *sight)
             lh_error_name(in->error), in->text == NULL ? "" : in->text);
         break;
     case LH_IN_DISK:
-        fprintf(to, "disk: #%llu %s of %llu: %s", (unsigned long long)in->ticket, disk_name(in->op),
-            (unsigned long long)in->file, lh_error_name(in->error));
+        fprintf(to, "disk: #%llu %s of %llu: %s", (unsigned long long)in->ticket,
+            lh_sim_disk_op_name(in->op), (unsigned long long)in->file, lh_error_name(in->error));
         if (in->payload.size > 0)
             fprintf(to, ", %zu bytes", in->payload.size);
         break;
@@ -260,7 +260,7 @@ void lh_sim_trace_effect(const struct lh_sim_sight *sight)
         break;
     case LH_FX_DISK:
         fprintf(to, "disk: #%llu %s of %llu at %llu, %llu bytes", (unsigned long long)e->ticket,
-            disk_name(e->op), (unsigned long long)e->file, (unsigned long long)e->offset,
+            lh_sim_disk_op_name(e->op), (unsigned long long)e->file, (unsigned long long)e->offset,
             (unsigned long long)(e->op == LH_DISK_WRITE ? e->payload.size : e->length));
         break;
     case LH_FX_PERSIST:

@@ -28,10 +28,8 @@ struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
     struct lh_prng seeds = {config->seed};
 
     sim->config = *config;
-    sim->net_random.state = lh_prng_next(&seeds);
-    sim->disk_random.state = lh_prng_next(&seeds);
-    sim->clock_random.state = lh_prng_next(&seeds);
-    sim->user_random.state = lh_prng_next(&seeds);
+    for (int i = 0; i < LH_SIM_STREAMS; i++)
+        sim->streams[i].state = lh_prng_next(&seeds);
     sim->hash = config->seed;
     return sim;
 }
@@ -79,8 +77,10 @@ struct lh_sim_node *lh_sim_add(
     node->boot = 1;
     node->stopped_with = LH_ERR_CLOSED;
     node->timer_at = UINT64_MAX;
+    node->timer_late = sim->config.timer_late.ns;
     node->wall_ms = UINT64_C(1700000000000);
-    struct lh_instant shows = {1 + lh_prng_below(&sim->clock_random, UINT64_C(3600000000000))};
+    struct lh_instant shows = {
+        1 + lh_prng_below(&sim->streams[LH_SIM_CLOCKS], UINT64_C(3600000000000))};
     lh_sim_clock_init(&node->clock, sim->now, shows, 0);
     lh_sim_disk_init(&node->disk);
     sim->nodes[sim->node_count++] = node;
@@ -110,6 +110,14 @@ uint64_t lh_sim_draw(struct lh_prng *random, const struct lh_sim_range *range)
 {
     LH_ASSERT(range->min.ns <= range->max.ns);
     return range->min.ns + lh_prng_below(random, range->max.ns - range->min.ns + 1);
+}
+
+uint64_t lh_sim_draw_tail(struct lh_prng *random, const struct lh_sim_tail *tail)
+{
+    if (tail->per_million == 0 || lh_prng_below(random, LH_SIM_MILLION) >= tail->per_million)
+        return 0;
+    uint64_t most = tail->most.ns >> lh_prng_below(random, 8);
+    return lh_prng_below(random, most + 1);
 }
 
 void lh_sim_hash_in(struct lh_sim *sim, uint64_t value)
@@ -256,9 +264,14 @@ uint64_t lh_sim_events(const struct lh_sim *sim)
     return sim->events;
 }
 
+struct lh_prng *lh_sim_stream(struct lh_sim *sim, enum lh_sim_stream which)
+{
+    return &sim->streams[which];
+}
+
 struct lh_prng *lh_sim_random(struct lh_sim *sim)
 {
-    return &sim->user_random;
+    return lh_sim_stream(sim, LH_SIM_OTHERS);
 }
 
 void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg)

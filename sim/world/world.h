@@ -30,15 +30,24 @@ struct lh_sim_range {
     struct lh_duration min, max;
 };
 
+/* What sometimes comes on top of a duration: one in so many times, up to `most`, and the longer the
+ * rarer. */
+struct lh_sim_tail {
+    uint32_t per_million; /* 0: never */
+    struct lh_duration most;
+};
+
 struct lh_sim_config {
     uint64_t seed;
-    struct lh_sim_range delay;  /* of a message, one way */
-    struct lh_sim_range notice; /* until an end of a link notices that its peer's machine is silent,
-                                   or that nothing answers where it wants to connect */
+    struct lh_sim_range delay;     /* of a message, one way */
+    struct lh_sim_tail delay_tail; /* of one that had to be sent again */
+    struct lh_sim_range notice;    /* until an end of a link notices that its peer's machine is
+                                      silent, or that nothing answers where it wants to connect */
     struct lh_sim_range write, sync, read; /* disk; everything that is neither sync nor read counts
                                               as a write */
     struct lh_sim_range commit;            /* metadata store */
-    struct lh_duration timer_late;         /* timers fire up to this late */
+    struct lh_sim_tail disk_tail;          /* of any of these */
+    struct lh_duration timer_late; /* timers fire up to this late: lh_sim_set_timer_late() */
 };
 
 /* A local network and a fast disk. */
@@ -99,8 +108,21 @@ void lh_sim_at(
 uint64_t lh_sim_hash(const struct lh_sim *sim);
 uint64_t lh_sim_events(const struct lh_sim *sim);
 
-/* A stream of numbers for whoever drives the world; independent of those of network, disk,
- * clocks. */
+/* Streams of numbers, each of them a function of the seed alone: who draws more from one changes
+ * nothing about what others draw. The world draws from the first three. */
+enum lh_sim_stream {
+    LH_SIM_NETWORK,
+    LH_SIM_DISK,
+    LH_SIM_CLOCKS,
+    LH_SIM_WORKLOAD,
+    LH_SIM_NEMESIS,
+    LH_SIM_OTHERS, /* tests; seeds of cores */
+    LH_SIM_STREAMS
+};
+
+struct lh_prng *lh_sim_stream(struct lh_sim *sim, enum lh_sim_stream which);
+
+/* LH_SIM_OTHERS. */
 struct lh_prng *lh_sim_random(struct lh_sim *sim);
 
 /* ---- Observers and failures ---- */
@@ -179,9 +201,17 @@ uint64_t lh_sim_boot(const struct lh_sim_node *node);
 
 /* What the node's clock shows now. */
 struct lh_instant lh_sim_clock(const struct lh_sim_node *node);
+
+/* From now on it gains exactly `rate_ppm` ns in each true ms; above -1,000,000. */
 void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm);
 int32_t lh_sim_rate(const struct lh_sim_node *node);
+
+/* Its wall clock jumps. */
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms);
+uint64_t lh_sim_wall(const struct lh_sim_node *node);
+
+/* Its timers from now on fire up to this late. */
+void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most);
 
 /* ---- Network ---- */
 
@@ -199,10 +229,31 @@ void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b);
  * it at its own time. */
 void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b);
 
+/* Every link between them breaks at `at` alone, as when something in between forgot it: `other`
+ * notices only by the silence. */
+void lh_sim_break_at(struct lh_sim_node *at, struct lh_sim_node *other);
+
+/* Nothing moves from `from` to `to` until it is unclogged; then all of it arrives. Other than with
+ * a cut, the connection is well and nobody notices anything. */
+void lh_sim_clog(struct lh_sim_node *from, struct lh_sim_node *to);
+void lh_sim_unclog(struct lh_sim_node *from, struct lh_sim_node *to);
+bool lh_sim_is_clogged(const struct lh_sim_node *from, const struct lh_sim_node *to);
+
+/* Whether ends of links at `at` ever notice by themselves that `peer` is silent (config.notice). If
+ * not, only a call's deadline or news from the peer ends them. At first they do. */
+void lh_sim_set_notices(struct lh_sim_node *at, struct lh_sim_node *peer, bool notices);
+
 /* Everything sent from now on takes this much longer. */
 void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra);
-struct lh_duration lh_sim_slowed_by(
-    const struct lh_sim_node *from, const struct lh_sim_node *to);
+struct lh_duration lh_sim_slowed_by(const struct lh_sim_node *from, const struct lh_sim_node *to);
+
+/* All that is sent from now on goes through a line of so many bytes a second, in order, before its
+ * delay begins. 0: without limit, as at first. */
+void lh_sim_set_bandwidth(
+    struct lh_sim_node *from, struct lh_sim_node *to, uint64_t bytes_per_second);
+
+/* No cut, clog, delay or limit between any two any more, and everybody notices silence. */
+void lh_sim_mend_network(struct lh_sim *sim);
 
 /* Messages that have arrived at cores. */
 uint64_t lh_sim_delivered(const struct lh_sim *sim);
@@ -218,10 +269,21 @@ uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled);
 bool lh_sim_disk_is_stalled(const struct lh_sim_node *node);
 
+/* Operations from now on take this much longer. */
+void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra);
+
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
- * (FAIL-5). */
+ * (FAIL-5). A count of 0 takes back what has not happened yet. */
 void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count);
+
+/* The next write lands in that file at that offset instead, as far as the file goes, and the
+ * process is told that all is well. Where it was meant to go the old bytes stay, or zeros where
+ * there were none. */
+void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset);
+
+/* No more stall, slowness, failures and misdirection to come, and room without limit. */
+void lh_sim_mend_disk(struct lh_sim_node *node);
 
 /* The numbers of the files that the machine's directory shows, ascending.
  * `*files` is to be freed. */
@@ -254,7 +316,7 @@ const struct lh_sim_pair *lh_sim_store_get(
 /* Changes whenever a commit takes effect. */
 uint64_t lh_sim_store_version(const struct lh_sim_node *node);
 
-/* The next commit fails with `error`. */
+/* The next commit fails with `error`; LH_OK takes it back. */
 void lh_sim_store_fail(struct lh_sim_node *node, int error);
 
 #endif
