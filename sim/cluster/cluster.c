@@ -224,6 +224,27 @@ struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number)
     return c->client_nodes[number - 1];
 }
 
+size_t lh_sim_servers(const struct lh_sim_cluster *c)
+{
+    return c->config.servers;
+}
+
+size_t lh_sim_clients(const struct lh_sim_cluster *c)
+{
+    return c->config.clients;
+}
+
+size_t lh_sim_file_count(const struct lh_sim_cluster *c)
+{
+    return c->file_count;
+}
+
+const char *lh_sim_file_path(const struct lh_sim_cluster *c, size_t index)
+{
+    LH_ASSERT(index < c->file_count);
+    return c->files[index].path;
+}
+
 struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c)
 {
     return &c->config.master;

@@ -43,6 +43,9 @@ struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
 struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number); /* from 1 */
 struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number); /* from 1 */
 
+size_t lh_sim_servers(const struct lh_sim_cluster *c);
+size_t lh_sim_clients(const struct lh_sim_cluster *c);
+
 /* What the master's next start will use. */
 struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
 
@@ -118,6 +121,11 @@ struct lh_sim_chunk {
     } members[16];
     size_t member_count;
 };
+
+/* The files that the master's store names, in the order of their ids. The path is valid until the
+ * store changes. */
+size_t lh_sim_file_count(const struct lh_sim_cluster *c);
+const char *lh_sim_file_path(const struct lh_sim_cluster *c, size_t index);
 
 /* The file's last chunk. False: no such file, or no chunk yet. */
 bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk);

@@ -6,55 +6,61 @@
 #define LH_SIM_NEMESIS_H
 
 #include "sim/cluster/cluster.h"
-#include "sim/scenario/action.h"
+#include "sim/scenario/actor.h"
+#include "sim/scenario/settings.h"
 
 /* Kinds of mischief. Each has a weight of its own in a run, often 0. */
 enum lh_sim_mischief {
-    LH_SIM_MISCHIEF_CRASH,        /* a chunkserver's process is killed */
-    LH_SIM_MISCHIEF_RESTART,      /* ... and started at once */
-    LH_SIM_MISCHIEF_POWER,        /* a machine loses power */
-    LH_SIM_MISCHIEF_MASTER,       /* the master is killed, or loses power */
-    LH_SIM_MISCHIEF_CLIENT,       /* a client is killed */
-    LH_SIM_MISCHIEF_PAUSE,        /* a process stands still, also in the middle of a step */
-    LH_SIM_MISCHIEF_STOP,         /* a clean shutdown */
-    LH_SIM_MISCHIEF_ISOLATE,      /* one node from some or all others */
-    LH_SIM_MISCHIEF_PARTITION,    /* halves, or a ring */
-    LH_SIM_MISCHIEF_ONE_WAY,      /* one direction of one link */
-    LH_SIM_MISCHIEF_PRIMARY_CUT,  /* a primary from the master, its clients still alive */
-    LH_SIM_MISCHIEF_BREAK,        /* connections */
-    LH_SIM_MISCHIEF_SLOW,         /* links */
-    LH_SIM_MISCHIEF_CLOG,         /* links, or all links of a node one after another (swizzle) */
-    LH_SIM_MISCHIEF_DRIFT,        /* clock rates */
-    LH_SIM_MISCHIEF_WALL,         /* wall clocks jump */
-    LH_SIM_MISCHIEF_STALL,        /* a disk does not answer */
-    LH_SIM_MISCHIEF_FULL,         /* a disk is nearly full */
-    LH_SIM_MISCHIEF_IO_ERROR,     /* writes, syncs or reads fail (damage) */
-    LH_SIM_MISCHIEF_ROT,          /* bits turn over; a write lands elsewhere (damage) */
-    LH_SIM_MISCHIEF_RECALL,       /* an operator moves or releases leases */
-    LH_SIM_MISCHIEF_SETTINGS,     /* the master starts again with other terms */
+    LH_SIM_MISCHIEF_CRASH,       /* a chunkserver's process is killed */
+    LH_SIM_MISCHIEF_RESTART,     /* ... and started at once */
+    LH_SIM_MISCHIEF_POWER,       /* a machine loses power */
+    LH_SIM_MISCHIEF_MASTER,      /* the master is killed, or loses power */
+    LH_SIM_MISCHIEF_CLIENT,      /* a client is killed */
+    LH_SIM_MISCHIEF_PAUSE,       /* a process stands still, also in the middle of a step */
+    LH_SIM_MISCHIEF_STOP,        /* a clean shutdown */
+    LH_SIM_MISCHIEF_ISOLATE,     /* one node from some or all others */
+    LH_SIM_MISCHIEF_PARTITION,   /* halves, or a ring */
+    LH_SIM_MISCHIEF_ONE_WAY,     /* one direction of one link */
+    LH_SIM_MISCHIEF_PRIMARY_CUT, /* a primary from the master, its clients still alive */
+    LH_SIM_MISCHIEF_BREAK,       /* connections */
+    LH_SIM_MISCHIEF_SLOW,        /* links */
+    LH_SIM_MISCHIEF_CLOG,        /* links, or all links of a node one after another (swizzle) */
+    LH_SIM_MISCHIEF_DRIFT,       /* clock rates */
+    LH_SIM_MISCHIEF_WALL,        /* wall clocks jump */
+    LH_SIM_MISCHIEF_STALL,       /* a disk does not answer */
+    LH_SIM_MISCHIEF_FULL,        /* a disk is nearly full */
+    LH_SIM_MISCHIEF_IO_ERROR,    /* writes, syncs or reads fail (damage) */
+    LH_SIM_MISCHIEF_ROT,         /* bits turn over; a write lands elsewhere (damage) */
+    LH_SIM_MISCHIEF_RECALL,      /* an operator moves or releases leases */
+    LH_SIM_MISCHIEF_SETTINGS,    /* the master starts again with other terms */
     LH_SIM_MISCHIEF_COUNT
 };
 
 struct lh_sim_temper {
     uint32_t weights[LH_SIM_MISCHIEF_COUNT];
-    struct lh_sim_range pace;  /* between two deeds; all 0: never */
+    struct lh_sim_range pace;  /* between two deeds; all 0: it rests for ever */
     struct lh_sim_range quiet; /* of the quiet windows */
     uint32_t quiet_percent;    /* how likely one begins after a deed */
     uint32_t mend_percent;     /* how likely a deed is to mend something instead */
-    uint32_t damage_servers;   /* the atlas: so many machines may lose data for good */
-    uint32_t power_losses;     /* ... and so many power losses in a `buffered` file's life */
+    uint32_t ambush_permille;  /* how likely a grant, a seal, a change of version, a sync, ... is
+                                  followed by a deed at that very node within a millisecond */
     int32_t drift_ppm;         /* clocks are set to within this; beyond rho only in such runs */
+    struct lh_duration term;   /* about as long as a session: durations are drawn around it */
+    /* The atlas: what the protocol survives. */
+    uint32_t damage_servers; /* so many machines may have replicas spoilt for good */
+    uint32_t power_losses;   /* so many machines may lose power; UINT32_MAX: any number */
 };
 
-/* Draws a temperament. */
-void lh_sim_temper_draw(struct lh_sim_temper *temper, struct lh_prng *random);
+/* Draws a temperament that suits the settings. */
+void lh_sim_temper_draw(
+    struct lh_sim_temper *temper, const struct lh_sim_settings *settings, struct lh_prng *random);
 
 struct lh_sim_nemesis;
 
-/* Begins to act after the first pause. Each action that it carries out is appended through
- * `did(arg, action)`. */
-struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c,
-    const struct lh_sim_temper *temper, struct lh_prng random,
+/* Begins to act after its first pause. `did(arg, action)` is told each action that was carried
+ * out. */
+struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_sim_actor *actor,
+    const struct lh_sim_temper *temper, uint64_t seed,
     void (*did)(void *arg, const struct lh_sim_action *action), void *arg);
 
 /* It does nothing more. */

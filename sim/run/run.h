@@ -33,8 +33,8 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile);
 
 struct lh_sim_plan {
     struct lh_sim_settings settings;
-    struct lh_sim_temper temper;    /* of the nemesis; all zero: it rests */
-    struct lh_sim_action *actions;  /* in the order of their times; programs are among them */
+    struct lh_sim_temper temper;   /* of the nemesis; all zero: it rests */
+    struct lh_sim_action *actions; /* in the order of their times; programs are among them */
     size_t action_count, action_capacity;
     struct lh_duration duration; /* then faults end, and all must become well */
 };
@@ -58,10 +58,10 @@ struct lh_sim_run_options {
 
 struct lh_sim_result {
     bool failed;
-    char rule[16];     /* "INV-1", ..., "history", "check"; "" if nothing failed */
-    char *text;        /* the failure with its moment; NULL if nothing failed */
+    char rule[16];      /* "INV-1", ..., "history", "check"; "" if nothing failed */
+    char *text;         /* the failure with its moment; NULL if nothing failed */
     uint64_t failed_at; /* true ns */
-    uint64_t chunk;    /* that the failure is about; 0: none in particular */
+    uint64_t chunk;     /* that the failure is about; 0: none in particular */
 
     uint64_t virtual_ns, events, messages, hash;
     uint64_t acknowledged; /* batches */

@@ -1,0 +1,263 @@
+/* What a seed stands for. */
+#include "sim/run/run.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[LH_SIM_PROFILE_COUNT] = {"swarm", "calm", "clocks", "ruin"};
+
+const char *lh_sim_profile_name(enum lh_sim_profile profile)
+{
+    return names[profile];
+}
+
+bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
+{
+    for (int i = 0; i < LH_SIM_PROFILE_COUNT; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *profile = (enum lh_sim_profile)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t between(struct lh_prng *random, uint64_t min, uint64_t max)
+{
+    return min + lh_prng_below(random, max - min + 1);
+}
+
+static bool chance(struct lh_prng *random, uint32_t of_hundred)
+{
+    return lh_prng_below(random, 100) < of_hundred;
+}
+
+/* Small numbers more often than large ones. */
+static uint32_t few(struct lh_prng *random, uint32_t min, uint32_t max)
+{
+    uint32_t a = (uint32_t)between(random, min, max), b = (uint32_t)between(random, min, max);
+
+    return a < b ? a : b;
+}
+
+static struct lh_sim_range up_to(struct lh_duration min, struct lh_duration max)
+{
+    return (struct lh_sim_range){min, max};
+}
+
+/* ---- Settings ---- */
+
+static void draw_network(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    switch (lh_prng_below(random, 4)) {
+    case 0: /* a fast local one: the default */
+        break;
+    case 1:
+        s->delay = up_to(lh_nanoseconds(100000), lh_milliseconds(between(random, 2, 20)));
+        break;
+    case 2: /* far apart */
+        s->delay = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 12, 60)));
+        break;
+    default: /* everything overtakes everything */
+        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(between(random, 50, 200)));
+        break;
+    }
+    if (chance(random, 30))
+        s->notice = up_to(lh_milliseconds(100), lh_seconds(between(random, 1, 8)));
+}
+
+static void draw_disks(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    if (chance(random, 50))
+        s->sync = up_to(lh_nanoseconds(200000), lh_milliseconds(between(random, 2, 40)));
+    if (chance(random, 30))
+        s->write = up_to(lh_nanoseconds(5000), lh_milliseconds(between(random, 1, 20)));
+    if (chance(random, 30))
+        s->commit = up_to(lh_nanoseconds(200000), lh_milliseconds(between(random, 2, 50)));
+    if (chance(random, 30))
+        s->timer_late = lh_milliseconds(between(random, 1, 50));
+}
+
+static void draw_terms(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    static const uint32_t session_ms[] = {500, 1000, 3000, 3000, 10000};
+    static const uint32_t drift_ppm[] = {10000, 10000, 10000, 1000, 100000};
+
+    s->session_term = lh_milliseconds(session_ms[lh_prng_below(random, 5)]);
+    s->chunk_term = lh_nanoseconds(s->session_term.ns * between(random, 1, 4));
+    s->drift_ppm = drift_ppm[lh_prng_below(random, 5)];
+}
+
+static void draw_files(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    bool all_synced = chance(random, 40);
+
+    s->file_count = few(random, 1, 3);
+    for (uint32_t i = 0; i < s->file_count; i++) {
+        struct lh_sim_file_setting *f = &s->files[i];
+        *f = (struct lh_sim_file_setting){.synced = all_synced || chance(random, 40)};
+        (void)snprintf(f->path, sizeof f->path, "/log-%u", (unsigned)(i + 1));
+    }
+}
+
+static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    s->servers = few(random, 3, 7);
+    s->clients = few(random, 1, 4);
+    s->replication = few(random, 2, 5);
+    if (s->replication > s->servers)
+        s->replication = s->servers;
+    s->min_replicas = s->replication < 4 ? 2 : (uint32_t)between(random, 2, 3);
+    s->chunk_size = (uint64_t)LH_CHUNK_BYTES_MIN << lh_prng_below(random, 3);
+    draw_terms(s, random);
+    draw_network(s, random);
+    draw_disks(s, random);
+    draw_files(s, random);
+}
+
+/* ---- Programs ---- */
+
+static void add(struct lh_sim_plan *plan, const struct lh_sim_action *a)
+{
+    LH_GROW(plan->actions, plan->action_capacity, plan->action_count + 1);
+    plan->actions[plan->action_count++] = *a;
+}
+
+static struct lh_sim_action program(struct lh_sim_plan *plan, struct lh_prng *random,
+    enum lh_sim_action_kind kind, enum lh_sim_program_kind program_kind, const char *name,
+    uint32_t number)
+{
+    const struct lh_sim_settings *s = &plan->settings;
+    struct lh_sim_action a = lh_sim_action_default(kind);
+
+    a.program = lh_sim_program_default(program_kind);
+    (void)snprintf(a.program.name, sizeof a.program.name, "%s%u", name, number);
+    a.program.client = (uint32_t)between(random, 1, s->clients);
+    a.program.seed = lh_prng_next(random) >> 32;
+    (void)snprintf(a.program.path, sizeof a.program.path, "%s",
+        s->files[lh_prng_below(random, s->file_count)].path);
+    return a;
+}
+
+static void draw_writer(
+    struct lh_sim_plan *plan, struct lh_prng *random, uint32_t number, uint64_t slowest_ms)
+{
+    struct lh_sim_action a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", number);
+    struct lh_sim_program_spec *p = &a.program;
+
+    p->records_max = few(random, 1, 12);
+    switch (lh_prng_below(random, 4)) {
+    case 0:
+        p->bytes_max = (uint32_t)between(random, 0, 100);
+        break;
+    case 1: /* up to the largest batch: half a chunk */
+        p->records_max = 1;
+        p->bytes_max = (uint32_t)(plan->settings.chunk_size / 4 - 64);
+        break;
+    default:
+        p->bytes_max = (uint32_t)between(random, 100, 5000 / p->records_max);
+        break;
+    }
+    p->every = up_to(lh_milliseconds(1), lh_milliseconds(between(random, 2, slowest_ms)));
+    p->window = few(random, 1, 20);
+    a.at = lh_prng_below(random, UINT64_C(2000000000));
+    add(plan, &a);
+}
+
+static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t writers = chance(random, 5) ? few(random, 16, 64) : few(random, 1, 8);
+    uint32_t readers = few(random, 0, 4);
+    /* Together they append at about the same rate, however many they are. */
+    uint64_t slowest_ms = 20 + (uint64_t)writers * between(random, 5, 60);
+
+    for (uint32_t i = 1; i <= writers; i++)
+        draw_writer(plan, random, i, slowest_ms);
+    for (uint32_t i = 1; i <= readers; i++) {
+        struct lh_sim_action a = program(plan, random, LH_SIM_ACT_READER, LH_SIM_READER, "r", i);
+        a.at = lh_prng_below(random, plan->duration.ns / 2);
+        add(plan, &a);
+    }
+    if (chance(random, 30)) {
+        struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "f", 1);
+        (void)snprintf(a.program.path, sizeof a.program.path, "/other");
+        a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 20, 500)));
+        add(plan, &a);
+    }
+}
+
+/* ---- All together ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct lh_sim_action *x = a, *y = b;
+
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Insertion: equal times keep their order, which qsort() does not promise. */
+static void sort(struct lh_sim_plan *plan)
+{
+    for (size_t i = 1; i < plan->action_count; i++) {
+        struct lh_sim_action a = plan->actions[i];
+        size_t k = i;
+        for (; k > 0 && by_time(&plan->actions[k - 1], &a) > 0; k--)
+            plan->actions[k] = plan->actions[k - 1];
+        plan->actions[k] = a;
+    }
+}
+
+void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profile profile)
+{
+    struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x6c656173656c6468))};
+    char text[256];
+
+    *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
+    draw_settings(&plan->settings, &random);
+    plan->duration =
+        lh_nanoseconds(plan->settings.session_term.ns * between(&random, 2, 10) + 2000000000);
+    draw_programs(plan, &random);
+    lh_sim_temper_draw(&plan->temper, &plan->settings, &random);
+    switch (profile) {
+    case LH_SIM_PROFILE_CALM:
+        plan->temper = (struct lh_sim_temper){0};
+        break;
+    case LH_SIM_PROFILE_CLOCKS:
+        plan->settings.clocks_beyond_rho = true;
+        plan->temper.weights[LH_SIM_MISCHIEF_DRIFT] = 10;
+        plan->temper.drift_ppm = 900000;
+        break;
+    case LH_SIM_PROFILE_RUIN:
+        plan->settings.ruin = true;
+        plan->temper.weights[LH_SIM_MISCHIEF_IO_ERROR] = 3;
+        plan->temper.weights[LH_SIM_MISCHIEF_ROT] = 3;
+        plan->temper.weights[LH_SIM_MISCHIEF_POWER] = 5;
+        plan->temper.damage_servers = plan->settings.servers;
+        plan->temper.power_losses = UINT32_MAX;
+        break;
+    default:
+        break;
+    }
+    plan->settings.replicas_may_be_lost =
+        plan->temper.damage_servers > 0 || plan->temper.power_losses != UINT32_MAX;
+    sort(plan);
+    LH_ASSERT(lh_sim_settings_check(&plan->settings, text, sizeof text) == LH_OK);
+}
+
+void lh_sim_plan_deinit(struct lh_sim_plan *plan)
+{
+    free(plan->actions);
+    *plan = (struct lh_sim_plan){0};
+}
+
+void lh_sim_plan_copy(struct lh_sim_plan *to, const struct lh_sim_plan *from)
+{
+    *to = *from;
+    to->action_capacity = from->action_count;
+    to->actions = lh_alloc_array(from->action_count, sizeof *to->actions);
+    if (from->action_count > 0)
+        memcpy(to->actions, from->actions, from->action_count * sizeof *to->actions);
+}
