@@ -16,6 +16,7 @@ struct due {
 
 struct run {
     const struct lh_sim_plan *plan;
+    const struct lh_sim_run_options *options;
     struct lh_sim_cluster *cluster;
     struct lh_sim *sim;
     struct lh_sim_actor *actor;
@@ -55,6 +56,8 @@ static void did(void *arg, const struct lh_sim_action *action)
     LH_GROW(to->actions, r->action_capacity, to->action_count + 1);
     to->actions[to->action_count++] = *action;
     to->faults += action->kind < LH_SIM_ACT_RECALL;
+    if (r->options->did != NULL)
+        r->options->did(r->options->arg, action);
 }
 
 static void carry_out(void *arg)
@@ -185,7 +188,7 @@ void lh_sim_run(const struct lh_sim_plan *plan, const struct lh_sim_run_options 
     static const struct lh_sim_run_options none;
     const struct lh_sim_run_options *o = options == NULL ? &none : options;
     struct lh_sim_cluster_config config = lh_sim_settings_config(&plan->settings);
-    struct run r = {.plan = plan, .result = result};
+    struct run r = {.plan = plan, .options = o, .result = result};
 
     *result = (struct lh_sim_result){0};
     plant(plan, o);

@@ -53,6 +53,9 @@ struct lh_sim_run_options {
     void (*attach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
     /* Called when the run is over and the cluster still exists. May be NULL. */
     void (*detach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
+    /* Called for each action as it is carried out, the nemesis's too: what a run that ends in an
+     * assertion leaves behind. May be NULL. */
+    void (*did)(void *arg, const struct lh_sim_action *action);
     void *arg;
 };
 
