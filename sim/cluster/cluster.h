@@ -60,6 +60,11 @@ bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound);
 int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration bound, ProtobufCMessage **reply);
 
+/* Asks and does not wait; nobody hears the answer. `request`, one piece of memory from lh_alloc()
+ * with all that it points to, is taken over. The client is up. */
+void lh_sim_ask_aside(struct lh_sim_cluster *c, size_t client, enum lh_method method,
+    ProtobufCMessage *request, struct lh_duration patience);
+
 struct lh_sim_file_options {
     bool synced;
     uint32_t replication, min_replicas; /* 0: the master's default */
@@ -131,6 +136,10 @@ const char *lh_sim_file_path(const struct lh_sim_cluster *c, size_t index);
 bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk);
 bool lh_sim_chunk(struct lh_sim_cluster *c, uint64_t chunk, struct lh_sim_chunk *found);
 size_t lh_sim_chunk_count(struct lh_sim_cluster *c, const char *path);
+
+/* The file's chunk at that place, from 0. */
+bool lh_sim_chunk_at(
+    struct lh_sim_cluster *c, const char *path, uint64_t index, struct lh_sim_chunk *found);
 
 /* The server that believes now that it may act as primary of the chunk; NULL: none does. */
 struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk);

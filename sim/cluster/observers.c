@@ -202,6 +202,16 @@ size_t lh_sim_chunk_count(struct lh_sim_cluster *c, const char *path)
     return n;
 }
 
+bool lh_sim_chunk_at(
+    struct lh_sim_cluster *c, const char *path, uint64_t index, struct lh_sim_chunk *found)
+{
+    const struct lh_sim_chunk *there = lh_sim_chunk_of_file(c, path, index);
+
+    if (there != NULL)
+        *found = *there;
+    return there != NULL;
+}
+
 bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk)
 {
     size_t count = lh_sim_chunk_count(c, path);

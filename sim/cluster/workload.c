@@ -158,6 +158,27 @@ int lh_sim_ask(struct lh_sim_cluster *c, size_t client, enum lh_method method,
     return error;
 }
 
+static void answered_aside(struct request *r)
+{
+    lh_wire_free(r->u.master.reply);
+    r->u.master.reply = NULL; /* the request stays the cluster's, which frees what it points to */
+}
+
+void lh_sim_ask_aside(struct lh_sim_cluster *c, size_t client, enum lh_method method,
+    ProtobufCMessage *request, struct lh_duration patience)
+{
+    struct lh_sim_node *node = lh_sim_client(c, client);
+    struct request *r = new_request(c, LH_CALL_MASTER);
+
+    r->memory = request;
+    r->then = answered_aside;
+    r->u.master.method = method;
+    r->u.master.request = request;
+    r->u.master.patience = patience;
+    r->u.master.deadline = deadline(node, patience);
+    lh_sim_call(node, &r->u);
+}
+
 /* ---- Records ---- */
 
 void lh_sim_fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence)

@@ -324,18 +324,26 @@ static const struct {
     {LH_SIM_ACT_STOP, "stop <who> [for <hold>]"},
     {LH_SIM_ACT_CLOCK, "set clock of <who> to <ppm> ppm"},
     {LH_SIM_ACT_WALL, "set wall clock of <who> to <number> ms"},
+    {LH_SIM_ACT_TIMERS, "let timers of <who> be late by <delay>"},
     {LH_SIM_ACT_CUT, "cut <who> -> <peer> [for <hold>]"},
     {LH_SIM_ACT_HEAL, "heal <who> -> <peer>"},
     {LH_SIM_ACT_ISOLATE, "isolate <who> [from <peer>] [for <hold>]"},
     {LH_SIM_ACT_REJOIN, "rejoin <who> [with <peer>]"},
     {LH_SIM_ACT_BREAK, "break links between <who> and <peer>"},
+    {LH_SIM_ACT_BREAK_AT, "break links at <who> to <peer>"},
     {LH_SIM_ACT_SLOW, "slow <who> -> <peer> by <delay> [for <hold>]"},
+    {LH_SIM_ACT_BANDWIDTH, "limit <who> -> <peer> to <number> bytes per second [for <hold>]"},
+    {LH_SIM_ACT_CLOG, "clog <who> -> <peer> [for <hold>]"},
+    {LH_SIM_ACT_UNCLOG, "unclog <who> -> <peer>"},
+    {LH_SIM_ACT_BLIND, "blind <who> to silence of <peer> [for <hold>]"},
     {LH_SIM_ACT_STALL, "stall disk of <who> [for <hold>]"},
     {LH_SIM_ACT_UNSTALL, "unstall disk of <who>"},
+    {LH_SIM_ACT_SLOW_DISK, "slow disk of <who> by <delay> [for <hold>]"},
     {LH_SIM_ACT_CAPACITY, "limit disk of <who> to <bytes> [for <hold>]"},
     {LH_SIM_ACT_ROOM, "leave <bytes> free on disk of <who> [for <hold>]"},
     {LH_SIM_ACT_FAIL_DISK, "fail next <count> <op> of <who> with <error>"},
     {LH_SIM_ACT_ROT, "rot byte <number> of <chunk> at <who> [mask <mask>]"},
+    {LH_SIM_ACT_MISDIRECT, "misdirect next write of <who> to byte <number> of <chunk>"},
     {LH_SIM_ACT_FAIL_STORE, "fail next commit of <who> with <error>"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
     {LH_SIM_ACT_RELEASE, "release <path>" THROUGH},
@@ -466,7 +474,7 @@ static int check_who(
 static int check_limits(const struct lh_sim_action *a, char *text, size_t text_size)
 {
     if (a->at > LONGEST.ns || (a->hold.ns > LONGEST.ns && a->hold.ns != UINT64_MAX) ||
-        (a->delay.ns > LONGEST.ns && a->kind == LH_SIM_ACT_SLOW))
+        a->delay.ns > LONGEST.ns)
         return complain(text, text_size, "a time is longer than 1000h");
     switch (a->kind) {
     case LH_SIM_ACT_CLOCK:

@@ -22,22 +22,30 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_RESUME,
     LH_SIM_ACT_STOP, /* a clean shutdown; for `hold` from now: then it starts again */
     /* Clocks. */
-    LH_SIM_ACT_CLOCK, /* to the rate error `ppm` */
-    LH_SIM_ACT_WALL,  /* to `number` ms since 1970 */
+    LH_SIM_ACT_CLOCK,  /* to the rate error `ppm` */
+    LH_SIM_ACT_WALL,   /* to `number` ms since 1970 */
+    LH_SIM_ACT_TIMERS, /* late by up to `delay` */
     /* Links, each way apart or both. */
     LH_SIM_ACT_CUT, /* who -> peer, for `hold` */
     LH_SIM_ACT_HEAL,
     LH_SIM_ACT_ISOLATE, /* from `peer`, or from everybody, for `hold` */
     LH_SIM_ACT_REJOIN,
     LH_SIM_ACT_BREAK,
-    LH_SIM_ACT_SLOW, /* who -> peer by `delay`, for `hold` */
+    LH_SIM_ACT_BREAK_AT,  /* at `who` alone: `peer` notices by the silence */
+    LH_SIM_ACT_SLOW,      /* who -> peer by `delay`, for `hold` */
+    LH_SIM_ACT_BANDWIDTH, /* who -> peer: `number` bytes a second, for `hold` */
+    LH_SIM_ACT_CLOG,      /* who -> peer, for `hold` */
+    LH_SIM_ACT_UNCLOG,
+    LH_SIM_ACT_BLIND, /* `who` does not notice that `peer` is silent, for `hold` */
     /* Disks and the store. */
     LH_SIM_ACT_STALL, /* for `hold` */
     LH_SIM_ACT_UNSTALL,
+    LH_SIM_ACT_SLOW_DISK, /* by `delay`, for `hold` */
     LH_SIM_ACT_CAPACITY,  /* `number` bytes in all, for `hold` */
     LH_SIM_ACT_ROOM,      /* `number` bytes more than are used, for `hold` */
     LH_SIM_ACT_FAIL_DISK, /* the next `count` operations `op` with `error` */
     LH_SIM_ACT_ROT,       /* the byte at `number` of a chunk's file: `mask` is turned over */
+    LH_SIM_ACT_MISDIRECT, /* the next write, to the byte at `number` of a chunk's file */
     LH_SIM_ACT_FAIL_STORE,
     /* Requests, given to a client without waiting for the answer. */
     LH_SIM_ACT_RECALL,

@@ -1,0 +1,664 @@
+#include "sim/scenario/actor.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
+#include "sim/cluster/healing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What an action began and a later one may end. */
+enum state {
+    STATE_DOWN,
+    STATE_PAUSE,
+    STATE_CUT,
+    STATE_ISOLATION,
+    STATE_SLOW,
+    STATE_BANDWIDTH,
+    STATE_CLOG,
+    STATE_BLIND,
+    STATE_STALL,
+    STATE_SLOW_DISK,
+    STATE_CAPACITY
+};
+
+/* One such state of a node or a pair of nodes, and how often something was said about it: an end
+ * that comes after something else was said is none. */
+struct said {
+    struct said *next;
+    enum state state;
+    struct lh_sim_node *node, *peer;
+    uint64_t count;
+};
+
+/* To be ended at its time. */
+struct ending {
+    struct ending *next;
+    struct lh_sim_actor *actor;
+    struct said *said;
+    uint64_t count;
+};
+
+struct name {
+    struct name *next;
+    char text[LH_SIM_PROGRAM_NAME_MAX + 1];
+    struct lh_sim_node *node;
+};
+
+struct lh_sim_actor {
+    struct lh_sim_cluster *cluster;
+    struct said *said;
+    struct ending *endings;
+    struct name *names;
+};
+
+struct lh_sim_actor *lh_sim_actor_create(struct lh_sim_cluster *c)
+{
+    struct lh_sim_actor *actor = lh_alloc(sizeof *actor);
+
+    actor->cluster = c;
+    return actor;
+}
+
+void lh_sim_actor_destroy(struct lh_sim_actor *actor)
+{
+    while (actor->said != NULL) {
+        struct said *next = actor->said->next;
+        free(actor->said);
+        actor->said = next;
+    }
+    while (actor->endings != NULL) {
+        struct ending *next = actor->endings->next;
+        free(actor->endings);
+        actor->endings = next;
+    }
+    while (actor->names != NULL) {
+        struct name *next = actor->names->next;
+        free(actor->names);
+        actor->names = next;
+    }
+    free(actor);
+}
+
+/* ---- Who and where ---- */
+
+static struct name *find_name(struct lh_sim_actor *actor, const char *text)
+{
+    struct name *n = actor->names;
+
+    while (n != NULL && strcmp(n->text, text) != 0)
+        n = n->next;
+    return n;
+}
+
+/* Who may act on the file's tail now, or else whom the store names; NULL: nobody. */
+static struct lh_sim_node *holder_of(struct lh_sim_cluster *c, const struct lh_sim_chunk *tail)
+{
+    struct lh_sim_node *node = lh_sim_primary(c, tail->chunk);
+
+    if (node == NULL && tail->holder[0] != '\0')
+        node = lh_sim_find(lh_sim_world(c), tail->holder);
+    return node;
+}
+
+static struct lh_sim_node *primary_of(struct lh_sim_cluster *c, const char *path)
+{
+    struct lh_sim_chunk tail;
+
+    return lh_sim_tail(c, path, &tail) ? holder_of(c, &tail) : NULL;
+}
+
+static struct lh_sim_node *secondary_of(struct lh_sim_cluster *c, const char *path, uint32_t number)
+{
+    struct lh_sim_chunk tail;
+
+    if (!lh_sim_tail(c, path, &tail))
+        return NULL;
+    const struct lh_sim_node *primary = holder_of(c, &tail);
+    for (size_t i = 0; i < tail.member_count; i++) {
+        struct lh_sim_node *node = lh_sim_find(lh_sim_world(c), tail.members[i].server);
+        if (node != NULL && node != primary && --number == 0)
+            return node;
+    }
+    return NULL;
+}
+
+struct nodes {
+    struct lh_sim_node **to;
+    size_t count, max;
+};
+
+static void add_node(struct nodes *n, struct lh_sim_node *node)
+{
+    if (node != NULL && n->count < n->max)
+        n->to[n->count++] = node;
+}
+
+size_t lh_sim_actor_resolve(struct lh_sim_actor *actor, const struct lh_sim_who *who,
+    struct lh_sim_node **nodes, size_t max)
+{
+    struct lh_sim_cluster *c = actor->cluster;
+    size_t servers = lh_sim_servers(c), clients = lh_sim_clients(c);
+    struct nodes n = {.to = nodes, .max = max};
+
+    switch (who->kind) {
+    case LH_SIM_WHO_NOBODY:
+        break;
+    case LH_SIM_WHO_SERVER:
+        if (who->number >= 1 && who->number <= servers)
+            add_node(&n, lh_sim_server(c, who->number));
+        break;
+    case LH_SIM_WHO_CLIENT:
+        if (who->number >= 1 && who->number <= clients)
+            add_node(&n, lh_sim_client(c, who->number));
+        break;
+    case LH_SIM_WHO_PRIMARY:
+        add_node(&n, primary_of(c, who->text));
+        break;
+    case LH_SIM_WHO_SECONDARY:
+        add_node(&n, secondary_of(c, who->text, who->number));
+        break;
+    case LH_SIM_WHO_NAMED: {
+        const struct name *name = find_name(actor, who->text);
+        add_node(&n, name == NULL ? NULL : name->node);
+        break;
+    }
+    case LH_SIM_WHO_MASTER:
+        add_node(&n, lh_sim_master(c));
+        break;
+    case LH_SIM_WHO_EVERYBODY:
+        add_node(&n, lh_sim_master(c));
+        __attribute__((fallthrough));
+    case LH_SIM_WHO_SERVERS:
+        for (size_t i = 1; i <= servers; i++)
+            add_node(&n, lh_sim_server(c, i));
+        if (who->kind == LH_SIM_WHO_SERVERS)
+            break;
+        __attribute__((fallthrough));
+    case LH_SIM_WHO_CLIENTS:
+        for (size_t i = 1; i <= clients; i++)
+            add_node(&n, lh_sim_client(c, i));
+        break;
+    }
+    return n.count;
+}
+
+bool lh_sim_actor_chunk(
+    struct lh_sim_actor *actor, const struct lh_sim_where *where, struct lh_sim_chunk *chunk)
+{
+    struct lh_sim_cluster *c = actor->cluster;
+
+    if (where->path[0] == '\0')
+        return lh_sim_chunk(c, where->number, chunk);
+    if (where->number == 0)
+        return lh_sim_tail(c, where->path, chunk);
+    return lh_sim_chunk_at(c, where->path, where->number - 1, chunk);
+}
+
+/* ---- What lasts ---- */
+
+static struct said *find_said(struct lh_sim_actor *actor, enum state state,
+    struct lh_sim_node *node, struct lh_sim_node *peer)
+{
+    struct said *s = actor->said;
+
+    while (s != NULL && (s->state != state || s->node != node || s->peer != peer))
+        s = s->next;
+    if (s != NULL)
+        return s;
+    s = lh_alloc(sizeof *s);
+    *s = (struct said){.next = actor->said, .state = state, .node = node, .peer = peer};
+    actor->said = s;
+    return s;
+}
+
+static void end_state(const struct said *s)
+{
+    switch (s->state) {
+    case STATE_DOWN:
+        lh_sim_start(s->node);
+        break;
+    case STATE_PAUSE:
+        lh_sim_resume(s->node);
+        break;
+    case STATE_CUT:
+        lh_sim_heal(s->node, s->peer);
+        break;
+    case STATE_ISOLATION:
+        lh_sim_rejoin(s->node, s->peer);
+        break;
+    case STATE_SLOW:
+        lh_sim_slow(s->node, s->peer, lh_nanoseconds(0));
+        break;
+    case STATE_BANDWIDTH:
+        lh_sim_set_bandwidth(s->node, s->peer, 0);
+        break;
+    case STATE_CLOG:
+        lh_sim_unclog(s->node, s->peer);
+        break;
+    case STATE_BLIND:
+        lh_sim_set_notices(s->node, s->peer, true);
+        break;
+    case STATE_STALL:
+        lh_sim_disk_stall(s->node, false);
+        break;
+    case STATE_SLOW_DISK:
+        lh_sim_disk_slow(s->node, lh_nanoseconds(0));
+        break;
+    case STATE_CAPACITY:
+        lh_sim_disk_capacity(s->node, UINT64_MAX);
+        break;
+    }
+}
+
+static void end_now(void *arg)
+{
+    struct ending *e = arg;
+
+    for (struct ending **p = &e->actor->endings; *p != NULL; p = &(*p)->next) {
+        if (*p != e)
+            continue;
+        *p = e->next;
+        break;
+    }
+    if (e->count == e->said->count)
+        end_state(e->said);
+    free(e);
+}
+
+/* Something is said about this state: what was said before no longer ends it. It ends by itself
+ * after `hold`, or with 0 when somebody says so. */
+static void say(struct lh_sim_actor *actor, enum state state, struct lh_sim_node *node,
+    struct lh_sim_node *peer, struct lh_duration hold)
+{
+    struct said *s = find_said(actor, state, node, peer);
+
+    s->count++;
+    if (hold.ns == 0 || hold.ns == UINT64_MAX)
+        return;
+    struct ending *e = lh_alloc(sizeof *e);
+    *e = (struct ending){.next = actor->endings, .actor = actor, .said = s, .count = s->count};
+    actor->endings = e;
+    lh_sim_at(lh_sim_world(actor->cluster), hold, end_now, e);
+}
+
+/* ---- One node ---- */
+
+static bool act_on_process(
+    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
+{
+    bool up = lh_sim_is_up(node), paused = lh_sim_is_paused(node);
+
+    switch (a->kind) {
+    case LH_SIM_ACT_START:
+        if (up)
+            return false;
+        say(actor, STATE_DOWN, node, NULL, lh_nanoseconds(0));
+        lh_sim_start(node);
+        return true;
+    case LH_SIM_ACT_CRASH:
+    case LH_SIM_ACT_RESTART:
+        if (!up)
+            return false;
+        say(actor, STATE_DOWN, node, NULL, a->hold);
+        lh_sim_crash(node);
+        if (a->kind == LH_SIM_ACT_RESTART)
+            lh_sim_start(node);
+        return true;
+    case LH_SIM_ACT_POWER_LOSS:
+        say(actor, STATE_DOWN, node, NULL, a->hold);
+        lh_sim_power_loss(node);
+        return true;
+    case LH_SIM_ACT_PAUSE:
+        if (!up || paused)
+            return false;
+        say(actor, STATE_PAUSE, node, NULL, a->hold);
+        if (a->in_step)
+            lh_sim_pause_in_step(node);
+        else
+            lh_sim_pause(node);
+        return true;
+    case LH_SIM_ACT_RESUME:
+        say(actor, STATE_PAUSE, node, NULL, lh_nanoseconds(0));
+        lh_sim_resume(node);
+        return paused;
+    case LH_SIM_ACT_STOP:
+        if (!up || paused) /* a process that stands still hears of nothing */
+            return false;
+        say(actor, STATE_DOWN, node, NULL, a->hold);
+        lh_sim_stop(node);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A chunk's file at the node has that byte. */
+static bool has_byte(struct lh_sim_actor *actor, const struct lh_sim_action *a,
+    const struct lh_sim_node *node, uint64_t *file)
+{
+    struct lh_sim_chunk chunk;
+    uint64_t size;
+
+    if (!lh_sim_actor_chunk(actor, &a->chunk, &chunk))
+        return false;
+    *file = chunk.chunk;
+    return lh_sim_file(node, chunk.chunk, &size) != NULL && a->number < size;
+}
+
+static bool act_on_disk(
+    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
+{
+    uint64_t used = lh_sim_disk_used(node), file;
+
+    switch (a->kind) {
+    case LH_SIM_ACT_STALL:
+        say(actor, STATE_STALL, node, NULL, a->hold);
+        lh_sim_disk_stall(node, true);
+        return true;
+    case LH_SIM_ACT_UNSTALL:
+        say(actor, STATE_STALL, node, NULL, lh_nanoseconds(0));
+        lh_sim_disk_stall(node, false);
+        return true;
+    case LH_SIM_ACT_SLOW_DISK:
+        say(actor, STATE_SLOW_DISK, node, NULL, a->hold);
+        lh_sim_disk_slow(node, a->delay);
+        return true;
+    case LH_SIM_ACT_CAPACITY:
+        say(actor, STATE_CAPACITY, node, NULL, a->hold);
+        lh_sim_disk_capacity(node, a->number);
+        return true;
+    case LH_SIM_ACT_ROOM:
+        say(actor, STATE_CAPACITY, node, NULL, a->hold);
+        lh_sim_disk_capacity(node, a->number > UINT64_MAX - used ? UINT64_MAX : used + a->number);
+        return true;
+    case LH_SIM_ACT_FAIL_DISK:
+        lh_sim_disk_fail(node, a->op, a->error, a->count);
+        return true;
+    case LH_SIM_ACT_ROT:
+        if (!has_byte(actor, a, node, &file))
+            return false;
+        lh_sim_file_rot(node, file, a->number, (uint8_t)a->mask);
+        return true;
+    case LH_SIM_ACT_MISDIRECT:
+        if (!has_byte(actor, a, node, &file))
+            return false;
+        lh_sim_disk_misdirect(node, file, a->number);
+        return true;
+    case LH_SIM_ACT_FAIL_STORE:
+        lh_sim_store_fail(node, a->error);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool act_on_node(
+    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
+{
+    switch (a->kind) {
+    case LH_SIM_ACT_CLOCK:
+        lh_sim_set_rate(node, a->ppm);
+        return true;
+    case LH_SIM_ACT_WALL:
+        lh_sim_set_wall(node, a->number);
+        return true;
+    case LH_SIM_ACT_TIMERS:
+        lh_sim_set_timer_late(node, a->delay);
+        return true;
+    case LH_SIM_ACT_STALL:
+    case LH_SIM_ACT_UNSTALL:
+    case LH_SIM_ACT_SLOW_DISK:
+    case LH_SIM_ACT_CAPACITY:
+    case LH_SIM_ACT_ROOM:
+    case LH_SIM_ACT_FAIL_DISK:
+    case LH_SIM_ACT_ROT:
+    case LH_SIM_ACT_MISDIRECT:
+    case LH_SIM_ACT_FAIL_STORE:
+        return act_on_disk(actor, a, node);
+    case LH_SIM_ACT_ISOLATE:
+        say(actor, STATE_ISOLATION, node, NULL, a->hold);
+        lh_sim_isolate(node, NULL);
+        return true;
+    case LH_SIM_ACT_REJOIN:
+        say(actor, STATE_ISOLATION, node, NULL, lh_nanoseconds(0));
+        lh_sim_rejoin(node, NULL);
+        return true;
+    default:
+        return act_on_process(actor, a, node);
+    }
+}
+
+/* ---- Two nodes ---- */
+
+static bool act_on_pair(struct lh_sim_actor *actor, const struct lh_sim_action *a,
+    struct lh_sim_node *node, struct lh_sim_node *peer)
+{
+    const struct lh_duration now_on = lh_nanoseconds(0);
+
+    switch (a->kind) {
+    case LH_SIM_ACT_CUT:
+        say(actor, STATE_CUT, node, peer, a->hold);
+        lh_sim_cut(node, peer);
+        break;
+    case LH_SIM_ACT_HEAL:
+        say(actor, STATE_CUT, node, peer, now_on);
+        lh_sim_heal(node, peer);
+        break;
+    case LH_SIM_ACT_ISOLATE:
+        say(actor, STATE_ISOLATION, node, peer, a->hold);
+        lh_sim_isolate(node, peer);
+        break;
+    case LH_SIM_ACT_REJOIN:
+        say(actor, STATE_ISOLATION, node, peer, now_on);
+        lh_sim_rejoin(node, peer);
+        break;
+    case LH_SIM_ACT_BREAK:
+        lh_sim_break(node, peer);
+        break;
+    case LH_SIM_ACT_BREAK_AT:
+        lh_sim_break_at(node, peer);
+        break;
+    case LH_SIM_ACT_SLOW:
+        say(actor, STATE_SLOW, node, peer, a->hold);
+        lh_sim_slow(node, peer, a->delay);
+        break;
+    case LH_SIM_ACT_BANDWIDTH:
+        say(actor, STATE_BANDWIDTH, node, peer, a->hold);
+        lh_sim_set_bandwidth(node, peer, a->number == UINT64_MAX ? 0 : a->number);
+        break;
+    case LH_SIM_ACT_CLOG:
+        say(actor, STATE_CLOG, node, peer, a->hold);
+        lh_sim_clog(node, peer);
+        break;
+    case LH_SIM_ACT_UNCLOG:
+        say(actor, STATE_CLOG, node, peer, now_on);
+        lh_sim_unclog(node, peer);
+        break;
+    case LH_SIM_ACT_BLIND:
+        say(actor, STATE_BLIND, node, peer, a->hold);
+        lh_sim_set_notices(node, peer, false);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* ---- Requests ---- */
+
+/* The request and its paths in one piece of memory: it outlives this moment. */
+struct asking {
+    union {
+        ProtobufCMessage base;
+        Leasehold__RecallRequest recall;
+        Leasehold__CreateRequest create;
+        Leasehold__RenameRequest rename;
+        Leasehold__RemoveRequest remove;
+        Leasehold__ListRequest list;
+    } u;
+    char path[LH_SIM_PATH_MAX + 1], to[LH_SIM_PATH_MAX + 1];
+};
+
+#define PATIENCE lh_seconds(10)
+
+static bool ask(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    enum lh_method method = LH_METHOD_NONE;
+
+    if (!lh_sim_is_up(lh_sim_client(actor->cluster, a->client)))
+        return false;
+    struct asking *q = lh_alloc(sizeof *q);
+    memcpy(q->path, a->path, sizeof q->path);
+    memcpy(q->to, a->to, sizeof q->to);
+    switch (a->kind) {
+    case LH_SIM_ACT_RECALL:
+    case LH_SIM_ACT_RELEASE:
+        leasehold__recall_request__init(&q->u.recall);
+        q->u.recall.path = q->path;
+        q->u.recall.only_release = a->kind == LH_SIM_ACT_RELEASE;
+        q->u.recall.wait_ms = lh_duration_ms(PATIENCE);
+        method = LH_METHOD_RECALL;
+        break;
+    case LH_SIM_ACT_CREATE:
+        leasehold__create_request__init(&q->u.create);
+        q->u.create.path = q->path;
+        q->u.create.durability =
+            a->synced ? LEASEHOLD__DURABILITY__SYNCED : LEASEHOLD__DURABILITY__BUFFERED;
+        q->u.create.replication = a->replication;
+        q->u.create.min_replicas = a->min_replicas;
+        q->u.create.chunk_size = a->chunk_size;
+        method = LH_METHOD_CREATE;
+        break;
+    case LH_SIM_ACT_RENAME:
+        leasehold__rename_request__init(&q->u.rename);
+        q->u.rename.from = q->path;
+        q->u.rename.to = q->to;
+        method = LH_METHOD_RENAME;
+        break;
+    case LH_SIM_ACT_REMOVE:
+        leasehold__remove_request__init(&q->u.remove);
+        q->u.remove.path = q->path;
+        method = LH_METHOD_REMOVE;
+        break;
+    default:
+        leasehold__list_request__init(&q->u.list);
+        q->u.list.prefix = q->path;
+        method = LH_METHOD_LIST;
+        break;
+    }
+    lh_sim_ask_aside(actor->cluster, a->client, method, &q->u.base, PATIENCE);
+    return true;
+}
+
+/* ---- The rest ---- */
+
+static bool set_terms(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    struct lh_master_config *config = lh_sim_master_config(actor->cluster);
+
+    switch (a->kind) {
+    case LH_SIM_ACT_SESSION_TERM:
+        config->session_term = a->delay;
+        config->chunk_term = lh_duration_max(config->chunk_term, a->delay);
+        return true;
+    case LH_SIM_ACT_CHUNK_TERM:
+        config->chunk_term = a->delay;
+        config->session_term = lh_duration_min(config->session_term, a->delay);
+        return true;
+    default:
+        config->drift_ppm = a->count;
+        return true;
+    }
+}
+
+static bool begin_program(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    if (lh_sim_program_find(actor->cluster, a->program.name) != NULL)
+        return false;
+    (void)lh_sim_program_start(actor->cluster, &a->program);
+    return true;
+}
+
+static bool end_program(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    const struct lh_sim_program *p = lh_sim_program_find(actor->cluster, a->program.name);
+
+    if (p == NULL || lh_sim_program_status(p).ended)
+        return false;
+    lh_sim_program_end((struct lh_sim_program *)(uintptr_t)p);
+    return true;
+}
+
+static bool give_name(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    struct name *name = find_name(actor, a->name);
+    struct lh_sim_node *node;
+
+    if (lh_sim_actor_resolve(actor, &a->who, &node, 1) == 0)
+        return false;
+    if (name == NULL) {
+        name = lh_alloc(sizeof *name);
+        memcpy(name->text, a->name, sizeof name->text);
+        name->next = actor->names;
+        actor->names = name;
+    }
+    name->node = node;
+    return true;
+}
+
+static bool mend(struct lh_sim_actor *actor)
+{
+    for (struct said *s = actor->said; s != NULL; s = s->next)
+        s->count++;
+    lh_sim_mend(actor->cluster);
+    return true;
+}
+
+bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    struct lh_sim_cluster *c = actor->cluster;
+    struct lh_sim_node *nodes[LH_SIM_NODES_MAX], *peers[LH_SIM_NODES_MAX];
+    char text[LH_SIM_ACTION_TEXT];
+    bool done = false;
+
+    if (lh_sim_action_check(a, lh_sim_servers(c), lh_sim_clients(c), text, sizeof text) != LH_OK)
+        return false;
+    switch (a->kind) {
+    case LH_SIM_ACT_RECALL:
+    case LH_SIM_ACT_RELEASE:
+    case LH_SIM_ACT_CREATE:
+    case LH_SIM_ACT_RENAME:
+    case LH_SIM_ACT_REMOVE:
+    case LH_SIM_ACT_LIST:
+        return ask(actor, a);
+    case LH_SIM_ACT_SESSION_TERM:
+    case LH_SIM_ACT_CHUNK_TERM:
+    case LH_SIM_ACT_DRIFT:
+        return set_terms(actor, a);
+    case LH_SIM_ACT_WRITER:
+    case LH_SIM_ACT_READER:
+    case LH_SIM_ACT_FILES:
+        return begin_program(actor, a);
+    case LH_SIM_ACT_END:
+        return end_program(actor, a);
+    case LH_SIM_ACT_LET:
+        return give_name(actor, a);
+    case LH_SIM_ACT_MEND:
+        return mend(actor);
+    default:
+        break;
+    }
+    /* All are found before anything happens to the first: it may change who the others are. */
+    size_t count = lh_sim_actor_resolve(actor, &a->who, nodes, LH_SIM_NODES_MAX);
+    size_t peer_count = lh_sim_actor_resolve(actor, &a->peer, peers, LH_SIM_NODES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (a->peer.kind == LH_SIM_WHO_NOBODY)
+            done = act_on_node(actor, a, nodes[i]) || done;
+        for (size_t k = 0; k < peer_count; k++)
+            if (nodes[i] != peers[k])
+                done = act_on_pair(actor, a, nodes[i], peers[k]) || done;
+    }
+    return done;
+}
