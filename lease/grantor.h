@@ -42,7 +42,8 @@ struct lh_lease_info {
     lh_session_id session;
     enum lh_lease_mode mode;
     bool recalling;
-    struct lh_instant end; /* the earlier of the lease's own end and its session's */
+    struct lh_instant end;     /* the earlier of the lease's own end and its session's */
+    struct lh_instant own_end; /* the lease's own: what it is when the session is renewed */
 };
 
 struct lh_grantor;

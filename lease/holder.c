@@ -324,6 +324,12 @@ struct lh_instant lh_holder_end_of(const struct lh_holder *h, uint64_t key)
     return e == NULL ? (struct lh_instant){0} : lh_instant_min(e->end, h->session_end);
 }
 
+struct lh_instant lh_holder_own_end_of(const struct lh_holder *h, uint64_t key)
+{
+    const struct entry *e = held(h, key);
+    return e == NULL ? (struct lh_instant){0} : e->end;
+}
+
 #define CURSOR_END UINT64_MAX
 
 bool lh_holder_next(const struct lh_holder *h, uint64_t *cursor, uint64_t *key, uint64_t *version,

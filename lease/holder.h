@@ -82,6 +82,9 @@ uint64_t lh_holder_version(const struct lh_holder *h, uint64_t key);
  * session. */
 struct lh_instant lh_holder_end_of(const struct lh_holder *h, uint64_t key);
 
+/* The lease's own end, whatever the session's; zero if not held. */
+struct lh_instant lh_holder_own_end_of(const struct lh_holder *h, uint64_t key);
+
 /* Every lease that is held (not marks), in a defined order: start with `*cursor = 0`. */
 bool lh_holder_next(const struct lh_holder *h, uint64_t *cursor, uint64_t *key, uint64_t *version,
     struct lh_instant *end);

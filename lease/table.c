@@ -275,7 +275,8 @@ struct lh_lease_info lh_table_info(const struct lh_grantor *g, uint32_t i)
         .session = lh_session_at(g, r->session)->id,
         .mode = is_shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE,
         .recalling = of_key->recalling,
-        .end = lh_record_end(g, r)};
+        .end = lh_record_end(g, r),
+        .own_end = r->end};
 }
 
 /* What must hold between the parts, whatever was called. */
