@@ -291,7 +291,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("program", lh_sim_slot_label, program.name),
     SLOT("its-client", lh_sim_slot_small, program.client),
     SLOT("its-path", lh_sim_slot_path, program.path),
-    SLOT("its-seed", lh_sim_slot_number, program.seed),
+    SLOT("its-seed", lh_sim_slot_seed, program.seed),
     SLOT("its-count", lh_sim_slot_number, program.count),
     SLOT("its-records", lh_sim_slot_span, program.records_min),
     SLOT("its-bytes", lh_sim_slot_span, program.bytes_min),
@@ -352,8 +352,8 @@ static const struct {
     {LH_SIM_ACT_RENAME, "rename <path> to <to>" THROUGH},
     {LH_SIM_ACT_REMOVE, "remove <path>" THROUGH},
     {LH_SIM_ACT_LIST, "list <path>" THROUGH},
-    {LH_SIM_ACT_SESSION_TERM, "set session term to <delay>"},
-    {LH_SIM_ACT_CHUNK_TERM, "set chunk term to <delay>"},
+    {LH_SIM_ACT_SESSION_TERM, "set session term to <hold>"},
+    {LH_SIM_ACT_CHUNK_TERM, "set chunk term to <hold>"},
     {LH_SIM_ACT_DRIFT, "set drift to <count> ppm"},
     {LH_SIM_ACT_WRITER,
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
@@ -441,20 +441,20 @@ int lh_sim_action_parse(
 
 /* ---- What makes sense ---- */
 
-static int complain(char *text, size_t size, const char *format, ...)
+static bool complain(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int complain(char *text, size_t size, const char *format, ...)
+static bool complain(char *text, size_t size, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, size, format, args);
     va_end(args);
-    return LH_ERR_INVALID_ARGUMENT;
+    return false;
 }
 
-static int check_who(
+static bool check_who(
     const struct lh_sim_who *who, size_t servers, size_t clients, char *text, size_t text_size)
 {
     if (who->kind == LH_SIM_WHO_SERVER && (who->number < 1 || who->number > servers))
@@ -465,13 +465,13 @@ static int check_who(
             text, text_size, "there is no client %u; clients are 1 to %zu", who->number, clients);
     if (who->kind == LH_SIM_WHO_SECONDARY && who->number < 1)
         return complain(text, text_size, "secondaries are counted from 1");
-    return LH_OK;
+    return true;
 }
 
 /* Longer than any run; and a sum of such durations is far from the end of time. */
 #define LONGEST lh_seconds(1000 * 3600)
 
-static int check_limits(const struct lh_sim_action *a, char *text, size_t text_size)
+static bool check_limits(const struct lh_sim_action *a, char *text, size_t text_size)
 {
     if (a->at > LONGEST.ns || (a->hold.ns > LONGEST.ns && a->hold.ns != UINT64_MAX) ||
         a->delay.ns > LONGEST.ns)
@@ -491,11 +491,11 @@ static int check_limits(const struct lh_sim_action *a, char *text, size_t text_s
             return complain(text, text_size, "a disk fails once or more, with an error");
         break;
     case LH_SIM_ACT_SESSION_TERM:
-        if (a->delay.ns < LH_SESSION_TERM_MIN_NS || a->delay.ns > LH_SESSION_TERM_MAX_NS)
+        if (a->hold.ns < LH_SESSION_TERM_MIN_NS || a->hold.ns > LH_SESSION_TERM_MAX_NS)
             return complain(text, text_size, "the session term must be between 200ms and 1h");
         break;
     case LH_SIM_ACT_CHUNK_TERM:
-        if (a->delay.ns < LH_SESSION_TERM_MIN_NS || a->delay.ns > 24 * LH_SESSION_TERM_MAX_NS)
+        if (a->hold.ns < LH_SESSION_TERM_MIN_NS || a->hold.ns > 24 * LH_SESSION_TERM_MAX_NS)
             return complain(text, text_size, "the chunk term must be between 200ms and 24h");
         break;
     case LH_SIM_ACT_DRIFT:
@@ -506,33 +506,26 @@ static int check_limits(const struct lh_sim_action *a, char *text, size_t text_s
     default:
         break;
     }
-    return LH_OK;
+    return true;
 }
 
-static int check_program(
+static bool check_program(
     const struct lh_sim_action *a, size_t clients, char *text, size_t text_size)
 {
     if (a->kind != LH_SIM_ACT_WRITER && a->kind != LH_SIM_ACT_READER && a->kind != LH_SIM_ACT_FILES)
-        return LH_OK;
+        return true;
     if (a->program.every.min.ns < 1000 || a->program.every.max.ns > LONGEST.ns)
         return complain(text, text_size, "a program pauses between 1us and 1000h");
-    return lh_sim_program_check(&a->program, clients, text, text_size) ? LH_OK
-                                                                       : LH_ERR_INVALID_ARGUMENT;
+    return lh_sim_program_check(&a->program, clients, text, text_size);
 }
 
-int lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
+bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
     char *text, size_t text_size)
 {
-    int error = check_who(&action->who, servers, clients, text, text_size);
-
-    if (error == LH_OK)
-        error = check_who(&action->peer, servers, clients, text, text_size);
-    if (error == LH_OK && (action->client < 1 || action->client > clients))
-        error = complain(text, text_size, "there is no client %u; clients are 1 to %zu",
+    if (action->client < 1 || action->client > clients)
+        return complain(text, text_size, "there is no client %u; clients are 1 to %zu",
             action->client, clients);
-    if (error == LH_OK)
-        error = check_limits(action, text, text_size);
-    if (error == LH_OK)
-        error = check_program(action, clients, text, text_size);
-    return error;
+    return check_who(&action->who, servers, clients, text, text_size) &&
+           check_who(&action->peer, servers, clients, text, text_size) &&
+           check_limits(action, text, text_size) && check_program(action, clients, text, text_size);
 }

@@ -56,8 +56,8 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_LIST,
     /* The master's settings, from its next start on. The chunk term is never below the session
      * term: the one that is set last moves the other. */
-    LH_SIM_ACT_SESSION_TERM, /* to `delay` */
-    LH_SIM_ACT_CHUNK_TERM,   /* to `delay` */
+    LH_SIM_ACT_SESSION_TERM, /* to `hold` */
+    LH_SIM_ACT_CHUNK_TERM,   /* to `hold` */
     LH_SIM_ACT_DRIFT,        /* to `count` ppm */
     /* Programs. */
     LH_SIM_ACT_WRITER,
@@ -137,9 +137,9 @@ LH_MUST_USE int lh_sim_action_parse(
  * knows what would have been possible. Words may be left. */
 bool lh_sim_action_parse_words(struct lh_sim_action *action, struct lh_sim_words *w);
 
-/* INVALID_ARGUMENT: it asks for what no cluster of so many nodes has or can do; `text` says what. */
-LH_MUST_USE int lh_sim_action_check(const struct lh_sim_action *action, size_t servers,
-    size_t clients, char *text, size_t text_size);
+/* False: it asks for what no cluster of so many nodes has or can do; `text` says what. */
+bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
+    char *text, size_t text_size);
 
 extern const struct lh_sim_slot_type lh_sim_slot_who;   /* struct lh_sim_who */
 extern const struct lh_sim_slot_type lh_sim_slot_where; /* struct lh_sim_where */

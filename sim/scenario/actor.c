@@ -560,12 +560,12 @@ static bool set_terms(struct lh_sim_actor *actor, const struct lh_sim_action *a)
 
     switch (a->kind) {
     case LH_SIM_ACT_SESSION_TERM:
-        config->session_term = a->delay;
-        config->chunk_term = lh_duration_max(config->chunk_term, a->delay);
+        config->session_term = a->hold;
+        config->chunk_term = lh_duration_max(config->chunk_term, a->hold);
         return true;
     case LH_SIM_ACT_CHUNK_TERM:
-        config->chunk_term = a->delay;
-        config->session_term = lh_duration_min(config->session_term, a->delay);
+        config->chunk_term = a->hold;
+        config->session_term = lh_duration_min(config->session_term, a->hold);
         return true;
     default:
         config->drift_ppm = a->count;
@@ -623,7 +623,7 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     char text[LH_SIM_ACTION_TEXT];
     bool done = false;
 
-    if (lh_sim_action_check(a, lh_sim_servers(c), lh_sim_clients(c), text, sizeof text) != LH_OK)
+    if (!lh_sim_action_check(a, lh_sim_servers(c), lh_sim_clients(c), text, sizeof text))
         return false;
     switch (a->kind) {
     case LH_SIM_ACT_RECALL:

@@ -272,14 +272,13 @@ bool lh_sim_phrase_parse(
     return parse_sequence(slots, &pattern, w, to);
 }
 
-/* Does the group, whose pattern begins here, say something other than the defaults do? */
-static bool group_differs(
+/* Up to the pattern's end, or the end of the group that it is the inside of. */
+bool lh_sim_phrase_differs(
     const struct lh_sim_slot *slots, const char *pattern, const void *from, const void *defaults)
 {
     for (;;) {
         struct token token = next_token(&pattern);
-        LH_ASSERT(token.kind != END && token.kind != GROUP);
-        if (token.kind == GROUP_END)
+        if (token.kind == END || token.kind == GROUP_END)
             return false;
         if (token.kind != SLOT)
             continue;
@@ -309,7 +308,7 @@ void lh_sim_phrase_print(const struct lh_sim_slot *slots, const char *pattern, c
             slot->type->print(t, (const char *)from + slot->offset);
             break;
         case GROUP:
-            if (!group_differs(slots, pattern, from, defaults))
+            if (!lh_sim_phrase_differs(slots, pattern, from, defaults))
                 pattern = after_group(pattern);
             break;
         }
@@ -377,6 +376,25 @@ static void print_number(struct lh_sim_text *t, const void *from)
         lh_sim_text_add(t, "unlimited");
     else
         lh_sim_text_add(t, "%" PRIu64, number);
+}
+
+static bool parse_seed(struct lh_sim_words *w, void *to)
+{
+    const char *p = lh_sim_words_peek(w);
+    uint64_t number;
+
+    if (p == NULL || !read_digits(&p, UINT64_MAX, &number) || *p != '\0') {
+        lh_sim_words_expected(w, "a number below 18446744073709551616");
+        return false;
+    }
+    *(uint64_t *)to = number;
+    w->at++;
+    return true;
+}
+
+static void print_seed(struct lh_sim_text *t, const void *from)
+{
+    lh_sim_text_add(t, "%" PRIu64, *(const uint64_t *)from);
 }
 
 static bool parse_small(struct lh_sim_words *w, void *to)
@@ -684,6 +702,7 @@ static void print_error(struct lh_sim_text *t, const void *from)
 
 const struct lh_sim_slot_type lh_sim_slot_flag = {parse_flag, print_flag, sizeof(bool)},
                               lh_sim_slot_number = {parse_number, print_number, sizeof(uint64_t)},
+                              lh_sim_slot_seed = {parse_seed, print_seed, sizeof(uint64_t)},
                               lh_sim_slot_small = {parse_small, print_small, sizeof(uint32_t)},
                               lh_sim_slot_size = {parse_size, print_size, sizeof(uint64_t)},
                               lh_sim_slot_rate = {parse_rate, print_rate, sizeof(int32_t)},

@@ -90,10 +90,15 @@ bool lh_sim_phrase_parse(
 void lh_sim_phrase_print(const struct lh_sim_slot *slots, const char *pattern, const void *from,
     const void *defaults, struct lh_sim_text *t);
 
+/* A slot of the pattern is not as in the defaults. */
+bool lh_sim_phrase_differs(
+    const struct lh_sim_slot *slots, const char *pattern, const void *from, const void *defaults);
+
 /* ---- Slots of plain types ---- */
 
 extern const struct lh_sim_slot_type lh_sim_slot_flag;     /* bool; no words: it is there or not */
 extern const struct lh_sim_slot_type lh_sim_slot_number;   /* uint64_t; "unlimited" */
+extern const struct lh_sim_slot_type lh_sim_slot_seed;     /* uint64_t */
 extern const struct lh_sim_slot_type lh_sim_slot_small;    /* uint32_t */
 extern const struct lh_sim_slot_type lh_sim_slot_size;     /* uint64_t bytes: 64KiB; "unlimited" */
 extern const struct lh_sim_slot_type lh_sim_slot_rate;     /* int32_t, with its sign: +9000 */

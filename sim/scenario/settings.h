@@ -11,7 +11,6 @@
 #ifndef LH_SIM_SCENARIO_SETTINGS_H
 #define LH_SIM_SCENARIO_SETTINGS_H
 
-#include "sim/cluster/cluster.h"
 #include "sim/cluster/program.h"
 #include "sim/scenario/phrase.h"
 
@@ -33,7 +32,8 @@ struct lh_sim_settings {
     uint32_t drift_ppm;
     uint32_t replication, min_replicas;
     uint64_t chunk_size;
-    struct lh_duration create_timeout, member_timeout, drain_timeout;
+    struct lh_duration create_timeout;
+    struct lh_duration member_timeout, drain_timeout; /* 0: the chunkserver's defaults */
     struct lh_sim_range delay, notice, write, sync, read, commit;
     struct lh_duration timer_late;
     bool clocks_beyond_rho;                /* INV-1 and INV-2 may break (INV-7) */

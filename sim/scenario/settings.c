@@ -1,0 +1,316 @@
+#include "sim/scenario/settings.h"
+
+#include "base/probe.h"
+#include "lease/term.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- Phrases ---- */
+
+static bool parse_plant(struct lh_sim_words *w, void *to)
+{
+    const char *next = lh_sim_words_peek(w);
+
+    if (next == NULL || strlen(next) > LH_SIM_PLANT_NAME_MAX) {
+        lh_sim_words_expected(w, "the name of a planted bug");
+        return false;
+    }
+    memset(to, 0, LH_SIM_PLANT_NAME_MAX + 1);
+    memcpy(to, next, strlen(next));
+    w->at++;
+    return true;
+}
+
+static void print_plant(struct lh_sim_text *t, const void *from)
+{
+    lh_sim_text_add(t, "%s", (const char *)from);
+}
+
+static const struct lh_sim_slot_type slot_plant = {
+    parse_plant, print_plant, LH_SIM_PLANT_NAME_MAX + 1};
+
+#define SLOT(name, type, member)                                                                   \
+    {                                                                                              \
+        name, &type, offsetof(struct lh_sim_settings, member)                                      \
+    }
+
+static const struct lh_sim_slot slots[] = {
+    SLOT("seed", lh_sim_slot_seed, seed),
+    SLOT("servers", lh_sim_slot_small, servers),
+    SLOT("clients", lh_sim_slot_small, clients),
+    SLOT("session-term", lh_sim_slot_duration, session_term),
+    SLOT("chunk-term", lh_sim_slot_duration, chunk_term),
+    SLOT("drift", lh_sim_slot_small, drift_ppm),
+    SLOT("replication", lh_sim_slot_small, replication),
+    SLOT("min", lh_sim_slot_small, min_replicas),
+    SLOT("chunk-size", lh_sim_slot_size, chunk_size),
+    SLOT("create-timeout", lh_sim_slot_duration, create_timeout),
+    SLOT("member-timeout", lh_sim_slot_duration, member_timeout),
+    SLOT("drain-timeout", lh_sim_slot_duration, drain_timeout),
+    SLOT("delay", lh_sim_slot_range, delay),
+    SLOT("delay-rate", lh_sim_slot_small, delay_tail.per_million),
+    SLOT("delay-most", lh_sim_slot_duration, delay_tail.most),
+    SLOT("notice", lh_sim_slot_range, notice),
+    SLOT("write", lh_sim_slot_range, write),
+    SLOT("sync", lh_sim_slot_range, sync),
+    SLOT("read", lh_sim_slot_range, read),
+    SLOT("commit", lh_sim_slot_range, commit),
+    SLOT("disk-rate", lh_sim_slot_small, disk_tail.per_million),
+    SLOT("disk-most", lh_sim_slot_duration, disk_tail.most),
+    SLOT("timer-late", lh_sim_slot_duration, timer_late),
+    SLOT("beyond-rho", lh_sim_slot_flag, clocks_beyond_rho),
+    SLOT("lost", lh_sim_slot_flag, replicas_may_be_lost),
+    SLOT("ruin", lh_sim_slot_flag, ruin),
+    SLOT("plant", slot_plant, plant),
+    {0},
+};
+
+static const char *const phrases[] = {
+    "seed <seed>",
+    "chunkservers <servers>",
+    "clients <clients>",
+    "session term <session-term>",
+    "chunk term <chunk-term>",
+    "drift <drift> ppm",
+    "replication <replication>",
+    "min replicas <min>",
+    "chunk size <chunk-size>",
+    "create timeout <create-timeout>",
+    "member timeout <member-timeout>",
+    "drain timeout <drain-timeout>",
+    "delay <delay>",
+    "delay tail <delay-rate> per million up to <delay-most>",
+    "silence noticed after <notice>",
+    "write takes <write>",
+    "sync takes <sync>",
+    "read takes <read>",
+    "commit takes <commit>",
+    "disk tail <disk-rate> per million up to <disk-most>",
+    "timers late by <timer-late>",
+    "clocks leave rho <beyond-rho>",
+    "replicas may be lost <lost>",
+    "ruin <ruin>",
+    "plant <plant>",
+};
+
+#define PHRASES (sizeof phrases / sizeof phrases[0])
+
+#define FILE_SLOT(name, type, member)                                                              \
+    {                                                                                              \
+        name, &type, offsetof(struct lh_sim_file_setting, member)                                  \
+    }
+
+static const struct lh_sim_slot file_slots[] = {
+    FILE_SLOT("path", lh_sim_slot_path, path),
+    FILE_SLOT("synced", lh_sim_slot_flag, synced),
+    FILE_SLOT("replication", lh_sim_slot_small, replication),
+    FILE_SLOT("min", lh_sim_slot_small, min_replicas),
+    FILE_SLOT("chunk-size", lh_sim_slot_size, chunk_size),
+    {0},
+};
+
+#define FILE_PHRASE                                                                                \
+    "file <path> [synced <synced>] [replication <replication>] [min replicas <min>] "              \
+    "[chunk size <chunk-size>]"
+
+static const struct lh_sim_file_setting no_file;
+
+struct lh_sim_settings lh_sim_settings_default(uint64_t seed)
+{
+    struct lh_sim_config world = lh_sim_config_default(seed);
+    struct lh_master_config master = lh_master_config_default();
+    struct lh_sim_settings s;
+
+    /* Every byte, since settings are compared as bytes. */
+    memset(&s, 0, sizeof s);
+    s.seed = seed;
+    s.servers = 3;
+    s.clients = 1;
+    s.session_term = lh_seconds(3);
+    s.chunk_term = lh_seconds(9);
+    s.drift_ppm = master.drift_ppm;
+    s.replication = master.replication;
+    s.min_replicas = master.min_replicas;
+    s.chunk_size = 64u << 10;
+    s.create_timeout = master.create_timeout;
+    s.delay = world.delay;
+    s.notice = world.notice;
+    s.write = world.write;
+    s.sync = world.sync;
+    s.read = world.read;
+    s.commit = world.commit;
+    s.delay_tail = world.delay_tail;
+    s.disk_tail = world.disk_tail;
+    s.timer_late = world.timer_late;
+    return s;
+}
+
+void lh_sim_settings_print(const struct lh_sim_settings *settings, FILE *to)
+{
+    struct lh_sim_settings defaults = lh_sim_settings_default(settings->seed);
+    char line[LH_SIM_LINE_MAX + 1];
+
+    for (size_t i = 0; i < PHRASES; i++) {
+        if (i > 0 && !lh_sim_phrase_differs(slots, phrases[i], settings, &defaults))
+            continue;
+        struct lh_sim_text t = lh_sim_text_at(line, sizeof line);
+        lh_sim_phrase_print(slots, phrases[i], settings, &defaults, &t);
+        (void)fprintf(to, "%s\n", line);
+    }
+    for (uint32_t i = 0; i < settings->file_count; i++) {
+        struct lh_sim_text t = lh_sim_text_at(line, sizeof line);
+        lh_sim_phrase_print(file_slots, FILE_PHRASE, &settings->files[i], &no_file, &t);
+        (void)fprintf(to, "%s\n", line);
+    }
+}
+
+static bool parse_file(struct lh_sim_settings *settings, struct lh_sim_words *w)
+{
+    struct lh_sim_file_setting f = no_file;
+
+    if (!lh_sim_phrase_parse(file_slots, FILE_PHRASE, w, &f))
+        return false;
+    if (settings->file_count == LH_SIM_FILES_MAX) {
+        lh_sim_words_expected(w, "at most 64 files");
+        return false;
+    }
+    settings->files[settings->file_count++] = f;
+    return true;
+}
+
+bool lh_sim_settings_parse_words(struct lh_sim_settings *settings, struct lh_sim_words *w)
+{
+    size_t begin = w->at;
+
+    for (size_t i = 0; i < PHRASES; i++) {
+        struct lh_sim_settings s = *settings;
+        w->at = begin;
+        if (lh_sim_phrase_parse(slots, phrases[i], w, &s)) {
+            *settings = s;
+            return true;
+        }
+    }
+    w->at = begin;
+    return parse_file(settings, w);
+}
+
+/* ---- What makes sense ---- */
+
+static int complain(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int complain(char *text, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, size, format, args);
+    va_end(args);
+    return LH_ERR_INVALID_ARGUMENT;
+}
+
+static int check_file(const struct lh_sim_settings *s, uint32_t index, char *text, size_t text_size)
+{
+    const struct lh_sim_file_setting *f = &s->files[index];
+    uint32_t replication = f->replication != 0 ? f->replication : s->replication;
+    uint32_t min = f->min_replicas != 0 ? f->min_replicas : s->min_replicas;
+
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(s->files[i].path, f->path) == 0)
+            return complain(text, text_size, "%s is there twice", f->path);
+    if (replication > LH_REPLICATION_MAX)
+        return complain(text, text_size, "%s: the replication must be between 1 and 16", f->path);
+    if (min > replication)
+        return complain(
+            text, text_size, "%s: at least %u replicas, but at most %u", f->path, min, replication);
+    if (min > s->servers)
+        return complain(text, text_size, "%s: at least %u replicas, but %u chunkservers", f->path,
+            min, s->servers);
+    if (f->chunk_size != 0 &&
+        (f->chunk_size < LH_CHUNK_BYTES_MIN || f->chunk_size > LH_CHUNK_BYTES_MAX))
+        return complain(
+            text, text_size, "%s: the chunk size must be between 64KiB and 1GiB", f->path);
+    return LH_OK;
+}
+
+/* Slower than anything that somebody would wait for, and far from the end of time. */
+#define SLOWEST lh_seconds(3600)
+
+static int check_durations(const struct lh_sim_settings *s, char *text, size_t text_size)
+{
+    const struct {
+        const char *name;
+        struct lh_duration d;
+    } durations[] = {{"delay", s->delay.max}, {"delay tail", s->delay_tail.most},
+        {"silence noticed after", s->notice.max}, {"write takes", s->write.max},
+        {"sync takes", s->sync.max}, {"read takes", s->read.max}, {"commit takes", s->commit.max},
+        {"disk tail", s->disk_tail.most}, {"timers late by", s->timer_late},
+        {"create timeout", s->create_timeout}, {"member timeout", s->member_timeout},
+        {"drain timeout", s->drain_timeout}};
+
+    for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
+        if (durations[i].d.ns > SLOWEST.ns)
+            return complain(text, text_size, "\"%s\" must be at most 1h", durations[i].name);
+    if (s->delay_tail.per_million > 1000000 || s->disk_tail.per_million > 1000000)
+        return complain(text, text_size, "a tail must be at most 1000000 per million");
+    return LH_OK;
+}
+
+static bool is_planted(const char *name)
+{
+    size_t count;
+    const struct lh_probe *plants = lh_plants(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(plants[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t text_size)
+{
+    if (s->servers < 1 || s->clients < 1 || s->servers > LH_SIM_NODES_MAX ||
+        s->clients > LH_SIM_NODES_MAX || s->servers + s->clients + 1 > LH_SIM_NODES_MAX)
+        return complain(text, text_size,
+            "there must be a chunkserver and a client, and at most %d of both",
+            LH_SIM_NODES_MAX - 1);
+    struct lh_sim_cluster_config config = lh_sim_settings_config(s);
+    int error = lh_master_config_check(&config.master, text, text_size);
+    if (error == LH_OK)
+        error = check_durations(s, text, text_size);
+    for (uint32_t i = 0; i < s->file_count && error == LH_OK; i++)
+        error = check_file(s, i, text, text_size);
+    if (error == LH_OK && s->plant[0] != '\0' && !is_planted(s->plant))
+        error = complain(text, text_size, "no bug is planted under the name \"%s\"", s->plant);
+    return error;
+}
+
+struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings *s)
+{
+    struct lh_sim_cluster_config c = lh_sim_cluster_config_default(s->seed);
+
+    c.servers = s->servers;
+    c.clients = s->clients;
+    c.master.session_term = s->session_term;
+    c.master.chunk_term = s->chunk_term;
+    c.master.drift_ppm = s->drift_ppm;
+    c.master.replication = s->replication;
+    c.master.min_replicas = s->min_replicas;
+    c.master.chunk_size = s->chunk_size;
+    c.master.create_timeout = s->create_timeout;
+    c.server.member_timeout = s->member_timeout;
+    c.server.drain_timeout = s->drain_timeout;
+    c.world.delay = s->delay;
+    c.world.delay_tail = s->delay_tail;
+    c.world.notice = s->notice;
+    c.world.write = s->write;
+    c.world.sync = s->sync;
+    c.world.read = s->read;
+    c.world.commit = s->commit;
+    c.world.disk_tail = s->disk_tail;
+    c.world.timer_late = s->timer_late;
+    c.clocks_beyond_rho = s->clocks_beyond_rho;
+    c.replicas_may_be_lost = s->replicas_may_be_lost;
+    return c;
+}
