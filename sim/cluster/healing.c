@@ -12,17 +12,10 @@ void lh_sim_mend(struct lh_sim_cluster *c)
 {
     struct lh_sim *sim = c->sim;
 
+    lh_sim_mend_network(sim);
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
-        struct lh_sim_node *node = lh_sim_node(sim, i);
-        lh_sim_rejoin(node, NULL);
-        for (size_t k = 0; k < lh_sim_node_count(sim); k++)
-            if (k != i)
-                lh_sim_slow(node, lh_sim_node(sim, k), lh_nanoseconds(0));
-        for (int op = LH_DISK_CREATE; op <= LH_DISK_REMOVE; op++)
-            lh_sim_disk_fail(node, (enum lh_disk_op)op, LH_OK, 0);
-        lh_sim_disk_stall(node, false);
-        lh_sim_disk_capacity(node, UINT64_MAX);
-        lh_sim_set_rate(node, 0);
+        lh_sim_mend_disk(lh_sim_node(sim, i));
+        lh_sim_set_rate(lh_sim_node(sim, i), 0);
     }
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_resume(lh_sim_node(sim, i));

@@ -223,7 +223,7 @@ static void hit_client(struct lh_sim_nemesis *n)
         does(n, LH_SIM_ACT_PAUSE, who, a_while(n).ns);
 }
 
-static void pause(struct lh_sim_nemesis *n)
+static void pause_server(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_PAUSE);
 
@@ -267,18 +267,32 @@ static void cut_primary(struct lh_sim_nemesis *n)
 
 static void slow(struct lh_sim_nemesis *n)
 {
-    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SLOW);
+    bool narrow = chance(n, 30);
+    struct lh_sim_action a = lh_sim_action_default(narrow ? LH_SIM_ACT_BANDWIDTH : LH_SIM_ACT_SLOW);
 
     a.who = some_node(n);
     a.peer = another_node(n, &a.who);
-    a.delay = lh_nanoseconds(spread(n, 100000, n->temper.term.ns * 2));
     a.hold.ns = hold(n);
+    if (narrow)
+        a.number = spread(n, 2000, 2000000);
+    else
+        a.delay = lh_nanoseconds(spread(n, 100000, n->temper.term.ns * 2));
     perform(n, &a);
+}
+
+static void blind(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who = some_node(n);
+
+    if (chance(n, 50))
+        between(n, LH_SIM_ACT_BLIND, who, another_node(n, &who), hold(n));
+    else
+        between(n, LH_SIM_ACT_BREAK_AT, who, another_node(n, &who), 0);
 }
 
 /* One link; or FoundationDB's swizzle: all links of a node are clogged one after another and open
  * again in another order, since each has its own length. */
-static void clog(struct lh_sim_nemesis *n)
+static void clog_links(struct lh_sim_nemesis *n)
 {
     struct lh_sim_who who = some_node(n);
 
@@ -301,6 +315,13 @@ static void drift(struct lh_sim_nemesis *n)
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_CLOCK);
     int32_t edge = n->temper.drift_ppm;
 
+    if (chance(n, 20)) {
+        a.kind = LH_SIM_ACT_TIMERS;
+        a.who = some_node(n);
+        a.delay = lh_nanoseconds(spread(n, 10000, n->temper.term.ns / 2));
+        perform(n, &a);
+        return;
+    }
     a.who = chance(n, 30) ? master() : some_node(n);
     switch (below(n, 4)) {
     case 0:
@@ -322,6 +343,18 @@ static void jump(struct lh_sim_nemesis *n)
 
     a.who = some_node(n);
     a.number = UINT64_C(1600000000000) + below(n, UINT64_C(200000000000));
+    perform(n, &a);
+}
+
+static void stall(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 60) ? LH_SIM_ACT_STALL : LH_SIM_ACT_SLOW_DISK);
+
+    a.who = some_server(n);
+    a.hold.ns = hold(n);
+    if (a.kind == LH_SIM_ACT_SLOW_DISK)
+        a.delay = lh_nanoseconds(spread(n, 1000000, n->temper.term.ns));
     perform(n, &a);
 }
 
@@ -366,7 +399,8 @@ static void fail_disk(struct lh_sim_nemesis *n)
 
 static void rot(struct lh_sim_nemesis *n)
 {
-    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ROT);
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 60) ? LH_SIM_ACT_ROT : LH_SIM_ACT_MISDIRECT);
     struct lh_sim_node *node;
     uint64_t *files, size;
 
@@ -376,7 +410,7 @@ static void rot(struct lh_sim_nemesis *n)
     size_t count = lh_sim_files(node, &files);
     if (count > 0) {
         a.chunk.number = files[below(n, count)];
-        if (lh_sim_file(node, a.chunk.number, &size) != NULL && size > 0) {
+        if (a.chunk.number != 0 && lh_sim_file(node, a.chunk.number, &size) != NULL && size > 0) {
             a.number = below(n, size);
             a.mask = 1u << below(n, 8);
             perform(n, &a);
@@ -423,6 +457,25 @@ static void change_settings(struct lh_sim_nemesis *n)
     does(n, LH_SIM_ACT_RESTART, master(), 0);
 }
 
+static void start_master(void *arg)
+{
+    struct lh_sim_nemesis *n = arg;
+
+    if (!n->resting)
+        does(n, LH_SIM_ACT_START, master(), 0);
+}
+
+/* The master stops with the error, and its supervisor starts it again. */
+static void fail_store(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_FAIL_STORE);
+
+    a.who = master();
+    a.error = LH_ERR_IO;
+    if (perform(n, &a))
+        lh_sim_at(n->sim, a_while(n), start_master, n);
+}
+
 static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
 {
     struct lh_sim_who who;
@@ -444,7 +497,7 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         hit_client(n);
         break;
     case LH_SIM_MISCHIEF_PAUSE:
-        pause(n);
+        pause_server(n);
         break;
     case LH_SIM_MISCHIEF_STOP:
         does(n, LH_SIM_ACT_STOP, some_server(n), a_while(n).ns);
@@ -469,8 +522,11 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
     case LH_SIM_MISCHIEF_SLOW:
         slow(n);
         break;
+    case LH_SIM_MISCHIEF_BLIND:
+        blind(n);
+        break;
     case LH_SIM_MISCHIEF_CLOG:
-        clog(n);
+        clog_links(n);
         break;
     case LH_SIM_MISCHIEF_DRIFT:
         drift(n);
@@ -479,7 +535,7 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         jump(n);
         break;
     case LH_SIM_MISCHIEF_STALL:
-        does(n, LH_SIM_ACT_STALL, some_server(n), hold(n));
+        stall(n);
         break;
     case LH_SIM_MISCHIEF_FULL:
         fill(n);
@@ -495,6 +551,9 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         break;
     case LH_SIM_MISCHIEF_SETTINGS:
         change_settings(n);
+        break;
+    case LH_SIM_MISCHIEF_STORE:
+        fail_store(n);
         break;
     case LH_SIM_MISCHIEF_COUNT:
         LH_UNREACHABLE();
