@@ -34,10 +34,12 @@ struct lh_sim_settings {
     uint64_t chunk_size;
     struct lh_duration create_timeout;
     struct lh_duration member_timeout, drain_timeout; /* 0: the chunkserver's defaults */
-    struct lh_sim_range delay, notice, write, sync, read, commit;
+    struct lh_sim_range delay, notice, write, sync, read, commit; /* as in world.h */
+    struct lh_sim_tail delay_tail, disk_tail;
     struct lh_duration timer_late;
-    bool clocks_beyond_rho;                /* INV-1 and INV-2 may break (INV-7) */
-    bool replicas_may_be_lost;             /* one good member of a settled chunk is enough */
+    bool clocks_beyond_rho;    /* INV-1 and INV-2 may break (INV-7) */
+    bool replicas_may_be_lost; /* one good member of a settled chunk is enough */
+    bool ruin; /* more damage than the protocol survives: loss must be reported, nothing else */
     char plant[LH_SIM_PLANT_NAME_MAX + 1]; /* a planted bug that is switched on; "": none */
     struct lh_sim_file_setting files[LH_SIM_FILES_MAX];
     uint32_t file_count;
