@@ -129,6 +129,16 @@ static int end_worker(struct worker *w)
 
 /* ---- The pool ---- */
 
+void lh_sim_jobs_default(uint64_t *jobs)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (*jobs == 0)
+        *jobs = processors < 1                      ? 1
+                : processors > LH_SIM_POOL_JOBS_MAX ? LH_SIM_POOL_JOBS_MAX
+                                                    : (uint64_t)processors;
+}
+
 struct lh_sim_pool *lh_sim_pool_create(const struct lh_sim_pool_config *config)
 {
     LH_ASSERT(config->jobs >= 1 && config->jobs <= LH_SIM_POOL_JOBS_MAX);

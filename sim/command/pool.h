@@ -10,10 +10,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define LH_SIM_POOL_JOBS_MAX 256
 
 struct lh_sim_pool;
+
+/* For a command's table of flags: how many; 0 until lh_sim_jobs_default() has been called. */
+#define LH_SIM_JOBS_FLAG(jobs)                                                                     \
+    {                                                                                              \
+        .name = "jobs", .type = LH_FLAG_UINT, .value = &(jobs),                                    \
+        .help = "processes side by side [as many as there are processors]", .min = 1,              \
+        .max = LH_SIM_POOL_JOBS_MAX                                                                \
+    }
+void lh_sim_jobs_default(uint64_t *jobs);
 
 struct lh_sim_pool_config {
     size_t jobs; /* 1 to LH_SIM_POOL_JOBS_MAX */

@@ -295,7 +295,8 @@ static bool default_settings(struct search *s)
     } members[] = {SETTING(session_term), SETTING(chunk_term), SETTING(drift_ppm),
         SETTING(replication), SETTING(min_replicas), SETTING(chunk_size), SETTING(create_timeout),
         SETTING(member_timeout), SETTING(drain_timeout), SETTING(delay), SETTING(notice),
-        SETTING(write), SETTING(sync), SETTING(read), SETTING(commit), SETTING(timer_late)};
+        SETTING(write), SETTING(sync), SETTING(read), SETTING(commit), SETTING(delay_tail),
+        SETTING(disk_tail), SETTING(timer_late)};
     struct lh_sim_settings defaults = lh_sim_settings_default(0);
     bool any = false;
 

@@ -1,0 +1,153 @@
+/* `leasehold-sim`: finds the subcommand; what the subcommands share. */
+#include "sim/command/command.h"
+
+#include "sim/run/run.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION "0.1"
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", "one run from a seed, with its verdict", lh_sim_command_run},
+    {"swarm", "many runs, side by side", lh_sim_command_swarm},
+    {"replay", "a run as a narrative: what happened, line by line", lh_sim_command_replay},
+    {"minimize", "the least that still fails, as a scenario file", lh_sim_command_minimize},
+    {"timeline", "a run as a page to look at in a browser", lh_sim_command_timeline},
+    {"scenario", "stories in text: do they end as they say", lh_sim_command_scenario},
+    {"selftest", "is every planted bug found", lh_sim_command_selftest},
+    {"smallscope", "every order of events of one lease, up to a depth", lh_sim_command_smallscope},
+    {"bugs", "list the bugs that can be planted", lh_sim_command_bugs},
+    {"marks", "list the places that a swarm must reach", lh_sim_command_marks},
+};
+
+static void print_help(FILE *to)
+{
+    (void)fputs("usage: leasehold-sim COMMAND [OPTION]... [ARGUMENT]...\n"
+                "\n"
+                "Runs the real master, chunkserver and client in a simulated world of faults and "
+                "checks the\n"
+                "invariants of docs/protocol.md. The same seed gives the same run.\n"
+                "\n",
+        to);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        (void)fprintf(to, "  %-10s  %s\n", commands[i].name, commands[i].summary);
+    (void)fputs("\n"
+                "`leasehold-sim COMMAND --help` says more; docs/simulator.md explains it all. To "
+                "begin:\n"
+                "  leasehold-sim swarm --for 1m\n"
+                "\n"
+                "Exit status:\n"
+                "  0  all fine\n"
+                "  1  safety: an invariant broke\n"
+                "  2  usage: wrong options, seed or scenario, or a file that cannot be read\n"
+                "  3  liveness: something that had to happen in time did not\n"
+                "  4  crash: an assertion or a signal ended a run, or it did not end\n"
+                "  5  what was expected is not so: a scenario's expectation, the same run twice,\n"
+                "     a planted bug to be found\n"
+                "  6  a coverage mark was never reached (swarm --require-marks)\n"
+                "  7  an output cannot be written, or the system gave no process\n",
+        to);
+}
+
+static const char *version(char text[64])
+{
+    (void)snprintf(text, 64, VERSION " (seeds of generation %u)", LH_SIM_GENERATION);
+    return text;
+}
+
+/* What a subcommand says when not all of its output could be written. */
+static int finish_output(int code)
+{
+    bool failed = fflush(stdout) != 0;
+    if (!failed && !ferror(stdout))
+        return code;
+    int output = lh_sim_command_error(LH_SIM_EXIT_OUTPUT, "", "cannot write to standard output");
+    return code != LH_SIM_EXIT_OK ? code : output;
+}
+
+int main(int argc, char **argv)
+{
+    /* A pipe that nobody reads any more is an error to be reported like a full disk. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_help(stderr);
+        return LH_SIM_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return finish_output(commands[i].run(argc - 1, argv + 1));
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return finish_output(LH_SIM_EXIT_OK);
+    }
+    if (strcmp(name, "--version") == 0) {
+        char text[64];
+        (void)printf("leasehold-sim %s\n", version(text));
+        return finish_output(LH_SIM_EXIT_OK);
+    }
+    return lh_sim_command_error(
+        LH_SIM_EXIT_USAGE, "", "there is no command '%s'; see leasehold-sim --help", name);
+}
+
+bool lh_sim_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
+    size_t args_max, struct lh_flags_result *result, int *exit_code)
+{
+    extern char **environ;
+    char text[64];
+
+    *result = lh_flags_parse(flags, argc, argv, environ, version(text));
+    if (result->outcome == LH_FLAGS_OK && result->arg_count >= args_min &&
+        result->arg_count <= args_max)
+        return true;
+
+    switch (result->outcome) {
+    case LH_FLAGS_EXIT:
+        (void)fputs(result->text, stdout);
+        *exit_code = LH_SIM_EXIT_OK;
+        break;
+    case LH_FLAGS_USAGE:
+        (void)fputs(result->text, stderr);
+        *exit_code = LH_SIM_EXIT_USAGE;
+        break;
+    case LH_FLAGS_OK:
+        (void)fprintf(stderr, "%s: %s; usage: %s %s\n", flags->command,
+            result->arg_count < args_min ? "an argument is missing" : "too many arguments",
+            flags->command, flags->usage);
+        *exit_code = LH_SIM_EXIT_USAGE;
+        break;
+    }
+    lh_flags_free(result);
+    return false;
+}
+
+int lh_sim_command_error(int exit_code, const char *command, const char *format, ...)
+{
+    va_list args;
+
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "leasehold-sim%s%s: ", *command == '\0' ? "" : " ", command);
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+    return exit_code;
+}
+
+int lh_sim_command_worse(int a, int b)
+{
+    static const int order[] = {LH_SIM_EXIT_SAFETY, LH_SIM_EXIT_CRASH, LH_SIM_EXIT_LIVENESS,
+        LH_SIM_EXIT_EXPECTED, LH_SIM_EXIT_MARKS, LH_SIM_EXIT_OUTPUT, LH_SIM_EXIT_USAGE};
+
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (order[i] == a || order[i] == b)
+            return order[i];
+    return LH_SIM_EXIT_OK;
+}

@@ -1,0 +1,70 @@
+#include "sim/command/subject.h"
+
+#include "sim/command/seed.h"
+
+#include "base/probe.h"
+
+#include <string.h>
+
+const char *const *lh_sim_profile_choices(void)
+{
+    static const char *names[LH_SIM_PROFILE_COUNT + 1];
+
+    for (int i = 0; i < LH_SIM_PROFILE_COUNT; i++)
+        names[i] = lh_sim_profile_name((enum lh_sim_profile)i);
+    return names;
+}
+
+void lh_sim_subject_draw(
+    struct lh_sim_subject *subject, uint64_t seed, enum lh_sim_profile profile, const char *plant)
+{
+    char text[40];
+    bool swarm = profile == LH_SIM_PROFILE_SWARM;
+
+    *subject = (struct lh_sim_subject){0};
+    (void)lh_sim_seed_print(text, seed);
+    (void)snprintf(subject->name, sizeof subject->name, "seed %s%s%s", text,
+        swarm ? "" : " of profile ", swarm ? "" : lh_sim_profile_name(profile));
+    (void)snprintf(subject->arguments, sizeof subject->arguments, "--seed %s%s%s%s%s", text,
+        swarm ? "" : " --profile ", swarm ? "" : lh_sim_profile_name(profile),
+        plant == NULL ? "" : " --plant ", plant == NULL ? "" : plant);
+    lh_sim_plan_draw(&subject->plan, seed, profile);
+    (void)snprintf(subject->plan.settings.plant, sizeof subject->plan.settings.plant, "%s",
+        plant == NULL ? "" : plant);
+}
+
+int lh_sim_check_plant(const char *plant, const char *command)
+{
+    size_t count;
+    const struct lh_probe *plants = lh_plants(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (plant != NULL && strcmp(plants[i].name, plant) == 0)
+            return LH_SIM_EXIT_OK;
+    if (plant == NULL)
+        return LH_SIM_EXIT_OK;
+    return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
+        "--plant: there is no bug '%s'; `leasehold-sim bugs` lists them", plant);
+}
+
+int lh_sim_subject_of_options(struct lh_sim_subject *subject,
+    const struct lh_sim_subject_options *options, const char *command)
+{
+    char error[256];
+    uint64_t seed;
+
+    if (options->seed == NULL)
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
+            "which run? Give --seed, with the seed that a failure printed or any number");
+    if (!lh_sim_seed_parse(options->seed, &seed, error, sizeof error))
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command, "--seed: %s", error);
+    int code = lh_sim_check_plant(options->plant, command);
+    if (code == LH_SIM_EXIT_OK)
+        lh_sim_subject_draw(subject, seed, (enum lh_sim_profile)options->profile, options->plant);
+    return code;
+}
+
+void lh_sim_subject_deinit(struct lh_sim_subject *subject)
+{
+    lh_sim_plan_deinit(&subject->plan);
+}

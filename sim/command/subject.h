@@ -1,0 +1,54 @@
+/* What a command runs: a seed of some profile, maybe with a planted bug, or a scenario file. */
+#ifndef LH_SIM_COMMAND_SUBJECT_H
+#define LH_SIM_COMMAND_SUBJECT_H
+
+#include "sim/command/outcome.h"
+
+struct lh_sim_subject_options {
+    const char *seed;
+    int profile;
+    const char *plant;
+};
+
+/* For a command's table of flags; `o` is its struct lh_sim_subject_options. */
+#define LH_SIM_SEED_FLAG(o)                                                                        \
+    {                                                                                              \
+        .name = "seed", .type = LH_FLAG_STRING, .value = &(o).seed, .metavar = "S",                \
+        .help = "the run, as a failure prints it: 417 or 417@1"                                    \
+    }
+#define LH_SIM_PROFILE_FLAGS(o)                                                                    \
+    {.name = "profile",                                                                            \
+        .type = LH_FLAG_ENUM,                                                                      \
+        .value = &(o).profile,                                                                     \
+        .preset = "swarm",                                                                         \
+        .choices = lh_sim_profile_choices(),                                                       \
+        .help = "what runs are drawn: any mixture of faults, none, clocks beyond their bound, or " \
+                "more damage than can be survived"},                                               \
+    {                                                                                              \
+        .name = "plant", .type = LH_FLAG_STRING, .value = &(o).plant, .metavar = "BUG",            \
+        .help = "switch a planted bug on (`leasehold-sim bugs` lists them)"                        \
+    }
+
+/* The names of the profiles, NULL after the last. */
+const char *const *lh_sim_profile_choices(void);
+
+struct lh_sim_subject {
+    char name[128];      /* "seed 417@1", or the file's name */
+    char arguments[256]; /* what names it on a command line: "--seed 417@1 --plant wall-clock" */
+    struct lh_sim_plan plan;
+};
+
+/* Of a seed. `plant` may be NULL; it is the name of a planted bug. */
+void lh_sim_subject_draw(
+    struct lh_sim_subject *subject, uint64_t seed, enum lh_sim_profile profile, const char *plant);
+
+/* LH_SIM_EXIT_OK, or the exit code, with an error printed for `command`. */
+LH_MUST_USE int lh_sim_subject_of_options(struct lh_sim_subject *subject,
+    const struct lh_sim_subject_options *options, const char *command);
+
+/* LH_SIM_EXIT_OK, or the exit code: there is no such bug, said for `command`. NULL is fine. */
+LH_MUST_USE int lh_sim_check_plant(const char *plant, const char *command);
+
+void lh_sim_subject_deinit(struct lh_sim_subject *subject);
+
+#endif

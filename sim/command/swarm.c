@@ -1,0 +1,302 @@
+/* `leasehold-sim swarm`: many runs, side by side, each from its own seed. */
+#include "sim/command/command.h"
+#include "sim/command/coverage.h"
+#include "sim/command/failure.h"
+#include "sim/command/host.h"
+#include "sim/command/pool.h"
+#include "sim/command/seed.h"
+#include "sim/command/subject.h"
+
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COMMAND "swarm"
+
+struct options {
+    struct lh_duration time, progress, limit;
+    uint64_t runs, jobs;
+    const char *first;
+    int profile;
+    const char *plant;
+    bool keep_going, marks, require_marks;
+};
+
+struct swarm {
+    const struct options *o;
+    struct lh_sim_pool *pool;
+    uint64_t first, given;
+    uint64_t began_ns;
+    bool enough; /* gives no more */
+
+    uint64_t runs, failures, virtual_ns, events, acknowledged, faults, busy_ns;
+    uint64_t *counts; /* of marks */
+    int code;
+};
+
+/* ---- In a worker's process ---- */
+
+/* The outcome, and behind it the marks' counts. */
+static void work(void *arg, const void *task, void *result)
+{
+    const struct options *o = arg;
+    struct lh_sim_subject subject;
+    uint64_t seed;
+
+    memcpy(&seed, task, sizeof seed);
+    lh_sim_coverage_reset();
+    lh_sim_subject_draw(&subject, seed, (enum lh_sim_profile)o->profile, o->plant);
+    lh_sim_outcome_of(&subject.plan, NULL, result);
+    lh_sim_subject_deinit(&subject);
+    lh_sim_coverage_read((uint64_t *)((struct lh_sim_outcome *)result + 1));
+}
+
+/* ---- What it says ---- */
+
+static double per_second(uint64_t count, uint64_t ns)
+{
+    return ns == 0 ? 0 : (double)count / ((double)ns / 1e9);
+}
+
+static void print_progress(const struct swarm *s)
+{
+    const struct options *o = s->o;
+    uint64_t used = lh_sim_host_ns() - s->began_ns;
+    char virtual_time[24], rate[24], left[24], eta[64] = "";
+    uint64_t remaining = o->time.ns == 0 ? UINT64_MAX : o->time.ns > used ? o->time.ns - used : 0;
+
+    if (o->runs != 0 && s->runs > 0) {
+        uint64_t by_runs = used / s->runs * (o->runs > s->runs ? o->runs - s->runs : 0);
+        remaining = by_runs < remaining ? by_runs : remaining;
+    }
+    if (remaining != UINT64_MAX)
+        (void)snprintf(eta, sizeof eta, ", %s left", lh_sim_host_duration(left, remaining));
+    (void)fprintf(stderr,
+        "swarm: %" PRIu64 " runs, %s of virtual time, %s events/s, %" PRIu64 " failed%s\n", s->runs,
+        lh_sim_host_duration(virtual_time, s->virtual_ns),
+        lh_sim_host_count(rate, per_second(s->events, used)), s->failures, eta);
+}
+
+static void print_summary(const struct swarm *s)
+{
+    uint64_t used = lh_sim_host_ns() - s->began_ns;
+    char seed[40], virtual_time[24], host_time[24], events[24], rate[24], core[24], speed[24];
+
+    (void)printf("%" PRIu64 " runs from seed %s on, %" PRIu64 " failed: %s of virtual time, %s "
+                 "events, %" PRIu64 " appends acknowledged, %" PRIu64 " faults\n",
+        s->runs, lh_sim_seed_print(seed, s->first), s->failures,
+        lh_sim_host_duration(virtual_time, s->virtual_ns),
+        lh_sim_host_count(events, (double)s->events), s->acknowledged, s->faults);
+    (void)printf(
+        "took %s: %s events/s (%s for each process), %s times real time for each process\n",
+        lh_sim_host_duration(host_time, used), lh_sim_host_count(rate, per_second(s->events, used)),
+        lh_sim_host_count(core, per_second(s->events, s->busy_ns)),
+        lh_sim_host_count(speed, per_second(s->virtual_ns / 1000, s->busy_ns) / 1e6));
+}
+
+static void print_marks(struct swarm *s)
+{
+    size_t count = lh_sim_coverage_count();
+    size_t missing = lh_sim_coverage_print(NULL, s->counts, false);
+
+    (void)printf("marks: %zu of %zu reached\n", count - missing, count);
+    if (s->o->marks)
+        (void)lh_sim_coverage_print(stdout, s->counts, false);
+    else if (missing > 0) {
+        (void)printf("never reached:\n");
+        (void)lh_sim_coverage_print(stdout, s->counts, true);
+    }
+    if (s->o->require_marks && missing > 0)
+        s->code = lh_sim_command_worse(s->code, LH_SIM_EXIT_MARKS);
+}
+
+/* ---- The swarm ---- */
+
+static void take(struct swarm *s, const struct lh_sim_pool_done *done)
+{
+    struct lh_sim_outcome outcome;
+    uint64_t seed;
+
+    memcpy(&seed, done->task, sizeof seed);
+    if (done->result != NULL) {
+        const uint64_t *counts =
+            (const uint64_t *)((const struct lh_sim_outcome *)done->result + 1);
+        memcpy(&outcome, done->result, sizeof outcome);
+        for (size_t i = 0; i < lh_sim_coverage_count(); i++)
+            s->counts[i] += counts[i];
+    } else {
+        lh_sim_outcome_crashed(&outcome, done->crash);
+    }
+    s->runs++;
+    s->virtual_ns += outcome.virtual_ns;
+    s->events += outcome.events;
+    s->acknowledged += outcome.acknowledged;
+    s->faults += outcome.faults;
+    s->busy_ns += outcome.host_ns;
+    if (outcome.verdict == LH_SIM_EXIT_OK)
+        return;
+
+    struct lh_sim_subject subject;
+    s->failures++;
+    s->code = lh_sim_command_worse(s->code, (int)outcome.verdict);
+    lh_sim_subject_draw(&subject, seed, (enum lh_sim_profile)s->o->profile, s->o->plant);
+    lh_sim_failure_print(&subject, &outcome);
+    lh_sim_subject_deinit(&subject);
+    s->enough = s->enough || !s->o->keep_going;
+}
+
+/* Gives every idle worker a run. False: there are no processes to be had. */
+static bool feed(struct swarm *s)
+{
+    const struct options *o = s->o;
+
+    s->enough = s->enough || lh_sim_host_interrupted() ||
+                (o->time.ns != 0 && lh_sim_host_ns() - s->began_ns >= o->time.ns);
+    while (!s->enough) {
+        if (o->runs != 0 && s->given == o->runs) {
+            s->enough = true;
+            break;
+        }
+        uint64_t seed = s->first + s->given;
+        if (!lh_sim_pool_give(s->pool, &seed))
+            break;
+        s->given++;
+    }
+    return s->enough || lh_sim_pool_busy(s->pool) > 0;
+}
+
+static void run_swarm(struct swarm *s)
+{
+    uint64_t shown = s->began_ns;
+
+    for (;;) {
+        struct lh_sim_pool_done done;
+        if (!feed(s)) {
+            s->code = lh_sim_command_error(
+                LH_SIM_EXIT_OUTPUT, COMMAND, "cannot start a process: %s", strerror(errno));
+            return;
+        }
+        /* Ctrl-C does not wait for the runs that are under way; neither does a first failure. */
+        if (lh_sim_pool_busy(s->pool) == 0 || lh_sim_host_interrupted() ||
+            (s->enough && s->failures > 0 && !s->o->keep_going))
+            return;
+        if (lh_sim_pool_wait(s->pool, lh_milliseconds(200), &done))
+            take(s, &done);
+        if (s->o->progress.ns != 0 && lh_sim_host_ns() - shown >= s->o->progress.ns) {
+            print_progress(s);
+            shown = lh_sim_host_ns();
+        }
+    }
+}
+
+static int run_with(const struct options *o, uint64_t first)
+{
+    size_t marks = lh_sim_coverage_count();
+    struct lh_sim_pool_config config = {
+        .jobs = o->jobs,
+        .task_size = sizeof(uint64_t),
+        .result_size = sizeof(struct lh_sim_outcome) + marks * sizeof(uint64_t),
+        .work = work,
+        .arg = (void *)(uintptr_t)o,
+        .limit = o->limit,
+    };
+    struct swarm s = {
+        .o = o,
+        .first = first,
+        .began_ns = lh_sim_host_ns(),
+        .counts = lh_alloc_array(marks, sizeof(uint64_t)),
+        .pool = lh_sim_pool_create(&config),
+        .code = LH_SIM_EXIT_OK,
+    };
+    char text[40];
+
+    if (s.pool == NULL) {
+        free(s.counts);
+        return lh_sim_command_error(
+            LH_SIM_EXIT_OUTPUT, COMMAND, "cannot start processes: %s", strerror(errno));
+    }
+    (void)printf(
+        "swarm from seed %s on, %" PRIu64 " processes\n", lh_sim_seed_print(text, first), o->jobs);
+    (void)fflush(stdout);
+    lh_sim_host_catch_interrupts();
+    run_swarm(&s);
+    lh_sim_pool_destroy(s.pool);
+    if (lh_sim_host_interrupted())
+        (void)printf("interrupted\n");
+    print_summary(&s);
+    print_marks(&s);
+    free(s.counts);
+    return s.code;
+}
+
+int lh_sim_command_swarm(int argc, char **argv)
+{
+    struct options o = {0};
+    const struct lh_flag table[] = {
+        {.name = "for",
+            .type = LH_FLAG_DURATION,
+            .value = &o.time,
+            .help = "begin runs for this long [1m, unless --runs says how many]",
+            .min = 1000000},
+        {.name = "runs", .type = LH_FLAG_UINT, .value = &o.runs, .help = "so many runs", .min = 1},
+        LH_SIM_JOBS_FLAG(o.jobs),
+        {.name = "first",
+            .type = LH_FLAG_STRING,
+            .value = &o.first,
+            .help = "the first seed; the others follow it. Any text that is no number names a "
+                    "seed too, for example commit:1a2b3c [by the clock]",
+            .metavar = "S"},
+        {.name = "keep-going",
+            .type = LH_FLAG_BOOL,
+            .value = &o.keep_going,
+            .help = "do not end with the first failure"},
+        LH_SIM_PROFILE_FLAGS(o),
+        {.name = "marks",
+            .type = LH_FLAG_BOOL,
+            .value = &o.marks,
+            .help = "print all coverage marks with their counts"},
+        {.name = "require-marks",
+            .type = LH_FLAG_BOOL,
+            .value = &o.require_marks,
+            .help = "exit with 6 when a mark was never reached"},
+        {.name = "progress",
+            .type = LH_FLAG_DURATION,
+            .value = &o.progress,
+            .preset = "10s",
+            .help = "how often to say how far it is; 0: never"},
+        LH_SIM_LIMIT_FLAG(o.limit),
+    };
+    const struct lh_flags flags = {
+        .command = "leasehold-sim swarm",
+        .usage = "[OPTION]...",
+        .summary = "Runs one seed after another, each with its own mixture of faults, until the "
+                   "time is over or one fails.\nCtrl-C ends it with the summary.",
+        .flags = table,
+        .count = sizeof table / sizeof table[0],
+    };
+    struct lh_flags_result args;
+    char error[256];
+    uint64_t first;
+    int code;
+
+    if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
+        return code;
+    if (o.time.ns == 0 && o.runs == 0)
+        o.time = lh_seconds(60);
+    lh_sim_jobs_default(&o.jobs);
+    code = lh_sim_check_plant(o.plant, COMMAND);
+    if (code == LH_SIM_EXIT_OK && o.first == NULL)
+        first = (uint64_t)time(NULL) % 100000000 * 10;
+    else if (code == LH_SIM_EXIT_OK &&
+             !lh_sim_seed_parse_or_name(o.first, &first, error, sizeof error))
+        code = lh_sim_command_error(LH_SIM_EXIT_USAGE, COMMAND, "--first: %s", error);
+    if (code == LH_SIM_EXIT_OK)
+        code = run_with(&o, first);
+    lh_flags_free(&args);
+    return code;
+}
