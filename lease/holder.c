@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/prng.h"
+#include "base/probe.h"
 #include "lease/index.h"
 #include "lease/segments.h"
 #include "lease/term.h"
@@ -234,7 +235,8 @@ int lh_holder_continue(struct lh_holder *h, uint64_t session, uint64_t key, uint
     struct lh_instant end = lh_term_holder_end(sent_at, holder_term);
     /* LEASE-7: the old end was another master's promise. Already continued (a repeated answer):
      * as an extension. */
-    e->end = e->standing == STANDING_HELD ? lh_instant_max(e->end, end) : end;
+    bool repeated = e->standing == STANDING_HELD || LH_PLANTED("old-end-kept-on-continue");
+    e->end = repeated ? lh_instant_max(e->end, end) : end;
     set_standing(h, i, STANDING_HELD);
     return LH_OK;
 }
@@ -279,6 +281,10 @@ void lh_holder_release(struct lh_holder *h, uint64_t key, uint64_t version)
 {
     if (version == 0)
         return;
+    if (LH_PLANTED("delayed-grant-revives-lease") && lh_holder_version(h, key) <= version) {
+        lh_holder_forget(h, key);
+        return;
+    }
     uint32_t i = find_or_add(h, key);
     struct entry *e = entry_at(h, i);
     if (version > e->released)
@@ -309,7 +315,8 @@ bool lh_holder_may_act(
 {
     const struct entry *e = held(h, key);
     return e != NULL && e->version == version && !lh_instant_reached(now, e->end) &&
-           lh_holder_session_live(h, now); /* SES-3 */
+           (lh_holder_session_live(h, now) || /* SES-3 */
+               LH_PLANTED("chunk-lease-outlives-session"));
 }
 
 uint64_t lh_holder_version(const struct lh_holder *h, uint64_t key)
@@ -321,7 +328,11 @@ uint64_t lh_holder_version(const struct lh_holder *h, uint64_t key)
 struct lh_instant lh_holder_end_of(const struct lh_holder *h, uint64_t key)
 {
     const struct entry *e = held(h, key);
-    return e == NULL ? (struct lh_instant){0} : lh_instant_min(e->end, h->session_end);
+    if (e == NULL)
+        return (struct lh_instant){0};
+    if (LH_PLANTED("chunk-lease-outlives-session"))
+        return e->end;
+    return lh_instant_min(e->end, h->session_end);
 }
 
 struct lh_instant lh_holder_own_end_of(const struct lh_holder *h, uint64_t key)
