@@ -166,6 +166,8 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->appends = 0;
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
+    if (LH_PLANTED("grant-sent-before-durable"))
+        lh_m_send_grant(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
         c->id, c->file->path, c->version, s->id);
     return true;
@@ -327,6 +329,10 @@ bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, u
          * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
          * wait ends, whatever becomes of this session (LEASE-7). */
         c->sent = c->confirmed = true;
+        if (LH_PLANTED("term-shortened-by-setting")) {
+            TAILQ_REMOVE(&m->waiting, c, waiting_link);
+            c->waiting = false;
+        }
     } else if (!c->confirmed) {
         c->sent = false;
     }
@@ -357,7 +363,7 @@ void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
 
     for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
         next = TAILQ_NEXT(c, held_link);
-        if (c->holder_incarnation < s->incarnation)
+        if (c->holder_incarnation < s->incarnation || LH_PLANTED("leases-freed-on-reregistration"))
             lh_m_lease_over(m, c, "is free: its process is dead");
     }
 }
@@ -389,7 +395,8 @@ void lh_m_on_confirm(
         c->version, lh_error_text(error));
     struct lh_m_member *member = lh_m_member(c, s);
     /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
-    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
+    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT ||
+                              LH_PLANTED("refusal-condemns-replica")))
         member->lost = true;
     c->avoid = s;
     c->retry_at = lh_instant_add(m->now, m->heartbeat);
@@ -404,7 +411,7 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
     if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        c->version != release->version)
+        (c->version != release->version && !LH_PLANTED("any-version-released")))
         return;
     c->avoid = s;
     c->retry_at = m->now;

@@ -104,12 +104,16 @@ static void start(struct lh_master *m)
         m->cluster_id = lh_strdup(id);
         m->next_file = m->next_chunk = 1;
     }
-    m->wait_end = lh_term_grantor_end(m->now, lh_nanoseconds(m->longest_session_ns));
+    struct lh_duration longest = lh_nanoseconds(m->longest_session_ns);
+    if (LH_PLANTED("restart-waits-by-new-setting"))
+        longest = m->config.session_term;
+    m->wait_end = lh_term_grantor_end(m->now, longest);
     m->wait_timer.fire = lh_m_wait_ended;
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
     m->term++;
-    if (m->longest_session_ns < m->config.session_term.ns)
+    if (m->longest_session_ns < m->config.session_term.ns ||
+        LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
     lh_m_dirty_master(m);
     m->namespace_ticket = m->next_ticket;
@@ -298,6 +302,13 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
     }
 }
 
+/* For "wall-clock": somebody who knew that it jumps has seen to it that time does not go back. */
+static struct lh_instant wall_clock(const struct lh_master *m, const struct lh_input *in)
+{
+    return lh_instant_max(
+        m->now, lh_instant_add((struct lh_instant){0}, lh_milliseconds(in->wall_ms)));
+}
+
 void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
 {
     struct lh_m_file *f;
@@ -305,7 +316,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     if (m->stopped)
         return;
     m->fx = fx;
-    m->now = in->now;
+    m->now = LH_PLANTED("wall-clock") ? wall_clock(m, in) : in->now;
     m->wall_ms = in->wall_ms;
     if (!m->started)
         start(m);

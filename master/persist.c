@@ -355,7 +355,7 @@ static void take_chunk(
     c->length = record->length;
     c->checksum = record->checksum;
     c->intent_to_seal = record->intent_to_seal;
-    if (record->holder[0] != 0 && !record->sealed) {
+    if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
         lh_m_set_holder(m, c, lh_m_server_get(m, record->holder));
         c->holder_incarnation = record->holder_incarnation;
         c->waiting = true; /* LEASE-7 */

@@ -50,7 +50,11 @@ bool lh_master_session_of(const struct lh_master *m, const char *server, struct 
 
 bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return lh_m_live(m, s) && s->link != 0 && s->announced && s->confirmed &&
+    if (!lh_m_live(m, s) || s->link == 0 || !s->announced)
+        return false;
+    if (LH_PLANTED("one-way-partition-is-health"))
+        return true;
+    return s->confirmed &&
            lh_instant_before(m->now, lh_instant_add(s->confirmed_at, m->config.session_term));
 }
 
@@ -97,9 +101,13 @@ static void forget_link(struct lh_master *m, struct lh_m_link *l)
 void lh_m_session_closed(struct lh_master *m, uint64_t link)
 {
     struct lh_m_link *l = find_link(m, link);
+    struct lh_m_chunk *c;
 
     if (l == NULL)
         return;
+    while (LH_PLANTED("regrant-when-session-breaks") && l->server != NULL &&
+           l->server->link == l->id && (c = TAILQ_FIRST(&l->server->held)) != NULL)
+        lh_m_lease_over(m, c, "went with its session");
     if (l->server != NULL && l->server->link == l->id && l->server->session != 0)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s: its session stream broke; its session runs for another %" PRIu64 " ms",
@@ -174,8 +182,9 @@ static int check_register(
         return LH_OK;
     }
     /* SES-1. */
-    if (r->incarnation < s->incarnation ||
-        (r->incarnation == s->incarnation && r->registration <= s->registration)) {
+    bool late = r->incarnation < s->incarnation ||
+                (r->incarnation == s->incarnation && r->registration <= s->registration);
+    if (late && !LH_PLANTED("late-registration-believed")) {
         snprintf(text, text_size,
             "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64 " is not above %" PRIu64
             ".%" PRIu64 ", which came before",
@@ -293,7 +302,7 @@ static void on_register(
     replace_text(&s->address, request->address);
     replace_text(&s->failure_domain, request->failure_domain);
     lh_m_dirty_server(m, s);
-    if (!same_process && same_machine)
+    if ((!same_process && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
         lh_m_free_dead(m, s);
     else if (!same_process && s->held_count > 0)
         lh_fx_log(m->fx, LH_WARN,
@@ -491,7 +500,11 @@ static void answer_heartbeat(
 static void on_heartbeat(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
 {
-    if (lh_grantor_session_renew(m->grantor, s->session, m->now, m->config.session_term) != LH_OK) {
+    struct lh_instant received_at = m->now; /* TIME-4 */
+    if (LH_PLANTED("grantor-clock-read-before-receipt"))
+        received_at = s->received_at;
+    if (lh_grantor_session_renew(m->grantor, s->session, received_at, m->config.session_term) !=
+        LH_OK) {
         unknown_session(m, s->link, heartbeat);
         return;
     }

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/prng.h"
+#include "base/probe.h"
 #include "lease/grantor.h"
 #include "lease/term.h"
 #include "master/master.h"

@@ -321,7 +321,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     uint64_t wait_ms =
         request->wait_ms < LH_OPEN_TAIL_WAIT_MS_MAX ? request->wait_ms : LH_OPEN_TAIL_WAIT_MS_MAX;
     struct lh_m_waiter *w = wait_for(m, f, LH_WAIT_TAIL, link, wait_ms);
-    const struct lh_m_chunk *tail = tail_of(f);
+    struct lh_m_chunk *tail = tail_of(f);
     w->full_chunk = request->full_chunk;
     w->failed_version = request->failed_version;
     w->arrival_version = tail == NULL ? 0 : tail->version;
@@ -330,6 +330,8 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
             lh_instant_add(m->now, lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
         if (lh_instant_before(w->hold_until, w->deadline))
             lh_m_timer_arm(m, &w->timer, w->hold_until);
+        if (LH_PLANTED("hint-takes-lease") && lh_m_held(m, tail))
+            lh_m_recall(m, tail);
     }
 }
 
