@@ -93,6 +93,8 @@ void stream_stored(struct stream *s, const struct uncommitted *u)
     stored->sequence = u->sequence;
     stored->count = u->count;
     stored->offset = u->offset;
+    if (LH_PLANTED("offset-given-twice"))
+        stored->offset = s->stored[0].offset;
 }
 
 void stream_flush(struct stream *s)

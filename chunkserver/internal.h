@@ -2,6 +2,7 @@
 #ifndef LH_CHUNKSERVER_INTERNAL_H
 #define LH_CHUNKSERVER_INTERNAL_H
 
+#include "base/probe.h"
 #include "base/timers.h"
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/header.h"
@@ -351,6 +352,11 @@ void server_stop_if_done(struct lh_chunkserver *cs);
 static inline uint64_t session_id(const struct lh_chunkserver *cs)
 {
     return lh_holder_session(cs->holder);
+}
+/* From when on a term counts that answers what was sent with this stamp (TIME-4). */
+static inline struct lh_instant term_begins(const struct lh_chunkserver *cs, uint64_t stamp)
+{
+    return LH_PLANTED("holder-counts-from-receipt") ? cs->now : (struct lh_instant){stamp};
 }
 void session_start(struct lh_chunkserver *cs);
 void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);

@@ -149,6 +149,9 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
     m->checksum = reply->checksum;
     m->committed = reply->committed;
     m->doubted = reply->doubted;
+    if (LH_PLANTED("shortest-log-wins") && p->state < PRIMARY_EQUALIZING &&
+        m->length > p->replica->end)
+        m->length = p->replica->end;
     m->state = MEMBER_ADOPTED;
     if (p->state < PRIMARY_EQUALIZING) {
         primary_member_changed(p);

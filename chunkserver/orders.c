@@ -56,7 +56,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
         orders_confirm_grant(cs, g->chunk, g->version, refusal);
         return;
     }
-    struct lh_instant sent_at = {g->stamp};
+    struct lh_instant sent_at = term_begins(cs, g->stamp);
     int error = lh_holder_grant(
         cs->holder, g->session, g->chunk, g->version, sent_at, lh_nanoseconds(g->term_ns));
     if (error == LH_ERR_STALE_VERSION) {
@@ -146,6 +146,14 @@ void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t v
     seal->length = r->end;
     seal->checksum = r->checksum;
     HASH_ADD(hh, cs->seals, chunk, sizeof seal->chunk, seal);
+    if (LH_PLANTED("seal-recorded-before-durable")) {
+        replica_submit(r, (struct job){.kind = JOB_SEAL,
+                              .origin = FOR_NOBODY,
+                              .version = version,
+                              .length = r->end,
+                              .checksum = r->checksum});
+        replica_pump(r);
+    }
     lh_holder_release(cs->holder, r->chunk, version);
     if (cs->session.state == SESSION_LIVE)
         orders_resend_seals(cs);

@@ -17,6 +17,8 @@ bool primary_may_act(const struct primary *p)
 {
     const struct lh_chunkserver *cs = p->replica->cs;
 
+    if (LH_PLANTED("lease-checked-only-before-write") && p->queue_count > 0)
+        return true;
     return lh_holder_may_act(cs->holder, p->replica->chunk, p->version, cs->now);
 }
 
@@ -266,7 +268,7 @@ static void gathered(struct primary *p)
 {
     struct replica *r = p->replica;
 
-    if (!some_undoubted(p)) {
+    if (!some_undoubted(p) && !LH_PLANTED("loss-not-reported")) {
         uint64_t longest = r->end;
         for (size_t i = 0; i < p->member_count; i++)
             if (p->members[i].length > longest)
@@ -347,7 +349,7 @@ void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh
     }
     if (r->end < p->fetch_from->length) {
         fetch(p);
-    } else if (r->checksum != p->fetch_from->checksum) {
+    } else if (r->checksum != p->fetch_from->checksum && !LH_PLANTED("equality-by-length-alone")) {
         /* Two full members' logs differ where one should extend the other: bytes have rotted. What
          * was fetched cannot be told from what was here. */
         replica_lose(r, LH_ERR_CORRUPT, r->written);
@@ -392,7 +394,7 @@ void primary_job_done(struct primary *p, const struct job *j, int error)
     } else if (j->kind == JOB_CONFIRM) {
         p->self_equal = true;
         /* What was fetched is written by now: members that lack it can be sent it. */
-        for (size_t i = 0; i < p->member_count; i++)
+        for (size_t i = 0; i < p->member_count && !LH_PLANTED("fetched-bytes-not-passed-on"); i++)
             member_pump(&p->members[i]);
     }
     primary_member_changed(p);
@@ -422,11 +424,14 @@ static void commit(struct primary *p)
     struct lh_chunkserver *cs = r->cs;
     uint64_t committed = replica_durable(r);
 
-    for (size_t i = 0; i < p->member_count; i++)
+    for (size_t i = 0; i < p->member_count; i++) {
+        if (p->members[i].state != MEMBER_EQUAL && LH_PLANTED("acknowledged-before-every-member"))
+            continue;
         if (p->members[i].state != MEMBER_EQUAL)
             return;
-        else if (p->members[i].length < committed)
+        if (p->members[i].length < committed)
             committed = p->members[i].length;
+    }
     if (committed > r->committed) {
         struct stream *touched = NULL, *s;
         while (p->queue_count > 0) {
@@ -456,7 +461,10 @@ static void commit(struct primary *p)
         }
         streams_release_pressure(cs);
     }
-    if (p->queue_count == 0 && p->state > PRIMARY_OPEN)
+    bool undrained = p->queue_count > 0;
+    if (p->state == PRIMARY_SEALING && LH_PLANTED("seal-reported-before-drained"))
+        undrained = false;
+    if (p->state > PRIMARY_OPEN && !undrained)
         drained(p);
 }
 
@@ -466,7 +474,8 @@ void primary_member_changed(struct primary *p)
 
     for (size_t i = 0; i < p->member_count; i++) {
         all_adopted = all_adopted && p->members[i].state >= MEMBER_ADOPTED;
-        all_equal = all_equal && p->members[i].state == MEMBER_EQUAL;
+        all_equal = all_equal && (p->members[i].state == MEMBER_EQUAL ||
+                                     LH_PLANTED("open-before-all-are-equal"));
     }
     primary_set_timer(p);
     if (p->state == PRIMARY_GATHERING && all_adopted)
@@ -518,7 +527,7 @@ static void order(struct primary *p, struct stream *s, struct stream_writer *w,
 static void answer_repeat(struct primary *p, struct stream *s, struct stream_writer *w,
     const struct lh_stored_batch *stored)
 {
-    if (stored->offset < p->replica->committed) {
+    if (stored->offset < p->replica->committed || LH_PLANTED("repeat-answered-before-commit")) {
         struct uncommitted u = {
             .offset = stored->offset,
             .writer = w->id,
@@ -650,6 +659,8 @@ void primary_set_timer(struct primary *p)
     struct lh_chunkserver *cs = p->replica->cs;
     struct lh_instant at = lh_holder_end_of(cs->holder, p->replica->chunk);
 
+    if (LH_PLANTED("lease-checked-only-before-write") && p->queue_count > 0)
+        at = LH_INSTANT_NEVER;
     at = lh_instant_min(at, lh_instant_min(p->drain_until, p->notice_at));
     for (size_t i = 0; i < p->member_count; i++)
         at = lh_instant_min(at, member_deadline(&p->members[i]));

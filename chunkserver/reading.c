@@ -12,12 +12,15 @@
 
 static bool answers_as_primary(const struct replica *r)
 {
-    return r->primary != NULL && r->primary->state >= PRIMARY_OPEN && primary_may_act(r->primary);
+    return r->primary != NULL && r->primary->state >= PRIMARY_OPEN &&
+           (primary_may_act(r->primary) || LH_PLANTED("read-without-lease"));
 }
 
 /* A member that is being copied to is told of committed bytes before it has written them. */
 static uint64_t readable(const struct replica *r)
 {
+    if (LH_PLANTED("uncommitted-bytes-read"))
+        return r->written;
     return r->committed < r->written ? r->committed : r->written;
 }
 
@@ -311,7 +314,8 @@ void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold
     }
     /* Only that very seal: an unsealed log may still change. One that is being sealed and needs no
      * cut holds what it will always hold; that its header does not say so yet changes nothing. */
-    if (r->state != REPLICA_READY || !replica_sealed_as_it_is(r)) {
+    if (r->state != REPLICA_READY ||
+        (!replica_sealed_as_it_is(r) && !LH_PLANTED("settled-by-unsealed-replica"))) {
         refuse_settling(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
         return;
     }

@@ -50,13 +50,17 @@ void replica_free(struct replica *r)
 
 uint64_t replica_durable(const struct replica *r)
 {
-    return r->header.durability == LEASEHOLD__DURABILITY__SYNCED ? r->synced : r->written;
+    if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
+        return LH_PLANTED("acknowledged-before-sync") ? r->written : r->synced;
+    return LH_PLANTED("acknowledged-from-memory") ? r->end : r->written;
 }
 
 /* REC-2a: only a buffered file's bytes can have gone with the machine, and only after a version
  * took appends at all. */
 bool replica_doubted(const struct replica *r)
 {
+    if (LH_PLANTED("doubt-ignored"))
+        return false;
     return r->header.durability == LEASEHOLD__DURABILITY__BUFFERED && !r->header.sealed &&
            r->header.version > 0 &&
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
@@ -135,7 +139,8 @@ static void job_write_header(struct replica *r)
     r->header.generation++;
     r->header.committed = replica_known_committed(r);
     struct lh_buf slot = lh_chunk_header_encode(&r->header);
-    disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_WRITE, lh_chunk_header_offset(&r->header), 0, &slot);
+    uint64_t at = LH_PLANTED("header-written-in-place") ? 0 : lh_chunk_header_offset(&r->header);
+    disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_WRITE, at, 0, &slot);
 }
 
 static void job_sync(struct replica *r)
@@ -154,6 +159,23 @@ static bool vouches_for(const struct replica *r, uint64_t length)
 {
     return r->header.equal_length == length && r->header.committed <= length &&
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+}
+
+/* The version was written (step 1), or it was there before: is everything below it on the disk? */
+static bool adopt_needs_sync(const struct replica *r, int step)
+{
+    if (LH_PLANTED("confirmed-before-durable"))
+        return false;
+    if (step == 0 && LH_PLANTED("confirmed-with-unsynced-writes"))
+        return false;
+    return step == 1 || !r->header_synced || r->synced < r->end;
+}
+
+/* The log first: a header that vouches for bytes must not get to the disk before them. */
+static bool log_goes_first(const struct replica *r, uint64_t length)
+{
+    return r->synced < length && !LH_PLANTED("equality-header-before-log") &&
+           !LH_PLANTED("confirmed-with-unsynced-writes");
 }
 
 /* What each kind of job does, step by step. Returns true when there is nothing left to do. */
@@ -181,8 +203,10 @@ static bool job_step(struct replica *r, struct job *j)
         /* FENCE-1: one sync covers the version and every write accepted below it. */
         if (step == 0 && j->version > r->header.version) {
             r->header.version = j->version;
+            if (LH_PLANTED("doubt-cleared-by-adopting"))
+                memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
             job_write_header(r);
-        } else if (step <= 1 && (step == 1 || !r->header_synced || r->synced < r->end)) {
+        } else if (step <= 1 && adopt_needs_sync(r, step)) {
             j->step = 2;
             job_sync(r);
         } else {
@@ -190,8 +214,7 @@ static bool job_step(struct replica *r, struct job *j)
         }
         return false;
     case JOB_CONFIRM:
-        /* The log first: a header that vouches for bytes must not get to the disk before them. */
-        if (step == 0 && r->synced < j->length) {
+        if (step == 0 && log_goes_first(r, j->length)) {
             job_sync(r);
         } else if (step <= 1 && !vouches_for(r, j->length)) {
             j->step = 2;
@@ -200,7 +223,7 @@ static bool job_step(struct replica *r, struct job *j)
                 r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
             memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
             job_write_header(r);
-        } else if (step == 2) {
+        } else if (step == 2 && !LH_PLANTED("confirmed-with-unsynced-writes")) {
             job_sync(r);
         } else {
             return true;
@@ -209,7 +232,8 @@ static bool job_step(struct replica *r, struct job *j)
     case JOB_SEAL:
         if (step == 0 && r->end > j->length) {
             job_truncate(r, j->length);
-        } else if (step <= 1 && (r->synced < j->length || r->end > j->length)) {
+        } else if (step <= 1 && (r->synced < j->length || r->end > j->length) &&
+                   !LH_PLANTED("seal-header-before-log")) {
             /* The log first, as in JOB_CONFIRM: nothing is scanned any more below a seal. */
             j->step = 2;
             job_sync(r);
@@ -229,7 +253,7 @@ static bool job_step(struct replica *r, struct job *j)
     case JOB_CUT:
         if (step == 0)
             job_truncate(r, j->length);
-        else if (step == 1)
+        else if (step == 1 && !LH_PLANTED("cut-not-synced"))
             job_sync(r);
         else
             return true;
@@ -462,17 +486,18 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
             r->written += bytes;
             if (hidden)
                 readings_wake(r);
-            if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED)
+            if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED ||
+                LH_PLANTED("acknowledged-before-sync"))
                 log_advanced(r);
         }
     } else {
-        uint64_t covers = r->syncing;
+        uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->syncing;
         r->syncing = 0;
-        if (error != LH_OK) {
+        if (error != LH_OK && !LH_PLANTED("fsync-retried")) {
             /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
              * fdatasync would lie. So it is also when the log is just being cut back. */
             replica_lose(r, error, r->synced);
-        } else if (r->state == REPLICA_READY && covers > r->synced) {
+        } else if (error == LH_OK && r->state == REPLICA_READY && covers > r->synced) {
             r->synced = covers;
             log_advanced(r);
         }

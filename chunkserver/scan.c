@@ -57,7 +57,7 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
         return;
     }
     r->adopting = r->header.version;
-    if (r->header.lost) {
+    if (r->header.lost && !LH_PLANTED("lost-replica-comes-back")) {
         r->state = REPLICA_LOST;
         scan_loaded(r);
     } else if (r->header.sealed) {
@@ -135,7 +135,7 @@ static void scan_ended(struct replica *r, uint64_t good, bool extra, int why)
         scan_failed(r, why == LH_OK ? LH_ERR_CORRUPT : why, good);
         return;
     }
-    if (extra) {
+    if (extra && !LH_PLANTED("torn-tail-skipped")) {
         lh_fx_log(r->cs->fx, LH_WARN, "chunk %llu: cutting a torn tail at %llu",
             (unsigned long long)r->chunk, (unsigned long long)good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to
@@ -148,6 +148,12 @@ static void scan_ended(struct replica *r, uint64_t good, bool extra, int why)
         return;
     }
     scan_done(r);
+}
+
+/* APP-5: rebuilds the writer table. False: the batch does not continue its writer's sequence. */
+static bool note(struct replica *r, const struct lh_batch_header *h, uint64_t offset)
+{
+    return LH_PLANTED("writer-table-not-rebuilt") || lh_writers_note(&r->writers, h, offset);
 }
 
 void scan_read_done(struct replica *r, int error, struct lh_buf *bytes)
@@ -173,9 +179,12 @@ void scan_read_done(struct replica *r, int error, struct lh_buf *bytes)
     int why = LH_OK;
     while (at < data.size && log_at + at < limit) {
         struct lh_batch_header h;
+        uint8_t raw[LH_BATCH_HEADER_BYTES];
         why = lh_batch_check(&data, at, batch_max, &h);
-        if (why == LH_OK &&
-            (h.size > limit - (log_at + at) || !lh_writers_note(&r->writers, &h, log_at + at)))
+        if (why == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
+            lh_buf_read(&data, at, raw, sizeof raw))
+            why = lh_batch_header_decode(raw, &h);
+        if (why == LH_OK && (h.size > limit - (log_at + at) || !note(r, &h, log_at + at)))
             why = LH_ERR_CORRUPT;
         if (why != LH_OK)
             break;

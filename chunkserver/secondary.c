@@ -61,10 +61,16 @@ void secondary_link_closed(struct lh_chunkserver *cs, struct link *l)
         r->secondary_link = 0;
 }
 
+/* FENCE-1: from the moment that a version is being adopted nothing below it is taken. */
+static bool fenced(const struct replica *r, uint64_t version)
+{
+    return version < r->adopting && !LH_PLANTED("old-version-accepted");
+}
+
 static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
     const Leasehold__ReplicateRequest *m)
 {
-    if (m->version < r->adopting) {
+    if (fenced(r, m->version)) {
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
@@ -130,6 +136,17 @@ static int store(struct replica *r, struct lh_buf *batches)
     return LH_OK;
 }
 
+/* For "shortest-log-wins": what the primary has not is taken away here. */
+static void cut(struct replica *r, uint64_t length, uint64_t checksum)
+{
+    r->end = r->written = r->synced = r->acked = length;
+    r->checksum = checksum;
+    if (r->committed > length)
+        r->committed = length;
+    lh_writers_clear(&r->writers);
+    replica_submit(r, (struct job){.kind = JOB_CUT, .origin = FOR_NOBODY, .length = length});
+}
+
 void secondary_message(struct lh_chunkserver *cs, struct link *l,
     const Leasehold__ReplicateRequest *m, struct lh_buf *batches)
 {
@@ -147,8 +164,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         adopt(cs, l, r, m);
         return;
     }
-    /* FENCE-1: from the moment that a version is being adopted nothing below it is taken. */
-    if (m->version != r->adopting || r->header.version != r->adopting) {
+    if (fenced(r, m->version) || m->version > r->adopting || r->header.version != r->adopting) {
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
@@ -164,7 +180,10 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
     case LEASEHOLD__REPLICATE_KIND__CONFIRM:
         /* Checked as the message arrives, in the stream's order; bytes behind it may follow before
          * the answer is durable. */
-        if (m->length != r->end || m->checksum != r->checksum)
+        if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
+            cut(r, m->length, m->checksum);
+        if (m->length != r->end ||
+            (m->checksum != r->checksum && !LH_PLANTED("equality-by-length-alone")))
             error = LH_ERR_CORRUPT;
         else
             replica_submit(r, (struct job){
@@ -201,7 +220,7 @@ void secondary_durable(struct replica *r)
 
 void secondary_job_done(struct replica *r, const struct job *j, int error)
 {
-    if (r->secondary_link != j->link || j->version != r->adopting)
+    if (r->secondary_link != j->link || fenced(r, j->version))
         return; /* nobody waits for it any more */
     if (error != LH_OK) {
         secondary_end(r, error);

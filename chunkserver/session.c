@@ -225,7 +225,7 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
         lh_fx_put(cs->fx, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY), digits, (size_t)size);
     }
 
-    struct lh_instant sent_at = {m->stamp};
+    struct lh_instant sent_at = term_begins(cs, m->stamp);
     s->state = SESSION_LIVE;
     s->master_term = m->master_term;
     s->stamp_sent = s->last_stamp = m->stamp;
@@ -325,7 +325,8 @@ static bool wants_extension(const struct primary *p)
 {
     if (p->state == PRIMARY_RECALLED)
         return false;
-    return p->state != PRIMARY_OPEN || p->queue_count > 0 || p->appends != p->appends_extended;
+    return p->state != PRIMARY_OPEN || p->queue_count > 0 ||
+           (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
 }
 
 static void heartbeat(struct lh_chunkserver *cs)
@@ -336,7 +337,7 @@ static void heartbeat(struct lh_chunkserver *cs)
     struct primary *p, *next;
     size_t n = 0;
 
-    if (!s->failing && disk_stalled(cs)) {
+    if (!s->failing && disk_stalled(cs) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
         s->failing = true;
         lh_fx_log(cs->fx, LH_ERROR,
             "the disk has not answered for %llu ms: giving up every lease (SES-6)",
@@ -430,7 +431,7 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
         hang_up(cs);
         return;
     }
-    struct lh_instant sent_at = {m->stamp};
+    struct lh_instant sent_at = term_begins(cs, m->stamp);
     if (lh_holder_session_renew(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns)) !=
         LH_OK)
         return;
