@@ -3,6 +3,7 @@
 #define LH_CLIENT_INTERNAL_H
 
 #include "base/prng.h"
+#include "base/probe.h"
 #include "base/timers.h"
 #include "client/client.h"
 #include "proto/codec.h"

@@ -442,7 +442,8 @@ static void nothing_more(struct lane *l, const Leasehold__ReadReply *m)
         l->tried = l->corrupt = 0;
         l->failures = r->failures = 0;
         r->reason = LH_OK;
-        if (!r->follow && asked_for_this && m->primary) {
+        if (!r->follow && asked_for_this &&
+            (m->primary || LH_PLANTED("end-taken-from-secondary"))) {
             locate(r, true);
             return;
         }
