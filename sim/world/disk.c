@@ -21,38 +21,49 @@ struct bytes {
  * when the change was made, so the next sync covers it. */
 struct change {
     struct change *next;
+    uint64_t number;    /* ascending within a disk */
     enum lh_disk_op op; /* CREATE, WRITE, TRUNCATE */
     uint64_t offset, length;
     struct lh_buf data;
 };
 
 struct file {
-    struct file *next;
     uint64_t number;
     uint64_t reserved; /* bytes preallocated */
     bool on_platter;   /* its directory entry is */
+    bool astray;       /* the platter may differ from the cache by more than the changes below */
+    /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
+     * what is about to change the cache calls part() first. */
+    bool together;
     struct bytes cache, platter;
     struct change *first, *last; /* unsynced, in order */
 };
 
 struct disk_op {
-    struct disk_op *next;
+    struct disk_op *next, *prev;
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;
     uint64_t offset, length;
     struct lh_buf data;
     int fault;
-    bool dropped;            /* the process that wanted it is gone */
-    bool waiting;            /* it would have completed, but the disk is stalled */
-    struct change **covered; /* SYNC: what it takes to the platter */
-    size_t covered_count;
+    bool dropped;   /* the process that wanted it is gone */
+    bool waiting;   /* it would have completed, but the disk is stalled */
+    uint64_t knows; /* SYNC: the last change that the core knew of when it emitted it */
 };
+
+/* A file gets so many bytes of memory, or as many as are reserved for it, with its first one. */
+#define FIRST_BYTES (UINT64_C(256) << 10)
+
+static void reserve_bytes(struct bytes *b, uint64_t size)
+{
+    LH_GROW(b->data, b->capacity, size);
+}
 
 static void resize(struct bytes *b, uint64_t size)
 {
     if (size > b->size) {
-        LH_GROW(b->data, b->capacity, size);
+        reserve_bytes(b, size);
         memset(b->data + b->size, 0, size - b->size);
     }
     b->size = size;
@@ -68,22 +79,26 @@ static void write_bytes(struct bytes *b, uint64_t offset, const struct lh_buf *d
     LH_ASSERT(whole);
 }
 
-static struct file **slot_of(struct disk *d, uint64_t number)
+/* Where the file of that number is in the list, or would be. */
+static size_t position(const struct disk *d, uint64_t number)
 {
-    struct file **f = &d->files;
+    size_t low = 0, high = d->file_count;
 
-    while (*f != NULL && (*f)->number < number)
-        f = &(*f)->next;
-    return f;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (d->files[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static struct file *find_file(const struct disk *d, uint64_t number)
 {
-    struct file *f = d->files;
+    size_t i = position(d, number);
 
-    while (f != NULL && f->number < number)
-        f = f->next;
-    return f != NULL && f->number == number ? f : NULL;
+    return i < d->file_count && d->files[i]->number == number ? d->files[i] : NULL;
 }
 
 static void free_change(struct change *c)
@@ -104,33 +119,72 @@ static void free_file(struct file *f)
     free(f);
 }
 
-static void remove_file(struct disk *d, uint64_t number)
-{
-    struct file **slot = slot_of(d, number);
-    struct file *f = *slot;
-
-    if (f == NULL || f->number != number)
-        return;
-    /* A sync of it under way has nothing left to take to the platter. */
-    for (struct disk_op *op = d->running; op != NULL; op = op->next)
-        if (op->file == number)
-            op->covered_count = 0;
-    *slot = f->next;
-    free_file(f);
-}
-
 static uint64_t allocated(const struct file *f)
 {
     return f->cache.size > f->reserved ? f->cache.size : f->reserved;
 }
 
-static uint64_t used(const struct disk *d)
+static void remove_file(struct disk *d, uint64_t number)
 {
-    uint64_t bytes = 0;
+    size_t i = position(d, number);
 
-    for (const struct file *f = d->files; f != NULL; f = f->next)
-        bytes += allocated(f);
-    return bytes;
+    if (i == d->file_count || d->files[i]->number != number)
+        return;
+    d->used -= allocated(d->files[i]);
+    free_file(d->files[i]);
+    memmove(&d->files[i], &d->files[i + 1], (--d->file_count - i) * sizeof *d->files);
+}
+
+static void copy_bytes(struct bytes *to, const struct bytes *from)
+{
+    resize(to, 0);
+    resize(to, from->size);
+    if (from->size > 0)
+        memcpy(to->data, from->data, from->size);
+}
+
+/* The cache is about to change, and the platter is not. */
+static void part(struct file *f)
+{
+    if (f->together)
+        copy_bytes(&f->platter, &f->cache);
+    f->together = false;
+}
+
+/* Files that have come to rest give memory back: there may be thousands that nobody will write
+ * to any more. */
+static void unite(struct file *f)
+{
+    if (f->together || f->astray || f->first != NULL || !f->on_platter)
+        return;
+    f->together = true;
+    free(f->platter.data);
+    f->platter = (struct bytes){0};
+    if (f->cache.size > 0)
+        f->cache.data = lh_realloc_array(f->cache.data, f->cache.size, 1);
+    f->cache.capacity = f->cache.size;
+}
+
+static void resize_cache(struct disk *d, struct file *f, uint64_t size)
+{
+    uint64_t before = allocated(f);
+
+    part(f);
+    if (f->cache.capacity == 0 && size > 0)
+        reserve_bytes(&f->cache, f->reserved < FIRST_BYTES ? f->reserved : FIRST_BYTES);
+    resize(&f->cache, size);
+    d->used += allocated(f) - before;
+}
+
+static void write_cache(
+    struct disk *d, struct file *f, uint64_t offset, const struct lh_buf *data, uint64_t size)
+{
+    if (size == 0)
+        return;
+    part(f);
+    if (f->cache.size < offset + size)
+        resize_cache(d, f, offset + size);
+    write_bytes(&f->cache, offset, data, size);
 }
 
 /* Does a change to the platter, or as much of it as `size` says of a write. */
@@ -151,66 +205,62 @@ static void to_platter(struct file *f, const struct change *c, uint64_t size)
     }
 }
 
-static struct change *remember(struct file *f, const struct disk_op *op)
+/* What was done to the cache and not yet to the platter. `size`: of a write, how much. */
+static void remember(struct disk *d, struct file *f, const struct disk_op *op, uint64_t size)
 {
     struct change *c = lh_alloc(sizeof *c);
 
+    LH_ASSERT(!f->together);
     *c = (struct change){
-        .op = op->op, .offset = op->offset, .length = op->length, .data = lh_buf_ref(&op->data)};
+        .number = ++d->changes, .op = op->op, .offset = op->offset, .length = op->length};
+    if (op->op == LH_DISK_WRITE)
+        lh_buf_append(&c->data, &op->data, 0, size);
     if (f->last != NULL)
         f->last->next = c;
     else
         f->first = c;
     f->last = c;
-    return c;
 }
 
-static void forget(struct file *f, const struct change *c)
+static void forget_first(struct file *f)
 {
-    struct change **slot = &f->first;
+    struct change *c = f->first;
 
-    f->last = NULL;
-    while (*slot != NULL) {
-        if (*slot == c) {
-            struct change *next = c->next;
-            free_change(*slot);
-            *slot = next;
-        } else {
-            f->last = *slot;
-            slot = &(*slot)->next;
-        }
-    }
+    f->first = c->next;
+    if (f->first == NULL)
+        f->last = NULL;
+    free_change(c);
 }
 
 /* Each of these does the operation in the kernel's view and returns what the process is told. */
 
 static int do_create(struct disk *d, const struct disk_op *op)
 {
-    struct file **slot = slot_of(d, op->file);
+    size_t i = position(d, op->file);
 
-    if (*slot != NULL && (*slot)->number == op->file)
+    if (i < d->file_count && d->files[i]->number == op->file)
         return LH_ERR_ALREADY_EXISTS;
-    if (op->length > d->capacity || used(d) > d->capacity - op->length)
+    if (op->length > d->capacity || d->used > d->capacity - op->length)
         return LH_ERR_DISK_FULL;
+    for (size_t k = 0; k < d->file_count; k++)
+        unite(d->files[k]);
     struct file *f = lh_alloc(sizeof *f);
     f->number = op->file;
     f->reserved = op->length;
-    f->next = *slot;
-    *slot = f;
-    remember(f, op);
+    LH_GROW(d->files, d->file_capacity, d->file_count + 1);
+    memmove(&d->files[i + 1], &d->files[i], (d->file_count++ - i) * sizeof *d->files);
+    d->files[i] = f;
+    d->used += allocated(f);
+    remember(d, f, op, 0);
     return LH_OK;
 }
 
-/* Bytes [from, to) of `data`, written at `offset` + `from`. */
-static void change_bytes(
-    struct file *f, uint64_t offset, const struct lh_buf *data, uint64_t from, uint64_t to)
+/* The first `size` bytes of an operation's data, in the kernel's view. */
+static void change_bytes(struct disk *d, struct file *f, const struct disk_op *op, uint64_t size)
 {
-    struct disk_op part = {.op = LH_DISK_WRITE, .offset = offset + from};
-
-    lh_buf_append(&part.data, data, from, to - from);
-    write_bytes(&f->cache, part.offset, &part.data, to - from);
-    remember(f, &part);
-    lh_buf_clear(&part.data);
+    part(f);
+    write_cache(d, f, op->offset, &op->data, size);
+    remember(d, f, op, size);
 }
 
 /* The disk writes at a wrong place. It knows nothing of files' ends, and so moves none but that of
@@ -229,40 +279,40 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
         (unsigned long long)op->offset, (unsigned long long)d->wrong_file,
         (unsigned long long)d->wrong_offset);
     if (hit != NULL && d->wrong_offset < hit->cache.size) {
+        struct disk_op wrong = {
+            .op = LH_DISK_WRITE, .offset = d->wrong_offset, .data = lh_buf_ref(&op->data)};
         uint64_t room = hit->cache.size - d->wrong_offset;
         uint64_t size = op->data.size < room ? op->data.size : room;
-        change_bytes(hit, d->wrong_offset, &op->data, 0, size);
+        change_bytes(d, hit, &wrong, size);
+        lh_buf_clear(&wrong.data);
         lh_sim_tell_disk(node, hit->number, LH_DISK_WRITE, d->wrong_offset, size, LH_ERR_CLOSED);
     }
     if (end > meant->cache.size) {
+        struct disk_op gap = {.op = LH_DISK_WRITE, .offset = meant->cache.size};
         uint8_t *zeros;
-        struct lh_buf gap = lh_buf_alloc(end - meant->cache.size, &zeros);
-        memset(zeros, 0, gap.size);
-        change_bytes(meant, meant->cache.size, &gap, 0, gap.size);
-        lh_buf_clear(&gap);
+        gap.data = lh_buf_alloc(end - meant->cache.size, &zeros);
+        memset(zeros, 0, gap.data.size);
+        change_bytes(d, meant, &gap, gap.data.size);
+        lh_buf_clear(&gap.data);
     }
     return LH_OK;
 }
 
-static int do_write(struct lh_sim_node *node, struct disk_op *op, uint64_t size, int error)
+static int do_write(struct lh_sim_node *node, const struct disk_op *op, uint64_t size, int error)
 {
-    struct file *f = find_file(&node->disk, op->file);
+    struct disk *d = &node->disk;
+    struct file *f = find_file(d, op->file);
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    uint64_t end = op->offset + size;
-    if (end > allocated(f) && used(&node->disk) + (end - allocated(f)) > node->disk.capacity) {
+    uint64_t end = op->offset + size, there = allocated(f);
+    if (end > there && d->used + (end - there) > d->capacity) {
         error = LH_ERR_DISK_FULL;
         size = lh_prng_below(&node->sim->streams[LH_SIM_DISK], size);
-        if (op->offset + size > allocated(f))
-            size = op->offset < allocated(f) ? allocated(f) - op->offset : 0;
+        if (op->offset + size > there)
+            size = op->offset < there ? there - op->offset : 0;
     }
-    write_bytes(&f->cache, op->offset, &op->data, size);
-    struct change *c = remember(f, op);
-    struct lh_buf written = {0};
-    lh_buf_append(&written, &c->data, 0, size);
-    lh_buf_clear(&c->data);
-    c->data = written;
+    change_bytes(d, f, op, size);
     return error;
 }
 
@@ -272,8 +322,8 @@ static int do_truncate(struct disk *d, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    resize(&f->cache, op->length);
-    remember(f, op);
+    resize_cache(d, f, op->length);
+    remember(d, f, op, 0);
     return LH_OK;
 }
 
@@ -325,32 +375,16 @@ static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    for (size_t i = 0; i < op->covered_count; i++) {
-        struct change *c = op->covered[i];
+    /* What a later sync has covered meanwhile is gone from the list. */
+    while (f->first != NULL && f->first->number <= op->knows) {
         /* After a failed sync the pages count as clean: no later sync covers them (FAIL-5). */
         if (op->fault == LH_OK || lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0)
-            to_platter(f, c, c->data.size);
-        for (struct disk_op *other = node->disk.running; other != NULL; other = other->next)
-            for (size_t j = 0; j < other->covered_count; j++)
-                if (other->covered[j] == c)
-                    other->covered[j--] = other->covered[--other->covered_count];
-        forget(f, c);
+            to_platter(f, f->first, f->first->data.size);
+        else
+            f->astray = true;
+        forget_first(f);
     }
     return op->fault;
-}
-
-static void cover(struct disk *d, struct disk_op *op)
-{
-    struct file *f = find_file(d, op->file);
-    size_t count = 0;
-
-    if (f == NULL)
-        return;
-    for (struct change *c = f->first; c != NULL; c = c->next)
-        count++;
-    op->covered = lh_alloc_array(count, sizeof(struct change *));
-    for (struct change *c = f->first; c != NULL; c = c->next)
-        op->covered[op->covered_count++] = c;
 }
 
 static uint64_t duration(struct lh_sim_node *node, enum lh_disk_op op)
@@ -374,41 +408,45 @@ static void schedule(struct lh_sim_node *node, struct disk_op *op, uint64_t dela
 
 void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
 {
+    struct disk *d = &node->disk;
     struct disk_op *op = lh_alloc(sizeof *op);
-    struct disk_op **last = &node->disk.running;
 
     *op = (struct disk_op){.ticket = e->ticket,
         .file = e->file,
         .op = e->op,
         .offset = e->offset,
         .length = e->length,
-        .data = lh_buf_take(&e->payload)};
-    if (node->disk.faults[op->op].count > 0) {
-        node->disk.faults[op->op].count--;
-        op->fault = node->disk.faults[op->op].error;
+        .data = lh_buf_take(&e->payload),
+        .knows = d->changes,
+        .prev = d->last_running};
+    if (d->faults[op->op].count > 0) {
+        d->faults[op->op].count--;
+        op->fault = d->faults[op->op].error;
     }
-    if (op->op == LH_DISK_SYNC)
-        cover(&node->disk, op);
-    while (*last != NULL)
-        last = &(*last)->next;
-    *last = op;
+    if (op->prev != NULL)
+        op->prev->next = op;
+    else
+        d->running = op;
+    d->last_running = op;
     schedule(node, op, duration(node, op->op));
 }
 
 static void free_op(struct disk_op *op)
 {
     lh_buf_clear(&op->data);
-    free(op->covered);
     free(op);
 }
 
 static void unlink_op(struct disk *d, struct disk_op *op)
 {
-    struct disk_op **slot = &d->running;
-
-    while (*slot != op)
-        slot = &(*slot)->next;
-    *slot = op->next;
+    if (op->prev != NULL)
+        op->prev->next = op->next;
+    else
+        d->running = op->next;
+    if (op->next != NULL)
+        op->next->prev = op->prev;
+    else
+        d->last_running = op->prev;
 }
 
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
@@ -487,10 +525,12 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
 static void lose_power(struct lh_sim_node *node)
 {
     struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
-    struct file **slot = &node->disk.files;
+    struct disk *d = &node->disk;
+    size_t kept = 0;
 
-    while (*slot != NULL) {
-        struct file *f = *slot;
+    d->used = 0;
+    for (size_t i = 0; i < d->file_count; i++) {
+        struct file *f = d->files[i];
         while (f->first != NULL) {
             struct change *c = f->first;
             switch (lh_prng_below(random, 4)) {
@@ -503,19 +543,19 @@ static void lose_power(struct lh_sim_node *node)
             default:
                 to_platter(f, c, c->data.size);
             }
-            forget(f, c);
+            forget_first(f);
         }
         if (!f->on_platter) {
-            *slot = f->next;
             free_file(f);
             continue;
         }
-        resize(&f->cache, 0);
-        resize(&f->cache, f->platter.size);
-        if (f->platter.size > 0)
-            memcpy(f->cache.data, f->platter.data, f->platter.size);
-        slot = &f->next;
+        if (!f->together)
+            copy_bytes(&f->cache, &f->platter);
+        f->astray = false;
+        d->used += allocated(f);
+        d->files[kept++] = f;
     }
+    d->file_count = kept;
 }
 
 void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
@@ -524,7 +564,7 @@ void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
 
     while (d->running != NULL) {
         struct disk_op *op = d->running;
-        d->running = op->next;
+        unlink_op(d, op);
         leave_unknown(node, op);
         op->dropped = true;
         if (op->waiting)
@@ -541,11 +581,9 @@ void lh_sim_disk_init(struct disk *d)
 
 void lh_sim_disk_deinit(struct disk *d)
 {
-    while (d->files != NULL) {
-        struct file *next = d->files->next;
-        free_file(d->files);
-        d->files = next;
-    }
+    for (size_t i = 0; i < d->file_count; i++)
+        free_file(d->files[i]);
+    free(d->files);
     while (d->running != NULL) {
         struct disk_op *next = d->running->next;
         free_op(d->running);
@@ -572,7 +610,7 @@ uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node)
 
 uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
 {
-    return used(&node->disk);
+    return node->disk.used;
 }
 
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
@@ -635,14 +673,11 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
 
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
 {
-    size_t count = 0;
+    size_t count = node->disk.file_count;
 
-    for (const struct file *f = node->disk.files; f != NULL; f = f->next)
-        count++;
     *files = lh_alloc_array(count, sizeof **files);
-    count = 0;
-    for (const struct file *f = node->disk.files; f != NULL; f = f->next)
-        (*files)[count++] = f->number;
+    for (size_t i = 0; i < count; i++)
+        (*files)[i] = node->disk.files[i]->number;
     return count;
 }
 
@@ -665,7 +700,7 @@ const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uin
 {
     const struct file *f = find_file(&node->disk, file);
 
-    return f == NULL || !f->on_platter ? NULL : show(&f->platter, size);
+    return f == NULL || !f->on_platter ? NULL : show(f->together ? &f->cache : &f->platter, size);
 }
 
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
@@ -676,7 +711,9 @@ void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, u
     lh_sim_note(node->sim, "%s: bits of byte %llu of file %llu turn over", node->name,
         (unsigned long long)offset, (unsigned long long)file);
     f->cache.data[offset] ^= mask;
-    if (offset < f->platter.size)
+    if (!f->together && offset < f->platter.size)
         f->platter.data[offset] ^= mask;
+    if (f->first != NULL)
+        f->astray = true; /* one of these may bring the old byte to the platter */
     lh_sim_tell_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

@@ -89,8 +89,11 @@ void lh_sim_network_deinit(struct lh_sim *sim);
 /* ---- disk.c ---- */
 
 struct disk {
-    struct file *files;      /* by number, ascending */
-    struct disk_op *running; /* in the order in which they were emitted */
+    struct file **files; /* by number, ascending */
+    size_t file_count, file_capacity;
+    struct disk_op *running, *last_running; /* in the order in which they were emitted */
+    uint64_t used;                          /* bytes */
+    uint64_t changes;                       /* made in the kernel's view so far */
     uint64_t capacity;
     bool stalled;
     uint64_t extra; /* ns that every operation takes longer */
@@ -140,6 +143,7 @@ struct lh_sim_node {
     bool pause_in_step;
     uint64_t life; /* counts starts and ends: odd while it is up */
     uint64_t incarnation, boot;
+    uint64_t steps;
     uint64_t served; /* links that peers opened, in this life */
     struct lh_core core;
     struct lh_effects fx;

@@ -107,7 +107,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end
     lh_sim_tell_takes(sim, &sight);
 
     node->core.step(node->core.self, in, &node->fx);
-    if (node->role->check != NULL)
+    if (++node->steps % sim->config.check_every == 0 && node->role->check != NULL)
         node->role->check(node->arg, node->core.self);
     if (node->pause_in_step) {
         node->pause_in_step = false;

@@ -31,9 +31,19 @@ struct lh_sim_event {
     void (*script)(void *arg);
 };
 
+struct lh_sim_queue_key {
+    uint64_t at;
+    uint64_t sequence;
+    uint32_t slot;
+};
+
 struct lh_sim_queue {
-    struct lh_sim_event *heap;
+    struct lh_sim_queue_key *heap;
     size_t count, capacity;
+    struct lh_sim_event *slots;
+    size_t slot_count, slot_capacity;
+    uint32_t *free_slots;
+    size_t free_count, free_capacity;
     uint64_t sequence;
 };
 

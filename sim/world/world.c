@@ -19,6 +19,7 @@ struct lh_sim_config lh_sim_config_default(uint64_t seed)
         .read = {lh_nanoseconds(5000), lh_nanoseconds(100000)},
         .commit = {lh_nanoseconds(200000), lh_milliseconds(2)},
         .timer_late = lh_nanoseconds(100000),
+        .check_every = 1,
     };
 }
 
@@ -27,6 +28,7 @@ struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
     struct lh_sim *sim = lh_alloc(sizeof *sim);
     struct lh_prng seeds = {config->seed};
 
+    LH_ASSERT(config->check_every > 0);
     sim->config = *config;
     for (int i = 0; i < LH_SIM_STREAMS; i++)
         sim->streams[i].state = lh_prng_next(&seeds);

@@ -48,6 +48,8 @@ struct lh_sim_config {
     struct lh_sim_range commit;            /* metadata store */
     struct lh_sim_tail disk_tail;          /* of any of these */
     struct lh_duration timer_late; /* timers fire up to this late: lh_sim_set_timer_late() */
+    uint32_t check_every; /* a role's check() is called after every so many steps of a node; 1, the
+                             default: after each. Walking a core costs more than a step of it. */
 };
 
 /* A local network and a fast disk. */
@@ -59,7 +61,7 @@ struct lh_sim_role {
      * lh_sim_boot(), lh_sim_files(), lh_sim_store_get(), ...). False: it could not; `core` is not
      * touched and the node stays down. */
     bool (*start)(void *arg, struct lh_sim_node *node, struct lh_core *core);
-    /* After every step: walks the core's own invariants. May be NULL. */
+    /* After every step, or every few (check_every): walks the core's own invariants. May be NULL. */
     void (*check)(void *arg, void *self);
     /* The process is gone. */
     void (*destroy)(void *arg, void *self);
