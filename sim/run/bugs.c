@@ -1,0 +1,227 @@
+#include "sim/run/bugs.h"
+
+#include <string.h>
+
+static const struct lh_sim_bug bugs[] = {
+    /* Time. */
+    {"wall-clock", "TIME-2",
+        "the master measures terms with its wall clock; a jump forward ends leases that are still "
+        "held",
+        "INV-2"},
+    {"holder-counts-from-receipt", "TIME-4",
+        "a holder counts its terms from the answer's arrival; one whose answer was delayed and who "
+        "is then cut off acts beyond the master's wait",
+        "INV-2"},
+    {"no-drift-margin", "TIME-4",
+        "the holder is told the whole term; cut off, with a slow clock and a fast one at the "
+        "master, it acts beyond the master's wait",
+        "INV-2"},
+    {"grantor-clock-read-before-receipt", "TIME-4",
+        "the master renews a session as of the heartbeat before; a holder that is cut off acts a "
+        "heartbeat longer than the master waits",
+        "INV-2"},
+    {"term-shortened-by-setting", "TIME-4",
+        "a lease continued after a restart is held for the new, shorter term alone; the answer is "
+        "lost and the holder acts on until the old one ends",
+        "INV-2"},
+    {"lease-checked-only-before-write", "TIME-5",
+        "while batches are under way the primary does not look at its lease again; with one that "
+        "hangs it orders and answers readers long after the lease",
+        "INV-6"},
+    {"read-without-lease", "TIME-5",
+        "a primary that wakes up from a long pause answers a waiting reader before it looks at its "
+        "lease; the reader misses what the next primary has acknowledged",
+        "INV-6"},
+
+    /* Sessions. */
+    {"late-registration-believed", "SES-1",
+        "a registration of a dead process that the network delayed takes over its successor's "
+        "session",
+        "INV-9"},
+    {"chunk-lease-outlives-session", "SES-3",
+        "a chunk's lease counts as long as its own term runs; a holder without a session acts for "
+        "up to the difference of the terms",
+        "INV-2"},
+    {"one-way-partition-is-health", "SES-4",
+        "a server whose heartbeats arrive and that hears nothing is granted leases; files stand "
+        "still behind it",
+        "INV-8"},
+    {"leases-freed-on-reregistration", "SES-5",
+        "registering again within one incarnation frees the leases too; the answer is lost and the "
+        "same process goes on with them",
+        "INV-2"},
+    {"heartbeats-from-stalled-disk", "SES-6",
+        "a server with a hanging disk goes on renewing; its chunks take no appends as long as it "
+        "hangs",
+        "INV-8"},
+    {"refusal-condemns-replica", "SES-6",
+        "a grant refused because the disk hangs marks the replica as lost; two hanging disks, and "
+        "the chunk is never granted again",
+        "INV-8"},
+
+    /* Chunk leases. */
+    {"grant-sent-before-durable", "LEASE-1",
+        "the grant is sent while it is being written down; the master crashes and gives the same "
+        "version to another server",
+        "INV-1"},
+    {"regrant-when-session-breaks", "LEASE-2",
+        "when a session's stream breaks its leases are given to others; the holder acts on",
+        "INV-2"},
+    {"any-version-released", "LEASE-2",
+        "a release frees the lease at whatever version; one that crosses a newer grant frees that",
+        "INV-2"},
+    {"extension-not-asked", "LEASE-4",
+        "only chunks with appends under way at the heartbeat are listed; a primary in use loses "
+        "its lease after a chunk's term",
+        "INV-9"},
+    {"delayed-grant-revives-lease", "LEASE-6",
+        "a grant that was sent twice is acted on again after its version was released; what is "
+        "acknowledged then lies beyond the seal, or beside another primary",
+        "INV-2"},
+    {"leases-forgotten-on-restart", "LEASE-7",
+        "a restarted master takes every chunk for free while a holder that it has not heard from "
+        "acts on",
+        "INV-2"},
+    {"restart-waits-by-new-setting", "LEASE-7",
+        "a master restarted with a shorter session term waits no longer than that for sessions "
+        "that the old one granted",
+        "INV-2"},
+    {"longest-session-lowered-at-start", "LEASE-7",
+        "the shorter term is written down at the start instead of after the wait; a second restart "
+        "within the wait forgets the longer one",
+        "INV-2"},
+    {"old-end-kept-on-continue", "LEASE-7",
+        "a continued lease keeps the end that the old master gave; idle, it is given to another "
+        "after the new and shorter term",
+        "INV-2"},
+    {"hint-takes-lease", "INV-9",
+        "a client that cannot reach a primary has its lease recalled; one bad link moves a chunk "
+        "that works for everybody else",
+        "INV-9"},
+
+    /* Versions. */
+    {"confirmed-before-durable", "FENCE-1",
+        "a version is confirmed when it is written, not when it is synced; after a power loss the "
+        "replica is back at the old one",
+        "INV-3"},
+    {"confirmed-with-unsynced-writes", "FENCE-1",
+        "a version that was there before, and equality, are confirmed without a sync of the bytes "
+        "below; a power loss takes what was reported as durable",
+        "INV-4"},
+    {"old-version-accepted", "FENCE-1",
+        "a replica takes messages of versions below its own; an old primary's, delayed, displace "
+        "the present one",
+        "INV-3"},
+
+    /* Appending. */
+    {"offset-given-twice", "APP-2",
+        "batches that one reply acknowledges are all told the offset of the first", "INV-4"},
+    {"acknowledged-before-every-member", "APP-3",
+        "members that are away do not count; a batch is acknowledged that they lack", "INV-4"},
+    {"acknowledged-before-sync", "APP-3",
+        "in a synced file a batch counts as durable once it is written; power fails", "INV-4"},
+    {"sync-covers-later-writes", "APP-3",
+        "a completed sync vouches for everything written by then, also for what was written while "
+        "it ran; power fails",
+        "INV-4"},
+    {"acknowledged-from-memory", "APP-3",
+        "in a buffered file a batch counts as durable before it is written; the process is killed",
+        "INV-4"},
+    {"writer-table-not-rebuilt", "APP-5",
+        "after a restart the log's writers are unknown; a repeat is stored a second time", "INV-4"},
+    {"repeat-answered-before-commit", "APP-5",
+        "a repeat of an ordered batch is acknowledged at once; the primary dies before a member "
+        "has it",
+        "INV-4"},
+    {"chunk-full-is-a-verdict", "APP-5a",
+        "CHUNK_FULL is believed to say that nothing was stored; of a batch sent before on a "
+        "connection that broke there are two copies",
+        "INV-4"},
+    {"next-chunk-without-asking", "APP-5a",
+        "what is unacknowledged goes to the next chunk without asking the sealed one; there are "
+        "two copies",
+        "INV-4"},
+    {"settled-by-unsealed-replica", "APP-5a",
+        "a replica that has not recorded the seal says what it knows of a writer; it may not have "
+        "the last word",
+        "INV-4"},
+
+    /* Reading. */
+    {"uncommitted-bytes-read", "APP-6",
+        "readers get what is written, committed or not; it vanishes with its primary", "INV-6"},
+    {"end-taken-from-secondary", "APP-6",
+        "a reader takes any member's word for the end; a secondary lags behind", "INV-6"},
+
+    /* Recovery. */
+    {"shortest-log-wins", "REC-2",
+        "the new primary goes on with its own log and the others are cut to it; it had lost its "
+        "tail in a power loss",
+        "INV-4"},
+    {"open-before-all-are-equal", "REC-2",
+        "the primary opens when its own log is confirmed; readers and repeats get bytes that a "
+        "member lacks",
+        "INV-4"},
+    {"equality-by-length-alone", "REC-2",
+        "logs of one length are taken for equal; on one of them a write had gone astray", "INV-5"},
+    {"fetched-bytes-not-passed-on", "REC-2",
+        "what the primary fetched is not sent to a third member that lacks it; recovery never ends",
+        "INV-8"},
+    {"equality-header-before-log", "REC-2",
+        "the header that vouches for a length is written before the log is synced; a power loss in "
+        "between, and the replica calls itself lost",
+        "INV-4"},
+    {"doubt-ignored", "REC-2a",
+        "a machine that went down calls its buffered log whole; acknowledged bytes are gone and "
+        "nobody says so",
+        "INV-4"},
+    {"doubt-cleared-by-adopting", "REC-2a",
+        "the boot id is kept when a version is adopted, not when equality is confirmed; a short "
+        "log is undoubted",
+        "INV-4"},
+    {"loss-not-reported", "REC-2a", "all machines lost power and the longest log wins in silence",
+        "INV-4"},
+
+    /* Failures and disks. */
+    {"cut-not-synced", "FAIL-3",
+        "the file is cut at a torn tail and not synced; a power loss brings back what lay behind",
+        "INV-5"},
+    {"torn-tail-kept", "FAIL-3",
+        "the scan trusts a batch's header and keeps a torn one; it is confirmed as equal", "INV-5"},
+    {"torn-tail-skipped", "FAIL-3",
+        "the log goes on before the tear and the file is not cut; an old batch behind it comes "
+        "back to life",
+        "INV-5"},
+    {"header-written-in-place", "FAIL-3",
+        "the header has one place instead of two; a crash in mid-write leaves none", "INV-4"},
+    {"fsync-retried", "FAIL-5",
+        "a failed sync is tried again, and succeeds without having written anything", "INV-4"},
+    {"lost-replica-comes-back", "FAIL-5",
+        "a restart clears the mark of a replica whose sync had failed", "INV-4"},
+
+    /* Seals. */
+    {"seal-reported-before-drained", "SEAL-1",
+        "the primary reports the end while batches are under way; members are sealed above what "
+        "they have",
+        "INV-4"},
+    {"seal-recorded-before-durable", "SEAL-1",
+        "the primary records its seal when it reports it; the report is lost and the chunk grows "
+        "beyond",
+        "INV-4"},
+    {"seal-header-before-log", "SEAL-1",
+        "the header that says sealed is written before the log is synced; power fails in between",
+        "INV-4"},
+};
+
+const struct lh_sim_bug *lh_sim_bugs(size_t *count)
+{
+    *count = sizeof bugs / sizeof bugs[0];
+    return bugs;
+}
+
+const struct lh_sim_bug *lh_sim_bug_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++)
+        if (strcmp(bugs[i].name, name) == 0)
+            return &bugs[i];
+    return NULL;
+}
