@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 struct lh_sim_bug {
-    const char *name;      /* of LH_PLANTED and lh_plant() */
-    const char *rule;      /* that it breaks: "TIME-4" */
-    const char *what;      /* one line: the mistake; when it does harm */
-    const char *invariant; /* expected to notice it first: "INV-2", "history", ... */
+    const char *name;     /* of LH_PLANTED and lh_plant() */
+    const char *rule;     /* that it breaks: "TIME-4" */
+    const char *mistake;  /* one line; and when it does harm */
+    const char *expected; /* what should notice it: "INV-2", "history", ... */
 };
 
 /* All of them, in the order of the protocol's rules. */
