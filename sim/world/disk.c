@@ -627,6 +627,7 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
         op->waiting = false;
         schedule(node, op, duration(node, op->op));
     }
+    lh_sim_store_go_on(node);
 }
 
 bool lh_sim_disk_is_stalled(const struct lh_sim_node *node)

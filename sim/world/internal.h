@@ -119,13 +119,14 @@ struct store {
     struct lh_sim_pair *pairs;
     size_t count, capacity;
     struct commit *first, *last; /* under way, in order */
-    uint64_t last_at;
-    uint64_t version; /* commits that took effect */
+    uint64_t version;            /* commits that took effect */
     int fail_next;
+    int failed; /* of the process's first commit that failed */
 };
 
 void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e);
 void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_store_go_on(struct lh_sim_node *node); /* the disk is not stalled any more */
 void lh_sim_store_drop(struct lh_sim_node *node);
 void lh_sim_store_deinit(struct store *s);
 

@@ -142,9 +142,11 @@ void lh_sim_arm(struct lh_sim_node *node)
         return;
     if (at < sim->now)
         at = sim->now;
-    at += lh_prng_below(&sim->streams[LH_SIM_CLOCKS], node->timer_late + 1);
     if (at >= node->timer_at)
         return; /* what is under way looks again when it comes */
+    at += lh_prng_below(&sim->streams[LH_SIM_CLOCKS], node->timer_late + 1);
+    if (at >= node->timer_at)
+        return;
     node->timer_at = at;
     lh_sim_schedule(sim, at,
         (struct lh_sim_event){
@@ -155,8 +157,6 @@ void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e)
 {
     struct lh_sim_node *node = sim->nodes[e->node];
 
-    if (e->number != node->timer_at)
-        return; /* an earlier one took its place */
     node->timer_at = UINT64_MAX;
     if (!lh_instant_reached(lh_sim_clock(node), node->core.deadline(node->core.self))) {
         lh_sim_arm(node);
@@ -340,6 +340,8 @@ struct lh_instant lh_sim_clock(const struct lh_sim_node *node)
 
 void lh_sim_set_rate(struct lh_sim_node *node, int32_t rate_ppm)
 {
+    if (rate_ppm == node->clock.rate_ppm)
+        return;
     if (rate_ppm == 0)
         lh_sim_note(node->sim, "the clock of %s runs right", node->name);
     else

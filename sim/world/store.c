@@ -14,6 +14,7 @@ struct commit {
     struct lh_change *changes;
     size_t count;
     bool dropped;
+    bool due; /* its time has come, but the disk is stalled or an earlier commit is not done */
 };
 
 static int compare(const struct lh_sim_pair *pair, const void *key, size_t size)
@@ -72,13 +73,34 @@ static void free_commit(struct commit *c)
     free(c);
 }
 
+static void schedule(struct lh_sim_node *node, struct commit *c, uint64_t at)
+{
+    c->due = false;
+    lh_sim_schedule(node->sim, at,
+        (struct lh_sim_event){
+            .kind = LH_SIM_EV_COMMIT, .node = node->index, .life = node->life, .about = c});
+}
+
+static uint64_t duration(struct lh_sim_node *node)
+{
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
+
+    return lh_sim_draw(random, &node->sim->config.commit) +
+           lh_sim_draw_tail(random, &node->sim->config.disk_tail) + node->disk.extra;
+}
+
+void lh_sim_store_go_on(struct lh_sim_node *node)
+{
+    struct commit *first = node->store.first;
+
+    if (first != NULL && first->due)
+        schedule(node, first, node->sim->now + duration(node));
+}
+
 void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
 {
     struct store *s = &node->store;
-    struct lh_sim *sim = node->sim;
     struct commit *c = lh_alloc(sizeof *c);
-    uint64_t at = sim->now + lh_sim_draw(&sim->streams[LH_SIM_DISK], &sim->config.commit) +
-                  lh_sim_draw_tail(&sim->streams[LH_SIM_DISK], &sim->config.disk_tail);
 
     *c = (struct commit){.ticket = e->ticket, .changes = e->changes, .count = e->change_count};
     e->changes = NULL;
@@ -88,12 +110,7 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e)
     else
         s->first = c;
     s->last = c;
-    if (at < s->last_at)
-        at = s->last_at;
-    s->last_at = at;
-    lh_sim_schedule(sim, at,
-        (struct lh_sim_event){
-            .kind = LH_SIM_EV_COMMIT, .node = node->index, .life = node->life, .about = c});
+    schedule(node, c, node->sim->now + duration(node));
 }
 
 static void take_effect(struct lh_sim_node *node, struct commit *c)
@@ -114,14 +131,28 @@ void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
         free_commit(c);
         return;
     }
-    LH_ASSERT(s->first == c);
+    if (node->disk.stalled || s->first != c) {
+        c->due = true;
+        return;
+    }
     s->first = c->next;
     if (s->first == NULL)
         s->last = NULL;
-    struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket, .error = s->fail_next};
-    if (s->fail_next == LH_OK)
+    else if (s->first->due)
+        schedule(node, s->first, sim->now);
+    /* After one that failed all later ones do (master/metastore.h). Whether the first of them has
+     * taken effect nobody knows before the store is opened again. */
+    if (s->failed != LH_OK) {
+        s->fail_next = LH_OK;
+    } else if (s->fail_next != LH_OK) {
+        s->failed = s->fail_next;
+        s->fail_next = LH_OK;
+        if (lh_prng_below(&sim->streams[LH_SIM_DISK], 2) == 0)
+            take_effect(node, c);
+    } else {
         take_effect(node, c);
-    s->fail_next = LH_OK;
+    }
+    struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket, .error = s->failed};
     free_commit(c);
     lh_sim_feed(node, &in, NULL);
 }
@@ -133,15 +164,21 @@ void lh_sim_store_drop(struct lh_sim_node *node)
 
     for (struct commit *c = s->first; c != NULL; c = c->next)
         count++;
-    uint64_t done = lh_prng_below(&node->sim->streams[LH_SIM_DISK], count + 1);
-    for (struct commit *c = s->first; c != NULL; c = c->next) {
+    uint64_t done =
+        s->failed != LH_OK ? 0 : lh_prng_below(&node->sim->streams[LH_SIM_DISK], count + 1);
+    while (s->first != NULL) {
+        struct commit *c = s->first;
+        s->first = c->next;
         if (done > 0) {
             take_effect(node, c);
             done--;
         }
-        c->dropped = true; /* its event frees it */
+        c->dropped = true; /* its event frees it, if there is one */
+        if (c->due)
+            free_commit(c);
     }
-    s->first = s->last = NULL;
+    s->last = NULL;
+    s->failed = LH_OK; /* the next process opens it anew */
 }
 
 void lh_sim_store_deinit(struct store *s)

@@ -149,8 +149,7 @@ static void happen(struct lh_sim *sim, const struct lh_sim_event *e)
 {
     switch (e->kind) {
     case LH_SIM_EV_TIMER:
-        if (e->life == sim->nodes[e->node]->life)
-            lh_sim_timer(sim, e);
+        lh_sim_timer(sim, e);
         break;
     /* A link's ends are shut when their process ends, so these find out by themselves. */
     case LH_SIM_EV_DELIVER:
@@ -194,6 +193,9 @@ bool lh_sim_run_one(struct lh_sim *sim)
     sim->now = e.at;
 
     struct lh_sim_node *node = e.kind == LH_SIM_EV_SCRIPT ? NULL : sim->nodes[e.node];
+    /* An earlier one may have taken its place. */
+    if (e.kind == LH_SIM_EV_TIMER && (e.life != node->life || e.number != node->timer_at))
+        return true;
     if (node != NULL && node->paused) {
         LH_GROW(node->waiting, node->waiting_capacity, node->waiting_count + 1);
         node->waiting[node->waiting_count++] = e;

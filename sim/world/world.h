@@ -89,7 +89,8 @@ struct lh_sim_node *lh_sim_find(struct lh_sim *sim, const char *name); /* NULL: 
 
 uint64_t lh_sim_now(const struct lh_sim *sim); /* true ns */
 
-/* Lets one event happen. False: there is none, or something went wrong (lh_sim_failure()). */
+/* Lets one event happen, or come to nothing. False: there is none, or something went wrong
+ * (lh_sim_failure()). */
 bool lh_sim_run_one(struct lh_sim *sim);
 
 /* Lets everything happen that is due until then; true time is then exactly that. Returns early when
@@ -267,11 +268,11 @@ void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes);
 uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node);
 uint64_t lh_sim_disk_used(const struct lh_sim_node *node);
 
-/* Operations do not complete while it is stalled. */
+/* Operations, and commits of the store, do not complete while it is stalled. */
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled);
 bool lh_sim_disk_is_stalled(const struct lh_sim_node *node);
 
-/* Operations from now on take this much longer. */
+/* Operations, and commits of the store, from now on take this much longer. */
 void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra);
 
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
@@ -318,7 +319,8 @@ const struct lh_sim_pair *lh_sim_store_get(
 /* Changes whenever a commit takes effect. */
 uint64_t lh_sim_store_version(const struct lh_sim_node *node);
 
-/* The next commit fails with `error`; LH_OK takes it back. */
+/* The next commit fails with `error`, done or not done, and so do all later ones of that process.
+ * LH_OK takes it back as long as it has not happened. */
 void lh_sim_store_fail(struct lh_sim_node *node, int error);
 
 #endif
