@@ -1,0 +1,523 @@
+#include "sim/scenario/condition.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* ---- Phrases ---- */
+
+static bool parse_rule(struct lh_sim_words *w, void *to)
+{
+    static const char *const rules[] = {"INV-1", "INV-2"};
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (!lh_sim_words_take(w, rules[i]))
+            continue;
+        memset(to, 0, sizeof((struct lh_sim_condition *)0)->rule);
+        memcpy(to, rules[i], strlen(rules[i]));
+        return true;
+    }
+    return false;
+}
+
+static void print_rule(struct lh_sim_text *t, const void *from)
+{
+    lh_sim_text_add(t, "%s", (const char *)from);
+}
+
+static const struct lh_sim_slot_type slot_rule = {
+    parse_rule, print_rule, sizeof((struct lh_sim_condition *)0)->rule};
+
+#define SLOT(name, type, member)                                                                   \
+    {                                                                                              \
+        name, &type, offsetof(struct lh_sim_condition, member)                                     \
+    }
+
+static const struct lh_sim_slot slots[] = {
+    SLOT("who", lh_sim_slot_who, who),
+    SLOT("chunk", lh_sim_slot_where, chunk),
+    SLOT("path", lh_sim_slot_path, path),
+    SLOT("program", lh_sim_slot_label, program),
+    SLOT("number", lh_sim_slot_number, number),
+    SLOT("rule", slot_rule, rule),
+    {0},
+};
+
+/* Of phrases that begin alike the longer one comes first. */
+static const struct {
+    enum lh_sim_condition_kind kind;
+    const char *pattern;
+} phrases[] = {
+    {LH_SIM_IF_PRIMARY_NOT, "<chunk> primary is not <who>"},
+    {LH_SIM_IF_PRIMARY_NOBODY, "<chunk> primary is nobody"},
+    {LH_SIM_IF_PRIMARY_SOMEBODY, "<chunk> primary is somebody"},
+    {LH_SIM_IF_PRIMARY, "<chunk> primary is <who>"},
+    {LH_SIM_IF_MAY_NOT_ACT, "<who> may not act on <chunk>"},
+    {LH_SIM_IF_MAY_ACT, "<who> may act on <chunk>"},
+    {LH_SIM_IF_APPENDS, "<path> takes appends"},
+    {LH_SIM_IF_NO_APPENDS, "<path> takes no appends"},
+    {LH_SIM_IF_EXISTS, "<chunk> exists"},
+    {LH_SIM_IF_SEALED_AT, "<chunk> is sealed at <number>"},
+    {LH_SIM_IF_SEALED, "<chunk> is sealed"},
+    {LH_SIM_IF_UNSEALED, "<chunk> is not sealed"},
+    {LH_SIM_IF_VERSION_ABOVE, "version of <chunk> is above <number>"},
+    {LH_SIM_IF_VERSION, "version of <chunk> is <number>"},
+    {LH_SIM_IF_MEMBERS, "<chunk> has <number> members"},
+    {LH_SIM_IF_MEMBER, "<who> is a member of <chunk>"},
+    {LH_SIM_IF_NO_MEMBER, "<who> is no member of <chunk>"},
+    {LH_SIM_IF_FILE, "<path> exists"},
+    {LH_SIM_IF_NO_FILE, "<path> does not exist"},
+    {LH_SIM_IF_CHUNKS, "<path> has <number> chunks"},
+    {LH_SIM_IF_REPLICA_LOST, "replica of <chunk> at <who> is lost"},
+    {LH_SIM_IF_REPLICA_DOUBTED, "replica of <chunk> at <who> is doubted"},
+    {LH_SIM_IF_REPLICA_SEALED, "replica of <chunk> at <who> is sealed"},
+    {LH_SIM_IF_REPLICA_MISSING, "replica of <chunk> at <who> is missing"},
+    {LH_SIM_IF_REPLICA_WHOLE, "replica of <chunk> at <who> is whole"},
+    {LH_SIM_IF_REPLICA_VERSION, "replica of <chunk> at <who> has version <number>"},
+    {LH_SIM_IF_REPLICA_SHORTER, "replica of <chunk> at <who> is shorter"},
+    {LH_SIM_IF_IDENTICAL, "replicas of <path> are identical"},
+    {LH_SIM_IF_SESSION, "<who> is in session"},
+    {LH_SIM_IF_NO_SESSION, "<who> has no session"},
+    {LH_SIM_IF_UP, "<who> is up"},
+    {LH_SIM_IF_DOWN, "<who> is down"},
+    {LH_SIM_IF_PAUSED, "<who> is paused"},
+    {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged"},
+    {LH_SIM_IF_DONE, "program <program> is done"},
+    {LH_SIM_IF_WAITS, "program <program> waits"},
+    {LH_SIM_IF_READ_ALL, "program <program> has read everything"},
+    {LH_SIM_IF_SEEN, "<rule> was seen broken"},
+};
+
+#define PHRASES (sizeof phrases / sizeof phrases[0])
+
+bool lh_sim_condition_parse_words(struct lh_sim_condition *condition, struct lh_sim_words *w)
+{
+    size_t begin = w->at;
+
+    for (size_t i = 0; i < PHRASES; i++) {
+        w->at = begin;
+        /* Every byte, since conditions are compared as bytes. */
+        memset(condition, 0, sizeof *condition);
+        condition->kind = phrases[i].kind;
+        if (lh_sim_phrase_parse(slots, phrases[i].pattern, w, condition))
+            return true;
+    }
+    w->at = begin;
+    return false;
+}
+
+void lh_sim_condition_print(const struct lh_sim_condition *condition, char *text, size_t text_size)
+{
+    struct lh_sim_text t = lh_sim_text_at(text, text_size);
+    size_t i = 0;
+
+    while (i < PHRASES && phrases[i].kind != condition->kind)
+        i++;
+    LH_ASSERT(i < PHRASES);
+    lh_sim_phrase_print(slots, phrases[i].pattern, condition, condition, &t);
+}
+
+/* ---- What there is ---- */
+
+static bool may_act(const struct lh_sim_node *node, uint64_t chunk)
+{
+    const struct lh_chunkserver *cs = lh_sim_core(node);
+    uint64_t version;
+
+    return cs != NULL && lh_chunkserver_may_act(cs, chunk, lh_sim_clock(node), &version);
+}
+
+static bool is_server(struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    for (size_t i = 1; i <= lh_sim_servers(c); i++)
+        if (lh_sim_server(c, i) == node)
+            return true;
+    return false;
+}
+
+static bool is_member(const struct lh_sim_chunk *chunk, const struct lh_sim_node *node)
+{
+    for (size_t i = 0; i < chunk->member_count; i++)
+        if (strcmp(chunk->members[i].server, lh_sim_name(node)) == 0)
+            return true;
+    return false;
+}
+
+static bool file_exists(const struct lh_sim_cluster *c, const char *path)
+{
+    for (size_t i = 0; i < lh_sim_file_count(c); i++)
+        if (strcmp(lh_sim_file_path(c, i), path) == 0)
+            return true;
+    return false;
+}
+
+/* False: the node is down, or has none. */
+static bool replica_at(
+    const struct lh_sim_node *node, uint64_t chunk, struct lh_replica_status *status)
+{
+    const struct lh_chunkserver *cs = lh_sim_core(node);
+
+    *status = (struct lh_replica_status){0};
+    return cs != NULL && lh_chunkserver_replica(cs, chunk, status);
+}
+
+/* What is committed, as far as anybody knows, or the sealed length. */
+static uint64_t end_of(struct lh_sim_cluster *c, const struct lh_sim_chunk *chunk)
+{
+    uint64_t end = 0;
+
+    if (chunk->sealed)
+        return chunk->length;
+    for (size_t i = 1; i <= lh_sim_servers(c); i++) {
+        struct lh_replica_status status;
+        if (replica_at(lh_sim_server(c, i), chunk->chunk, &status) && status.committed > end)
+            end = status.committed;
+    }
+    return end;
+}
+
+static uint64_t longest(struct lh_sim_cluster *c, uint64_t chunk)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 1; i <= lh_sim_servers(c); i++) {
+        struct lh_replica_status status;
+        if (replica_at(lh_sim_server(c, i), chunk, &status) && status.length > most)
+            most = status.length;
+    }
+    return most;
+}
+
+/* All members are there at the chunk's version, and have the same bytes to the end. */
+static bool chunk_is_identical(struct lh_sim_cluster *c, const struct lh_sim_chunk *chunk)
+{
+    const uint8_t *first = NULL;
+    uint64_t first_length = 0;
+
+    for (size_t i = 0; i < chunk->member_count; i++) {
+        const struct lh_sim_node *node = lh_sim_find(lh_sim_world(c), chunk->members[i].server);
+        struct lh_replica_status s;
+        uint64_t size;
+        if (node == NULL || !replica_at(node, chunk->chunk, &s) || s.lost ||
+            s.version != chunk->version || s.sealed != chunk->sealed)
+            return false;
+        const uint8_t *bytes = lh_sim_file(node, chunk->chunk, &size);
+        if (bytes == NULL || size < LH_LOG_START + s.length ||
+            (chunk->sealed && s.length != chunk->length))
+            return false;
+        if (first == NULL) {
+            first = bytes;
+            first_length = s.length;
+        }
+        if (s.length != first_length ||
+            memcmp(first + LH_LOG_START, bytes + LH_LOG_START, s.length) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool file_is_identical(struct lh_sim_cluster *c, const char *path)
+{
+    struct lh_sim_chunk chunk;
+
+    for (uint64_t i = 0; lh_sim_chunk_at(c, path, i, &chunk); i++)
+        if (!chunk_is_identical(c, &chunk))
+            return false;
+    return file_exists(c, path);
+}
+
+/* ---- Questions ---- */
+
+struct subject {
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node; /* NULL: nobody is it */
+    bool has_chunk;
+    struct lh_sim_chunk chunk;
+    struct lh_sim_node *primary; /* of the chunk */
+    bool has_replica;            /* of the chunk, at the node */
+    struct lh_replica_status replica;
+    bool has_program;
+    struct lh_sim_program_status program;
+    const struct lh_sim_program_spec *spec;
+};
+
+static struct subject look(
+    const struct lh_sim_condition *k, struct lh_sim_cluster *c, struct lh_sim_actor *actor)
+{
+    struct subject s = {.cluster = c};
+
+    if (k->who.kind != LH_SIM_WHO_NOBODY)
+        (void)lh_sim_actor_resolve(actor, &k->who, &s.node, 1);
+    if (k->chunk.path[0] != '\0' || k->chunk.number != 0)
+        s.has_chunk = lh_sim_actor_chunk(actor, &k->chunk, &s.chunk);
+    if (s.has_chunk)
+        s.primary = lh_sim_primary(c, s.chunk.chunk);
+    if (s.has_chunk && s.node != NULL && is_server(c, s.node))
+        s.has_replica = replica_at(s.node, s.chunk.chunk, &s.replica);
+    if (k->program[0] != '\0') {
+        const struct lh_sim_program *p = lh_sim_program_find(c, k->program);
+        s.has_program = p != NULL;
+        if (p != NULL) {
+            s.program = lh_sim_program_status(p);
+            s.spec = lh_sim_program_spec(p);
+        }
+    }
+    return s;
+}
+
+static bool in_session(const struct subject *s)
+{
+    return s->node != NULL && is_server(s->cluster, s->node) && lh_sim_is_up(s->node) &&
+           lh_chunkserver_in_session(lh_sim_core(s->node), lh_sim_clock(s->node));
+}
+
+static bool primary_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    bool acts = s->node != NULL && s->has_chunk && is_server(s->cluster, s->node) &&
+                may_act(s->node, s->chunk.chunk);
+
+    switch (k->kind) {
+    case LH_SIM_IF_PRIMARY:
+        return s->primary != NULL && s->primary == s->node;
+    case LH_SIM_IF_PRIMARY_NOT:
+        return s->primary != NULL && s->primary != s->node;
+    case LH_SIM_IF_PRIMARY_NOBODY:
+        return s->primary == NULL;
+    case LH_SIM_IF_PRIMARY_SOMEBODY:
+        return s->primary != NULL;
+    case LH_SIM_IF_MAY_ACT:
+        return acts;
+    default:
+        return !acts;
+    }
+}
+
+static bool chunk_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    const struct lh_sim_chunk *chunk = &s->chunk;
+
+    if (!s->has_chunk)
+        return k->kind == LH_SIM_IF_NO_MEMBER;
+    switch (k->kind) {
+    case LH_SIM_IF_EXISTS:
+        return true;
+    case LH_SIM_IF_SEALED:
+        return chunk->sealed;
+    case LH_SIM_IF_SEALED_AT:
+        return chunk->sealed && chunk->length == k->number;
+    case LH_SIM_IF_UNSEALED:
+        return !chunk->sealed;
+    case LH_SIM_IF_VERSION:
+        return chunk->version == k->number;
+    case LH_SIM_IF_VERSION_ABOVE:
+        return chunk->version > k->number;
+    case LH_SIM_IF_MEMBERS:
+        return chunk->member_count == k->number;
+    case LH_SIM_IF_MEMBER:
+        return s->node != NULL && is_member(chunk, s->node);
+    default:
+        return s->node == NULL || !is_member(chunk, s->node);
+    }
+}
+
+static bool replica_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    const struct lh_replica_status *r = &s->replica;
+
+    if (!s->has_replica)
+        return k->kind == LH_SIM_IF_REPLICA_MISSING;
+    switch (k->kind) {
+    case LH_SIM_IF_REPLICA_LOST:
+        return r->lost;
+    case LH_SIM_IF_REPLICA_DOUBTED:
+        return r->doubted;
+    case LH_SIM_IF_REPLICA_SEALED:
+        return r->sealed;
+    case LH_SIM_IF_REPLICA_WHOLE:
+        return !r->lost && !r->doubted;
+    case LH_SIM_IF_REPLICA_VERSION:
+        return r->version == k->number;
+    case LH_SIM_IF_REPLICA_SHORTER:
+        return r->length < longest(s->cluster, s->chunk.chunk);
+    default:
+        return false;
+    }
+}
+
+static bool node_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    if (s->node == NULL)
+        return false;
+    switch (k->kind) {
+    case LH_SIM_IF_SESSION:
+        return in_session(s);
+    case LH_SIM_IF_NO_SESSION:
+        return !in_session(s);
+    case LH_SIM_IF_UP:
+        return lh_sim_is_up(s->node);
+    case LH_SIM_IF_DOWN:
+        return !lh_sim_is_up(s->node);
+    default:
+        return lh_sim_is_paused(s->node);
+    }
+}
+
+static bool program_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    const struct lh_sim_program_status *p = &s->program;
+    struct lh_sim_chunk tail;
+
+    if (!s->has_program)
+        return false;
+    switch (k->kind) {
+    case LH_SIM_IF_ACKNOWLEDGED:
+        return p->succeeded >= k->number;
+    case LH_SIM_IF_DONE:
+        /* What ends a reader at the file's end counts as failed (LH_ERR_CLOSED). */
+        return p->ended && p->pending == 0 && p->lost == 0 &&
+               (p->failed == 0 ||
+                   (s->spec->kind == LH_SIM_READER && p->last_error == LH_ERR_CLOSED));
+    case LH_SIM_IF_WAITS:
+        return p->pending > 0;
+    default:
+        return s->spec->kind == LH_SIM_READER && lh_sim_tail(s->cluster, s->spec->path, &tail) &&
+               p->position >= tail.start + end_of(s->cluster, &tail);
+    }
+}
+
+bool lh_sim_condition_holds(const struct lh_sim_condition *k, struct lh_sim_cluster *c,
+    struct lh_sim_actor *actor, struct lh_sim_observers *o)
+{
+    struct subject s = look(k, c, actor);
+
+    switch (k->kind) {
+    case LH_SIM_IF_PRIMARY:
+    case LH_SIM_IF_PRIMARY_NOT:
+    case LH_SIM_IF_PRIMARY_NOBODY:
+    case LH_SIM_IF_PRIMARY_SOMEBODY:
+    case LH_SIM_IF_MAY_ACT:
+    case LH_SIM_IF_MAY_NOT_ACT:
+        return primary_holds(k, &s);
+    case LH_SIM_IF_APPENDS:
+        return lh_sim_open_primary(c, k->path) != NULL;
+    case LH_SIM_IF_NO_APPENDS:
+        return lh_sim_open_primary(c, k->path) == NULL;
+    case LH_SIM_IF_EXISTS:
+    case LH_SIM_IF_SEALED:
+    case LH_SIM_IF_SEALED_AT:
+    case LH_SIM_IF_UNSEALED:
+    case LH_SIM_IF_VERSION:
+    case LH_SIM_IF_VERSION_ABOVE:
+    case LH_SIM_IF_MEMBERS:
+    case LH_SIM_IF_MEMBER:
+    case LH_SIM_IF_NO_MEMBER:
+        return chunk_holds(k, &s);
+    case LH_SIM_IF_FILE:
+        return file_exists(c, k->path);
+    case LH_SIM_IF_NO_FILE:
+        return !file_exists(c, k->path);
+    case LH_SIM_IF_CHUNKS:
+        return lh_sim_chunk_count(c, k->path) >= k->number;
+    case LH_SIM_IF_REPLICA_LOST:
+    case LH_SIM_IF_REPLICA_DOUBTED:
+    case LH_SIM_IF_REPLICA_SEALED:
+    case LH_SIM_IF_REPLICA_MISSING:
+    case LH_SIM_IF_REPLICA_WHOLE:
+    case LH_SIM_IF_REPLICA_VERSION:
+    case LH_SIM_IF_REPLICA_SHORTER:
+        return replica_holds(k, &s);
+    case LH_SIM_IF_IDENTICAL:
+        return file_is_identical(c, k->path);
+    case LH_SIM_IF_SESSION:
+    case LH_SIM_IF_NO_SESSION:
+    case LH_SIM_IF_UP:
+    case LH_SIM_IF_DOWN:
+    case LH_SIM_IF_PAUSED:
+        return node_holds(k, &s);
+    case LH_SIM_IF_ACKNOWLEDGED:
+    case LH_SIM_IF_DONE:
+    case LH_SIM_IF_WAITS:
+    case LH_SIM_IF_READ_ALL:
+        return program_holds(k, &s);
+    case LH_SIM_IF_SEEN:
+        return lh_sim_observers_seen(o, k->rule) > 0;
+    }
+    return false;
+}
+
+/* ---- What is so instead ---- */
+
+static void describe_chunk(const struct subject *s, struct lh_sim_text *t)
+{
+    const struct lh_sim_chunk *chunk = &s->chunk;
+
+    lh_sim_text_add(t, "chunk %llu has version %llu, holder %s, primary %s, members",
+        (unsigned long long)chunk->chunk, (unsigned long long)chunk->version,
+        chunk->holder[0] == '\0' ? "nobody" : chunk->holder,
+        s->primary == NULL ? "nobody" : lh_sim_name(s->primary));
+    for (size_t i = 0; i < chunk->member_count; i++)
+        lh_sim_text_add(t, "%s", chunk->members[i].server);
+    if (chunk->sealed)
+        lh_sim_text_add(t, "and is sealed at %llu", (unsigned long long)chunk->length);
+}
+
+static void describe_node(const struct subject *s, struct lh_sim_text *t)
+{
+    bool up = lh_sim_is_up(s->node);
+
+    lh_sim_text_add(t, "%s is %s%s", lh_sim_name(s->node), up ? "up" : "down",
+        lh_sim_is_paused(s->node) ? " and paused" : "");
+    if (is_server(s->cluster, s->node))
+        lh_sim_text_add(t, "%s", in_session(s) ? "with a session" : "without a session");
+    if (s->has_replica)
+        lh_sim_text_add(t, "(replica: version %llu, length %llu, committed %llu%s%s%s%s)",
+            (unsigned long long)s->replica.version, (unsigned long long)s->replica.length,
+            (unsigned long long)s->replica.committed, s->replica.sealed ? ", sealed" : "",
+            s->replica.lost ? ", lost" : "", s->replica.doubted ? ", doubted" : "",
+            s->replica.open ? ", takes appends" : "");
+}
+
+static void describe_file(
+    const struct lh_sim_condition *k, struct lh_sim_cluster *c, struct lh_sim_text *t)
+{
+    struct subject s = {.cluster = c};
+
+    if (!file_exists(c, k->path)) {
+        lh_sim_text_add(t, "there is no %s", k->path);
+        return;
+    }
+    lh_sim_text_add(t, "%s has %zu chunks", k->path, lh_sim_chunk_count(c, k->path));
+    if (!lh_sim_tail(c, k->path, &s.chunk))
+        return;
+    s.primary = lh_sim_primary(c, s.chunk.chunk);
+    lh_sim_text_add(t, "%s", "and its last");
+    describe_chunk(&s, t);
+}
+
+void lh_sim_condition_actual(const struct lh_sim_condition *k, struct lh_sim_cluster *c,
+    struct lh_sim_actor *actor, char *text, size_t text_size)
+{
+    struct subject s = look(k, c, actor);
+    struct lh_sim_text t = lh_sim_text_at(text, text_size);
+
+    if (k->path[0] != '\0')
+        describe_file(k, c, &t);
+    if (s.has_chunk)
+        describe_chunk(&s, &t);
+    else if (k->chunk.path[0] != '\0' || k->chunk.number != 0)
+        lh_sim_text_add(&t, "there is no such chunk");
+    if (s.node != NULL) {
+        if (t.used > 0)
+            lh_sim_text_add(&t, "%s", "and");
+        describe_node(&s, &t);
+    }
+    if (s.has_program)
+        lh_sim_text_add(&t,
+            "%s: %llu begun, %llu succeeded, %llu failed (%s), %llu under way, %llu lost%s",
+            k->program, (unsigned long long)s.program.begun,
+            (unsigned long long)s.program.succeeded, (unsigned long long)s.program.failed,
+            lh_error_name(s.program.last_error), (unsigned long long)s.program.pending,
+            (unsigned long long)s.program.lost, s.program.ended ? ", ended" : "");
+    if (t.used == 0)
+        lh_sim_text_add(&t, "%s", "there is nothing like it");
+}
