@@ -33,13 +33,13 @@ struct run {
 /* How long the world may take to become well (INV-8): no lease runs longer than the longest session
  * term, a master's restart waits that long once more, and so may a chunk whose recovery fails on
  * the way; the rest is for slow links and disks. */
-static struct lh_duration healing_bound(const struct run *r)
+static struct lh_duration healing_bound(
+    const struct lh_sim_settings *s, const struct lh_sim_action *actions, size_t action_count)
 {
-    const struct lh_sim_settings *s = &r->plan->settings;
     uint64_t longest = s->session_term.ns;
 
-    for (size_t i = 0; i < r->result->action_count; i++) {
-        const struct lh_sim_action *a = &r->result->actions[i];
+    for (size_t i = 0; i < action_count; i++) {
+        const struct lh_sim_action *a = &actions[i];
         if (a->kind == LH_SIM_ACT_SESSION_TERM && a->hold.ns > longest)
             longest = a->hold.ns;
     }
@@ -137,7 +137,9 @@ static void heal(struct run *r)
 
     lh_sim_mend(r->cluster);
     lh_sim_observers_faults_over(r->observers);
-    if (lh_sim_settle_all(r->cluster, &settling, healing_bound(r)))
+    struct lh_duration bound =
+        healing_bound(&r->plan->settings, r->result->actions, r->result->action_count);
+    if (lh_sim_settle_all(r->cluster, &settling, bound))
         lh_sim_observers_end(r->observers);
 }
 
@@ -225,4 +227,33 @@ void lh_sim_result_deinit(struct lh_sim_result *result)
 bool lh_sim_result_is_liveness(const struct lh_sim_result *r)
 {
     return r->failed && (strcmp(r->rule, "INV-8") == 0 || strcmp(r->rule, "INV-9") == 0);
+}
+
+/* ---- As text ---- */
+
+void lh_sim_plan_scenario(
+    const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario)
+{
+    *scenario = (struct lh_sim_scenario){.settings = plan->settings};
+    for (size_t i = 0; i < plan->action_count; i++) {
+        struct lh_sim_statement act = {
+            .kind = LH_SIM_SAYS_ACTION,
+            .moment = LH_SIM_AT,
+            .time = lh_nanoseconds(plan->actions[i].at),
+            .action = plan->actions[i],
+        };
+        lh_sim_scenario_add(scenario, &act);
+    }
+    struct lh_sim_statement settle = {
+        .kind = LH_SIM_SAYS_SETTLE,
+        .moment = LH_SIM_SINCE,
+        .time = plan->duration,
+        .within = healing_bound(&plan->settings, plan->actions, plan->action_count),
+    };
+    lh_sim_scenario_add(scenario, &settle);
+    if (rule == NULL)
+        return;
+    struct lh_sim_statement violation = {.kind = LH_SIM_SAYS_VIOLATION};
+    (void)snprintf(violation.rule, sizeof violation.rule, "%s", rule);
+    lh_sim_scenario_add(scenario, &violation);
 }

@@ -10,8 +10,7 @@
 
 #include "sim/observers/observers.h"
 #include "sim/run/nemesis.h"
-#include "sim/scenario/action.h"
-#include "sim/scenario/settings.h"
+#include "sim/scenario/scenario.h"
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
@@ -45,6 +44,11 @@ void lh_sim_plan_deinit(struct lh_sim_plan *plan);
 
 /* A plan's copy that shares nothing with it. */
 void lh_sim_plan_copy(struct lh_sim_plan *to, const struct lh_sim_plan *from);
+
+/* A plan whose nemesis rests, as a scenario that is the same run, and ends with the expectation that
+ * `rule` is broken; NULL: that nothing is. To be given to lh_sim_scenario_deinit(). */
+void lh_sim_plan_scenario(
+    const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario);
 
 struct lh_sim_run_options {
     const char *plant; /* a planted bug to switch on; NULL: none */
