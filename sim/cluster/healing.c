@@ -36,14 +36,11 @@ static bool is_exempt(const struct waiting *w, const char *path)
     return w->settling->exempt != NULL && w->settling->exempt(w->settling->arg, path);
 }
 
-/* A clean stop that was under way when the faults ended has taken its node down. */
-static bool all_up(void *arg)
+static bool all_in_session(void *arg)
 {
     struct waiting *w = arg;
     struct lh_sim_cluster *c = w->cluster;
 
-    for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
-        lh_sim_start(lh_sim_node(c->sim, i));
     for (size_t i = 0; i < c->config.servers; i++) {
         const struct lh_sim_node *node = c->server_nodes[i];
         if (!lh_sim_is_up(node) ||
@@ -91,6 +88,13 @@ static bool is_settled(void *arg)
     return w->settling->settled == NULL || w->settling->settled(w->settling->arg);
 }
 
+/* A clean stop that was under way when the faults ended takes its node down later. */
+static void keep_up(struct lh_sim *sim)
+{
+    for (size_t i = 0; i < lh_sim_node_count(sim); i++)
+        lh_sim_start(lh_sim_node(sim, i));
+}
+
 /* As lh_sim_run_until(), but asks rarely. */
 static bool wait_for(struct waiting *w, bool (*met)(void *arg), struct lh_duration bound)
 {
@@ -99,6 +103,7 @@ static bool wait_for(struct waiting *w, bool (*met)(void *arg), struct lh_durati
     while (!met(w)) {
         if (lh_sim_failure(w->cluster->sim) != NULL || lh_sim_now(w->cluster->sim) >= end)
             return false;
+        keep_up(w->cluster->sim);
         lh_sim_run_for(w->cluster->sim, ASK_AGAIN);
     }
     return lh_sim_failure(w->cluster->sim) == NULL;
@@ -155,7 +160,7 @@ bool lh_sim_settle_all(
     struct waiting w = {.cluster = c, .settling = settling};
 
     lh_sim_programs_end(c);
-    if (!wait_for(&w, all_up, bound))
+    if (!wait_for(&w, all_in_session, bound))
         return not_in_time(&w, "not every chunkserver got a session", bound);
     if (!wait_for(&w, nothing_pending, bound))
         return not_in_time(&w, "is not answered", bound);

@@ -436,10 +436,7 @@ static void recall(struct lh_sim_nemesis *n)
 static void change_settings(struct lh_sim_nemesis *n)
 {
     const struct lh_master_config *now = lh_sim_master_config(n->cluster);
-    uint64_t session = spread(n, n->temper.term.ns / 4, n->temper.term.ns * 2);
-
-    if (session < LH_SESSION_TERM_MIN_NS)
-        session = LH_SESSION_TERM_MIN_NS;
+    uint64_t session = spread(n, n->temper.term_min.ns, n->temper.term.ns * 2);
     uint64_t chunk = session + below(n, session * 4);
     struct lh_sim_action s = lh_sim_action_default(LH_SIM_ACT_SESSION_TERM);
     struct lh_sim_action c = lh_sim_action_default(LH_SIM_ACT_CHUNK_TERM);
@@ -665,6 +662,17 @@ static void lie_in_wait(void *arg, const struct lh_sim_sight *s)
     lh_sim_at(n->sim, lh_nanoseconds(spread(n, 1000, 4000000)), strike, n);
 }
 
+/* One that the network's delays leave time to renew. */
+static struct lh_duration shortest_term(const struct lh_sim_settings *settings)
+{
+    uint64_t shortest = settings->delay.max.ns * 12;
+
+    if (shortest < LH_SESSION_TERM_MIN_NS)
+        shortest = LH_SESSION_TERM_MIN_NS;
+    return lh_nanoseconds(
+        shortest < settings->session_term.ns ? shortest : settings->session_term.ns);
+}
+
 /* Most kinds do not happen in most runs: what is left meets more often (swarm testing, Groce and
  * others, 2012). */
 void lh_sim_temper_draw(
@@ -682,6 +690,7 @@ void lh_sim_temper_draw(
         .ambush_permille = chance(&n, 50) ? 0 : 1 + (uint32_t)below(&n, 30),
         .drift_ppm = (int32_t)settings->drift_ppm,
         .term = settings->session_term,
+        .term_min = shortest_term(settings),
     };
     for (int i = 0; i < LH_SIM_MISCHIEF_COUNT; i++)
         if (chance(&n, 40))

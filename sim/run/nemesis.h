@@ -40,14 +40,15 @@ enum lh_sim_mischief {
 
 struct lh_sim_temper {
     uint32_t weights[LH_SIM_MISCHIEF_COUNT];
-    struct lh_sim_range pace;  /* between two deeds; all 0: it rests for ever */
-    struct lh_sim_range quiet; /* of the quiet windows */
-    uint32_t quiet_percent;    /* how likely one begins after a deed */
-    uint32_t mend_percent;     /* how likely a deed is to mend something instead */
-    uint32_t ambush_permille;  /* how likely a grant, a seal, a change of version, a sync, ... is
+    struct lh_sim_range pace;    /* between two deeds; all 0: it rests for ever */
+    struct lh_sim_range quiet;   /* of the quiet windows */
+    uint32_t quiet_percent;      /* how likely one begins after a deed */
+    uint32_t mend_percent;       /* how likely a deed is to mend something instead */
+    uint32_t ambush_permille;    /* how likely a grant, a seal, a change of version, a sync, ... is
                                   followed by a deed at that very node within a millisecond */
-    int32_t drift_ppm;         /* clocks are set to within this; beyond rho only in such runs */
-    struct lh_duration term;   /* about as long as a session: durations are drawn around it */
+    int32_t drift_ppm;           /* clocks are set to within this; beyond rho only in such runs */
+    struct lh_duration term;     /* about as long as a session: durations are drawn around it */
+    struct lh_duration term_min; /* new session terms are at least this long */
     /* The atlas: what the protocol survives. */
     uint32_t damage_servers; /* so many machines may have replicas spoilt for good */
     uint32_t power_losses;   /* so many machines may lose power; UINT32_MAX: any number */

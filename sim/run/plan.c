@@ -25,6 +25,9 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
     return false;
 }
 
+/* A session term is at least this many of the longest delays. */
+#define SESSION_DELAYS 12
+
 static uint64_t between(struct lh_prng *random, uint64_t min, uint64_t max)
 {
     return min + lh_prng_below(random, max - min + 1);
@@ -62,7 +65,7 @@ static void draw_network(struct lh_sim_settings *s, struct lh_prng *random)
         s->delay = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 12, 60)));
         break;
     default: /* everything overtakes everything */
-        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(between(random, 50, 200)));
+        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(between(random, 20, 120)));
         break;
     }
     if (chance(random, 30))
@@ -87,6 +90,9 @@ static void draw_terms(struct lh_sim_settings *s, struct lh_prng *random)
     static const uint32_t drift_ppm[] = {10000, 10000, 10000, 1000, 100000};
 
     s->session_term = lh_milliseconds(session_ms[lh_prng_below(random, 5)]);
+    /* A session that an answer's way back and forth uses up can never be held. */
+    while (s->session_term.ns < s->delay.max.ns * SESSION_DELAYS)
+        s->session_term.ns *= 2;
     s->chunk_term = lh_nanoseconds(s->session_term.ns * between(random, 1, 4));
     s->drift_ppm = drift_ppm[lh_prng_below(random, 5)];
 }
@@ -112,8 +118,8 @@ static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
         s->replication = s->servers;
     s->min_replicas = s->replication < 4 ? 2 : (uint32_t)between(random, 2, 3);
     s->chunk_size = (uint64_t)LH_CHUNK_BYTES_MIN << lh_prng_below(random, 3);
-    draw_terms(s, random);
     draw_network(s, random);
+    draw_terms(s, random);
     draw_disks(s, random);
     draw_files(s, random);
 }
