@@ -31,7 +31,8 @@
  * any part. A failed sync says nothing about what is durable (FAIL-5).
  *
  * Metadata. LH_FX_PERSIST commits a set of changes atomically; commits take effect in the order of
- * their emission and complete with LH_IN_PERSISTED, in that order too. */
+ * their emission and complete with LH_IN_PERSISTED, in that order too. After one has failed all
+ * later ones do. */
 #ifndef LH_BASE_STEP_H
 #define LH_BASE_STEP_H
 
