@@ -30,10 +30,9 @@ struct run {
 /* To start, and to create the files. */
 #define START_BOUND lh_seconds(60)
 
-/* How long the world may take to become well (INV-8): no lease runs longer than the longest session
- * term, a master's restart waits that long once more, and so may a chunk whose recovery fails on
- * the way; the rest is for slow links and disks. */
-static struct lh_duration healing_bound(
+/* No lease runs longer than the longest session term, a master's restart waits that long once more,
+ * and so may a chunk whose recovery fails on the way; the rest is for slow links and disks. */
+struct lh_duration lh_sim_healing_bound(
     const struct lh_sim_settings *s, const struct lh_sim_action *actions, size_t action_count)
 {
     uint64_t longest = s->session_term.ns;
@@ -138,7 +137,7 @@ static void heal(struct run *r)
     lh_sim_mend(r->cluster);
     lh_sim_observers_faults_over(r->observers);
     struct lh_duration bound =
-        healing_bound(&r->plan->settings, r->result->actions, r->result->action_count);
+        lh_sim_healing_bound(&r->plan->settings, r->result->actions, r->result->action_count);
     if (lh_sim_settle_all(r->cluster, &settling, bound))
         lh_sim_observers_end(r->observers);
 }
@@ -227,33 +226,4 @@ void lh_sim_result_deinit(struct lh_sim_result *result)
 bool lh_sim_result_is_liveness(const struct lh_sim_result *r)
 {
     return r->failed && (strcmp(r->rule, "INV-8") == 0 || strcmp(r->rule, "INV-9") == 0);
-}
-
-/* ---- As text ---- */
-
-void lh_sim_plan_scenario(
-    const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario)
-{
-    *scenario = (struct lh_sim_scenario){.settings = plan->settings};
-    for (size_t i = 0; i < plan->action_count; i++) {
-        struct lh_sim_statement act = {
-            .kind = LH_SIM_SAYS_ACTION,
-            .moment = LH_SIM_AT,
-            .time = lh_nanoseconds(plan->actions[i].at),
-            .action = plan->actions[i],
-        };
-        lh_sim_scenario_add(scenario, &act);
-    }
-    struct lh_sim_statement settle = {
-        .kind = LH_SIM_SAYS_SETTLE,
-        .moment = LH_SIM_SINCE,
-        .time = plan->duration,
-        .within = healing_bound(&plan->settings, plan->actions, plan->action_count),
-    };
-    lh_sim_scenario_add(scenario, &settle);
-    if (rule == NULL)
-        return;
-    struct lh_sim_statement violation = {.kind = LH_SIM_SAYS_VIOLATION};
-    (void)snprintf(violation.rule, sizeof violation.rule, "%s", rule);
-    lh_sim_scenario_add(scenario, &violation);
 }

@@ -10,7 +10,8 @@
 
 #include "sim/observers/observers.h"
 #include "sim/run/nemesis.h"
-#include "sim/scenario/scenario.h"
+#include "sim/scenario/action.h"
+#include "sim/scenario/settings.h"
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
@@ -18,7 +19,8 @@
 
 /* What kind of runs a seed is drawn for. */
 enum lh_sim_profile {
-    LH_SIM_PROFILE_SWARM,  /* each seed has its own mixture: this is what a swarm runs */
+    LH_SIM_PROFILE_SWARM,  /* what a swarm runs: of ten seeds eight FAULTS, one CLOCKS, one RUIN */
+    LH_SIM_PROFILE_FAULTS, /* each seed has its own mixture of what the protocol survives */
     LH_SIM_PROFILE_CALM,   /* no faults: for speed, and as a comparison */
     LH_SIM_PROFILE_CLOCKS, /* clocks leave rho: INV-1 and INV-2 may break, nothing else (INV-7) */
     LH_SIM_PROFILE_RUIN,   /* more damage than the protocol survives: loss must be reported */
@@ -44,6 +46,13 @@ void lh_sim_plan_deinit(struct lh_sim_plan *plan);
 
 /* A plan's copy that shares nothing with it. */
 void lh_sim_plan_copy(struct lh_sim_plan *to, const struct lh_sim_plan *from);
+
+/* How long the world may take, after all faults ended, for each step of becoming well (INV-8), if
+ * that was done to it. */
+struct lh_duration lh_sim_healing_bound(const struct lh_sim_settings *settings,
+    const struct lh_sim_action *actions, size_t action_count);
+
+struct lh_sim_scenario; /* sim/scenario/scenario.h */
 
 /* A plan whose nemesis rests, as a scenario that is the same run, and ends with the expectation that
  * `rule` is broken; NULL: that nothing is. To be given to lh_sim_scenario_deinit(). */
