@@ -627,6 +627,26 @@ static void a_connection_can_break_at_one_end_alone(void **state)
     pair_destroy(p);
 }
 
+static void a_call_on_its_way_does_not_break_at_a_server_that_has_not_heard_of_it(void **state)
+{
+    struct pair *p = pair_create(58);
+
+    (void)state;
+    lh_fx_open(&p->a.todo, 1, LH_METHOD_APPEND, "b", LH_DURATION_FOREVER);
+    act(&p->a);
+    lh_sim_break_at(p->b.node, p->a.node);
+    run_ms(p, 3000);
+    assert_int_equal(count_of(&p->b, LH_IN_LINK_OPENED), 1);
+    assert_int_equal(count_of(&p->a, LH_IN_LINK_CLOSED), 0);
+    lh_fx_open(&p->a.todo, 2, LH_METHOD_APPEND, "b", LH_DURATION_FOREVER);
+    act(&p->a);
+    lh_sim_break_at(p->a.node, p->b.node);
+    run_ms(p, 3000);
+    assert_int_equal(count_of(&p->a, LH_IN_LINK_CLOSED), 2);
+    assert_int_equal(count_of(&p->b, LH_IN_LINK_CLOSED), count_of(&p->b, LH_IN_LINK_OPENED));
+    pair_destroy(p);
+}
+
 static void a_narrow_line_carries_so_many_bytes_a_second_in_order(void **state)
 {
     struct pair *p = linked(55);
@@ -1615,6 +1635,7 @@ int main(void)
         cmocka_unit_test(a_clogged_line_delays_and_nobody_notices),
         cmocka_unit_test(who_does_not_notice_silence_waits_for_the_calls_deadline),
         cmocka_unit_test(a_connection_can_break_at_one_end_alone),
+        cmocka_unit_test(a_call_on_its_way_does_not_break_at_a_server_that_has_not_heard_of_it),
         cmocka_unit_test(a_narrow_line_carries_so_many_bytes_a_second_in_order),
         cmocka_unit_test(a_few_messages_take_much_longer),
         cmocka_unit_test(everything_about_a_network_can_be_mended_at_once),

@@ -1,7 +1,5 @@
-/* Files of bytes, twice: as the kernel shows them to a process, and as they are on the platter.
- * What a process did and has not synced lies in between: a process crash keeps it, a power loss
- * keeps, drops or tears each piece by itself, and a sync takes to the platter exactly what the
- * driver contract says it covers (base/step.h). */
+/* Operations on a machine's files: how long they take, what becomes of them when their process or
+ * the machine goes down, and all the ways in which a disk fails. */
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"
@@ -11,33 +9,6 @@
 #include <string.h>
 
 #define SECTOR 512u
-
-struct bytes {
-    uint8_t *data;
-    uint64_t size, capacity;
-};
-
-/* A change that the kernel has made and the platter perhaps not. The core knows of it: it was told
- * when the change was made, so the next sync covers it. */
-struct change {
-    struct change *next;
-    uint64_t number;    /* ascending within a disk */
-    enum lh_disk_op op; /* CREATE, WRITE, TRUNCATE */
-    uint64_t offset, length;
-    struct lh_buf data;
-};
-
-struct file {
-    uint64_t number;
-    uint64_t reserved; /* bytes preallocated */
-    bool on_platter;   /* its directory entry is */
-    bool astray;       /* the platter may differ from the cache by more than the changes below */
-    /* The platter is as the cache: it has no memory of its own. Most files are so most of the time;
-     * what is about to change the cache calls part() first. */
-    bool together;
-    struct bytes cache, platter;
-    struct change *first, *last; /* unsynced, in order */
-};
 
 struct disk_op {
     struct disk_op *next, *prev;
@@ -52,215 +23,16 @@ struct disk_op {
     uint64_t knows; /* SYNC: the last change that the core knew of when it emitted it */
 };
 
-/* A file gets so many bytes of memory, or as many as are reserved for it, with its first one. */
-#define FIRST_BYTES (UINT64_C(256) << 10)
-
-static void reserve_bytes(struct bytes *b, uint64_t size)
-{
-    LH_GROW(b->data, b->capacity, size);
-}
-
-static void resize(struct bytes *b, uint64_t size)
-{
-    if (size > b->size) {
-        reserve_bytes(b, size);
-        memset(b->data + b->size, 0, size - b->size);
-    }
-    b->size = size;
-}
-
-static void write_bytes(struct bytes *b, uint64_t offset, const struct lh_buf *data, uint64_t size)
-{
-    if (size == 0)
-        return;
-    if (b->size < offset + size)
-        resize(b, offset + size);
-    bool whole = lh_buf_read(data, 0, b->data + offset, size);
-    LH_ASSERT(whole);
-}
-
-/* Where the file of that number is in the list, or would be. */
-static size_t position(const struct disk *d, uint64_t number)
-{
-    size_t low = 0, high = d->file_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->files[middle]->number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct file *find_file(const struct disk *d, uint64_t number)
-{
-    size_t i = position(d, number);
-
-    return i < d->file_count && d->files[i]->number == number ? d->files[i] : NULL;
-}
-
-static void free_change(struct change *c)
-{
-    lh_buf_clear(&c->data);
-    free(c);
-}
-
-static void free_file(struct file *f)
-{
-    while (f->first != NULL) {
-        struct change *next = f->first->next;
-        free_change(f->first);
-        f->first = next;
-    }
-    free(f->cache.data);
-    free(f->platter.data);
-    free(f);
-}
-
-static uint64_t allocated(const struct file *f)
-{
-    return f->cache.size > f->reserved ? f->cache.size : f->reserved;
-}
-
-static void remove_file(struct disk *d, uint64_t number)
-{
-    size_t i = position(d, number);
-
-    if (i == d->file_count || d->files[i]->number != number)
-        return;
-    d->used -= allocated(d->files[i]);
-    free_file(d->files[i]);
-    memmove(&d->files[i], &d->files[i + 1], (--d->file_count - i) * sizeof *d->files);
-}
-
-static void copy_bytes(struct bytes *to, const struct bytes *from)
-{
-    resize(to, 0);
-    resize(to, from->size);
-    if (from->size > 0)
-        memcpy(to->data, from->data, from->size);
-}
-
-/* The cache is about to change, and the platter is not. */
-static void part(struct file *f)
-{
-    if (f->together)
-        copy_bytes(&f->platter, &f->cache);
-    f->together = false;
-}
-
-/* Files that have come to rest give memory back: there may be thousands that nobody will write
- * to any more. */
-static void unite(struct file *f)
-{
-    if (f->together || f->astray || f->first != NULL || !f->on_platter)
-        return;
-    f->together = true;
-    free(f->platter.data);
-    f->platter = (struct bytes){0};
-    if (f->cache.size > 0)
-        f->cache.data = lh_realloc_array(f->cache.data, f->cache.size, 1);
-    f->cache.capacity = f->cache.size;
-}
-
-static void resize_cache(struct disk *d, struct file *f, uint64_t size)
-{
-    uint64_t before = allocated(f);
-
-    part(f);
-    if (f->cache.capacity == 0 && size > 0)
-        reserve_bytes(&f->cache, f->reserved < FIRST_BYTES ? f->reserved : FIRST_BYTES);
-    resize(&f->cache, size);
-    d->used += allocated(f) - before;
-}
-
-static void write_cache(
-    struct disk *d, struct file *f, uint64_t offset, const struct lh_buf *data, uint64_t size)
-{
-    if (size == 0)
-        return;
-    part(f);
-    if (f->cache.size < offset + size)
-        resize_cache(d, f, offset + size);
-    write_bytes(&f->cache, offset, data, size);
-}
-
-/* Does a change to the platter, or as much of it as `size` says of a write. */
-static void to_platter(struct file *f, const struct change *c, uint64_t size)
-{
-    switch (c->op) {
-    case LH_DISK_CREATE:
-        f->on_platter = true;
-        break;
-    case LH_DISK_WRITE:
-        write_bytes(&f->platter, c->offset, &c->data, size);
-        break;
-    case LH_DISK_TRUNCATE:
-        resize(&f->platter, c->length);
-        break;
-    default:
-        LH_UNREACHABLE();
-    }
-}
-
-/* What was done to the cache and not yet to the platter. `size`: of a write, how much. */
-static void remember(struct disk *d, struct file *f, const struct disk_op *op, uint64_t size)
-{
-    struct change *c = lh_alloc(sizeof *c);
-
-    LH_ASSERT(!f->together);
-    *c = (struct change){
-        .number = ++d->changes, .op = op->op, .offset = op->offset, .length = op->length};
-    if (op->op == LH_DISK_WRITE)
-        lh_buf_append(&c->data, &op->data, 0, size);
-    if (f->last != NULL)
-        f->last->next = c;
-    else
-        f->first = c;
-    f->last = c;
-}
-
-static void forget_first(struct file *f)
-{
-    struct change *c = f->first;
-
-    f->first = c->next;
-    if (f->first == NULL)
-        f->last = NULL;
-    free_change(c);
-}
-
 /* Each of these does the operation in the kernel's view and returns what the process is told. */
 
 static int do_create(struct disk *d, const struct disk_op *op)
 {
-    size_t i = position(d, op->file);
-
-    if (i < d->file_count && d->files[i]->number == op->file)
+    if (lh_sim_files_find(&d->files, op->file) != NULL)
         return LH_ERR_ALREADY_EXISTS;
-    if (op->length > d->capacity || d->used > d->capacity - op->length)
+    if (op->length > d->capacity || d->files.used > d->capacity - op->length)
         return LH_ERR_DISK_FULL;
-    for (size_t k = 0; k < d->file_count; k++)
-        unite(d->files[k]);
-    struct file *f = lh_alloc(sizeof *f);
-    f->number = op->file;
-    f->reserved = op->length;
-    LH_GROW(d->files, d->file_capacity, d->file_count + 1);
-    memmove(&d->files[i + 1], &d->files[i], (d->file_count++ - i) * sizeof *d->files);
-    d->files[i] = f;
-    d->used += allocated(f);
-    remember(d, f, op, 0);
+    lh_sim_files_create(&d->files, op->file, op->length);
     return LH_OK;
-}
-
-/* The first `size` bytes of an operation's data, in the kernel's view. */
-static void change_bytes(struct disk *d, struct file *f, const struct disk_op *op, uint64_t size)
-{
-    part(f);
-    write_cache(d, f, op->offset, &op->data, size);
-    remember(d, f, op, size);
 }
 
 /* The disk writes at a wrong place. It knows nothing of files' ends, and so moves none but that of
@@ -268,7 +40,8 @@ static void change_bytes(struct disk *d, struct file *f, const struct disk_op *o
 static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
 {
     struct disk *d = &node->disk;
-    struct file *meant = find_file(d, op->file), *hit = find_file(d, d->wrong_file);
+    struct lh_sim_file *meant = lh_sim_files_find(&d->files, op->file);
+    struct lh_sim_file *hit = lh_sim_files_find(&d->files, d->wrong_file);
     uint64_t end = op->offset + op->data.size;
 
     if (meant == NULL)
@@ -279,21 +52,17 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
         (unsigned long long)op->offset, (unsigned long long)d->wrong_file,
         (unsigned long long)d->wrong_offset);
     if (hit != NULL && d->wrong_offset < hit->cache.size) {
-        struct disk_op wrong = {
-            .op = LH_DISK_WRITE, .offset = d->wrong_offset, .data = lh_buf_ref(&op->data)};
         uint64_t room = hit->cache.size - d->wrong_offset;
         uint64_t size = op->data.size < room ? op->data.size : room;
-        change_bytes(d, hit, &wrong, size);
-        lh_buf_clear(&wrong.data);
+        lh_sim_files_write(&d->files, hit, d->wrong_offset, &op->data, size);
         lh_sim_tell_disk(node, hit->number, LH_DISK_WRITE, d->wrong_offset, size, LH_ERR_CLOSED);
     }
     if (end > meant->cache.size) {
-        struct disk_op gap = {.op = LH_DISK_WRITE, .offset = meant->cache.size};
         uint8_t *zeros;
-        gap.data = lh_buf_alloc(end - meant->cache.size, &zeros);
-        memset(zeros, 0, gap.data.size);
-        change_bytes(d, meant, &gap, gap.data.size);
-        lh_buf_clear(&gap.data);
+        struct lh_buf gap = lh_buf_alloc(end - meant->cache.size, &zeros);
+        memset(zeros, 0, gap.size);
+        lh_sim_files_write(&d->files, meant, meant->cache.size, &gap, gap.size);
+        lh_buf_clear(&gap);
     }
     return LH_OK;
 }
@@ -301,35 +70,34 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
 static int do_write(struct lh_sim_node *node, const struct disk_op *op, uint64_t size, int error)
 {
     struct disk *d = &node->disk;
-    struct file *f = find_file(d, op->file);
+    struct lh_sim_file *f = lh_sim_files_find(&d->files, op->file);
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    uint64_t end = op->offset + size, there = allocated(f);
-    if (end > there && d->used + (end - there) > d->capacity) {
+    uint64_t end = op->offset + size, there = lh_sim_file_allocated(f);
+    if (end > there && d->files.used + (end - there) > d->capacity) {
         error = LH_ERR_DISK_FULL;
         size = lh_prng_below(&node->sim->streams[LH_SIM_DISK], size);
         if (op->offset + size > there)
             size = op->offset < there ? there - op->offset : 0;
     }
-    change_bytes(d, f, op, size);
+    lh_sim_files_write(&d->files, f, op->offset, &op->data, size);
     return error;
 }
 
 static int do_truncate(struct disk *d, const struct disk_op *op)
 {
-    struct file *f = find_file(d, op->file);
+    struct lh_sim_file *f = lh_sim_files_find(&d->files, op->file);
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    resize_cache(d, f, op->length);
-    remember(d, f, op, 0);
+    lh_sim_files_truncate(&d->files, f, op->length);
     return LH_OK;
 }
 
 static int do_read(const struct disk *d, const struct disk_op *op, struct lh_buf *result)
 {
-    const struct file *f = find_file(d, op->file);
+    const struct lh_sim_file *f = lh_sim_files_find(&d->files, op->file);
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
@@ -340,50 +108,13 @@ static int do_read(const struct disk *d, const struct disk_op *op, struct lh_buf
     return LH_OK;
 }
 
-/* Some whole sectors of a write, from its front: how far it came before its process was killed. */
-static uint64_t torn(struct lh_prng *random, uint64_t size)
-{
-    uint64_t sectors = lh_prng_below(random, size / SECTOR + 1);
-
-    return sectors * SECTOR;
-}
-
-/* What a power loss leaves of a write when it tears it: any of the sectors that it covers, and
- * perhaps the file's new end without the bytes before it. */
-static void tear(struct lh_prng *random, struct file *f, const struct change *c)
-{
-    struct lh_buf part = {0};
-    uint64_t next;
-
-    for (uint64_t from = 0; from < c->data.size; from = next) {
-        next = from + SECTOR - (c->offset + from) % SECTOR;
-        if (next > c->data.size)
-            next = c->data.size;
-        if (lh_prng_below(random, 2) == 0)
-            continue;
-        lh_buf_append(&part, &c->data, from, next - from);
-        write_bytes(&f->platter, c->offset + from, &part, part.size);
-        lh_buf_clear(&part);
-    }
-    if (c->offset + c->data.size > f->platter.size && lh_prng_below(random, 4) == 0)
-        resize(&f->platter, c->offset + c->data.size);
-}
-
 static int do_sync(struct lh_sim_node *node, const struct disk_op *op)
 {
-    struct file *f = find_file(&node->disk, op->file);
+    struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
 
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
-    /* What a later sync has covered meanwhile is gone from the list. */
-    while (f->first != NULL && f->first->number <= op->knows) {
-        /* After a failed sync the pages count as clean: no later sync covers them (FAIL-5). */
-        if (op->fault == LH_OK || lh_prng_below(&node->sim->streams[LH_SIM_DISK], 2) == 0)
-            to_platter(f, f->first, f->first->data.size);
-        else
-            f->astray = true;
-        forget_first(f);
-    }
+    lh_sim_file_sync(f, op->knows, op->fault == LH_OK ? NULL : &node->sim->streams[LH_SIM_DISK]);
     return op->fault;
 }
 
@@ -417,7 +148,7 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
         .offset = e->offset,
         .length = e->length,
         .data = lh_buf_take(&e->payload),
-        .knows = d->changes,
+        .knows = d->files.changes,
         .prev = d->last_running};
     if (d->faults[op->op].count > 0) {
         d->faults[op->op].count--;
@@ -474,7 +205,7 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
     case LH_DISK_READ:
         return do_read(&node->disk, op, result);
     default:
-        remove_file(&node->disk, op->file);
+        lh_sim_files_remove(&node->disk.files, op->file);
         return LH_OK;
     }
 }
@@ -506,6 +237,14 @@ void lh_sim_disk_done(struct lh_sim *sim, const struct lh_sim_event *e)
     lh_buf_clear(&in.payload);
 }
 
+/* Some whole sectors of a write, from its front: how far it came before its process was killed. */
+static uint64_t torn(struct lh_prng *random, uint64_t size)
+{
+    uint64_t sectors = lh_prng_below(random, size / SECTOR + 1);
+
+    return sectors * SECTOR;
+}
+
 /* The process ended with this operation under way. */
 static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
 {
@@ -522,42 +261,6 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
         op->op == LH_DISK_WRITE ? op->data.size : op->length, LH_ERR_CLOSED);
 }
 
-static void lose_power(struct lh_sim_node *node)
-{
-    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
-    struct disk *d = &node->disk;
-    size_t kept = 0;
-
-    d->used = 0;
-    for (size_t i = 0; i < d->file_count; i++) {
-        struct file *f = d->files[i];
-        while (f->first != NULL) {
-            struct change *c = f->first;
-            switch (lh_prng_below(random, 4)) {
-            case 0: /* only a write can be there in part */
-                if (c->op == LH_DISK_WRITE)
-                    tear(random, f, c);
-                break;
-            case 1:
-                break;
-            default:
-                to_platter(f, c, c->data.size);
-            }
-            forget_first(f);
-        }
-        if (!f->on_platter) {
-            free_file(f);
-            continue;
-        }
-        if (!f->together)
-            copy_bytes(&f->cache, &f->platter);
-        f->astray = false;
-        d->used += allocated(f);
-        d->files[kept++] = f;
-    }
-    d->file_count = kept;
-}
-
 void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
 {
     struct disk *d = &node->disk;
@@ -571,7 +274,7 @@ void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
             free_op(op);
     }
     if (machine)
-        lose_power(node);
+        lh_sim_files_lose_power(&d->files, &node->sim->streams[LH_SIM_DISK]);
 }
 
 void lh_sim_disk_init(struct disk *d)
@@ -581,9 +284,7 @@ void lh_sim_disk_init(struct disk *d)
 
 void lh_sim_disk_deinit(struct disk *d)
 {
-    for (size_t i = 0; i < d->file_count; i++)
-        free_file(d->files[i]);
-    free(d->files);
+    lh_sim_files_deinit(&d->files);
     while (d->running != NULL) {
         struct disk_op *next = d->running->next;
         free_op(d->running);
@@ -610,7 +311,7 @@ uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node)
 
 uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
 {
-    return node->disk.used;
+    return node->disk.files.used;
 }
 
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
@@ -674,47 +375,35 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
 
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
 {
-    size_t count = node->disk.file_count;
+    size_t count = node->disk.files.count;
 
     *files = lh_alloc_array(count, sizeof **files);
     for (size_t i = 0; i < count; i++)
-        (*files)[i] = node->disk.files[i]->number;
+        (*files)[i] = node->disk.files.list[i]->number;
     return count;
-}
-
-static const uint8_t *show(const struct bytes *b, uint64_t *size)
-{
-    static const uint8_t nothing[1];
-
-    *size = b->size;
-    return b->size == 0 ? nothing : b->data;
 }
 
 const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
 {
-    const struct file *f = find_file(&node->disk, file);
+    const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
 
-    return f == NULL ? NULL : show(&f->cache, size);
+    return f == NULL ? NULL : lh_sim_file_cache(f, size);
 }
 
 const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uint64_t *size)
 {
-    const struct file *f = find_file(&node->disk, file);
+    const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
 
-    return f == NULL || !f->on_platter ? NULL : show(f->together ? &f->cache : &f->platter, size);
+    return f == NULL || !f->on_platter ? NULL : lh_sim_file_platter(f, size);
 }
 
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask)
 {
-    struct file *f = find_file(&node->disk, file);
+    struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
 
-    LH_ASSERT(f != NULL && offset < f->cache.size);
+    LH_ASSERT(f != NULL);
     lh_sim_note(node->sim, "%s: bits of byte %llu of file %llu turn over", node->name,
         (unsigned long long)offset, (unsigned long long)file);
-    f->cache.data[offset] ^= mask;
-    if (!f->together && offset < f->platter.size)
-        f->platter.data[offset] ^= mask;
-    if (f->first != NULL)
-        f->astray = true; /* one of these may bring the old byte to the platter */
+    lh_sim_file_turn_bits(f, offset, mask);
     lh_sim_tell_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

@@ -3,6 +3,7 @@
 #define LH_SIM_INTERNAL_H
 
 #include "sim/world/clock.h"
+#include "sim/world/files.h"
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
 #include "sim/world/world.h"
@@ -83,17 +84,23 @@ void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e);
  * only its silence. */
 void lh_sim_network_drop(struct lh_sim_node *node, bool machine);
 
+/* When neither end can hear the other, each finds out by itself: `end` after a while. */
+void lh_sim_network_watch_silence(struct lh_sim *sim, struct end *end);
+
+/* The connection breaks as far as `end` is concerned. May be the end of the link. */
+void lh_sim_network_break_end(struct lh_sim *sim, struct end *end);
+
+/* What is on its way to `end` has a free way again. */
+void lh_sim_network_move_on(struct lh_sim *sim, struct end *end);
+
 void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
 void lh_sim_network_deinit(struct lh_sim *sim);
 
 /* ---- disk.c ---- */
 
 struct disk {
-    struct file **files; /* by number, ascending */
-    size_t file_count, file_capacity;
+    struct lh_sim_files files;
     struct disk_op *running, *last_running; /* in the order in which they were emitted */
-    uint64_t used;                          /* bytes */
-    uint64_t changes;                       /* made in the kernel's view so far */
     uint64_t capacity;
     bool stalled;
     uint64_t extra; /* ns that every operation takes longer */

@@ -184,8 +184,7 @@ static void lose_suffix(struct lh_sim *sim, struct end *end)
     drop_parcels(end, p);
 }
 
-/* When neither end can hear the other, each finds out by itself. */
-static void watch_silence(struct lh_sim *sim, struct end *end)
+void lh_sim_network_watch_silence(struct lh_sim *sim, struct end *end)
 {
     const struct lh_sim_node *a = end->node, *b = peer_of(end)->node;
 
@@ -272,7 +271,7 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
     }
     put(sim, served, PARCEL_OPENED, one_way(sim, node, server));
     if (is_cut(sim, node, server) || is_cut(sim, server, node))
-        watch_silence(sim, opener);
+        lh_sim_network_watch_silence(sim, opener);
     advance(sim, served);
 }
 
@@ -350,7 +349,7 @@ static void arrive(struct lh_sim *sim, struct end *served)
             put_closed(sim, opener, one_way(sim, node, opener->node), LH_ERR_UNAVAILABLE,
                 "connection refused");
         else
-            watch_silence(sim, opener);
+            lh_sim_network_watch_silence(sim, opener);
         return;
     }
     served->id = LH_LINK_SERVED | ++node->served;
@@ -358,7 +357,7 @@ static void arrive(struct lh_sim *sim, struct end *served)
     served->link->references++;
     HASH_ADD(hh, node->links, id, sizeof served->id, served);
     if (is_cut(sim, node, opener->node))
-        watch_silence(sim, served);
+        lh_sim_network_watch_silence(sim, served);
     struct lh_input in = {.kind = LH_IN_LINK_OPENED,
         .link = served->id,
         .method = served->link->method,
@@ -476,7 +475,7 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
         shut(sim, end);
         lose_suffix(sim, peer);
         if (peer->open && machine)
-            watch_silence(sim, peer);
+            lh_sim_network_watch_silence(sim, peer);
         else if (peer->open || (which(end) == 0 && peer->first != NULL))
             put_closed(
                 sim, peer, one_way(sim, node, peer->node), LH_ERR_UNAVAILABLE, "connection reset");
@@ -484,221 +483,24 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
     }
 }
 
-/* `visit` is given the link and which of its ends is at `a`. */
-static void each_between(struct lh_sim_node *a, struct lh_sim_node *b,
-    void (*visit)(struct lh_sim *, struct link *, int at))
+void lh_sim_network_break_end(struct lh_sim *sim, struct end *end)
 {
-    struct lh_sim *sim = a->sim;
-    struct link *next;
-
-    for (struct link *link = sim->network.links; link != NULL; link = next) {
-        struct lh_sim_node *x = link->ends[0].node, *y = link->ends[1].node;
-        next = link->next;
-        if ((x == a && y == b) || (x == b && y == a)) {
-            /* The visit may end this link, but no other one. */
-            visit(sim, link, x != a);
-        }
-    }
-}
-
-static void watch_link(struct lh_sim *sim, struct link *link, int at)
-{
-    (void)at;
-    for (int i = 0; i < 2; i++)
-        if (link->ends[i].open)
-            watch_silence(sim, &link->ends[i]);
-}
-
-static void advance_link(struct lh_sim *sim, struct link *link, int at)
-{
-    (void)at;
-    for (int i = 0; i < 2; i++) {
-        struct end *end = &link->ends[i];
-        uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
-        for (struct parcel *p = end->first; p != NULL; p = p->next)
-            if (p->at < soonest)
-                p->at = soonest; /* sent again */
-        advance(sim, end);
-    }
-}
-
-static void break_end(struct lh_sim *sim, struct end *end)
-{
+    end->link->references++;
     lose_suffix(sim, end);
     if (end->open)
         put_closed(sim, end, one_way(sim, peer_of(end)->node, end->node), LH_ERR_UNAVAILABLE,
             "connection broken");
+    lh_sim_network_unref(sim, end->link);
 }
 
-static void break_link(struct lh_sim *sim, struct link *link, int at)
+void lh_sim_network_move_on(struct lh_sim *sim, struct end *end)
 {
-    (void)at;
-    link->references++;
-    for (int i = 0; i < 2; i++)
-        break_end(sim, &link->ends[i]);
-    lh_sim_network_unref(sim, link);
-}
+    uint64_t soonest = sim->now + one_way(sim, peer_of(end)->node, end->node);
 
-static void break_one_end(struct lh_sim *sim, struct link *link, int at)
-{
-    link->references++;
-    break_end(sim, &link->ends[at]);
-    watch_silence(sim, &link->ends[!at]);
-    lh_sim_network_unref(sim, link);
-}
-
-static void watch_one_end(struct lh_sim *sim, struct link *link, int at)
-{
-    if (link->ends[at].open)
-        watch_silence(sim, &link->ends[at]);
-}
-
-void lh_sim_cut(struct lh_sim_node *from, struct lh_sim_node *to)
-{
-    struct network *net = &from->sim->network;
-
-    LH_ASSERT(from->sim == to->sim && from != to);
-    if (net->cut[from->index][to->index])
-        return;
-    lh_sim_note(from->sim, "nothing gets from %s to %s any more", from->name, to->name);
-    net->cut[from->index][to->index] = true;
-    net->cuts[from->index][to->index]++;
-    each_between(from, to, watch_link);
-}
-
-void lh_sim_heal(struct lh_sim_node *from, struct lh_sim_node *to)
-{
-    struct network *net = &from->sim->network;
-
-    if (!net->cut[from->index][to->index])
-        return;
-    lh_sim_note(from->sim, "%s reaches %s again", from->name, to->name);
-    net->cut[from->index][to->index] = false;
-    each_between(from, to, advance_link);
-}
-
-static void with_each(struct lh_sim_node *a, struct lh_sim_node *b,
-    void (*one)(struct lh_sim_node *, struct lh_sim_node *))
-{
-    for (size_t i = 0; i < a->sim->node_count; i++) {
-        struct lh_sim_node *other = a->sim->nodes[i];
-        if (other == a || (b != NULL && other != b))
-            continue;
-        one(a, other);
-        one(other, a);
-    }
-}
-
-void lh_sim_isolate(struct lh_sim_node *a, struct lh_sim_node *b)
-{
-    with_each(a, b, lh_sim_cut);
-}
-
-void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b)
-{
-    with_each(a, b, lh_sim_heal);
-}
-
-void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
-{
-    lh_sim_note(a->sim, "the connections between %s and %s break", a->name, b->name);
-    each_between(a, b, break_link);
-}
-
-void lh_sim_break_at(struct lh_sim_node *at, struct lh_sim_node *other)
-{
-    lh_sim_note(at->sim, "the connections between %s and %s break, and only %s is told", at->name,
-        other->name, at->name);
-    each_between(at, other, break_one_end);
-}
-
-void lh_sim_clog(struct lh_sim_node *from, struct lh_sim_node *to)
-{
-    bool *clogged = &from->sim->network.clogged[from->index][to->index];
-
-    if (*clogged)
-        return;
-    lh_sim_note(from->sim, "the line from %s to %s is clogged", from->name, to->name);
-    *clogged = true;
-}
-
-void lh_sim_unclog(struct lh_sim_node *from, struct lh_sim_node *to)
-{
-    bool *clogged = &from->sim->network.clogged[from->index][to->index];
-
-    if (!*clogged)
-        return;
-    lh_sim_note(from->sim, "the line from %s to %s is clear again", from->name, to->name);
-    *clogged = false;
-    each_between(from, to, advance_link);
-}
-
-bool lh_sim_is_clogged(const struct lh_sim_node *from, const struct lh_sim_node *to)
-{
-    return from->sim->network.clogged[from->index][to->index];
-}
-
-void lh_sim_set_notices(struct lh_sim_node *at, struct lh_sim_node *peer, bool notices)
-{
-    bool *deaf = &at->sim->network.deaf[at->index][peer->index];
-
-    if (*deaf != notices)
-        return;
-    lh_sim_note(at->sim, "%s %s when %s is silent", at->name,
-        notices ? "notices again" : "does not notice", peer->name);
-    *deaf = !notices;
-    if (notices)
-        each_between(at, peer, watch_one_end);
-}
-
-void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_duration extra)
-{
-    uint64_t *now = &from->sim->network.extra[from->index][to->index];
-
-    if (*now == extra.ns)
-        return;
-    lh_sim_note(from->sim, "what %s sends to %s takes %llu ms longer", from->name, to->name,
-        (unsigned long long)lh_duration_ms(extra));
-    *now = extra.ns;
-}
-
-void lh_sim_set_bandwidth(
-    struct lh_sim_node *from, struct lh_sim_node *to, uint64_t bytes_per_second)
-{
-    uint64_t *now = &from->sim->network.bandwidth[from->index][to->index];
-
-    if (*now == bytes_per_second)
-        return;
-    if (bytes_per_second == 0)
-        lh_sim_note(from->sim, "the line from %s to %s is wide again", from->name, to->name);
-    else
-        lh_sim_note(from->sim, "the line from %s to %s carries %llu bytes a second", from->name,
-            to->name, (unsigned long long)bytes_per_second);
-    *now = bytes_per_second;
-}
-
-void lh_sim_mend_network(struct lh_sim *sim)
-{
-    for (size_t i = 0; i < sim->node_count; i++) {
-        for (size_t k = 0; k < sim->node_count; k++) {
-            struct lh_sim_node *a = sim->nodes[i], *b = sim->nodes[k];
-            lh_sim_set_notices(a, b, true);
-            lh_sim_set_bandwidth(a, b, 0);
-            lh_sim_slow(a, b, lh_nanoseconds(0));
-            lh_sim_unclog(a, b);
-            lh_sim_heal(a, b);
-        }
-    }
-}
-
-bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to)
-{
-    return is_cut(from->sim, from, to);
-}
-
-struct lh_duration lh_sim_slowed_by(const struct lh_sim_node *from, const struct lh_sim_node *to)
-{
-    return lh_nanoseconds(from->sim->network.extra[from->index][to->index]);
+    for (struct parcel *p = end->first; p != NULL; p = p->next)
+        if (p->at < soonest)
+            p->at = soonest; /* sent again */
+    advance(sim, end);
 }
 
 uint64_t lh_sim_delivered(const struct lh_sim *sim)
