@@ -47,7 +47,7 @@ void say(const struct lh_engine *e, const char *format, ...)
     va_end(args);
 }
 
-void send(struct lh_engine *e, struct message m)
+void emit(struct lh_engine *e, struct message m)
 {
     /* It can arrive any number of times: once on the wire is enough. */
     for (size_t i = 0; i < e->wire_count; i++)

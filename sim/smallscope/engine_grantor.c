@@ -98,7 +98,7 @@ static void send_grant(struct lh_engine *e)
     const struct grantor *g = &e->grantor;
     const struct registration *r = &g->seen[g->to];
 
-    send(e, (struct message){.kind = GRANT,
+    emit(e, (struct message){.kind = GRANT,
                 .holder = g->to,
                 .session = r->session,
                 .version = g->version,
@@ -259,7 +259,7 @@ static void on_register(struct lh_engine *e, const struct message *m)
     bool goes_on = continues(g, m, former, session);
     say(e, "; the grantor opens session %u", session);
     say(e, goes_on ? ", in which version %u goes on\n" : "\n", m->version);
-    send(e, (struct message){.kind = REGISTERED,
+    emit(e, (struct message){.kind = REGISTERED,
                 .holder = m->holder,
                 .incarnation = m->incarnation,
                 .number = m->number,
@@ -287,7 +287,7 @@ static void on_heartbeat(struct lh_engine *e, const struct message *m)
     bool extended = m->version != 0 && lh_grantor_extend(g->table, CHUNK, m->version, session,
                                            g->now, r->received_at, lease_term()) == LH_OK;
     say(e, "; the grantor renews the session%s\n", extended ? " and extends the lease" : "");
-    send(e, (struct message){.kind = ANSWER,
+    emit(e, (struct message){.kind = ANSWER,
                 .holder = m->holder,
                 .session = m->session,
                 .version = extended ? m->version : 0,

@@ -34,7 +34,7 @@ void holder_register(struct lh_engine *e, uint32_t i)
     say(e, "%s registers, registration %u of incarnation %u, showing ", holder_name(i), h->number,
         h->incarnation);
     say(e, version == 0 ? "no lease\n" : "its lease at version %u\n", version);
-    send(e, (struct message){.kind = REGISTER,
+    emit(e, (struct message){.kind = REGISTER,
                 .holder = i,
                 .incarnation = h->incarnation,
                 .number = h->number,
@@ -52,10 +52,10 @@ void holder_heartbeats(struct lh_engine *e, uint32_t i)
 
     if (m.session == 0)
         return;
-    send(e, m);
+    emit(e, m);
     m.version = (uint32_t)lh_holder_version(h->table, CHUNK);
     if (m.version != 0)
-        send(e, m);
+        emit(e, m);
 }
 
 void holder_release(struct lh_engine *e, uint32_t i)
@@ -66,7 +66,7 @@ void holder_release(struct lh_engine *e, uint32_t i)
     lh_holder_release(h->table, CHUNK, version);
     h->released = version;
     say(e, "%s releases version %u\n", holder_name(i), version);
-    send(e, (struct message){.kind = RELEASE,
+    emit(e, (struct message){.kind = RELEASE,
                 .holder = i,
                 .session = (uint32_t)lh_holder_session(h->table),
                 .version = version});

@@ -83,7 +83,7 @@ struct lh_engine {
 const char *holder_name(uint32_t holder);
 void say(const struct lh_engine *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* From now on it may arrive. */
-void send(struct lh_engine *e, struct message m);
+void emit(struct lh_engine *e, struct message m);
 bool acts(const struct lh_engine *e, uint32_t holder);
 
 /* engine_grantor.c */
