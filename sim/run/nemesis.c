@@ -195,6 +195,15 @@ static void power(struct lh_sim_nemesis *n)
         n->power_left--;
 }
 
+/* What was acknowledged in `buffered` files may be gone; it must be reported (REC-2a). */
+static void rack(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who = {.kind = LH_SIM_WHO_SERVERS};
+
+    if (n->power_left == UINT32_MAX)
+        does(n, LH_SIM_ACT_POWER_LOSS, who, a_while(n).ns);
+}
+
 static void hit_master(struct lh_sim_nemesis *n)
 {
     switch (below(n, 4)) {
@@ -436,7 +445,8 @@ static void recall(struct lh_sim_nemesis *n)
 static void change_settings(struct lh_sim_nemesis *n)
 {
     const struct lh_master_config *now = lh_sim_master_config(n->cluster);
-    uint64_t session = spread(n, n->temper.term_min.ns, n->temper.term.ns * 2);
+    uint64_t session =
+        spread(n, n->temper.term_min.ns, n->temper.term.ns * (chance(n, 50) ? 2 : 6));
     uint64_t chunk = session + below(n, session * 4);
     struct lh_sim_action s = lh_sim_action_default(LH_SIM_ACT_SESSION_TERM);
     struct lh_sim_action c = lh_sim_action_default(LH_SIM_ACT_CHUNK_TERM);
@@ -486,6 +496,9 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         break;
     case LH_SIM_MISCHIEF_POWER:
         power(n);
+        break;
+    case LH_SIM_MISCHIEF_RACK:
+        rack(n);
         break;
     case LH_SIM_MISCHIEF_MASTER:
         hit_master(n);

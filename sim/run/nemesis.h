@@ -14,6 +14,7 @@ enum lh_sim_mischief {
     LH_SIM_MISCHIEF_CRASH,       /* a chunkserver's process is killed */
     LH_SIM_MISCHIEF_RESTART,     /* ... and started at once */
     LH_SIM_MISCHIEF_POWER,       /* a machine loses power */
+    LH_SIM_MISCHIEF_RACK,        /* all machines of the cluster lose power at once */
     LH_SIM_MISCHIEF_MASTER,      /* the master is killed, or loses power */
     LH_SIM_MISCHIEF_CLIENT,      /* a client is killed */
     LH_SIM_MISCHIEF_PAUSE,       /* a process stands still, also in the middle of a step */

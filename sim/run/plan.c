@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[LH_SIM_PROFILE_COUNT] = {"swarm", "calm", "clocks", "ruin"};
+static const char *const names[LH_SIM_PROFILE_COUNT] = {
+    "swarm", "faults", "calm", "clocks", "ruin"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
@@ -221,6 +222,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x6c656173656c6468))};
     char text[256];
 
+    if (profile == LH_SIM_PROFILE_SWARM) {
+        uint64_t of_ten = lh_prng_below(&random, 10);
+        profile = of_ten == 0   ? LH_SIM_PROFILE_CLOCKS
+                  : of_ten == 1 ? LH_SIM_PROFILE_RUIN
+                                : LH_SIM_PROFILE_FAULTS;
+    }
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
     plan->duration =
@@ -241,6 +248,7 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         plan->temper.weights[LH_SIM_MISCHIEF_IO_ERROR] = 3;
         plan->temper.weights[LH_SIM_MISCHIEF_ROT] = 3;
         plan->temper.weights[LH_SIM_MISCHIEF_POWER] = 5;
+        plan->temper.weights[LH_SIM_MISCHIEF_RACK] = 2;
         plan->temper.damage_servers = plan->settings.servers;
         plan->temper.power_losses = UINT32_MAX;
         break;
