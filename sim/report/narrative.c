@@ -49,6 +49,14 @@ struct lh_sim_narrative {
         char peers[128];
     } line;
 
+    /* What is done to the world at this moment. Lines that differ in one word are one line. */
+    struct fault {
+        struct lh_sim_transition t;
+        char *text;
+        size_t from, to; /* the words that differ, as bytes of the text; 0, 0: none yet */
+    } * faults;
+    size_t fault_count, fault_capacity;
+
     char **ring; /* `options.last` lines, the next one goes to `ring_at` */
     size_t ring_at;
     uint64_t left_out;
@@ -217,7 +225,7 @@ static void tell_count(struct lh_sim_narrative *n, const struct count *c, uint64
             c->count == 1 ? "" : "s", since, reach);
     else
         snprintf(text, sizeof text, "%s time%s more since %s: %s%s%s", count,
-            c->count == 1 ? "" : "s", since, c->text, c->peer == LH_SIM_NOBODY ? "" : " ",
+            c->count == 1 ? "" : "s", since, c->text, c->peer == LH_SIM_NOBODY ? "" : " -> ",
             c->peer == LH_SIM_NOBODY ? "" : lh_sim_name(lh_sim_node(n->sim, (size_t)c->peer)));
     put_line(n, c->node, c->topic, now, c->chunk, c->version, text, "");
 }
@@ -290,8 +298,6 @@ static struct count *count_of(struct lh_sim_narrative *n, const struct lh_sim_tr
     return c;
 }
 
-/* ---- What is said ---- */
-
 static void put_pending(struct lh_sim_narrative *n)
 {
     if (!n->line.there)
@@ -303,12 +309,74 @@ static void put_pending(struct lh_sim_narrative *n)
     n->line.text = NULL;
 }
 
+/* ---- What is done to the world ---- */
+
+static void put_faults(struct lh_sim_narrative *n)
+{
+    for (size_t i = 0; i < n->fault_count; i++) {
+        const struct fault *f = &n->faults[i];
+        put_line(n, f->t.node, f->t.topic, f->t.at, 0, 0, f->text, "");
+        free(f->text);
+    }
+    n->fault_count = 0;
+}
+
+/* Adds the one word in which `text` differs; false: it differs in more, or elsewhere. */
+static bool joins(struct fault *f, const char *text)
+{
+    size_t size = strlen(f->text), length = strlen(text), from = 0, tail = 0;
+    size_t end = f->to == 0 ? size : f->from; /* what differs begins by there */
+
+    while (from < end && from < length && f->text[from] == text[from])
+        from++;
+    while (tail < size - from && tail < length - from &&
+           f->text[size - 1 - tail] == text[length - 1 - tail])
+        tail++;
+    if (f->to != 0) { /* the same place as before */
+        from = f->from;
+        tail = size - f->to;
+        if (length < from + tail || strncmp(f->text, text, from) != 0 ||
+            strcmp(f->text + f->to, text + length - tail) != 0)
+            return false;
+    }
+    while (from > 0 && text[from - 1] != ' ')
+        from--;
+    while (tail > 0 && text[length - tail] != ' ')
+        tail--;
+    size_t word = length - tail - from;
+    if (word == 0 || from + tail == 0 || size < from + tail ||
+        memchr(text + from, ' ', word) != NULL ||
+        (f->to == 0 && memchr(f->text + from, ' ', size - tail - from) != NULL))
+        return false;
+    char *joined = lh_alloc(size + 1 + word + 1);
+    memcpy(joined, f->text, size - tail);
+    joined[size - tail] = ' ';
+    memcpy(joined + size - tail + 1, text + from, word);
+    memcpy(joined + size - tail + 1 + word, f->text + size - tail, tail);
+    free(f->text);
+    f->text = joined;
+    f->from = from;
+    f->to = size + 1 + word - tail;
+    return true;
+}
+
+static void fault(struct lh_sim_narrative *n, const struct lh_sim_transition *t)
+{
+    for (size_t i = 0; i < n->fault_count; i++)
+        if (n->faults[i].t.node == t->node && joins(&n->faults[i], t->text))
+            return;
+    LH_GROW(n->faults, n->fault_capacity, n->fault_count + 1);
+    n->faults[n->fault_count++] = (struct fault){.t = *t, .text = lh_strdup(t->text)};
+}
+
+/* ---- What is said ---- */
+
 static void add_peer(struct lh_sim_narrative *n, int peer)
 {
     size_t used = strlen(n->line.peers);
 
     if (peer != LH_SIM_NOBODY)
-        snprintf(n->line.peers + used, sizeof n->line.peers - used, " %s",
+        snprintf(n->line.peers + used, sizeof n->line.peers - used, "%s %s", used == 0 ? " ->" : "",
             lh_sim_name(lh_sim_node(n->sim, (size_t)peer)));
 }
 
@@ -321,16 +389,15 @@ static bool continues(const struct lh_sim_narrative *n, const struct lh_sim_tran
 
 static void said(struct lh_sim_narrative *n, const struct lh_sim_transition *t)
 {
-    if (t->topic != LH_SIM_TOPIC_FAULT) {
-        struct count *c = count_of(n, t);
-        bool again = c->last != UINT64_MAX;
-        if (again && c->count == 0)
-            c->since = c->last;
-        c->last = t->at;
-        if (again) {
-            c->count++;
-            return;
-        }
+    struct count *c = count_of(n, t);
+    bool again = c->last != UINT64_MAX;
+
+    if (again && c->count == 0)
+        c->since = c->last;
+    c->last = t->at;
+    if (again) {
+        c->count++;
+        return;
     }
     if (!continues(n, t)) {
         put_pending(n);
@@ -351,12 +418,19 @@ static void on_transition(void *arg, const struct lh_sim_transition *t)
         return;
     if (n->line.there && n->line.t.at != t->at)
         put_pending(n);
+    if (n->fault_count > 0 && (n->faults[0].t.at != t->at || t->topic != LH_SIM_TOPIC_FAULT))
+        put_faults(n);
     if (t->what == LH_SIM_SAID) {
         if (n->count_count > 0 && !continues(n, t)) {
             put_pending(n);
             flush_counts(n, t, t->at, false);
         }
-        said(n, t);
+        if (t->topic == LH_SIM_TOPIC_FAULT) {
+            put_pending(n);
+            fault(n, t);
+        } else {
+            said(n, t);
+        }
         return;
     }
     flush_counts(n, NULL, t->at, false);
@@ -420,6 +494,7 @@ void lh_sim_narrative_finish(struct lh_sim_narrative *n)
         return;
     lh_sim_story_end(n->story);
     put_pending(n);
+    put_faults(n);
     flush_counts(n, NULL, now < n->options.until_ns ? now : n->options.until_ns, true);
     n->finished = true;
     if (n->options.last > 0)
@@ -438,6 +513,9 @@ void lh_sim_narrative_destroy(struct lh_sim_narrative *n)
         free(n->ring[i]);
     free(n->counts);
     free(n->ring);
+    for (size_t i = 0; i < n->fault_count; i++)
+        free(n->faults[i].text);
+    free(n->faults);
     free(n->line.text);
     free(n);
 }

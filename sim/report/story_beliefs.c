@@ -7,7 +7,8 @@
  * is interpolated. */
 #include "sim/report/internal.h"
 
-#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,16 +63,21 @@ static bool ran_out(const struct belief *b, const struct lh_sim_node *believer)
     return lh_instant_reached(lh_sim_clock(believer), b->end);
 }
 
-static void told(struct lh_sim_story *s, const struct belief *b, enum lh_sim_topic topic, int node,
-    int peer, uint64_t at, const char *text)
+static void __attribute__((format(printf, 6, 7))) told(struct lh_sim_story *s,
+    const struct belief *b, enum lh_sim_topic topic, int node, uint64_t at, const char *format, ...)
 {
     struct lh_sim_transition t = {.at = at,
         .topic = topic,
         .node = node,
-        .peer = peer,
+        .peer = LH_SIM_NOBODY,
         .chunk = b->span.chunk,
         .version = b->span.version};
+    char text[128];
+    va_list args;
 
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     lh_sim_tell(s, t, "%s", text);
 }
 
@@ -152,12 +158,12 @@ static void look_at_holder(struct lh_sim_story *s, struct lh_sim_node *node, str
     }
     if (b->open && ran_out(b, node)) {
         uint64_t at = ended_at(s, b, node);
-        told(s, b, LH_SIM_TOPIC_LEASE, index, LH_SIM_NOBODY, at, "its lease has run out here");
+        told(s, b, LH_SIM_TOPIC_LEASE, index, at, "its lease has run out here");
         finish(s, b, at, "ran out");
     } else if (b->open) {
         const char *cause = s->servers[index].cause;
         if (!acts)
-            told(s, b, LH_SIM_TOPIC_LEASE, index, LH_SIM_NOBODY, 0, "does not act on it any more");
+            told(s, b, LH_SIM_TOPIC_LEASE, index, 0, "does not act on it any more");
         finish(s, b, lh_sim_now(s->sim), acts ? "a newer version" : cause);
     }
     if (!acts)
@@ -169,7 +175,7 @@ static void look_at_holder(struct lh_sim_story *s, struct lh_sim_node *node, str
             .chunk = c->chunk,
             .version = version},
         end_of(&q, lh_sim_clock(node)));
-    told(s, b, LH_SIM_TOPIC_LEASE, index, LH_SIM_NOBODY, 0, "holds it from here on");
+    told(s, b, LH_SIM_TOPIC_LEASE, index, 0, "holds it from here on");
 }
 
 static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *node)
@@ -189,11 +195,11 @@ static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *nod
     }
     if (b->open && ran_out(b, node)) {
         uint64_t at = ended_at(s, b, node);
-        told(s, b, LH_SIM_TOPIC_SESSION, index, LH_SIM_NOBODY, at, "its session has run out here");
+        told(s, b, LH_SIM_TOPIC_SESSION, index, at, "its session has run out here");
         finish(s, b, at, "ran out");
     } else if (b->open) {
         if (!live)
-            told(s, b, LH_SIM_TOPIC_SESSION, index, LH_SIM_NOBODY, 0, "gives its session up");
+            told(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is not in session any more");
         finish(s, b, lh_sim_now(s->sim), live ? "a newer session" : "given up");
     }
     if (!live)
@@ -204,7 +210,7 @@ static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *nod
             .peer = LH_SIM_NOBODY,
             .number = server->session},
         end_of(&q, lh_sim_clock(node)));
-    told(s, b, LH_SIM_TOPIC_SESSION, index, LH_SIM_NOBODY, 0, "is in session");
+    told(s, b, LH_SIM_TOPIC_SESSION, index, 0, "is in session");
 }
 
 /* ---- The master ---- */
@@ -228,14 +234,8 @@ static void given_is_over(struct lh_sim_story *s, struct chunk *c, const char *c
         at = ended_at(s, b, master);
         cause = "ran out";
     }
-    struct lh_sim_transition t = {.at = at,
-        .topic = LH_SIM_TOPIC_LEASE,
-        .node = lh_sim_index(s, master),
-        .peer = LH_SIM_NOBODY,
-        .chunk = c->chunk,
-        .version = b->span.version};
-    lh_sim_tell(
-        s, t, "the lease of %s is over: %s", lh_sim_name(lh_sim_at_index(s, b->span.node)), cause);
+    told(s, b, LH_SIM_TOPIC_LEASE, lh_sim_index(s, master), at, "the lease of %s is over: %s",
+        lh_sim_name(lh_sim_at_index(s, b->span.node)), cause);
     finish(s, b, at, cause);
 }
 
@@ -269,11 +269,12 @@ static void look_at_given(struct lh_sim_story *s, struct chunk *c)
                 lease.end);
     }
     if (given && lease.waiting && !c->waiting)
-        told(s, b, LH_SIM_TOPIC_LEASE, index, to, 0,
-            "waits for the lease that a former master gave to");
+        told(s, b, LH_SIM_TOPIC_LEASE, index, 0,
+            "waits for the lease that a former master gave to %s", lease.holder);
     if (given && lease.confirmed && !c->confirmed && !lease.waiting)
-        told(s, b, LH_SIM_TOPIC_LEASE, index, to, 0,
-            c->waiting ? "goes on with the lease of" : "the grant is confirmed by");
+        told(s, b, LH_SIM_TOPIC_LEASE, index, 0,
+            c->waiting ? "goes on with the lease of %s" : "the grant is confirmed by %s",
+            lease.holder);
     c->confirmed = given && lease.confirmed && !lease.waiting;
     c->waiting = given && lease.waiting;
 }
@@ -297,8 +298,8 @@ static void look_at_session_given(struct lh_sim_story *s, int index)
     }
     if (b->open && ran_out(b, master)) {
         uint64_t at = ended_at(s, b, master);
-        told(s, b, LH_SIM_TOPIC_SESSION, lh_sim_index(s, master), index, at,
-            "the session has run out of");
+        told(s, b, LH_SIM_TOPIC_SESSION, lh_sim_index(s, master), at,
+            "the session of %s has run out", lh_sim_name(lh_sim_at_index(s, index)));
         finish(s, b, at, "ran out");
     } else if (b->open) {
         finish(s, b, lh_sim_now(s->sim), live ? "a newer session" : "closed");

@@ -174,7 +174,7 @@ static void say_grant(
     }
     lh_sim_chunk_named(s, m->chunk);
     lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_LEASE, m->chunk, m->version),
-        "grants it, members%s, %s ms for the holder,", names,
+        "grants it, members%s, %s ms for the holder", names,
         lh_sim_number(n, m->term_ns / 1000000));
 }
 
@@ -187,15 +187,15 @@ static void say_session_reply(
     case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK)
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0),
-                "refuses the registration (%s) of", error_name(m->registered->error));
+                "refuses the registration: %s", error_name(m->registered->error));
         else
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION, 0, 0),
-                "session " SESSION_FORMAT ", %zu leases go on,",
+                "session " SESSION_FORMAT ", %zu leases go on",
                 SESSION_ARGS(m->registered->session), m->registered->n_continued);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s, says to",
+            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s",
                 error_name(m->heartbeat->error));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
@@ -203,22 +203,22 @@ static void say_session_reply(
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_LEASE, m->recall->chunk, m->recall->version),
-            "recalls it from");
+            "recalls it");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
         lh_sim_chunk_named(s, m->record_seal->chunk)->sealed = true;
         lh_sim_tell(s,
             to_peer(s, sight, LH_SIM_TOPIC_SEAL, m->record_seal->chunk, m->record_seal->version),
-            "is sealed at %s bytes, tells", lh_sim_number(n, m->record_seal->length));
+            "is sealed at %s bytes", lh_sim_number(n, m->record_seal->length));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
         lh_sim_chunk_named(s, m->create->chunk);
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REPLICA, m->create->chunk, 0),
-            "asks for an empty replica at");
+            "asks for an empty replica");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REPLICA, m->remove->chunk, 0),
-            "has the replica removed at");
+            "has the replica removed");
         break;
     default:
         break;
@@ -263,10 +263,10 @@ static void say_replicate_request(
 
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
-            "asks to adopt the version:");
+            "asks to adopt the version");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
-            "asks whether the log is equal at %s bytes:", lh_sim_number(n, m->length));
+            "asks whether the log is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
 static void say_replicate_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight,
@@ -277,9 +277,9 @@ static void say_replicate_reply(struct lh_sim_story *s, const struct lh_sim_sigh
 
     if (m->error == LEASEHOLD__ERROR_CODE__STALE_VERSION)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, chunk, l->version),
-            "STALE_VERSION, has v%" PRIu64 ", says to", m->version);
+            "STALE_VERSION, has v%" PRIu64, m->version);
     else if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, chunk, l->version), "%s, says to",
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, chunk, l->version), "%s",
             error_name(m->error));
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
         lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, chunk, m->version),
@@ -297,7 +297,7 @@ static void say_append_request(
 {
     if (m->writer != 0)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, m->chunk, m->version),
-            "opens a writer at record %" PRIu64 ", primary", m->first_sequence);
+            "opens a writer at record %" PRIu64, m->first_sequence);
 }
 
 static void tell_stored(struct lh_sim_story *s, const struct lh_sim_sight *sight,
@@ -317,7 +317,7 @@ static void say_append_reply(struct lh_sim_story *s, const struct lh_sim_sight *
     if (m->n_stored > 0)
         tell_stored(s, sight, m, l, LH_SIM_STORED);
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version), "%s, says to",
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version), "%s",
             error_name(m->error));
 }
 
@@ -328,7 +328,7 @@ static void say_read_request(
 
     if (m->mode == LEASEHOLD__READ_MODE__RECOVERY)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
-            "fetches the log from %s on from", lh_sim_number(n, m->offset));
+            "fetches the log from %s on", lh_sim_number(n, m->offset));
 }
 
 static void say_settle_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight,
@@ -338,13 +338,13 @@ static void say_settle_reply(struct lh_sim_story *s, const struct lh_sim_sight *
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
-            "settling: %s, says to", error_name(m->error));
+            "settling: %s", error_name(m->error));
     else if (m->known)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
-            "settles: has its records up to %s, says to", lh_sim_number(n, m->last_sequence));
+            "settles: has its records up to %s", lh_sim_number(n, m->last_sequence));
     else
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
-            "settles: has nothing of that writer, says to");
+            "settles: has nothing of that writer");
 }
 
 /* ---- Programs and the master ---- */
@@ -416,7 +416,7 @@ static void say_master_reply(
         const Leasehold__OpenTailReply *m = (const void *)sight->message;
         if (m->error == LEASEHOLD__ERROR_CODE__OK && m->chunk != NULL && m->primary != NULL) {
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_FILE, m->chunk->chunk, m->chunk->version),
-                "is the tail, primary %s, says to", m->primary->server_id);
+                "is the tail, primary %s", m->primary->server_id);
             return;
         }
     }
@@ -424,7 +424,7 @@ static void say_master_reply(
         return;
     int code = *(const int *)(const void *)((const char *)sight->message + field->offset);
     if (code != 0)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "\"%s\": %s, says to",
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "\"%s\": %s",
             l->path == NULL ? "" : l->path, lh_error_name(lh_error_from_wire((unsigned)code)));
 }
 
@@ -507,7 +507,7 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
         const Leasehold__ReadReply *read = m;
         if (read->error != LEASEHOLD__ERROR_CODE__OK)
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
-                "read: %s, says to", error_name(read->error));
+                "read: %s", error_name(read->error));
         break;
     }
     case LH_METHOD_SETTLE:
