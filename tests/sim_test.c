@@ -1520,6 +1520,22 @@ static void a_watcher_sees_what_nodes_take_and_do_in_order(void **state)
     assert_string_equal(d.text, "(a is paused in the middle of a step)\na pauses\n"
                                 "(a goes on)\na resumes\na opens 2 to nobody\na.\n");
 
+    /* A step that wants nothing done is one too; one that a crash cut off is none. */
+    d = (struct diary){0};
+    lh_sim_pause_in_step(p->a.node);
+    lh_sim_call(p->a.node, &p->a);
+    run_ms(p, 1);
+    lh_sim_resume(p->a.node);
+    assert_non_null(strstr(d.text, "a resumes\na.\n"));
+    d = (struct diary){0};
+    lh_sim_pause_in_step(p->a.node);
+    commit(&p->a, 2, "k", "w");
+    act(&p->a);
+    lh_sim_crash(p->a.node);
+    assert_string_equal(d.text, "(a is paused in the middle of a step)\na pauses\n"
+                                "(a crashes)\na crashes\n");
+    run_ms(p, 10);
+
     d = (struct diary){0};
     lh_sim_power_loss(p->b.node);
     assert_string_equal(d.text, "(b loses power)\nb loses power\n");

@@ -111,6 +111,7 @@ void lh_sim_feed(struct lh_sim_node *node, struct lh_input *in, const struct end
         node->role->check(node->arg, node->core.self);
     if (node->pause_in_step) {
         node->pause_in_step = false;
+        node->in_step = true;
         LH_ASSERT(node->kept.count == 0);
         lh_effects_deinit(&node->kept); /* a crash while paused left its memory */
         node->kept = node->fx;
@@ -211,7 +212,7 @@ static void end_process(struct lh_sim_node *node, enum lh_sim_life how)
     bool machine = how == LH_SIM_LIFE_POWER_LOST;
 
     if (node->up) {
-        node->up = node->paused = false;
+        node->up = node->paused = node->in_step = false;
         node->life++;
         lh_effects_clear(&node->kept);
         lh_sim_network_drop(node, machine);
@@ -261,8 +262,10 @@ void lh_sim_resume(struct lh_sim_node *node)
     lh_sim_tell_lives(node, LH_SIM_LIFE_RESUMED);
     struct lh_effects kept = node->kept;
     node->kept = (struct lh_effects){0};
-    if (kept.count > 0)
+    if (node->in_step) {
+        node->in_step = false;
         carry_out(node, &kept);
+    }
     lh_effects_deinit(&kept);
     let_go(node);
     lh_sim_arm(node);
