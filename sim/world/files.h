@@ -1,5 +1,5 @@
-/* Files of bytes, twice: as the kernel shows them to a process, and as they are on the platter. What
- * was done and not synced lies in between. Knows nothing of time, processes or operations. */
+/* Files of bytes, twice: as the kernel shows them to a process, and as they are on the platter. In
+ * between lies what was done and not synced. Knows nothing of time, processes or operations. */
 #ifndef LH_SIM_FILES_H
 #define LH_SIM_FILES_H
 

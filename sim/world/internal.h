@@ -149,7 +149,7 @@ struct lh_sim_node {
     bool up, paused;
     bool powered; /* false after a power loss, until the next start */
     bool pause_in_step;
-    bool in_step; /* it was: `kept` is to be carried out */
+    bool in_step;  /* it was: `kept` is to be carried out */
     uint64_t life; /* counts starts and ends: odd while it is up */
     uint64_t incarnation, boot;
     uint64_t steps;

@@ -61,7 +61,8 @@ struct lh_sim_role {
      * lh_sim_boot(), lh_sim_files(), lh_sim_store_get(), ...). False: it could not; `core` is not
      * touched and the node stays down. */
     bool (*start)(void *arg, struct lh_sim_node *node, struct lh_core *core);
-    /* After every step, or every few (check_every): walks the core's own invariants. May be NULL. */
+    /* After every step, or every few (check_every): walks the core's own invariants. May be
+     * NULL. */
     void (*check)(void *arg, void *self);
     /* The process is gone. */
     void (*destroy)(void *arg, void *self);
