@@ -338,7 +338,7 @@ struct asking {
         Leasehold__ListRequest list;
         Leasehold__StatRequest stat;
     } u;
-    char path[LH_SIM_PATH_MAX + 16], other[LH_SIM_PATH_MAX + 16];
+    char path[LH_SIM_PATH_MAX + 32], other[LH_SIM_PATH_MAX + 32];
 };
 
 static void draw_path(struct lh_sim_program *p, char *to, size_t size)

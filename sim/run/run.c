@@ -27,6 +27,10 @@ struct run {
     size_t action_capacity;
 };
 
+/* Cores walk their own invariants after every so many of their steps: it takes a fifth of a run's
+ * time when done after each, and finds nothing sooner that matters. */
+#define CHECK_EVERY 16
+
 /* To start, and to create the files. */
 #define START_BOUND lh_seconds(60)
 
@@ -191,6 +195,7 @@ void lh_sim_run(const struct lh_sim_plan *plan, const struct lh_sim_run_options 
     struct run r = {.plan = plan, .options = o, .result = result};
 
     *result = (struct lh_sim_result){0};
+    config.world.check_every = CHECK_EVERY;
     plant(plan, o);
     r.cluster = lh_sim_cluster_create(&config);
     r.sim = lh_sim_world(r.cluster);
