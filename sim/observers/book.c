@@ -1,0 +1,591 @@
+#include "sim/observers/book.h"
+
+#include "sim/observers/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* As many requests of a server are remembered for their answers. */
+#define REQUESTS_MAX 128u
+
+/* A Register or Heartbeat that a server sent. */
+struct request {
+    uint64_t stamp, incarnation;
+    struct lh_instant sent;     /* the sender's clock when it left */
+    struct lh_instant received; /* the master's when it came; zero: it has not */
+};
+
+struct session {
+    uint64_t number, incarnation;
+    uint64_t master_life;
+    struct lh_duration session_term, chunk_term; /* the master's settings */
+    uint32_t drift_ppm;
+    struct lh_instant holder_end, grantor_end; /* promised */
+};
+
+/* What a server was told and still has. */
+struct holding {
+    uint64_t chunk, version;
+    struct lh_instant end;
+};
+
+struct server_book {
+    struct request requests[REQUESTS_MAX];
+    size_t request_count; /* ever */
+    struct session *sessions;
+    size_t session_count, session_capacity;
+    char *machine; /* of its last registration */
+    uint64_t incarnation;
+
+    uint64_t session; /* that it was told of; 0: none in this life */
+    uint64_t master_term;
+    struct lh_instant session_end;
+    struct holding *holdings;
+    size_t holding_count, holding_capacity;
+};
+
+struct lh_sim_book {
+    struct lh_sim_observers *observers;
+    struct server_book *servers;
+    struct lh_master_config settings; /* of the master that runs */
+};
+
+/* TIME-4. */
+static struct lh_instant holder_end(const struct session *s, struct lh_instant sent, uint64_t term)
+{
+    unsigned __int128 share = (unsigned __int128)term * (1000000 - s->drift_ppm);
+
+    return lh_instant_add(sent, lh_nanoseconds((uint64_t)(share / (1000000 + s->drift_ppm))));
+}
+
+static struct lh_instant grantor_end(struct lh_instant received, uint64_t term)
+{
+    return lh_instant_add(lh_instant_add(received, lh_nanoseconds(term)), lh_milliseconds(1));
+}
+
+static struct request *find_request(struct server_book *b, uint64_t stamp)
+{
+    size_t from = b->request_count < REQUESTS_MAX ? 0 : b->request_count - REQUESTS_MAX;
+
+    for (size_t i = b->request_count; i > from; i--)
+        if (b->requests[(i - 1) % REQUESTS_MAX].stamp == stamp)
+            return &b->requests[(i - 1) % REQUESTS_MAX];
+    return NULL;
+}
+
+static struct session *find_session(const struct server_book *b, uint64_t number)
+{
+    for (size_t i = b->session_count; i > 0; i--)
+        if (b->sessions[i - 1].number == number)
+            return &b->sessions[i - 1];
+    return NULL;
+}
+
+static struct holding *find_holding(const struct server_book *b, uint64_t chunk)
+{
+    for (size_t i = 0; i < b->holding_count; i++)
+        if (b->holdings[i].chunk == chunk)
+            return &b->holdings[i];
+    return NULL;
+}
+
+static struct promise *find_promise(
+    const struct chunk *c, uint32_t server, uint64_t session, uint64_t version)
+{
+    for (size_t i = 0; i < c->promise_count; i++)
+        if (c->promises[i].server == server && c->promises[i].session == session &&
+            c->promises[i].version == version)
+            return &c->promises[i];
+    return NULL;
+}
+
+static void drop_promise(struct chunk *c, size_t index)
+{
+    memmove(&c->promises[index], &c->promises[index + 1],
+        (--c->promise_count - index) * sizeof *c->promises);
+}
+
+static struct server_book *book_of(const struct lh_sim_observers *o, const struct actor *a)
+{
+    LH_ASSERT(a->part == PART_SERVER);
+    return &o->book->servers[a->number];
+}
+
+/* ---- What the server asks, and gives back ---- */
+
+static void asked(struct lh_sim_observers *o, struct actor *server, uint64_t stamp)
+{
+    struct server_book *b = book_of(o, server);
+
+    b->requests[b->request_count++ % REQUESTS_MAX] = (struct request){.stamp = stamp,
+        .incarnation = lh_sim_incarnation(server->node),
+        .sent = lh_sim_clock(server->node)};
+}
+
+static void drop_holding(struct server_book *b, uint64_t chunk, uint64_t version)
+{
+    struct holding *h = find_holding(b, chunk);
+
+    if (h != NULL && h->version <= version)
+        *h = b->holdings[--b->holding_count];
+}
+
+/* LEASE-6: it will never act on that version or a lower one. */
+static void gave_up(
+    struct lh_sim_observers *o, const struct actor *server, uint64_t chunk, uint64_t version)
+{
+    struct replica *r = lh_ob_replica(lh_ob_chunk(o, chunk), server->number);
+
+    if (version > r->released)
+        r->released = version;
+    drop_holding(book_of(o, server), chunk, version);
+}
+
+/* And the master hears of it. */
+static void given_back(
+    struct lh_sim_observers *o, const struct actor *server, uint64_t chunk, uint64_t version)
+{
+    struct chunk *c = lh_ob_chunk(o, chunk);
+
+    for (size_t i = c->promise_count; i > 0; i--)
+        if (c->promises[i - 1].server == server->number && c->promises[i - 1].version <= version)
+            drop_promise(c, i - 1);
+}
+
+/* Release, SealReport and a GrantConfirm with an error say the same of the lease. */
+static bool gives_up(const Leasehold__SessionRequest *m, uint64_t *chunk, uint64_t *version)
+{
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REQUEST__BODY_RELEASE:
+        *chunk = m->release->chunk;
+        *version = m->release->version;
+        return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_SEAL:
+        *chunk = m->seal->chunk;
+        *version = m->seal->version;
+        return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
+        *chunk = m->confirm->chunk;
+        *version = m->confirm->version;
+        return m->confirm->error != LEASEHOLD__ERROR_CODE__OK;
+    default:
+        return false;
+    }
+}
+
+static void says(
+    struct lh_sim_observers *o, struct actor *server, const Leasehold__SessionRequest *m)
+{
+    uint64_t chunk, version;
+
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+        asked(o, server, m->register_->stamp);
+    else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
+        asked(o, server, m->heartbeat->stamp);
+    else if (gives_up(m, &chunk, &version))
+        gave_up(o, server, chunk, version);
+}
+
+/* SES-5: a higher incarnation from the same machine proves that the old process is dead. */
+static void registers(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
+{
+    struct server_book *b = book_of(o, server);
+    struct chunk *c, *next;
+
+    bool proof =
+        b->machine != NULL && strcmp(b->machine, m->machine_id) == 0 && m->machine_id[0] != 0;
+    if (m->incarnation < b->incarnation)
+        return;
+    bool higher = m->incarnation > b->incarnation;
+    b->incarnation = m->incarnation;
+    free(b->machine);
+    b->machine = lh_strdup(m->machine_id);
+    if (!higher || !proof)
+        return;
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        for (size_t i = c->promise_count; i > 0; i--)
+            if (c->promises[i - 1].server == server->number &&
+                c->promises[i - 1].incarnation < m->incarnation)
+                drop_promise(c, i - 1);
+    }
+}
+
+static void heard_by_master(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionRequest *m)
+{
+    uint64_t chunk, version;
+    struct request *r = NULL;
+
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
+        registers(o, server, m->register_);
+        r = find_request(book_of(o, server), m->register_->stamp);
+    } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
+        r = find_request(book_of(o, server), m->heartbeat->stamp);
+    } else if (gives_up(m, &chunk, &version)) {
+        given_back(o, server, chunk, version);
+    }
+    if (r != NULL)
+        r->received = o->master->clock;
+}
+
+/* ---- What the master promises ---- */
+
+/* Sessions that have run out on both sides bind nobody. */
+static void prune_sessions(struct lh_sim_observers *o, const struct actor *server)
+{
+    struct server_book *b = book_of(o, server);
+    struct lh_instant holder = lh_sim_clock(server->node);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < b->session_count; i++) {
+        const struct session *s = &b->sessions[i];
+        if (lh_instant_before(holder, s->holder_end) ||
+            lh_instant_before(o->master->clock, s->grantor_end) || s->number == b->session)
+            b->sessions[kept++] = *s;
+    }
+    b->session_count = kept;
+}
+
+static void prune_promises(const struct lh_sim_observers *o, struct chunk *c)
+{
+    for (size_t i = c->promise_count; i > 0; i--)
+        if (find_session(&o->book->servers[c->promises[i - 1].server], c->promises[i - 1].session) ==
+            NULL)
+            drop_promise(c, i - 1);
+}
+
+static struct session *open_session(
+    struct lh_sim_observers *o, const struct actor *server, uint64_t number, uint64_t incarnation)
+{
+    struct server_book *b = book_of(o, server);
+
+    prune_sessions(o, server);
+    LH_GROW(b->sessions, b->session_capacity, b->session_count + 1);
+    struct session *s = &b->sessions[b->session_count++];
+    *s = (struct session){.number = number,
+        .incarnation = incarnation,
+        .master_life = lh_sim_incarnation(o->master->node),
+        .session_term = o->book->settings.session_term,
+        .chunk_term = o->book->settings.chunk_term,
+        .drift_ppm = o->book->settings.drift_ppm};
+    return s;
+}
+
+static void promise(struct lh_sim_observers *o, const struct actor *server,
+    const struct session *s, const struct request *r, uint64_t chunk, uint64_t version, bool make)
+{
+    struct chunk *c = lh_ob_chunk(o, chunk);
+    struct promise *p = find_promise(c, server->number, s->number, version);
+
+    if (p == NULL) {
+        if (!make)
+            return;
+        prune_promises(o, c);
+        LH_GROW(c->promises, c->promise_capacity, c->promise_count + 1);
+        p = &c->promises[c->promise_count++];
+        *p = (struct promise){.server = server->number,
+            .incarnation = s->incarnation,
+            .session = s->number,
+            .version = version};
+    }
+    p->holder_end =
+        lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
+    p->grantor_end =
+        lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
+}
+
+static void renew(struct session *s, const struct request *r)
+{
+    s->holder_end = lh_instant_max(s->holder_end, holder_end(s, r->sent, s->session_term.ns));
+    s->grantor_end = lh_instant_max(s->grantor_end, grantor_end(r->received, s->session_term.ns));
+}
+
+static void said_by_master(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionReply *m)
+{
+    struct server_book *b = book_of(o, server);
+    const struct request *r;
+    struct session *s;
+
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
+        r = find_request(b, m->registered->stamp);
+        if (m->registered->error != LEASEHOLD__ERROR_CODE__OK || r == NULL)
+            return;
+        s = open_session(o, server, m->registered->session, r->incarnation);
+        renew(s, r);
+        for (size_t i = 0; i < m->registered->n_continued; i++)
+            promise(o, server, s, r, m->registered->continued[i]->chunk,
+                m->registered->continued[i]->version, true);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
+        r = find_request(b, m->heartbeat->stamp);
+        s = find_session(b, m->heartbeat->session);
+        if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK || r == NULL || s == NULL)
+            return;
+        renew(s, r);
+        for (size_t i = 0; i < m->heartbeat->n_extended; i++)
+            promise(o, server, s, r, m->heartbeat->extended[i]->chunk,
+                m->heartbeat->extended[i]->version, false);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
+        r = find_request(b, m->grant->stamp);
+        s = find_session(b, m->grant->session);
+        if (r == NULL || s == NULL)
+            return;
+        promise(o, server, s, r, m->grant->chunk, m->grant->version, true);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- What the holder is told ---- */
+
+static void told_registered(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Registered *m)
+{
+    struct server_book *b = book_of(o, server);
+    const struct request *r = find_request(b, m->stamp);
+    const struct session *s = find_session(b, m->session);
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || m->master_term < b->master_term || r == NULL)
+        return;
+    b->master_term = m->master_term;
+    b->session = m->session;
+    b->session_end =
+        s == NULL ? r->sent : holder_end(s, r->sent, s->session_term.ns); /* NULL: long over */
+    /* What it does not continue is dropped, here and so in what may still come true of it. */
+    size_t kept = 0;
+    for (size_t i = 0; i < b->holding_count; i++) {
+        struct holding *h = &b->holdings[i];
+        for (size_t k = 0; s != NULL && k < m->n_continued; k++) {
+            if (m->continued[k]->chunk != h->chunk || m->continued[k]->version != h->version)
+                continue;
+            h->end = holder_end(s, r->sent, s->chunk_term.ns);
+            b->holdings[kept++] = *h;
+            break;
+        }
+    }
+    b->holding_count = kept;
+    struct chunk *c, *next;
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        for (size_t i = c->promise_count; i > 0; i--)
+            if (c->promises[i - 1].server == server->number &&
+                c->promises[i - 1].session != m->session)
+                drop_promise(c, i - 1);
+    }
+}
+
+static void told_heartbeat(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__HeartbeatReply *m)
+{
+    struct server_book *b = book_of(o, server);
+    const struct request *r = find_request(b, m->stamp);
+    const struct session *s = find_session(b, m->session);
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || m->session != b->session || r == NULL || s == NULL)
+        return;
+    b->session_end = lh_instant_max(b->session_end, holder_end(s, r->sent, s->session_term.ns));
+    for (size_t i = 0; i < m->n_extended; i++) {
+        struct holding *h = find_holding(b, m->extended[i]->chunk);
+        if (h != NULL && h->version == m->extended[i]->version)
+            h->end = lh_instant_max(h->end, holder_end(s, r->sent, s->chunk_term.ns));
+    }
+}
+
+static void told_grant(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Grant *m)
+{
+    struct server_book *b = book_of(o, server);
+    const struct request *r = find_request(b, m->stamp);
+    const struct session *s = find_session(b, m->session);
+    struct holding *h = find_holding(b, m->chunk);
+
+    /* SES-3, LEASE-6. */
+    if (m->session != b->session || r == NULL || s == NULL ||
+        m->version <= lh_ob_replica(lh_ob_chunk(o, m->chunk), server->number)->released ||
+        (h != NULL && m->version < h->version))
+        return;
+    if (h == NULL) {
+        LH_GROW(b->holdings, b->holding_capacity, b->holding_count + 1);
+        h = &b->holdings[b->holding_count++];
+        *h = (struct holding){.chunk = m->chunk};
+    }
+    if (h->version < m->version)
+        *h = (struct holding){.chunk = m->chunk, .version = m->version};
+    h->end = lh_instant_max(h->end, holder_end(s, r->sent, s->chunk_term.ns));
+}
+
+/* ---- Watching ---- */
+
+void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
+        return;
+    if (a->part == PART_MASTER) {
+        heard_by_master(
+            o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
+    } else if (a->part == PART_SERVER) {
+        const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
+        if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
+            told_registered(o, a, m->registered);
+        else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT)
+            told_heartbeat(o, a, m->heartbeat);
+        else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
+            told_grant(o, a, m->grant);
+    }
+}
+
+void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
+        return;
+    if (a->part == PART_MASTER)
+        said_by_master(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
+    else if (a->part == PART_SERVER)
+        says(o, a, (const Leasehold__SessionRequest *)s->message);
+}
+
+void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
+{
+    if (what != LH_SIM_LIFE_STARTED)
+        return;
+    if (a->part == PART_MASTER) {
+        const struct lh_master_config *settings = lh_sim_master_config(o->cluster);
+        o->book->settings = *settings;
+        o->longest_term = lh_duration_max(o->longest_term, settings->session_term);
+        o->longest_term = lh_duration_max(o->longest_term, settings->chunk_term);
+    } else if (a->part == PART_SERVER) {
+        struct server_book *b = book_of(o, a);
+        b->session = 0;
+        b->holding_count = 0;
+    }
+}
+
+void lh_ob_book_init(struct lh_sim_observers *o)
+{
+    o->book = lh_alloc(sizeof *o->book);
+    o->book->observers = o;
+    o->book->servers = lh_alloc_array(o->server_count, sizeof *o->book->servers);
+}
+
+void lh_ob_book_deinit(struct lh_sim_observers *o)
+{
+    for (uint32_t i = 0; i < o->server_count; i++) {
+        free(o->book->servers[i].sessions);
+        free(o->book->servers[i].holdings);
+        free(o->book->servers[i].machine);
+    }
+    free(o->book->servers);
+    free(o->book);
+}
+
+/* ---- Questions ---- */
+
+bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
+    uint64_t *version, struct lh_instant *end)
+{
+    const struct server_book *b = book_of(o, server);
+    const struct holding *h = find_holding(b, chunk);
+
+    if (h == NULL || b->session == 0)
+        return false;
+    *version = h->version;
+    *end = lh_instant_min(h->end, b->session_end);
+    return true;
+}
+
+struct lh_duration lh_ob_book_session_term(const struct lh_sim_observers *o)
+{
+    return o->book->settings.session_term;
+}
+
+struct lh_instant lh_ob_book_session_until(
+    const struct lh_sim_observers *o, const struct actor *server, uint64_t session)
+{
+    const struct session *s = find_session(book_of(o, server), session);
+
+    return s == NULL ? (struct lh_instant){0} : s->grantor_end;
+}
+
+size_t lh_ob_book_held(const struct lh_sim_observers *o, const struct actor *server)
+{
+    return book_of(o, server)->holding_count;
+}
+
+uint64_t lh_ob_book_held_chunk(
+    const struct lh_sim_observers *o, const struct actor *server, size_t index)
+{
+    return book_of(o, server)->holdings[index].chunk;
+}
+
+void lh_ob_book_promise(const struct lh_sim_observers *o, const struct promise *p,
+    struct lh_ob_promised *ends)
+{
+    const struct session *s = find_session(&o->book->servers[p->server], p->session);
+
+    *ends = (struct lh_ob_promised){0};
+    if (s == NULL)
+        return; /* it is over on both sides */
+    ends->holder = lh_instant_min(p->holder_end, s->holder_end);
+    ends->grantor = lh_instant_min(p->grantor_end, s->grantor_end);
+    ends->session_term = s->session_term;
+    ends->this_master = s->master_life == lh_sim_incarnation(o->master->node);
+}
+
+bool lh_sim_book_session(
+    const struct lh_sim_book *book, size_t server, struct lh_sim_book_session *session)
+{
+    LH_ASSERT(server >= 1 && server <= book->observers->server_count);
+    const struct server_book *b = &book->servers[server - 1];
+    const struct session *s = find_session(b, b->session);
+
+    if (b->session == 0 || s == NULL)
+        return false;
+    *session = (struct lh_sim_book_session){.session = b->session,
+        .incarnation = s->incarnation,
+        .holder = b->session_end,
+        .promised = s->holder_end,
+        .grantor = s->grantor_end};
+    return true;
+}
+
+size_t lh_sim_book_leases(const struct lh_sim_book *book, uint64_t chunk,
+    struct lh_sim_book_lease *leases, size_t max)
+{
+    const struct chunk *c = lh_ob_chunk_find(book->observers, chunk);
+    size_t count = 0;
+
+    for (size_t i = 0; c != NULL && i < c->promise_count && count < max; i++) {
+        const struct promise *p = &c->promises[i];
+        const struct server_book *b = &book->servers[p->server];
+        const struct holding *h = find_holding(b, chunk);
+        struct lh_ob_promised ends;
+        lh_ob_book_promise(book->observers, p, &ends);
+        struct lh_sim_book_lease *lease = &leases[count++];
+        *lease = (struct lh_sim_book_lease){.server = p->server + 1,
+            .session = p->session,
+            .version = p->version,
+            .held = h != NULL && h->version == p->version && b->session == p->session,
+            .promised = ends.holder,
+            .grantor = ends.grantor};
+        if (lease->held)
+            lease->holder = lh_instant_min(h->end, b->session_end);
+    }
+    return count;
+}
+
+uint64_t lh_sim_book_when(const struct lh_sim_node *node, struct lh_instant local)
+{
+    uint64_t rate = (uint64_t)(1000000 + (int64_t)lh_sim_rate(node));
+    uint64_t now = lh_sim_now(lh_sim_of((struct lh_sim_node *)(uintptr_t)node));
+    unsigned __int128 left =
+        (unsigned __int128)lh_instant_until(lh_sim_clock(node), local).ns * 1000000;
+
+    left = (left + rate - 1) / rate;
+    return left > UINT64_MAX - now ? UINT64_MAX : now + (uint64_t)left;
+}

@@ -1,0 +1,383 @@
+/* What the observers share: who is who, what the master's store says, and what is known of each
+ * chunk and of each replica. Inside sim/observers only.
+ *
+ * Each part has functions that observers.c calls for what was seen, in the order in which they stand
+ * there: first the books, then the invariants. */
+#ifndef LH_SIM_OBSERVERS_INTERNAL_H
+#define LH_SIM_OBSERVERS_INTERNAL_H
+
+#include "sim/observers/observers.h"
+
+#include "sim/observers/log_reader.h"
+#include "sim/world/watch.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
+#include "uthash.h"
+
+struct observed;
+
+/* ---- Who is who ---- */
+
+enum part { PART_MASTER, PART_SERVER, PART_CLIENT };
+
+struct actor {
+    struct lh_sim_node *node;
+    const char *name;
+    enum part part;
+    uint32_t number; /* among its likes, from 0 */
+    bool alive;      /* a process runs on it */
+    bool paused;
+    bool dark;                 /* lost power and has not been booted since */
+    struct lh_instant clock;   /* the reading that the present step was fed with */
+    uint64_t stepped_at;       /* true ns of the same */
+    struct lh_instant started; /* its clock when its process was started */
+};
+
+/* ---- Chunks and replicas ---- */
+
+#define MEMBERS_MAX 16
+
+struct member {
+    uint32_t server;
+    bool joining;
+};
+
+/* One chunk's replica at one server, from its creation to its removal. */
+struct replica {
+    struct lh_sim_header kernel, platter; /* as last read */
+    bool kernel_known, platter_known;     /* they are still true */
+    bool header_written;                  /* since the last sync */
+    /* Bytes changed by themselves, or an operation of the disk failed: what is there now is not the
+     * server's fault, only what it makes of it. */
+    bool damaged;
+    bool sync_failed;   /* and the process that runs was told (FAIL-5) */
+    bool lost;          /* its server has said so, or its header does */
+    bool cut;           /* by the process that runs, and not synced since (FAIL-3) */
+    bool seal_seen;     /* its header says sealed (SEAL-1) */
+    uint64_t seal_told; /* the version at which the process that runs was told of a seal */
+    /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
+     * ordered and answered something since. */
+    uint64_t listed_at;
+    bool ordered;
+    uint64_t floor;    /* the highest version that it confirmed (FENCE-1) */
+    uint64_t said;     /* the highest version that it named in this life */
+    uint64_t released; /* the highest version that it gave up in this life (LEASE-6) */
+};
+
+/* A lease that the master has promised to a server (book.c). */
+struct promise {
+    uint32_t server;
+    uint64_t incarnation, session, version;
+    struct lh_instant holder_end;  /* on the holder's clock */
+    struct lh_instant grantor_end; /* on the master's */
+};
+
+struct chunk {
+    uint64_t id;
+    UT_hash_handle hh;
+
+    /* As the master's store has it. */
+    bool known, removed;
+    uint64_t file, index, start, version, length, checksum;
+    bool created, sealed;
+    int32_t holder; /* server; -1: nobody */
+    uint64_t holder_incarnation;
+    struct member members[MEMBERS_MAX];
+    size_t member_count;
+
+    uint64_t highest; /* version ever durable (INV-3) */
+
+    /* What the master has decided and perhaps not yet made durable. */
+    uint64_t decided_version;
+    int32_t decided_holder;
+
+    struct promise *promises;
+    size_t promise_count, promise_capacity;
+
+    /* What is committed, as far as anybody was told (committed.c). */
+    struct lh_sim_batch *log;
+    size_t log_count, log_capacity;
+    uint64_t committed, log_checksum;
+    uint64_t acknowledged; /* what clients were told is stored ends here */
+    bool loss_reported;    /* REC-2a */
+
+    uint64_t acknowledged_at; /* true ns: when clients were last told so */
+    uint64_t recalled_at;     /* true ns: an operator asked for its lease last; 0: never */
+
+    struct replica *replicas; /* by server */
+};
+
+struct file {
+    uint64_t id;
+    UT_hash_handle hh;
+    char *path;
+    bool removed, synced;
+    uint32_t min_replicas;
+    struct chunk **chunks; /* by index */
+    size_t chunk_count, chunk_capacity;
+    /* What was acknowledged by when, in the order of time: the furthest batch begins at `begin`, all
+     * of it ends at `end`. */
+    struct ack {
+        uint64_t at; /* true ns */
+        uint64_t begin, end;
+    } * acks;
+    size_t ack_count, ack_capacity;
+    bool loss_reported;   /* of some chunk of it (REC-2a) */
+    uint64_t recalled_at; /* true ns: an operator asked for its tail's lease last; 0: never */
+};
+
+/* ---- Links ---- */
+
+/* What a served link was asked for, until it ends. */
+struct note {
+    uint64_t link;
+    UT_hash_handle hh;
+    uint32_t actor; /* who serves it */
+    enum lh_method method;
+    uint64_t chunk, version;
+    uint64_t writer;          /* SETTLE */
+    bool require_primary;     /* READ */
+    bool recovery;            /* READ */
+    uint64_t offset;          /* READ */
+    uint64_t acknowledged_at; /* READ: chunk.acknowledged when it was asked */
+    /* REPLICATE: CONFIRMs that were taken and not answered. */
+    struct confirm {
+        uint64_t length, checksum;
+    } * confirms;
+    size_t confirm_first, confirm_count, confirm_capacity;
+};
+
+/* ---- All together ---- */
+
+struct lh_sim_observers {
+    struct lh_sim_observers_config config;
+    struct lh_sim_cluster *cluster;
+    struct lh_sim *sim;
+
+    struct actor actors[LH_SIM_NODES_MAX];
+    size_t actor_count;
+    struct actor *master;
+    uint32_t server_count;
+    struct actor **servers; /* by number */
+    uint8_t by_address[256]; /* actor + 1, open addressing by the node's address */
+
+    struct chunk *chunks;
+    struct file *files;
+    struct note *notes;
+    struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
+
+    struct lh_sim_book *book;
+    struct history *history;
+    struct lease_watch *inv1;
+    struct health *health;
+    struct causes *causes;
+
+    uint64_t master_term;
+    bool unverified; /* some chunk had no good member left to look at */
+    bool over;       /* faults are */
+    uint64_t over_at, next_due; /* true ns */
+    struct lh_duration longest_term; /* that any master has had */
+    uint64_t seen_inv1, seen_inv2;
+};
+
+/* Has something gone wrong already? Then books may be incomplete: nothing is checked any more. */
+static inline bool failed(const struct lh_sim_observers *o)
+{
+    return lh_sim_failure(o->sim) != NULL;
+}
+
+#define U(x) ((unsigned long long)(x))
+
+struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node);
+
+/* -1: no chunkserver is called so. */
+int32_t lh_ob_server_named(const struct lh_sim_observers *o, const char *name);
+
+/* The chunk of that id, made when it is first heard of. */
+struct chunk *lh_ob_chunk(struct lh_sim_observers *o, uint64_t id);
+struct chunk *lh_ob_chunk_find(const struct lh_sim_observers *o, uint64_t id);
+struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id);
+
+/* The note of a link; NULL: there is none. */
+struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link);
+
+/* Something is wrong that may be wrong while clocks are beyond rho: then it is counted (INV-7). */
+void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
+    uint64_t *seen, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- ledger.c: the master's store ---- */
+
+void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_ledger_committed(struct lh_sim_observers *o);
+void lh_ob_ledger_ended(struct lh_sim_observers *o);
+void lh_ob_ledger_deinit(struct lh_sim_observers *o);
+
+/* ---- book.c ---- */
+
+void lh_ob_book_init(struct lh_sim_observers *o);
+void lh_ob_book_deinit(struct lh_sim_observers *o);
+void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* What the server was told that it holds, and has not given up; `end` on its own clock. */
+bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
+    uint64_t *version, struct lh_instant *end);
+
+/* The session term of the master that runs. */
+struct lh_duration lh_ob_book_session_term(const struct lh_sim_observers *o);
+
+/* Until when the master has to keep that session, on its clock. */
+struct lh_instant lh_ob_book_session_until(
+    const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
+
+/* How many chunks that is, and which. */
+size_t lh_ob_book_held(const struct lh_sim_observers *o, const struct actor *server);
+uint64_t lh_ob_book_held_chunk(
+    const struct lh_sim_observers *o, const struct actor *server, size_t index);
+
+struct lh_ob_promised {
+    struct lh_instant holder, grantor; /* both zero: long over */
+    struct lh_duration session_term;   /* of the master that promised it */
+    bool this_master;                  /* which is the one that runs */
+};
+
+void lh_ob_book_promise(
+    const struct lh_sim_observers *o, const struct promise *p, struct lh_ob_promised *ends);
+
+/* ---- replicas.c: what disks hold ---- */
+
+struct replica *lh_ob_replica(struct chunk *c, uint32_t server);
+const struct lh_sim_header *lh_ob_kernel(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+const struct lh_sim_header *lh_ob_platter(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+/* The log's bytes; NULL: there is no file. */
+const uint8_t *lh_ob_log(struct lh_sim_observers *o, const struct chunk *c, uint32_t server,
+    bool platter, uint64_t *size);
+
+/* REC-2a, by what its header says. */
+bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+/* Has its server gone back on it for good? */
+bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+bool lh_ob_full_member(const struct chunk *c, uint32_t server);
+
+/* Where must its bytes be: on the platter, or in the kernel's hands? */
+bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+/* A full, undoubted member of the newest durable set whose disk did nothing by itself: INV-4 and
+ * INV-5 speak of it. */
+bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t file,
+    enum lh_disk_op op, uint64_t offset, uint64_t length, int error);
+void lh_ob_replicas_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* ---- committed.c ---- */
+
+/* Somebody was told that the chunk is committed up to `length`: it must be so at every good member,
+ * and what lies there is remembered. False: it was not, and the run has failed by `rule`. */
+bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, const char *rule,
+    const char *who, const char *what);
+
+/* Is the member's log what was committed, in [from, to)? */
+void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t from,
+    uint64_t to, const char *why);
+
+/* The committed batch at that offset; NULL: none begins there. */
+const struct lh_sim_batch *lh_ob_committed_at(const struct chunk *c, uint64_t offset);
+
+/* Somebody was told that the batch at `offset` is committed. As lh_ob_commit(). */
+bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t offset,
+    const char *rule, const char *who, const char *what);
+
+/* REC-2a: the loss of what lies behind `length` was reported. */
+void lh_ob_commit_lost(struct lh_sim_observers *o, struct chunk *c, uint64_t length);
+
+/* ---- history.c ---- */
+
+void lh_ob_history_init(struct lh_sim_observers *o);
+void lh_ob_history_deinit(struct lh_sim_observers *o);
+void lh_ob_history_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_history_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* True ns: when the program submitted it; 0: nobody did. */
+uint64_t lh_ob_submitted_at(const struct lh_sim_observers *o, const struct lh_sim_batch *b);
+
+/* From now on the path names that file; 0: none. */
+void lh_ob_names_changed(struct lh_sim_observers *o, const char *path, uint64_t file);
+
+/* ---- Invariants ---- */
+
+void lh_ob_inv1_init(struct lh_sim_observers *o);
+void lh_ob_inv1_deinit(struct lh_sim_observers *o);
+void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv1_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a);
+void lh_ob_inv1_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* The master has decided that `server` shall hold the chunk. */
+void lh_ob_inv2_decided(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
+    uint64_t version);
+
+void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term);
+void lh_ob_inv3_stored(struct lh_sim_observers *o, struct chunk *c, uint64_t version);
+void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv3_header(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c);
+void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+/* All replicas that have to be equal are; else `text` says which are not, and `chunk` where. */
+bool lh_ob_inv5_equal(
+    struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size);
+
+/* A batch is committed where it stands now. False: it cannot be, and the run has failed. */
+bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct lh_sim_batch *b);
+
+/* Its loss was reported (REC-2a). */
+void lh_ob_inv6_lost(struct lh_sim_observers *o, const struct lh_sim_batch *b);
+
+void lh_ob_inv8_takes(struct lh_sim_observers *o);
+void lh_ob_inv8_end(struct lh_sim_observers *o);
+
+/* Does damage leave the file's tail without enough members? */
+bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f);
+
+void lh_ob_health_init(struct lh_sim_observers *o);
+void lh_ob_health_deinit(struct lh_sim_observers *o);
+void lh_ob_health_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_health_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* The master has decided to grant the chunk to that server (SES-4). */
+void lh_ob_health_granted(
+    struct lh_sim_observers *o, const struct chunk *c, const struct actor *server);
+
+void lh_ob_inv9_init(struct lh_sim_observers *o);
+void lh_ob_inv9_deinit(struct lh_sim_observers *o);
+void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* The server told a client that this batch is stored (LEASE-4). */
+void lh_ob_inv9_stored(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
+    const struct lh_sim_batch *b);
+
+/* The master has decided who holds the chunk from now on; -1: nobody. Called before `decided_*` of
+ * the chunk change. */
+void lh_ob_inv9_decided(
+    struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed);
+
+#endif

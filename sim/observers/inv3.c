@@ -1,0 +1,91 @@
+/* INV-3: versions of a chunk only rise, across restarts of every node: in the master's store, in
+ * what a server says, and in a replica's header on the platter once a version was confirmed
+ * (FENCE-1). */
+#include "sim/observers/internal.h"
+
+void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term)
+{
+    if (term < o->master_term)
+        lh_sim_fail(o->sim, "INV-3", 0, "the master's term fell from %llu to %llu (LEASE-7)",
+            U(o->master_term), U(term));
+    o->master_term = term;
+}
+
+void lh_ob_inv3_stored(struct lh_sim_observers *o, struct chunk *c, uint64_t version)
+{
+    if (version < c->highest)
+        lh_sim_fail(o->sim, "INV-3", c->id, "chunk %llu went from version %llu to %llu in the store",
+            U(c->id), U(c->highest), U(version));
+    else
+        c->highest = version;
+}
+
+/* The header on the platter, wherever it may have changed. */
+void lh_ob_inv3_header(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    struct replica *r = lh_ob_replica(c, server);
+
+    if (r->floor == 0 || r->damaged)
+        return;
+    const struct lh_sim_header *h = lh_ob_platter(o, c, server);
+    if (!h->valid || h->version < r->floor)
+        lh_sim_fail(o->sim, "INV-3", c->id,
+            "%s confirmed version %llu of chunk %llu, and its disk holds version %llu",
+            o->servers[server]->name, U(r->floor), U(c->id), U(h->valid ? h->version : 0));
+}
+
+/* From now on it confirms nothing below, and its disk remembers that. */
+static void confirmed(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, uint64_t version)
+{
+    struct chunk *c = lh_ob_chunk(o, chunk);
+    struct replica *r = lh_ob_replica(c, a->number);
+
+    if (version < r->floor) {
+        lh_sim_fail(o->sim, "INV-3", chunk,
+            "%s confirms something at version %llu of chunk %llu, and has confirmed version %llu "
+            "before (FENCE-1)",
+            a->name, U(version), U(chunk), U(r->floor));
+        return;
+    }
+    if (version == r->floor)
+        return;
+    r->floor = version;
+    lh_ob_inv3_header(o, c, a->number);
+}
+
+static void said(struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, uint64_t version)
+{
+    struct replica *r = lh_ob_replica(lh_ob_chunk(o, chunk), a->number);
+
+    if (version < r->said)
+        lh_sim_fail(o->sim, "INV-3", chunk,
+            "%s says that chunk %llu has version %llu there, and said %llu before", a->name,
+            U(chunk), U(version), U(r->said));
+    else
+        r->said = version;
+}
+
+void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_SERVER || s->message == NULL || s->effect->kind != LH_FX_SEND)
+        return;
+    if (s->method == LH_METHOD_SESSION) {
+        const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM &&
+            m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
+            confirmed(o, a, m->confirm->chunk, m->confirm->version);
+    } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REPLY) {
+        const Leasehold__ReplicateReply *m = (const Leasehold__ReplicateReply *)s->message;
+        const struct note *n = lh_ob_note(o, s->link);
+        if (m->chunk != 0)
+            said(o, a, m->chunk, m->version);
+        if (n != NULL && m->error == LEASEHOLD__ERROR_CODE__OK)
+            confirmed(o, a, n->chunk, n->version);
+    } else if (s->method == LH_METHOD_APPEND && s->direction == LH_REPLY) {
+        const Leasehold__AppendReply *m = (const Leasehold__AppendReply *)s->message;
+        const struct note *n = lh_ob_note(o, s->link);
+        if (n != NULL && m->n_stored > 0)
+            confirmed(o, a, n->chunk, n->version);
+    }
+}

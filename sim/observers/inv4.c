@@ -1,0 +1,367 @@
+/* INV-4: an acknowledged batch stays stored, exactly once, at its acknowledged position, on every
+ * full, undoubted member, from then on, and is what every reader of that position gets.
+ *
+ * That it is there when somebody is told so, and stays, is committed.c; here is who is told what.
+ * And what must not be, because it would lose such a batch later: a version confirmed before what
+ * lies below it is durable (FENCE-1), a seal recorded before it is one (SEAL-1), a word from a
+ * replica whose sync has failed (FAIL-5). */
+#include "sim/observers/internal.h"
+
+#include <string.h>
+
+/* ---- FAIL-5 ---- */
+
+void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    const struct lh_input *in = s->input;
+
+    if (a->part == PART_SERVER && in->kind == LH_IN_DISK && in->op == LH_DISK_SYNC &&
+        in->error != LH_OK && in->file != LH_PROBE_FILE)
+        lh_ob_replica(lh_ob_chunk(o, in->file), a->number)->sync_failed = true;
+    if (a->part != PART_SERVER || s->method != LH_METHOD_SESSION || s->message == NULL)
+        return;
+    const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
+    if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL)
+        lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_told =
+            m->record_seal->version;
+}
+
+static void check_speaker(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what)
+{
+    const struct replica *r = lh_ob_replica(lh_ob_chunk(o, chunk), a->number);
+
+    if (r->sync_failed || r->lost)
+        lh_sim_fail(o->sim, "INV-4", chunk, "%s %s of chunk %llu, and %s (FAIL-4, FAIL-5)", a->name,
+            what, U(chunk),
+            r->sync_failed ? "a sync of its replica has failed" : "its replica is lost");
+    else if (r->cut)
+        lh_sim_fail(o->sim, "INV-4", chunk,
+            "%s %s of chunk %llu, whose log it has cut and not synced since (FAIL-3)", a->name, what,
+            U(chunk));
+}
+
+/* ---- Answers to clients ---- */
+
+static void stored(struct lh_sim_observers *o, const struct actor *a, struct chunk *c,
+    const Leasehold__Stored *s, uint64_t writer, const char *what)
+{
+    if (!lh_ob_commit_batch(o, c, s->offset, "INV-4", a->name, what))
+        return;
+    const struct lh_sim_batch *b = lh_ob_committed_at(c, s->offset);
+    if (b == NULL && c->committed <= s->offset)
+        return; /* no good member is left, or the chunk is gone */
+    if (b == NULL || b->writer != writer || b->sequence != s->sequence || b->count != s->count) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s says that records %llu+%u of writer %llx are stored at %llu of chunk %llu, and there "
+            "is something else",
+            a->name, U(s->sequence), s->count, U(writer), U(s->offset), U(c->id));
+        return;
+    }
+    if (c->acknowledged < s->offset + b->size)
+        c->acknowledged = s->offset + b->size;
+    c->acknowledged_at = lh_sim_now(o->sim);
+    lh_ob_inv9_stored(o, c, a->number, b);
+}
+
+static void append_reply(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
+    const Leasehold__AppendReply *m)
+{
+    struct chunk *c = lh_ob_chunk(o, n->chunk);
+
+    if (m->n_stored > 0)
+        check_speaker(o, a, n->chunk, "acknowledges appends");
+    for (size_t i = 0; i < m->n_stored && !failed(o); i++)
+        stored(o, a, c, m->stored[i], m->stored[i]->writer, "acknowledged a batch in");
+}
+
+/* APP-5a: an answer about a sealed chunk never changes, so it must be the seal's. */
+static void settle_reply(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
+    const Leasehold__SettleReply *m)
+{
+    struct chunk *c = lh_ob_chunk(o, n->chunk);
+    const struct lh_sim_batch *first = NULL, *last = NULL;
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed)
+        return;
+    check_speaker(o, a, n->chunk, "settles appends");
+    bool told = lh_ob_kernel(o, c, a->number)->sealed ||
+                lh_ob_replica(c, a->number)->seal_told == n->version;
+    if (!c->known || !c->sealed || c->version != n->version || !told) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s settles chunk %llu at version %llu, at which it is not sealed%s (APP-5a)", a->name,
+            U(c->id), U(n->version), c->sealed ? " there" : "");
+        return;
+    }
+    if (c->committed < c->length)
+        return; /* no good member is left */
+    for (size_t i = 0; i < c->log_count; i++) {
+        if (c->log[i].writer != n->writer)
+            continue;
+        if (first == NULL)
+            first = &c->log[i];
+        last = &c->log[i];
+    }
+    if (m->known != (first != NULL) ||
+        (first != NULL && (m->first_sequence != first->sequence ||
+                              m->last_sequence != last->sequence + last->count - 1))) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s says that sealed chunk %llu has records %llu to %llu of writer %llx, and it has %llu "
+            "to %llu (APP-5a)",
+            a->name, U(c->id), U(m->first_sequence), U(m->last_sequence), U(n->writer),
+            U(first == NULL ? 0 : first->sequence),
+            U(last == NULL ? 0 : last->sequence + last->count - 1));
+        return;
+    }
+    for (size_t i = 0; i < m->n_last && !failed(o); i++)
+        stored(o, a, c, m->last[i], n->writer, "settled a batch in");
+}
+
+/* ---- Readers ---- */
+
+static void read_reply(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
+    const Leasehold__ReadReply *m, const struct lh_buf *payload)
+{
+    struct chunk *c = lh_ob_chunk(o, n->chunk);
+    struct lh_sim_batch b;
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known)
+        return;
+    check_speaker(o, a, n->chunk, "answers a read");
+    if (n->recovery || !lh_ob_commit(o, c, m->committed, "INV-4", a->name, "called committed"))
+        return;
+    if (m->sealed && (!c->sealed || m->committed != c->length))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s tells a reader that chunk %llu is sealed at %llu, which it is not", a->name,
+            U(c->id), U(m->committed));
+    /* APP-6: everything that was acknowledged before the read was asked. */
+    if ((m->primary || n->require_primary) && m->committed < n->acknowledged_at &&
+        n->acknowledged_at <= c->acknowledged)
+        lh_ob_fail_unless_excused(o, "INV-6", c->id, &o->seen_inv1,
+            "%s answers a read of chunk %llu as its primary up to %llu, and %llu were acknowledged "
+            "before (APP-6)",
+            a->name, U(c->id), U(m->committed), U(n->acknowledged_at));
+    uint64_t at = 0;
+    for (; !failed(o) && lh_sim_batch_in(payload, at, &b); at += b.size) {
+        uint64_t offset = n->offset + at;
+        if (offset >= c->committed)
+            break;
+        const struct lh_sim_batch *want = lh_ob_committed_at(c, offset);
+        if (want == NULL || want->crc != b.crc || want->size != b.size ||
+            want->writer != b.writer || want->sequence != b.sequence)
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "%s gives a reader something else than what is committed at %llu of chunk %llu",
+                a->name, U(offset), U(c->id));
+    }
+    if (at < payload->size && c->committed >= m->committed && !failed(o))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s gives a reader bytes of chunk %llu behind %llu, where what is committed ends", a->name,
+            U(c->id), U(n->offset + at));
+}
+
+/* ---- FENCE-1, REC-2 ---- */
+
+/* Is all of the log on the platter, and nothing else, as the kernel shows it? */
+static void check_durable(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, uint64_t length)
+{
+    struct chunk *c = lh_ob_chunk(o, chunk);
+    const struct replica *r = lh_ob_replica(c, a->number);
+    uint64_t size = 0, platter_size = 0;
+
+    if (r->damaged || r->sync_failed)
+        return;
+    const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
+    const uint8_t *platter = lh_ob_log(o, c, a->number, true, &platter_size);
+    if (log == NULL || platter == NULL || size != platter_size ||
+        (length != UINT64_MAX && size != length) || memcmp(log, platter, size) != 0)
+        lh_sim_fail(o->sim, "INV-4", chunk,
+            "%s confirmed a version of chunk %llu with a log of %llu bytes: its files have %llu, "
+            "%llu of them durable, and they must be the same (FENCE-1)",
+            a->name, U(chunk), U(length == UINT64_MAX ? size : length), U(size), U(platter_size));
+}
+
+/* REC-2: equality is length and running checksum, durable; and under this boot (REC-2a). */
+static void confirm_reply(
+    struct lh_sim_observers *o, const struct actor *a, struct note *n)
+{
+    struct chunk *c = lh_ob_chunk(o, n->chunk);
+    const struct replica *r = lh_ob_replica(c, a->number);
+    uint64_t size = 0, checksum;
+
+    if (n->confirm_first == n->confirm_count || r->damaged)
+        return;
+    struct confirm want = n->confirms[n->confirm_first++];
+    for (int platter = 0; platter < 2; platter++) {
+        const uint8_t *log = lh_ob_log(o, c, a->number, platter != 0, &size);
+        if (log != NULL && lh_sim_log_scan(log, size, want.length, &checksum) == want.length &&
+            checksum == want.checksum)
+            continue;
+        lh_sim_fail(o->sim, "INV-5", c->id,
+            "%s confirmed that its log of chunk %llu is equal up to %llu, and it is not%s (REC-2)",
+            a->name, U(c->id), U(want.length), platter != 0 ? " on its disk" : "");
+        return;
+    }
+    const struct lh_sim_header *h = lh_ob_platter(o, c, a->number);
+    uint64_t boot = lh_sim_boot(a->node), vouched;
+    memcpy(&vouched, h->equal_boot, sizeof vouched);
+    if (!h->synced && vouched != boot)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s confirmed equality of chunk %llu, and its header does not say so durably (REC-2a)",
+            a->name, U(c->id));
+}
+
+static void replicate_reply(struct lh_sim_observers *o, const struct actor *a, struct note *n,
+    const Leasehold__ReplicateReply *m)
+{
+    if (m->error != LEASEHOLD__ERROR_CODE__OK)
+        return;
+    check_speaker(o, a, n->chunk, "answers the primary");
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+        check_durable(o, a, n->chunk, m->length);
+    else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
+        confirm_reply(o, a, n);
+}
+
+/* FAIL-3: before a server speaks to anybody, what a torn write left behind its logs is cut off. */
+static void check_reports(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__Register *m)
+{
+    for (size_t i = 0; i < m->n_replicas && !failed(o); i++) {
+        const Leasehold__ReplicaReport *report = m->replicas[i];
+        struct chunk *c = lh_ob_chunk(o, report->chunk);
+        struct replica *r = lh_ob_replica(c, a->number);
+        uint64_t size, checksum;
+        if (report->lost)
+            r->lost = true;
+        else if (m->registration == 1)
+            check_speaker(o, a, c->id, "registers with its replica");
+        const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
+        if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged)
+            continue;
+        uint64_t sound = lh_sim_log_scan(log, size, size, &checksum);
+        if (sound != size)
+            lh_sim_fail(o->sim, "INV-5", c->id,
+                "%s registers with %llu bytes behind the last whole batch of chunk %llu, at %llu "
+                "(FAIL-3)",
+                a->name, U(size - sound), U(c->id), U(sound));
+    }
+}
+
+static void session_request(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__SessionRequest *m)
+{
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
+        /* A grant's first confirmation: nothing is appended before it. */
+        if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
+            check_speaker(o, a, m->confirm->chunk, "confirms a grant");
+        if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK &&
+            m->confirm->version > lh_ob_replica(lh_ob_chunk(o, m->confirm->chunk), a->number)->floor)
+            check_durable(o, a, m->confirm->chunk, UINT64_MAX);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
+        lh_ob_commit_lost(
+            o, lh_ob_chunk(o, m->possible_loss->chunk), m->possible_loss->length);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
+        check_reports(o, a, m->register_);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
+        lh_ob_replica(lh_ob_chunk(o, m->lost->chunk), a->number)->lost = true;
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED:
+        /* REC-2: from now on the whole length counts as committed. */
+        (void)lh_ob_commit(o, lh_ob_chunk(o, m->recovered->chunk), m->recovered->length, "INV-5",
+            a->name, "recovered");
+        break;
+    default:
+        break;
+    }
+}
+
+/* Called before inv3.c, which raises the floors. */
+void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_SERVER || s->message == NULL || s->effect->kind != LH_FX_SEND)
+        return;
+    if (s->method == LH_METHOD_SESSION) {
+        session_request(o, a, (const Leasehold__SessionRequest *)s->message);
+        return;
+    }
+    if (s->direction == LH_REQUEST) {
+        if (s->method == LH_METHOD_REPLICATE) {
+            const Leasehold__ReplicateRequest *m =
+                (const Leasehold__ReplicateRequest *)s->message;
+            (void)lh_ob_commit(o, lh_ob_chunk(o, m->chunk), m->committed, "INV-5", a->name,
+                "called committed");
+        }
+        return;
+    }
+    struct note *n = lh_ob_note(o, s->link);
+    if (n == NULL || n->chunk == 0)
+        return;
+    if (s->method == LH_METHOD_APPEND)
+        append_reply(o, a, n, (const Leasehold__AppendReply *)s->message);
+    else if (s->method == LH_METHOD_SETTLE)
+        settle_reply(o, a, n, (const Leasehold__SettleReply *)s->message);
+    else if (s->method == LH_METHOD_READ)
+        read_reply(o, a, n, (const Leasehold__ReadReply *)s->message, s->payload);
+    else if (s->method == LH_METHOD_REPLICATE)
+        replicate_reply(o, a, n, (const Leasehold__ReplicateReply *)s->message);
+}
+
+/* ---- Seals and removals ---- */
+
+void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c)
+{
+    if (c->length < c->committed) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu was sealed at %llu bytes, and %llu are committed", U(c->id), U(c->length),
+            U(c->committed));
+        return;
+    }
+    if (!lh_ob_commit(o, c, c->length, "INV-4", o->master->name, "sealed"))
+        return;
+    if (c->committed == c->length && c->log_checksum != c->checksum)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu was sealed with another checksum than its bytes have", U(c->id));
+}
+
+void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+
+    if (c->removed || (c->known && c->sealed && c->length == h->sealed_length))
+        return;
+    lh_sim_fail(o->sim, "INV-4", c->id,
+        "%s records that chunk %llu is sealed at %llu, and the master has no such seal (SEAL-1)",
+        o->servers[server]->name, U(c->id), U(h->sealed_length));
+}
+
+/* A header that vouches for bytes never gets to the disk before them (REC-2, SEAL-1). */
+void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct replica *r = lh_ob_replica(c, server);
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+    uint64_t length = h->sealed ? h->sealed_length : h->equal_length, size = 0, platter_size = 0;
+
+    if (!h->valid || h->lost || length == 0 || r->damaged || r->lost)
+        return;
+    const uint8_t *log = lh_ob_log(o, c, server, false, &size);
+    const uint8_t *platter = lh_ob_log(o, c, server, true, &platter_size);
+    if (log == NULL || platter == NULL || size < length || platter_size < length ||
+        memcmp(log, platter, length) != 0)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s writes a header that vouches for %llu bytes of chunk %llu, and its disk does not hold "
+            "them yet (REC-2, SEAL-1)",
+            o->servers[server]->name, U(length), U(c->id));
+}
+
+void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    if (!lh_ob_good(o, c, server) || c->committed == 0)
+        return;
+    lh_sim_fail(o->sim, "INV-4", c->id, "%s removed its replica of chunk %llu, which is in use",
+        o->servers[server]->name, U(c->id));
+}

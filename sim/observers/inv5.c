@@ -1,0 +1,80 @@
+/* INV-5: two members never hold different bytes below a committed length. Whatever is called
+ * committed is compared when it is (committed.c, under this name when a primary tells its members);
+ * here is what must be so when all is well: members are identical to the end. */
+#include "sim/observers/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Lost or damaged replicas are out of it: nothing copies them anew yet (REC-4). */
+static bool counts(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    return lh_ob_full_member(c, server) && !lh_ob_lost(o, c, server);
+}
+
+/* NULL: the replica is as it must be by itself. */
+static const char *single(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+
+    if (!h->valid)
+        return "has no replica";
+    if (h->version != c->version)
+        return "does not have the newest version";
+    if (h->sealed != c->sealed)
+        return "does not know of the seal";
+    if (c->sealed && (h->sealed_length != c->length || h->sealed_checksum != c->checksum))
+        return "has recorded another seal";
+    return NULL;
+}
+
+static const char *chunk_unequal(struct lh_sim_observers *o, struct chunk *c, uint32_t *server)
+{
+    const uint8_t *first = NULL;
+    uint64_t first_size = 0, size;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        *server = c->members[i].server;
+        if (!counts(o, c, *server))
+            continue;
+        const char *what = single(o, c, *server);
+        if (what != NULL)
+            return what;
+        const uint8_t *log = lh_ob_log(o, c, *server, false, &size);
+        if (log == NULL || (c->sealed && size != c->length))
+            return "has a log of another length than the seal";
+        if (first != NULL && (size != first_size || memcmp(log, first, size) != 0))
+            return "has another log than the member before it";
+        first = log;
+        first_size = size;
+    }
+    return NULL;
+}
+
+bool lh_ob_inv5_equal(
+    struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
+{
+    struct file *f, *next;
+
+    HASH_ITER(hh, o->files, f, next)
+    {
+        if (f->removed || lh_ob_inv8_exempt(o, f))
+            continue;
+        for (size_t i = 0; i < f->chunk_count; i++) {
+            struct chunk *c = f->chunks[i];
+            uint32_t server = 0;
+            /* Nobody has opened an idle tail since: its members may differ in what was never
+             * acknowledged. */
+            if (c->removed || (!c->sealed && c->acknowledged_at <= o->over_at))
+                continue;
+            const char *what = chunk_unequal(o, c, &server);
+            if (what == NULL)
+                continue;
+            (void)snprintf(text, text_size, "chunk %llu of %s, version %llu: %s %s", U(c->id), f->path,
+                U(c->version), o->servers[server]->name, what);
+            *chunk = c->id;
+            return false;
+        }
+    }
+    return true;
+}

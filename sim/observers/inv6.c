@@ -1,0 +1,176 @@
+/* INV-6: appends are linearizable, and all readers see one order.
+ *
+ * The committed logs are one order for each file. A batch that takes its place there was submitted
+ * with these very bytes, is there once, comes after all that was acknowledged before it was
+ * submitted, and right after its writer's batch before it. Who is told that a batch is stored, or is
+ * given one to read, is told of that place. */
+#include "sim/observers/history.h"
+
+static bool wrong(struct lh_sim_observers *o, const struct chunk *c, const struct lh_sim_batch *b,
+    const char *what)
+{
+    lh_sim_fail(o->sim, "INV-6", c->id, "at %llu of chunk %llu: batch %llu+%u of writer %llx %s",
+        U(b->offset), U(c->id), U(b->sequence), b->count, U(b->writer), what);
+    return false;
+}
+
+/* Where the furthest batch begins that was acknowledged before `at`, plus one; 0: none was. And
+ * where all of those end. */
+static struct ack acknowledged_before(const struct file *f, uint64_t at)
+{
+    size_t low = 0, high = f->ack_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (f->acks[middle].at < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low == 0 ? (struct ack){0} : f->acks[low - 1];
+}
+
+bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct lh_sim_batch *b)
+{
+    const struct file *f = lh_ob_file_find(o, c->file);
+    struct writer *w;
+
+    HASH_FIND(hh, o->history->writers, &b->writer, sizeof b->writer, w);
+    struct submitted *s = w == NULL ? NULL : lh_ob_submitted(w, b->sequence);
+    if (s == NULL || s->count != b->count || s->size != b->size || s->crc != b->crc)
+        return wrong(o, c, b, "was never sent");
+    if (s->chunk != NULL && !s->lost) {
+        lh_sim_fail(o->sim, "INV-6", c->id,
+            "batch %llu+%u of writer %llx is there twice: at %llu of chunk %llu and at %llu of chunk "
+            "%llu",
+            U(b->sequence), b->count, U(b->writer), U(s->offset), U(s->chunk->id), U(b->offset),
+            U(c->id));
+        return false;
+    }
+    /* The writer's batch before this one; not seen where no good member was left to look at. */
+    const struct submitted *before = s == w->batches ? NULL : s - 1;
+    uint64_t first = before == NULL ? 1 : before->sequence + before->count;
+    if (first != b->sequence || (before != NULL && before->chunk == NULL && !o->unverified))
+        return wrong(o, c, b, "comes after a gap in its writer's sequence");
+    if (before != NULL && before->chunk != NULL && !before->lost &&
+        before->chunk->start + before->offset >= c->start + b->offset)
+        return wrong(o, c, b, "lies before its writer's batch before it");
+    struct ack ack = acknowledged_before(f, s->sent_at);
+    if (ack.end > 0 && ack.begin >= c->start + b->offset && !f->loss_reported)
+        return wrong(o, c, b,
+            "lies before a batch of this file that was acknowledged before it was sent");
+    s->chunk = c;
+    s->offset = b->offset;
+    s->lost = false;
+    return true;
+}
+
+void lh_ob_inv6_lost(struct lh_sim_observers *o, const struct lh_sim_batch *b)
+{
+    struct writer *w;
+
+    HASH_FIND(hh, o->history->writers, &b->writer, sizeof b->writer, w);
+    struct submitted *s = w == NULL ? NULL : lh_ob_submitted(w, b->sequence);
+    if (s == NULL)
+        return;
+    s->lost = true;
+    struct file *f = lh_ob_file_find(o, s->chunk->file);
+    if (f != NULL)
+        f->loss_reported = true;
+}
+
+void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call, uint64_t offset)
+{
+    struct submitted *s = lh_ob_submitted(call->writer, call->sequence);
+
+    if (s->chunk == NULL || s->lost) {
+        if (!o->unverified && !s->lost)
+            lh_sim_fail(o->sim, "INV-4", 0,
+                "%s was told that batch %llu+%u of writer %llx is stored at %llu, and it is not "
+                "committed anywhere",
+                call->client->name, U(s->sequence), s->count, U(call->writer->id), U(offset));
+        return;
+    }
+    if (s->chunk->start + s->offset != offset) {
+        lh_sim_fail(o->sim, "INV-4", s->chunk->id,
+            "%s was told that batch %llu+%u of writer %llx is stored at %llu of the file, and it is "
+            "at %llu (%llu of chunk %llu)",
+            call->client->name, U(s->sequence), s->count, U(call->writer->id), U(offset),
+            U(s->chunk->start + s->offset), U(s->offset), U(s->chunk->id));
+        return;
+    }
+    struct file *f = lh_ob_file_find(o, s->chunk->file);
+    struct ack last = f->ack_count == 0 ? (struct ack){0} : f->acks[f->ack_count - 1];
+    if (f->ack_count > 0 && last.begin >= offset)
+        return; /* one that lies behind it was acknowledged before */
+    LH_GROW(f->acks, f->ack_capacity, f->ack_count + 1);
+    f->acks[f->ack_count++] = (struct ack){
+        .at = lh_sim_now(o->sim), .begin = offset, .end = offset + s->size};
+}
+
+/* ---- Readers ---- */
+
+/* The chunk of the file that holds this byte of it. */
+static struct chunk *chunk_at(const struct file *f, uint64_t offset)
+{
+    size_t low = 0, high = f->chunk_count;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (f->chunks[middle]->start <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high == 0 ? NULL : f->chunks[low];
+}
+
+static void check_fetched(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_fetch_call *fetch)
+{
+    const struct file *f = lh_ob_file_find(o, call->reader->file);
+    struct lh_sim_batch b;
+
+    for (uint64_t at = 0; at < fetch->batches.size; at += b.size) {
+        uint64_t offset = fetch->offset + at;
+        const struct chunk *c = chunk_at(f, offset);
+        if (c == NULL || f->removed || c->removed)
+            return;
+        bool sound = lh_sim_batch_in(&fetch->batches, at, &b);
+        const struct lh_sim_batch *want = lh_ob_committed_at(c, offset - c->start);
+        if (want == NULL && (o->unverified || c->loss_reported))
+            return;
+        if (sound && want != NULL && want->crc == b.crc && want->size == b.size &&
+            want->writer == b.writer && want->sequence == b.sequence)
+            continue;
+        lh_sim_fail(o->sim, "INV-6", c->id,
+            "%s was given something else to read at %llu of %s than is committed there (%llu of "
+            "chunk %llu)",
+            call->client->name, U(offset), f->path, U(offset - c->start), U(c->id));
+        return;
+    }
+}
+
+void lh_ob_inv6_fetched(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_fetch_call *fetch, int error)
+{
+    struct reader *r = call->reader;
+
+    if (r == NULL || r->file == 0)
+        return;
+    const struct file *f = lh_ob_file_find(o, r->file);
+    if (error == LH_OK) {
+        if (fetch->offset != r->position)
+            lh_sim_fail(o->sim, "INV-6", 0, "%s got %llu of %s after %llu: no growing prefix",
+                call->client->name, U(fetch->offset), f->path, U(r->position));
+        else
+            check_fetched(o, call, fetch);
+        r->position = fetch->offset + fetch->batches.size;
+    } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported) {
+        uint64_t end = acknowledged_before(f, call->begun).end;
+        if (r->position < end)
+            lh_ob_fail_unless_excused(o, "INV-6", 0, &o->seen_inv1,
+                "%s was told that %s ends at %llu, and %llu were acknowledged before it asked",
+                call->client->name, f->path, U(r->position), U(end));
+    }
+}

@@ -1,0 +1,90 @@
+/* INV-8: after faults stop, every pending append and read is answered within a bounded time: the
+ * largest term plus a constant.
+ *
+ * Exempt are files that damage has left without enough members: nothing copies a lost replica anew
+ * yet, so their tails take no appends any more. */
+#include "sim/observers/history.h"
+
+static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    return lh_ob_full_member(c, server) && !lh_ob_lost(o, c, server) &&
+           lh_ob_kernel(o, c, server)->valid;
+}
+
+bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f)
+{
+    for (size_t i = 0; i < f->chunk_count; i++) {
+        struct chunk *c = f->chunks[i];
+        size_t left = 0;
+        if (c->removed || !c->created)
+            continue;
+        for (size_t k = 0; k < c->member_count; k++)
+            left += usable(o, c, c->members[k].server);
+        /* A sealed chunk needs one: to be read, and to settle what was sent to it (APP-5a). */
+        if (left < (c->sealed ? 1 : f->min_replicas))
+            return true;
+    }
+    return false;
+}
+
+static uint64_t bound(const struct lh_sim_observers *o)
+{
+    return o->longest_term.ns + o->longest_term.ns / 10 + o->config.patience.ns;
+}
+
+/* Must it be answered by now? */
+static bool is_due(struct lh_sim_observers *o, const struct call *call, const char **what)
+{
+    const struct file *f;
+
+    if (call->call->kind == LH_CALL_SUBMIT && call->writer != NULL) {
+        *what = "an append";
+        f = call->writer->file == 0 ? NULL : lh_ob_file_find(o, call->writer->file);
+    } else if (call->call->kind == LH_CALL_FETCH && call->reader != NULL) {
+        *what = "a read";
+        f = call->reader->file == 0 ? NULL : lh_ob_file_find(o, call->reader->file);
+        if (call->reader->follows &&
+            (f == NULL || f->ack_count == 0 || call->reader->position >= f->acks[f->ack_count - 1].end))
+            return false; /* it waits at the end */
+    } else {
+        return false; /* it has a deadline of its own */
+    }
+    return f == NULL || (!f->removed && !lh_ob_inv8_exempt(o, f));
+}
+
+static void check(struct lh_sim_observers *o)
+{
+    uint64_t now = lh_sim_now(o->sim), oldest = UINT64_MAX;
+    const char *what = NULL;
+    struct call *call;
+
+    for (call = o->history->calls; call != NULL; call = call->next) {
+        uint64_t since = call->begun > o->over_at ? call->begun : o->over_at;
+        if (now - since < bound(o)) {
+            oldest = since;
+            break; /* all others are younger */
+        }
+        if (!is_due(o, call, &what))
+            continue;
+        lh_sim_fail(o->sim, "INV-8", 0,
+            "%s of %s that was asked at %llu ms is not answered %llu ms after the faults ended", what,
+            call->client->name, U(call->begun / 1000000), U((now - o->over_at) / 1000000));
+        return;
+    }
+    o->next_due = oldest == UINT64_MAX ? now + bound(o) : oldest + bound(o);
+    /* What is not due now may become so (a follower that new bytes have come for). */
+    if (o->next_due > now + UINT64_C(1000000000))
+        o->next_due = now + UINT64_C(1000000000);
+}
+
+void lh_ob_inv8_takes(struct lh_sim_observers *o)
+{
+    if (o->over && lh_sim_now(o->sim) >= o->next_due)
+        check(o);
+}
+
+void lh_ob_inv8_end(struct lh_sim_observers *o)
+{
+    if (o->over)
+        check(o);
+}

@@ -1,0 +1,295 @@
+/* INV-9: a live, connected holder does not lose its lease without cause; one client's bad link is no
+ * cause. By what the master hears and says:
+ *   - it recalls a lease only for an operator;
+ *   - it frees none that is in force and was not given back;
+ *   - it does not end a session that heartbeats have renewed, nor replace it by a registration that
+ *     comes late (SES-1);
+ *   - it extends the leases that a heartbeat in time lists, and continues those that a registration
+ *     in time shows. */
+#include "sim/observers/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A lease that the master must let go on in its next answer to a server. */
+struct due {
+    uint64_t chunk, version;
+};
+
+struct server_causes {
+    uint64_t incarnation, registration; /* the highest that was heard */
+    uint64_t stale_stamp;               /* of a registration below it; 0: none */
+    uint64_t session;                   /* the newest that the master gave */
+    bool registering;                   /* it has registered anew since */
+    struct lh_instant until;            /* the session's end at the master */
+    uint64_t stamp;                     /* of the request that `due` is about */
+    struct due *due;
+    size_t due_count, due_capacity;
+};
+
+struct causes {
+    struct server_causes servers[LH_SIM_NODES_MAX];
+};
+
+/* Ends are compared with this much room: what is about to run out may run out. */
+#define ROOM lh_milliseconds(100)
+
+static bool in_force(
+    const struct lh_sim_observers *o, const struct chunk *c, uint32_t server, uint64_t version)
+{
+    for (size_t i = 0; i < c->promise_count; i++) {
+        const struct promise *p = &c->promises[i];
+        struct lh_ob_promised ends;
+        if (p->server != server || p->version != version)
+            continue;
+        lh_ob_book_promise(o, p, &ends);
+        struct lh_instant until =
+            ends.this_master ? ends.grantor : lh_instant_add(o->master->started, ends.session_term);
+        if (ends.grantor.ns != 0 && lh_instant_before(lh_instant_add(o->master->clock, ROOM), until))
+            return true;
+    }
+    return false;
+}
+
+static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    const struct file *f = lh_ob_file_find(o, c->file);
+    uint64_t now = lh_sim_now(o->sim), window = 3 * o->longest_term.ns;
+
+    return (c->recalled_at != 0 && now - c->recalled_at < window) ||
+           (f != NULL && f->recalled_at != 0 && now - f->recalled_at < window);
+}
+
+/* The master must let these leases go on, if they are the newest and in force. */
+static void note_due(struct lh_sim_observers *o, const struct actor *server, uint64_t stamp,
+    Leasehold__ChunkVersion **leases, size_t count, bool continued)
+{
+    struct server_causes *k = &o->causes->servers[server->number];
+
+    k->stamp = stamp;
+    k->due_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct chunk *c = lh_ob_chunk_find(o, leases[i]->chunk);
+        if (c == NULL || !c->known || c->removed || c->sealed ||
+            c->decided_holder != (int32_t)server->number ||
+            c->decided_version != leases[i]->version ||
+            c->holder_incarnation != lh_sim_incarnation(server->node) ||
+            (!continued && was_recalled(o, c)) ||
+            !in_force(o, c, server->number, leases[i]->version))
+            continue;
+        LH_GROW(k->due, k->due_capacity, k->due_count + 1);
+        k->due[k->due_count++] = (struct due){leases[i]->chunk, leases[i]->version};
+    }
+}
+
+static void check_due(struct lh_sim_observers *o, const struct actor *server, uint64_t stamp,
+    Leasehold__Continued **leases, size_t count, const char *what)
+{
+    struct server_causes *k = &o->causes->servers[server->number];
+
+    for (size_t i = 0; stamp == k->stamp && i < k->due_count; i++) {
+        const struct chunk *c = lh_ob_chunk_find(o, k->due[i].chunk);
+        bool there = false;
+        for (size_t n = 0; n < count; n++)
+            there = there || (leases[n]->chunk == k->due[i].chunk &&
+                                 leases[n]->version == k->due[i].version);
+        /* Released, or gone, since it was asked for: a registration's answer waits for a commit. */
+        if (there || c->removed || c->decided_holder != (int32_t)server->number ||
+            c->decided_version != k->due[i].version)
+            continue;
+        lh_sim_fail(o->sim, "INV-9", c->id,
+            "the master does not %s the lease of %s on chunk %llu at version %llu, which is in force",
+            what, server->name, U(c->id), U(c->version));
+        return;
+    }
+    k->due_count = 0;
+}
+
+/* ---- What the master hears ---- */
+
+static void registers(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
+{
+    struct server_causes *k = &o->causes->servers[server->number];
+
+    if (m->incarnation < k->incarnation ||
+        (m->incarnation == k->incarnation && m->registration <= k->registration)) {
+        k->stale_stamp = m->stamp;
+        return;
+    }
+    k->incarnation = m->incarnation;
+    k->registration = m->registration;
+    k->registering = true;
+    note_due(o, server, m->stamp, m->held, m->n_held, true);
+}
+
+static void recalls(struct lh_sim_observers *o, const Leasehold__RecallRequest *m)
+{
+    struct file *f, *next;
+
+    if (m->chunk != 0) {
+        lh_ob_chunk(o, m->chunk)->recalled_at = lh_sim_now(o->sim);
+        return;
+    }
+    HASH_ITER(hh, o->files, f, next)
+    {
+        if (!f->removed && strcmp(f->path, m->path) == 0)
+            f->recalled_at = lh_sim_now(o->sim);
+    }
+}
+
+void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
+        return;
+    if (s->method == LH_METHOD_RECALL) {
+        recalls(o, (const Leasehold__RecallRequest *)s->message);
+    } else if (s->method == LH_METHOD_SESSION) {
+        const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+        const struct actor *server = lh_ob_actor(o, s->peer);
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+            registers(o, server, m->register_);
+        else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
+            note_due(o, server, m->heartbeat->stamp, m->heartbeat->active, m->heartbeat->n_active,
+                false);
+    }
+}
+
+/* ---- What it says ---- */
+
+static void check_unknown(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__HeartbeatReply *m)
+{
+    const struct server_causes *k = &o->causes->servers[server->number];
+
+    if (m->session == k->session && !k->registering &&
+        lh_instant_before(lh_instant_add(o->master->clock, ROOM), k->until))
+        lh_sim_fail(o->sim, "INV-9", 0,
+            "the master ended the session of %s, which it had renewed for another %llu ms",
+            server->name, U(lh_instant_until(o->master->clock, k->until).ns / 1000000));
+}
+
+static void says(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionReply *m)
+{
+    struct server_causes *k = &o->causes->servers[server->number];
+
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
+        if (m->registered->error != LEASEHOLD__ERROR_CODE__OK)
+            return;
+        if (m->registered->stamp == k->stale_stamp) {
+            lh_sim_fail(o->sim, "INV-9", 0,
+                "the master opens a session for a registration of %s that came after a later one "
+                "(SES-1)",
+                server->name);
+            return;
+        }
+        check_due(o, server, m->registered->stamp, m->registered->continued,
+            m->registered->n_continued, "continue");
+        k->session = m->registered->session;
+        k->registering = false;
+        k->until = lh_ob_book_session_until(o, server, k->session);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
+        if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK) {
+            check_unknown(o, server, m->heartbeat);
+            return;
+        }
+        check_due(o, server, m->heartbeat->stamp, m->heartbeat->extended, m->heartbeat->n_extended,
+            "extend");
+        if (m->heartbeat->session == k->session)
+            k->until = lh_ob_book_session_until(o, server, k->session);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECALL: {
+        const struct chunk *c = lh_ob_chunk(o, m->recall->chunk);
+        if (!was_recalled(o, c))
+            lh_sim_fail(o->sim, "INV-9", c->id,
+                "the master recalls chunk %llu at version %llu from %s, and no operator has asked "
+                "for it",
+                U(c->id), U(m->recall->version), server->name);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+/* ---- What the holder asks (LEASE-4) ---- */
+
+void lh_ob_inv9_stored(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
+    const struct lh_sim_batch *b)
+{
+    struct replica *r = lh_ob_replica(c, server);
+
+    /* A repeat may have been ordered long before. */
+    if (lh_ob_submitted_at(o, b) > r->listed_at)
+        r->ordered = true;
+}
+
+static void check_asked(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__Heartbeat *m)
+{
+    for (size_t i = 0; i < m->n_active; i++) {
+        struct replica *r = lh_ob_replica(lh_ob_chunk(o, m->active[i]->chunk), a->number);
+        r->listed_at = a->stepped_at;
+        r->ordered = false;
+    }
+    for (size_t i = 0; i < lh_ob_book_held(o, a); i++) {
+        struct chunk *c = lh_ob_chunk(o, lh_ob_book_held_chunk(o, a, i));
+        struct lh_instant end;
+        uint64_t version;
+        if (!lh_ob_replica(c, a->number)->ordered || was_recalled(o, c) ||
+            !lh_ob_book_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end))
+            continue;
+        lh_sim_fail(o->sim, "INV-9", c->id,
+            "%s has ordered appends of chunk %llu at version %llu and does not ask to extend its "
+            "lease (LEASE-4)",
+            a->name, U(c->id), U(version));
+        return;
+    }
+}
+
+void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
+        return;
+    const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+    if (a->part == PART_MASTER)
+        says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
+    else if (a->part == PART_SERVER && m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
+        check_asked(o, a, m->heartbeat);
+}
+
+void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
+{
+    if (a->part != PART_MASTER || what != LH_SIM_LIFE_STARTED)
+        return;
+    for (uint32_t i = 0; i < o->server_count; i++) {
+        o->causes->servers[i].session = 0;
+        o->causes->servers[i].due_count = 0;
+    }
+}
+
+void lh_ob_inv9_decided(
+    struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed)
+{
+    if (c->decided_holder < 0 || holder >= 0 || sealed || c->removed ||
+        !in_force(o, c, (uint32_t)c->decided_holder, c->decided_version))
+        return;
+    lh_sim_fail(o->sim, "INV-9", c->id,
+        "the master frees chunk %llu, which %s holds at version %llu and has not given back", U(c->id),
+        o->servers[c->decided_holder]->name, U(c->decided_version));
+}
+
+void lh_ob_inv9_init(struct lh_sim_observers *o)
+{
+    o->causes = lh_alloc(sizeof *o->causes);
+}
+
+void lh_ob_inv9_deinit(struct lh_sim_observers *o)
+{
+    for (uint32_t i = 0; i < o->server_count; i++)
+        free(o->causes->servers[i].due);
+    free(o->causes);
+}

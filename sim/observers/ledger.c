@@ -1,0 +1,308 @@
+/* What the master's store says, read again wherever a commit has changed it; and what the master
+ * has decided to write there. */
+#include "sim/observers/internal.h"
+
+#include "proto/stored.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The keys of one commit under way. */
+struct pending {
+    struct pending *next;
+    size_t count;
+    struct key {
+        uint8_t bytes[24];
+        size_t size;
+    } keys[];
+};
+
+static uint64_t number_at(const uint8_t *p)
+{
+    uint64_t v = 0;
+
+    for (int i = 0; i < 8; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static bool is_of(const struct key *k, char kind, size_t size)
+{
+    return k->size == size && k->bytes[0] == (uint8_t)kind;
+}
+
+/* LEASE-2 is about what the master decides, which is in the very step that emits the commit. */
+static void note_decision(struct lh_sim_observers *o, const struct lh_change *change)
+{
+    LeaseholdStored__Chunk *s =
+        leasehold_stored__chunk__unpack(NULL, change->value_size, change->value);
+
+    LH_ASSERT(s != NULL);
+    struct chunk *c = lh_ob_chunk(o, s->chunk);
+    int32_t holder = lh_ob_server_named(o, s->holder);
+    if (holder >= 0 && (holder != c->decided_holder || s->version != c->decided_version))
+        lh_ob_inv2_decided(o, c, (uint32_t)holder, s->version);
+    if (holder >= 0 && holder != c->decided_holder)
+        lh_ob_health_granted(o, c, o->servers[holder]);
+    lh_ob_inv9_decided(o, c, holder, s->sealed);
+    c->decided_holder = holder;
+    c->decided_version = s->version;
+    leasehold_stored__chunk__free_unpacked(s, NULL);
+}
+
+void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    const struct lh_effect *e = s->effect;
+
+    if (e->kind != LH_FX_PERSIST)
+        return;
+    struct pending *p = lh_alloc(sizeof *p + e->change_count * sizeof p->keys[0]);
+    for (size_t i = 0; i < e->change_count; i++) {
+        const struct lh_change *change = &e->changes[i];
+        if (change->key_size > sizeof p->keys[0].bytes)
+            continue; /* a server's: its id may be long */
+        struct key *k = &p->keys[p->count++];
+        k->size = change->key_size;
+        memcpy(k->bytes, change->key, change->key_size);
+        if (is_of(k, 'k', 17) && change->value != NULL)
+            note_decision(o, change);
+    }
+    if (o->pending_last != NULL)
+        o->pending_last->next = p;
+    else
+        o->pending_first = p;
+    o->pending_last = p;
+}
+
+static void pop(struct lh_sim_observers *o)
+{
+    struct pending *p = o->pending_first;
+
+    if (p == NULL)
+        return;
+    o->pending_first = p->next;
+    if (p->next == NULL)
+        o->pending_last = NULL;
+    free(p);
+}
+
+void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    if (s->input->kind == LH_IN_PERSISTED && s->input->error != LH_OK)
+        pop(o); /* it was never told as committed */
+}
+
+/* ---- Reading ---- */
+
+static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_sim_pair *p)
+{
+    struct file *f = lh_ob_file_find(o, id);
+
+    if (p == NULL) {
+        if (f != NULL && !f->removed) {
+            f->removed = true;
+            lh_ob_names_changed(o, f->path, 0);
+        }
+        return;
+    }
+    LeaseholdStored__File *s = leasehold_stored__file__unpack(NULL, p->value_size, p->value);
+    LH_ASSERT(s != NULL);
+    if (f == NULL) {
+        f = lh_alloc(sizeof *f);
+        f->id = id;
+        HASH_ADD(hh, o->files, id, sizeof f->id, f);
+    }
+    if (f->path == NULL || strcmp(f->path, s->path) != 0) {
+        if (f->path != NULL)
+            lh_ob_names_changed(o, f->path, 0);
+        free(f->path);
+        f->path = lh_strdup(s->path);
+        lh_ob_names_changed(o, f->path, id);
+    }
+    f->synced = s->durability == (uint32_t)LEASEHOLD__DURABILITY__SYNCED;
+    f->min_replicas = s->min_replicas;
+    leasehold_stored__file__free_unpacked(s, NULL);
+}
+
+static void remove_chunk(struct lh_sim_observers *o, uint64_t file, uint64_t index)
+{
+    const struct file *f = lh_ob_file_find(o, file);
+
+    if (f != NULL && index < f->chunk_count && f->chunks[index] != NULL)
+        f->chunks[index]->removed = true;
+}
+
+static bool is_member(const struct member *members, size_t count, uint32_t server)
+{
+    for (size_t i = 0; i < count; i++)
+        if (members[i].server == server && !members[i].joining)
+            return true;
+    return false;
+}
+
+static void read_members(
+    struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
+{
+    struct member before[MEMBERS_MAX];
+    size_t before_count = c->member_count;
+    bool same = c->member_count == s->n_members;
+
+    memcpy(before, c->members, sizeof before);
+    c->member_count = 0;
+    for (size_t i = 0; i < s->n_members && c->member_count < MEMBERS_MAX; i++) {
+        int32_t server = lh_ob_server_named(o, s->members[i]->server_id);
+        if (server < 0)
+            continue;
+        struct member *m = &c->members[c->member_count++];
+        *m = (struct member){(uint32_t)server, s->members[i]->joining};
+        same = same && i < before_count && before[i].server == m->server &&
+               before[i].joining == m->joining;
+    }
+    if (same)
+        return;
+    /* Who becomes a full member has every committed batch (REC-1). */
+    for (size_t i = 0; i < c->member_count; i++)
+        if (before_count > 0 && !is_member(before, before_count, c->members[i].server))
+            lh_ob_commit_check(
+                o, c, c->members[i].server, 0, c->committed, "it was made a full member");
+}
+
+static void read_chunk(struct lh_sim_observers *o, const struct lh_sim_pair *p)
+{
+    LeaseholdStored__Chunk *s = leasehold_stored__chunk__unpack(NULL, p->value_size, p->value);
+
+    LH_ASSERT(s != NULL);
+    struct chunk *c = lh_ob_chunk(o, s->chunk);
+    struct file *f = lh_ob_file_find(o, s->file);
+    LH_ASSERT(f != NULL); /* written in the same commit or before */
+    lh_ob_inv3_stored(o, c, s->version);
+    bool was_sealed = c->known && c->sealed;
+    uint64_t sealed_length = c->length;
+    c->known = true;
+    c->removed = false;
+    c->file = s->file;
+    c->index = s->index;
+    c->start = s->start;
+    c->version = s->version;
+    c->created = s->created;
+    c->sealed = s->sealed;
+    c->length = s->length;
+    c->checksum = s->checksum;
+    c->holder = lh_ob_server_named(o, s->holder);
+    c->holder_incarnation = s->holder_incarnation;
+    while (f->chunk_count <= s->index) {
+        LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
+        f->chunks[f->chunk_count++] = NULL;
+    }
+    f->chunks[s->index] = c;
+    read_members(o, c, s);
+    leasehold_stored__chunk__free_unpacked(s, NULL);
+    if (was_sealed && (!c->sealed || c->length != sealed_length))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu was sealed at %llu bytes, and is not any more (SEAL-1)", U(c->id),
+            U(sealed_length));
+    else if (c->sealed && !was_sealed)
+        lh_ob_inv4_sealed(o, c);
+}
+
+/* SEAL-1: a chunk follows another one only when that one's seal is durable. */
+static void check_order(struct lh_sim_observers *o, const struct key *k)
+{
+    const struct file *f = lh_ob_file_find(o, number_at(k->bytes + 1));
+    uint64_t index = number_at(k->bytes + 9);
+
+    if (f == NULL || index >= f->chunk_count || f->chunks[index] == NULL)
+        return;
+    const struct chunk *c = f->chunks[index];
+    const struct chunk *before = index == 0 ? NULL : f->chunks[index - 1];
+    if (c->removed)
+        return;
+    if (index > 0 && (before == NULL || !before->sealed))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu of %s is there before the seal of the one before it (SEAL-1)", U(c->id),
+            f->path);
+    else if (c->start != (before == NULL ? 0 : before->start + before->length))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu of %s begins at %llu, and the one before it ends elsewhere", U(c->id),
+            f->path, U(c->start));
+}
+
+static const struct lh_sim_pair *stored(const struct lh_sim_observers *o, const struct key *k)
+{
+    return lh_sim_store_get(o->master->node, k->bytes, k->size);
+}
+
+static void read_master(struct lh_sim_observers *o, const struct lh_sim_pair *p)
+{
+    LeaseholdStored__Master *s = leasehold_stored__master__unpack(NULL, p->value_size, p->value);
+
+    LH_ASSERT(s != NULL);
+    lh_ob_inv3_master_term(o, s->master_term);
+    leasehold_stored__master__free_unpacked(s, NULL);
+}
+
+void lh_ob_ledger_committed(struct lh_sim_observers *o)
+{
+    const struct pending *p = o->pending_first;
+
+    LH_ASSERT(p != NULL);
+    /* Files first: what refers to them comes after. */
+    for (size_t i = 0; i < p->count; i++) {
+        if (is_of(&p->keys[i], 'f', 9))
+            read_file(o, number_at(p->keys[i].bytes + 1), stored(o, &p->keys[i]));
+        else if (is_of(&p->keys[i], 'M', 1))
+            read_master(o, stored(o, &p->keys[i]));
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        const struct key *k = &p->keys[i];
+        if (!is_of(k, 'k', 17))
+            continue;
+        const struct lh_sim_pair *pair = stored(o, k);
+        if (pair == NULL)
+            remove_chunk(o, number_at(k->bytes + 1), number_at(k->bytes + 9));
+        else
+            read_chunk(o, pair);
+    }
+    for (size_t i = 0; i < p->count; i++)
+        if (is_of(&p->keys[i], 'k', 17))
+            check_order(o, &p->keys[i]);
+    pop(o);
+}
+
+void lh_ob_ledger_ended(struct lh_sim_observers *o)
+{
+    struct chunk *c, *next;
+
+    while (o->pending_first != NULL)
+        pop(o);
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        c->decided_holder = c->known ? c->holder : -1;
+        c->decided_version = c->version;
+    }
+}
+
+void lh_ob_ledger_deinit(struct lh_sim_observers *o)
+{
+    struct file *f, *next_file;
+    struct chunk *c, *next_chunk;
+
+    while (o->pending_first != NULL)
+        pop(o);
+    HASH_ITER(hh, o->files, f, next_file)
+    {
+        HASH_DELETE(hh, o->files, f);
+        free(f->path);
+        free(f->chunks);
+        free(f->acks);
+        free(f);
+    }
+    HASH_ITER(hh, o->chunks, c, next_chunk)
+    {
+        HASH_DELETE(hh, o->chunks, c);
+        free(c->promises);
+        free(c->log);
+        free(c->replicas);
+        free(c);
+    }
+}

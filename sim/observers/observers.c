@@ -1,0 +1,436 @@
+#include "sim/observers/observers.h"
+
+#include "sim/observers/internal.h"
+
+#include "sim/cluster/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE lh_seconds(30)
+
+/* ---- Who is who ---- */
+
+static size_t slot_of(const struct lh_sim_observers *o, const struct lh_sim_node *node)
+{
+    size_t slot = (size_t)((uintptr_t)node >> 4) * 0x9e3779b1u >> 8 & 0xff;
+
+    while (o->by_address[slot] != 0 && o->actors[o->by_address[slot] - 1].node != node)
+        slot = (slot + 1) & 0xff;
+    return slot;
+}
+
+struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node)
+{
+    size_t slot = slot_of(o, node);
+
+    LH_ASSERT(o->by_address[slot] != 0);
+    return &o->actors[o->by_address[slot] - 1];
+}
+
+int32_t lh_ob_server_named(const struct lh_sim_observers *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->server_count; i++)
+        if (strcmp(o->servers[i]->name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+static void add_actor(
+    struct lh_sim_observers *o, struct lh_sim_node *node, enum part part, uint32_t number)
+{
+    struct actor *a = &o->actors[o->actor_count++];
+
+    *a = (struct actor){.node = node, .name = lh_sim_name(node), .part = part, .number = number};
+    a->alive = lh_sim_is_up(node);
+    o->by_address[slot_of(o, node)] = (uint8_t)o->actor_count;
+}
+
+static void find_actors(struct lh_sim_observers *o)
+{
+    const struct lh_sim_cluster_config *config = &o->cluster->config;
+
+    add_actor(o, lh_sim_master(o->cluster), PART_MASTER, 0);
+    o->master = &o->actors[0];
+    o->server_count = (uint32_t)config->servers;
+    o->servers = lh_alloc_array(config->servers, sizeof(struct actor *));
+    for (uint32_t i = 0; i < config->servers; i++) {
+        add_actor(o, lh_sim_server(o->cluster, i + 1), PART_SERVER, i);
+        o->servers[i] = &o->actors[o->actor_count - 1];
+    }
+    for (uint32_t i = 0; i < config->clients; i++)
+        add_actor(o, lh_sim_client(o->cluster, i + 1), PART_CLIENT, i);
+}
+
+/* ---- What there is ---- */
+
+struct chunk *lh_ob_chunk_find(const struct lh_sim_observers *o, uint64_t id)
+{
+    struct chunk *c;
+
+    HASH_FIND(hh, o->chunks, &id, sizeof id, c);
+    return c;
+}
+
+struct chunk *lh_ob_chunk(struct lh_sim_observers *o, uint64_t id)
+{
+    struct chunk *c = lh_ob_chunk_find(o, id);
+
+    if (c != NULL)
+        return c;
+    c = lh_alloc(sizeof *c);
+    c->id = id;
+    c->holder = c->decided_holder = -1;
+    c->replicas = lh_alloc_array(o->server_count, sizeof *c->replicas);
+    HASH_ADD(hh, o->chunks, id, sizeof c->id, c);
+    return c;
+}
+
+struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id)
+{
+    struct file *f;
+
+    HASH_FIND(hh, o->files, &id, sizeof id, f);
+    return f;
+}
+
+/* ---- Links ---- */
+
+struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link)
+{
+    struct note *n;
+
+    HASH_FIND(hh, o->notes, &link, sizeof link, n);
+    return n;
+}
+
+static void forget_note(struct lh_sim_observers *o, struct note *n)
+{
+    HASH_DELETE(hh, o->notes, n);
+    free(n->confirms);
+    free(n);
+}
+
+static struct note *get_note(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    struct note *n = lh_ob_note(o, s->link);
+
+    if (n != NULL)
+        return n;
+    n = lh_alloc(sizeof *n);
+    n->link = s->link;
+    n->actor = (uint32_t)(a - o->actors);
+    n->method = s->method;
+    HASH_ADD(hh, o->notes, link, sizeof n->link, n);
+    return n;
+}
+
+static void note_replicate(struct note *n, const Leasehold__ReplicateRequest *m)
+{
+    n->chunk = m->chunk;
+    n->version = m->version;
+    if (m->kind != LEASEHOLD__REPLICATE_KIND__CONFIRM)
+        return;
+    LH_GROW(n->confirms, n->confirm_capacity, n->confirm_count + 1);
+    n->confirms[n->confirm_count++] = (struct confirm){m->length, m->checksum};
+}
+
+/* A chunkserver is asked something. */
+static void note_request(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    struct note *n;
+
+    switch (s->method) {
+    case LH_METHOD_APPEND: {
+        const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
+        n = get_note(o, a, s);
+        if (n->chunk == 0) {
+            n->chunk = m->chunk;
+            n->version = m->version;
+        }
+        break;
+    }
+    case LH_METHOD_REPLICATE:
+        note_replicate(get_note(o, a, s), (const Leasehold__ReplicateRequest *)s->message);
+        break;
+    case LH_METHOD_READ: {
+        const Leasehold__ReadRequest *m = (const Leasehold__ReadRequest *)s->message;
+        n = get_note(o, a, s);
+        n->chunk = m->chunk;
+        n->version = m->version;
+        n->offset = m->offset;
+        n->require_primary = m->require_primary;
+        n->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
+        n->acknowledged_at = lh_ob_chunk(o, m->chunk)->acknowledged;
+        break;
+    }
+    case LH_METHOD_SETTLE: {
+        const Leasehold__SettleRequest *m = (const Leasehold__SettleRequest *)s->message;
+        n = get_note(o, a, s);
+        n->chunk = m->chunk;
+        n->version = m->version;
+        n->writer = m->writer;
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+static void links_takes(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_SERVER)
+        return;
+    if (s->message != NULL && s->direction == LH_REQUEST) {
+        note_request(o, a, s);
+    } else if (s->input->kind == LH_IN_LINK_CLOSED && s->direction == LH_REQUEST) {
+        struct note *n = lh_ob_note(o, s->link);
+        if (n != NULL)
+            forget_note(o, n);
+    }
+}
+
+/* After everybody has seen the end of the link. */
+static void links_does(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_SERVER || s->effect->kind != LH_FX_CLOSE || s->direction != LH_REPLY)
+        return;
+    struct note *n = lh_ob_note(o, s->link);
+    if (n != NULL)
+        forget_note(o, n);
+}
+
+static void links_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what)
+{
+    struct note *n, *next;
+
+    if (what != LH_SIM_LIFE_STARTED)
+        return;
+    HASH_ITER(hh, o->notes, n, next)
+    {
+        if (&o->actors[n->actor] == a)
+            forget_note(o, n);
+    }
+}
+
+/* ---- Failing ---- */
+
+void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
+    uint64_t *seen, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (o->config.clocks_beyond_rho) {
+        ++*seen;
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lh_sim_fail(o->sim, rule, chunk, "%s", text);
+}
+
+/* ---- Watching ---- */
+
+static void takes(void *arg, const struct lh_sim_sight *s)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (failed(o))
+        return;
+    struct actor *a = lh_ob_actor(o, s->node);
+    a->clock = s->input->now;
+    a->stepped_at = lh_sim_now(o->sim);
+    links_takes(o, a, s);
+    lh_ob_history_takes(o, a, s);
+    if (a->part == PART_CLIENT) {
+        lh_ob_inv8_takes(o);
+        return;
+    }
+    if (a->part == PART_MASTER)
+        lh_ob_ledger_takes(o, s);
+    lh_ob_book_takes(o, a, s);
+    lh_ob_inv1_takes(o, a, s);
+    lh_ob_inv4_takes(o, a, s);
+    lh_ob_inv9_takes(o, a, s);
+    lh_ob_health_takes(o, a, s);
+}
+
+static void does(void *arg, const struct lh_sim_sight *s)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (failed(o))
+        return;
+    struct actor *a = lh_ob_actor(o, s->node);
+    if (a->part == PART_CLIENT) {
+        lh_ob_history_does(o, a, s);
+        return;
+    }
+    if (a->part == PART_MASTER)
+        lh_ob_ledger_does(o, s);
+    lh_ob_book_does(o, a, s);
+    lh_ob_inv1_does(o, a, s);
+    lh_ob_inv4_does(o, a, s);
+    lh_ob_inv3_does(o, a, s);
+    lh_ob_inv9_does(o, a, s);
+    lh_ob_health_does(o, a, s);
+    links_does(o, a, s);
+}
+
+static void stepped(void *arg, struct lh_sim_node *node)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (!failed(o))
+        lh_ob_inv1_stepped(o, lh_ob_actor(o, node));
+}
+
+static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (failed(o))
+        return;
+    struct actor *a = lh_ob_actor(o, node);
+    if (what == LH_SIM_LIFE_STARTED) {
+        a->started = lh_sim_clock(node);
+        a->dark = false;
+    }
+    a->paused = what == LH_SIM_LIFE_PAUSED;
+    a->alive = lh_sim_is_up(node);
+    if (what == LH_SIM_LIFE_POWER_LOST)
+        a->dark = true;
+    if (a->part == PART_MASTER && what != LH_SIM_LIFE_PAUSED && what != LH_SIM_LIFE_RESUMED)
+        lh_ob_ledger_ended(o);
+    links_lives(o, a, what);
+    lh_ob_history_lives(o, a, what);
+    lh_ob_book_lives(o, a, what);
+    lh_ob_replicas_lives(o, a, what);
+    lh_ob_inv1_lives(o, a, what);
+    lh_ob_inv9_lives(o, a, what);
+    lh_ob_health_lives(o, a, what);
+}
+
+static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_disk_op op,
+    uint64_t offset, uint64_t length, int error)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (!failed(o))
+        lh_ob_replicas_disk(o, lh_ob_actor(o, node), file, op, offset, length, error);
+}
+
+static void committed(void *arg, struct lh_sim_node *node)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (!failed(o) && lh_ob_actor(o, node)->part == PART_MASTER)
+        lh_ob_ledger_committed(o);
+}
+
+/* ---- From outside ---- */
+
+struct lh_sim_observers *lh_sim_observers_create(
+    struct lh_sim_cluster *c, const struct lh_sim_observers_config *config)
+{
+    struct lh_sim_observers *o = lh_alloc(sizeof *o);
+
+    if (config != NULL)
+        o->config = *config;
+    else
+        o->config.clocks_beyond_rho = c->config.clocks_beyond_rho;
+    if (o->config.patience.ns == 0)
+        o->config.patience = PATIENCE;
+    o->cluster = c;
+    o->sim = lh_sim_world(c);
+    find_actors(o);
+    lh_ob_book_init(o);
+    lh_ob_history_init(o);
+    lh_ob_inv1_init(o);
+    lh_ob_inv9_init(o);
+    lh_ob_health_init(o);
+    lh_sim_watch(o->sim, &(struct lh_sim_watcher){.arg = o,
+                             .takes = takes,
+                             .does = does,
+                             .stepped = stepped,
+                             .lives = lives,
+                             .disk = disk,
+                             .committed = committed});
+    return o;
+}
+
+void lh_sim_observers_destroy(struct lh_sim_observers *o)
+{
+    struct note *n, *next;
+
+    HASH_ITER(hh, o->notes, n, next)
+    {
+        forget_note(o, n);
+    }
+    lh_ob_inv1_deinit(o);
+    lh_ob_inv9_deinit(o);
+    lh_ob_health_deinit(o);
+    lh_ob_history_deinit(o);
+    lh_ob_book_deinit(o);
+    lh_ob_ledger_deinit(o);
+    free(o->servers);
+    free(o);
+}
+
+void lh_sim_observers_faults_over(struct lh_sim_observers *o)
+{
+    o->over = true;
+    o->over_at = o->next_due = lh_sim_now(o->sim);
+}
+
+void lh_sim_observers_end(struct lh_sim_observers *o)
+{
+    char text[256];
+    uint64_t chunk;
+
+    if (failed(o) || !o->over)
+        return;
+    lh_ob_inv8_end(o);
+    if (!lh_ob_inv5_equal(o, &chunk, text, sizeof text))
+        lh_sim_fail(o->sim, "INV-5", chunk, "%s", text);
+}
+
+uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rule)
+{
+    return strcmp(rule, "INV-1") == 0   ? o->seen_inv1
+           : strcmp(rule, "INV-2") == 0 ? o->seen_inv2
+                                        : 0;
+}
+
+bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path)
+{
+    struct file *f, *next;
+
+    HASH_ITER(hh, o->files, f, next)
+    {
+        if (!f->removed && strcmp(f->path, path) == 0)
+            return lh_ob_inv8_exempt(o, f);
+    }
+    return false;
+}
+
+bool lh_sim_observers_settled(struct lh_sim_observers *o)
+{
+    char text[256];
+    uint64_t chunk;
+
+    return lh_ob_inv5_equal(o, &chunk, text, sizeof text);
+}
+
+const struct lh_sim_book *lh_sim_observers_book(const struct lh_sim_observers *o)
+{
+    return o->book;
+}

@@ -1,0 +1,206 @@
+/* What the servers' disks hold of each chunk, as far as it is looked at again and again. */
+#include "sim/observers/internal.h"
+
+#include <string.h>
+
+struct replica *lh_ob_replica(struct chunk *c, uint32_t server)
+{
+    return &c->replicas[server];
+}
+
+const struct lh_sim_header *lh_ob_kernel(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    struct replica *r = &c->replicas[server];
+    uint64_t size = 0;
+
+    if (!r->kernel_known) {
+        const uint8_t *bytes = lh_sim_file(o->servers[server]->node, c->id, &size);
+        r->kernel = lh_sim_header_read(bytes, size);
+        r->kernel_known = true;
+    }
+    return &r->kernel;
+}
+
+const struct lh_sim_header *lh_ob_platter(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    struct replica *r = &c->replicas[server];
+    uint64_t size = 0;
+
+    if (!r->platter_known) {
+        const uint8_t *bytes = lh_sim_platter(o->servers[server]->node, c->id, &size);
+        r->platter = lh_sim_header_read(bytes, size);
+        r->platter_known = true;
+    }
+    return &r->platter;
+}
+
+const uint8_t *lh_ob_log(struct lh_sim_observers *o, const struct chunk *c, uint32_t server,
+    bool platter, uint64_t *size)
+{
+    const struct lh_sim_node *node = o->servers[server]->node;
+    const uint8_t *bytes =
+        platter ? lh_sim_platter(node, c->id, size) : lh_sim_file(node, c->id, size);
+
+    if (bytes == NULL)
+        return NULL;
+    uint64_t front = *size < LH_SIM_LOG_START ? *size : LH_SIM_LOG_START;
+    *size -= front;
+    return bytes + front;
+}
+
+bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+    const struct actor *a = o->servers[server];
+    uint8_t boot[sizeof h->equal_boot] = {0};
+    uint64_t number = lh_sim_boot(a->node);
+
+    if (h->synced || h->sealed || h->version == 0)
+        return false;
+    memcpy(boot, &number, sizeof number);
+    return a->dark || memcmp(h->equal_boot, boot, sizeof boot) != 0;
+}
+
+bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct replica *r = &c->replicas[server];
+
+    return r->damaged || r->lost || lh_ob_kernel(o, c, server)->lost;
+}
+
+bool lh_ob_full_member(const struct chunk *c, uint32_t server)
+{
+    for (size_t i = 0; i < c->member_count; i++)
+        if (c->members[i].server == server)
+            return !c->members[i].joining;
+    return false;
+}
+
+bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct replica *r = &c->replicas[server];
+
+    if (!c->known || c->removed || r->damaged || r->lost || !lh_ob_full_member(c, server))
+        return false;
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+    return h->valid && !h->lost && !lh_ob_doubted(o, c, server);
+}
+
+bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+
+    return h->synced || h->sealed;
+}
+
+static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    struct replica *r = &c->replicas[server];
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+
+    if (h->sealed && !r->seal_seen && !r->damaged) {
+        r->seal_seen = true;
+        lh_ob_inv4_seal_recorded(o, c, server);
+    }
+    lh_ob_inv4_header_written(o, c, server);
+    lh_ob_commit_check(o, c, server, 0, c->committed, "its header was written");
+}
+
+void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t file,
+    enum lh_disk_op op, uint64_t offset, uint64_t length, int error)
+{
+    if (a->part != PART_SERVER || file == LH_PROBE_FILE || op == LH_DISK_READ)
+        return;
+    struct chunk *c = lh_ob_chunk(o, file);
+    struct replica *r = &c->replicas[a->number];
+    /* While a process dies its world has ended already; else nobody asked for this. */
+    bool by_itself = error == LH_ERR_CLOSED && a->alive == lh_sim_is_up(a->node);
+
+    if (by_itself)
+        r->damaged = true;
+    switch (op) {
+    case LH_DISK_CREATE:
+        if (error == LH_OK || error == LH_ERR_CLOSED)
+            *r = (struct replica){.released = r->released};
+        break;
+    case LH_DISK_REMOVE:
+        if (error == LH_OK || error == LH_ERR_CLOSED) {
+            lh_ob_inv4_removed(o, c, a->number);
+            *r = (struct replica){.released = r->released};
+        }
+        break;
+    case LH_DISK_WRITE:
+        if (offset < LH_SIM_LOG_START) {
+            r->kernel_known = false;
+            r->header_written = true;
+            if (by_itself)
+                r->platter_known = false;
+            header_changed(o, c, a->number);
+        } else if (offset - LH_SIM_LOG_START < c->committed) {
+            lh_ob_commit_check(o, c, a->number, offset - LH_SIM_LOG_START,
+                offset - LH_SIM_LOG_START + length, "it was written to");
+        }
+        break;
+    case LH_DISK_TRUNCATE:
+        r->cut = error == LH_OK;
+        if (length < LH_SIM_LOG_START + c->committed)
+            lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
+        break;
+    case LH_DISK_SYNC:
+        r->cut = false;
+        if (error != LH_OK && error != LH_ERR_CLOSED)
+            r->damaged = true; /* FAIL-5: what the platter has nobody knows */
+        if (r->header_written) {
+            r->header_written = false;
+            r->platter_known = false;
+            lh_ob_inv3_header(o, c, a->number);
+        }
+        break;
+    case LH_DISK_READ:
+        break;
+    }
+}
+
+static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
+{
+    struct chunk *c, *next;
+
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        struct replica *r = &c->replicas[a->number];
+        r->kernel_known = r->platter_known = r->header_written = false;
+        r->seal_seen = false;
+        if (c->removed)
+            continue;
+        lh_ob_inv3_header(o, c, a->number);
+        if (!c->known || !lh_ob_full_member(c, a->number))
+            continue;
+        r->seal_seen = lh_ob_kernel(o, c, a->number)->sealed;
+        lh_ob_commit_check(o, c, a->number, 0, c->committed, "its machine lost power");
+    }
+}
+
+static void after_start(struct lh_sim_observers *o, const struct actor *a)
+{
+    struct chunk *c, *next;
+
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        struct replica *r = &c->replicas[a->number];
+        r->said = r->released = r->seal_told = r->listed_at = 0;
+        r->sync_failed = r->cut = r->ordered = false;
+        r->lost = lh_ob_kernel(o, c, a->number)->lost;
+    }
+}
+
+void lh_ob_replicas_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
+{
+    if (a->part != PART_SERVER)
+        return;
+    if (what == LH_SIM_LIFE_POWER_LOST)
+        after_power_loss(o, a);
+    else if (what == LH_SIM_LIFE_STARTED)
+        after_start(o, a);
+}
