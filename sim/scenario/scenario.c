@@ -150,6 +150,8 @@ void lh_sim_scenario_print(const struct lh_sim_scenario *scenario, FILE *to)
 
     (void)fprintf(to, "leasehold scenario %d\n", LH_SIM_SCENARIO_FORMAT);
     lh_sim_settings_print(&scenario->settings, to);
+    for (size_t i = 0; i < scenario->broken_by_count; i++)
+        (void)fprintf(to, "broken by %s\n", scenario->broken_by[i]);
     (void)fprintf(to, "\n");
     for (size_t i = 0; i < scenario->count; i++) {
         lh_sim_statement_print(&scenario->statements[i], text, sizeof text);
@@ -329,6 +331,21 @@ static int take_statement(struct reading *r, struct lh_sim_words *w)
     return error;
 }
 
+static bool take_broken_by(struct reading *r, struct lh_sim_words *w)
+{
+    struct lh_sim_scenario *to = &r->scenario;
+
+    w->at = 0;
+    if (!lh_sim_words_take(w, "broken") || !lh_sim_words_take(w, "by"))
+        return false;
+    const char *name = lh_sim_words_peek(w);
+    if (to->broken_by_count == LH_SIM_BROKEN_BY_MAX || name == NULL || !lh_sim_is_planted(name)) {
+        lh_sim_words_expected(w, "the name of a planted bug, of at most 8");
+        return false;
+    }
+    return lh_sim_slot_plant.parse(w, to->broken_by[to->broken_by_count++]) && lh_sim_words_end(w);
+}
+
 static int take_line(struct reading *r, const char *line, size_t size)
 {
     struct lh_sim_words w;
@@ -346,6 +363,8 @@ static int take_line(struct reading *r, const char *line, size_t size)
         r->settings_line = r->line;
         return LH_OK;
     }
+    if (r->scenario.count == 0 && take_broken_by(r, &w))
+        return LH_OK;
     return take_statement(r, &w);
 }
 

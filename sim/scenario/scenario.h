@@ -34,7 +34,10 @@
  * `settle` ends all faults, waits until everything is well and reads all files from start to end
  * (INV-8, INV-5); without it a scenario ends with its last statement. The observers look on all the
  * time; whatever they find fails the scenario, unless the file says that just this rule will be
- * broken (a planted bug; clocks that the observers were not told of): then it must be. */
+ * broken (a planted bug; clocks that the observers were not told of): then it must be.
+ *
+ * Among the settings, `broken by BUG` says that the scenario fails when that bug is planted. It changes
+ * nothing about a run; tests hold the file to it. */
 #ifndef LH_SIM_SCENARIO_SCENARIO_H
 #define LH_SIM_SCENARIO_SCENARIO_H
 
@@ -74,8 +77,13 @@ struct lh_sim_statement {
     char rule[16]; /* VIOLATION */
 };
 
+#define LH_SIM_BROKEN_BY_MAX 8
+
 struct lh_sim_scenario {
     struct lh_sim_settings settings;
+    /* Planted bugs with which it must fail: what it says is then seen to depend on the rule. */
+    char broken_by[LH_SIM_BROKEN_BY_MAX][LH_SIM_PLANT_NAME_MAX + 1];
+    size_t broken_by_count;
     struct lh_sim_statement *statements;
     size_t count, capacity;
 };

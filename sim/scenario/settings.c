@@ -27,7 +27,7 @@ static void print_plant(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", (const char *)from);
 }
 
-static const struct lh_sim_slot_type slot_plant = {
+const struct lh_sim_slot_type lh_sim_slot_plant = {
     parse_plant, print_plant, LH_SIM_PLANT_NAME_MAX + 1};
 
 #define SLOT(name, type, member)                                                                   \
@@ -62,7 +62,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("beyond-rho", lh_sim_slot_flag, clocks_beyond_rho),
     SLOT("lost", lh_sim_slot_flag, replicas_may_be_lost),
     SLOT("ruin", lh_sim_slot_flag, ruin),
-    SLOT("plant", slot_plant, plant),
+    SLOT("plant", lh_sim_slot_plant, plant),
     {0},
 };
 
@@ -257,7 +257,7 @@ static int check_durations(const struct lh_sim_settings *s, char *text, size_t t
     return LH_OK;
 }
 
-static bool is_planted(const char *name)
+bool lh_sim_is_planted(const char *name)
 {
     size_t count;
     const struct lh_probe *plants = lh_plants(&count);
@@ -281,7 +281,7 @@ int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t te
         error = check_durations(s, text, text_size);
     for (uint32_t i = 0; i < s->file_count && error == LH_OK; i++)
         error = check_file(s, i, text, text_size);
-    if (error == LH_OK && s->plant[0] != '\0' && !is_planted(s->plant))
+    if (error == LH_OK && s->plant[0] != '\0' && !lh_sim_is_planted(s->plant))
         error = complain(text, text_size, "no bug is planted under the name \"%s\"", s->plant);
     return error;
 }

@@ -63,4 +63,9 @@ LH_MUST_USE int lh_sim_settings_check(
  * runs it. */
 struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings *settings);
 
+/* A bug of that name can be planted (base/probe.h). */
+bool lh_sim_is_planted(const char *name);
+
+extern const struct lh_sim_slot_type lh_sim_slot_plant; /* char[LH_SIM_PLANT_NAME_MAX + 1] */
+
 #endif
