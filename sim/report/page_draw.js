@@ -193,10 +193,10 @@ function drawHeld(c, s, x0, x1, y, h) {
     label(c, s.chunk + " v" + s.version, x0, x1, y + h / 2 + 0.5, color.paper);
   }
   // It acts, and the master thinks that nobody does (TIME-4).
-  const given = s.lease.given[s.lease.given.length - 1];
-  if (given && !given.unfinished && (s.end > given.end || (s.unfinished && s.end === given.end))) {
+  const free = s.lease.free;
+  if (free !== null && (s.end > free || (s.unfinished && s.end === free))) {
     c.fillStyle = color.bad;
-    const from = Math.max(GUTTER, xOf(given.end));
+    const from = Math.max(GUTTER, xOf(free));
     c.fillRect(from, y, Math.max(3, x1 - from), h);
   }
   c.globalAlpha = 1;

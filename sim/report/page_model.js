@@ -150,8 +150,12 @@ const leases = (() => {
     l.begin = Math.min(...both.map((s) => s.begin));
     l.end = Math.max(...both.map((s) => s.end));
     const given = l.given[l.given.length - 1], held = l.held[l.held.length - 1];
-    // How long the master waits after the holder stopped; below zero, TIME-4 is broken.
-    l.gap = given && held && !given.unfinished && !held.unfinished ? given.end - held.end : null;
+    // Did the master come to think that nobody acts on it? Neither when it granted the same node a
+    // newer version, nor when its own process ended.
+    l.free = given && !given.unfinished && given.how !== "a newer version" &&
+      given.how !== "the master's process ended" ? given.end : null;
+    // How long after the holder had stopped; below zero, TIME-4 is broken.
+    l.gap = l.free !== null && held && !held.unfinished ? l.free - held.end : null;
   }
   return all;
 })();

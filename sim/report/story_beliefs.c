@@ -257,7 +257,7 @@ static void look_at_given(struct lh_sim_story *s, struct chunk *c)
         if (b->open && given && b->span.node == to) /* LEASE-3: its replica set changed */
             finish(s, b, lh_sim_now(s->sim), "a newer version");
         else if (b->open)
-            given_is_over(s, c, given ? "given to another" : s->master_cause);
+            given_is_over(s, c, s->master_cause);
         c->confirmed = c->waiting = false;
         if (given)
             begin(s, b, master,
