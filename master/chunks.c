@@ -54,6 +54,10 @@ struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_se
 
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
 {
+    if (c->holder != NULL)
+        LH_MARK("remove-while-held");
+    else
+        LH_MARK("remove-while-free");
     lh_m_creation_stop(m, c);
     lh_m_timer_disarm(m, &c->timer);
     if (c->waiting)
@@ -139,6 +143,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
         c->version == 0 || (c->holder != NULL && c->holder != s))
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
+        LH_MARK("seal-report-again");
         if (c->seal_told)
             lh_m_record_seal(m, c, NULL);
         return;
@@ -154,8 +159,10 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     }
     /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
      * ordered anything since this primary stopped. */
-    if (c->holder != NULL)
+    if (c->holder != NULL) {
+        LH_MARK("seal-gives-lease-up");
         lh_m_lease_over(m, c, "was given up with the seal");
+    }
     c->length = report->length;
     c->checksum = report->checksum;
     lh_m_set_sealed(m, c);
@@ -194,8 +201,10 @@ void lh_m_on_member_failed(
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
     if (c == NULL || c->holder != s || c->session != s->session || c->version != report->version ||
-        c->sealed || c->intent_to_seal || !lh_m_held(m, c))
+        c->sealed || c->intent_to_seal || !lh_m_held(m, c)) {
+        LH_MARK("member-failed-ignored");
         return;
+    }
     uint32_t full = without(c, report->server_ids, report->n_server_ids, left, &left_count);
     bool itself = false;
     for (uint32_t i = 0; i < left_count; i++)
@@ -203,6 +212,7 @@ void lh_m_on_member_failed(
     if (left_count == c->member_count || !itself)
         return;
     if (full < c->file->min_replicas) {
+        LH_MARK("member-failed-too-few-left");
         /* With the members' addresses of today: they may have come back elsewhere. */
         if (!c->recalling && lh_m_is_durable(m, c->ticket))
             lh_m_send_grant(m, c);
@@ -235,6 +245,7 @@ void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
     if (member == NULL)
         return;
     /* It stays a member until the primary reports it: only the primary knows who has what. */
+    LH_MARK("replica-lost-heard");
     member->lost = true;
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64

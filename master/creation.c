@@ -44,6 +44,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     uint32_t count = lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen);
 
     if (count < f->min_replicas) {
+        LH_MARK("creation-too-few-servers");
         f->place_in_full_until = LH_INSTANT_NEVER;
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
@@ -56,6 +57,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
             lh_m_timer_arm(m, &f->timer, until);
             return LH_ERR_NOT_ENOUGH_SERVERS;
         }
+        LH_MARK("creation-with-fewer");
         lh_fx_log(m->fx, LH_WARN,
             "\"%s\": its next chunk gets %u replicas instead of %u: no more chunkservers are "
             "fit for it",
@@ -120,6 +122,7 @@ static bool replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const
     old->avoid_until =
         lh_instant_add(m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
     if (lh_m_place(m, c->file->chunk_size, 1, c->members, c->member_count, &fresh) == 1) {
+        LH_MARK("creation-elsewhere");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
             why, fresh->id);
         c->members[i] = (struct lh_m_member){.server = fresh};

@@ -154,8 +154,16 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 
     struct lh_m_server *s = choose_primary(m, c);
     if (s == NULL || lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE,
-                         s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK)
+                         s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK) {
+        LH_MARK("grant-to-nobody");
         return false;
+    }
+    if (c->version == 0)
+        LH_MARK("grant-first");
+    else if (s == c->last_primary)
+        LH_MARK("grant-to-the-same");
+    else
+        LH_MARK("grant-to-another");
     c->version++;
     if (!c->created)
         lh_m_creation_stop(m, c);
@@ -181,6 +189,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
+    LH_MARK("grant-new-version-same-session");
     c->version++;
     c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
     lh_m_todo_update(c);
@@ -218,6 +227,8 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.master_term = m->term;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     reply.grant = &grant;
+    if (c->sent)
+        LH_MARK("grant-sent-again");
     c->sent = lh_m_send(m, s, &reply) || c->sent;
 }
 
@@ -245,8 +256,12 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->confirmed && !(c->recalling && c->sent))
         lh_m_send_grant(m, c);
-    if (c->recalling && c->sent)
+    if (c->recalling && c->sent) {
+        LH_MARK("recall-sent");
+        if (!c->confirmed)
+            LH_MARK("recall-before-confirm");
         send_recall(m, c);
+    }
 }
 
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
@@ -255,6 +270,8 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
 
     if (c->recalling)
         return;
+    if (c->waiting)
+        LH_MARK("recall-in-restart-wait");
     c->recalling = true;
     error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
     (void)error;
@@ -285,8 +302,13 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
     /* LEASE-4: the engine refuses those that are being recalled. */
     lh_grantor_extend_many(m->grantor, s->session, m->now, s->received_at, m->config.chunk_term,
         names, asked, results);
-    for (size_t i = 0; i < asked; i++)
+    for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
+        if (results[i] == LH_OK)
+            LH_MARK("lease-extended");
+        else if (results[i] == LH_ERR_LEASE_HELD)
+            LH_MARK("lease-not-extended-recalling");
+    }
     free(names);
     free(places);
     free(results);
@@ -325,6 +347,7 @@ bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, u
         return false;
     enter_session(m, c, s);
     if (c->waiting) {
+        LH_MARK("lease-continued-after-restart");
         /* What the former master was told we do not know; the holder acts on it, that is enough. It
          * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
          * wait ends, whatever becomes of this session (LEASE-7). */
@@ -335,6 +358,8 @@ bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, u
         }
     } else if (!c->confirmed) {
         c->sent = false;
+    } else {
+        LH_MARK("lease-continued");
     }
     lh_m_todo_update(c);
     lh_m_touch(m, c->file);
@@ -352,6 +377,7 @@ void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id
         if (c->session != from || c->confirmed || c->waiting ||
             c->holder_incarnation != s->incarnation || !in_force(m, c))
             continue;
+        LH_MARK("grant-carried-over");
         enter_session(m, c, s);
         c->sent = false;
     }
@@ -363,8 +389,11 @@ void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
 
     for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
         next = TAILQ_NEXT(c, held_link);
-        if (c->holder_incarnation < s->incarnation || LH_PLANTED("leases-freed-on-reregistration"))
+        if (c->holder_incarnation < s->incarnation ||
+            LH_PLANTED("leases-freed-on-reregistration")) {
+            LH_MARK("lease-freed-with-its-process");
             lh_m_lease_over(m, c, "is free: its process is dead");
+        }
     }
 }
 
@@ -379,6 +408,7 @@ void lh_m_on_confirm(
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
         if (c->confirmed)
             return;
+        LH_MARK("grant-confirmed");
         c->confirmed = true;
         c->avoid = NULL;
         c->last_primary = s;
@@ -390,6 +420,7 @@ void lh_m_on_confirm(
         return;
     }
     /* It will never act on this version: as a release of it. */
+    LH_MARK("grant-refused");
     int error = lh_error_from_wire((unsigned)confirm->error);
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id, s->id,
         c->version, lh_error_text(error));
@@ -411,8 +442,11 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
     if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        (c->version != release->version && !LH_PLANTED("any-version-released")))
+        (c->version != release->version && !LH_PLANTED("any-version-released"))) {
+        LH_MARK("release-ignored");
         return;
+    }
+    LH_MARK("lease-released");
     c->avoid = s;
     c->retry_at = m->now;
     lh_m_lease_over(m, c, "was released");
@@ -425,8 +459,12 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
     for (size_t i = 0; i < LH_STEP_WORK_MAX && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
         TAILQ_REMOVE(&m->waiting, c, waiting_link);
         c->waiting = false;
-        if (!in_force(m, c))
+        if (in_force(m, c)) {
+            LH_MARK("lease-outlives-restart-wait");
+        } else {
+            LH_MARK("lease-over-after-restart-wait");
             lh_m_lease_over(m, c, "is over: granted before this master started, not shown since");
+        }
     }
     if (!TAILQ_EMPTY(&m->waiting)) {
         lh_m_timer_arm(m, timer, m->now);
@@ -434,6 +472,7 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
     }
     /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
     if (m->longest_session_ns > m->config.session_term.ns) {
+        LH_MARK("longest-session-lowered");
         m->longest_session_ns = m->config.session_term.ns;
         lh_m_dirty_master(m);
     }

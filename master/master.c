@@ -146,11 +146,13 @@ static void take_expired(struct lh_master *m)
             continue;
         if (c->waiting) {
             /* Continued, and ended with its session; it is held until the wait ends (LEASE-7). */
+            LH_MARK("lease-ended-in-restart-wait");
             c->session = 0;
             c->confirmed = c->sent = false;
             lh_m_todo_update(c);
             lh_m_touch(m, c->file);
         } else {
+            LH_MARK("lease-run-out");
             lh_m_lease_over(m, c, "has run out");
             lh_m_spare_drop(m, c->file);
         }

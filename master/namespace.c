@@ -197,6 +197,8 @@ void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequ
     if (error == LH_OK) {
         lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" renamed to \"%s\"", f->id, f->path,
             request->to);
+        if (f->chunk_count > 0)
+            LH_MARK("rename-of-file-with-chunks");
         RB_REMOVE(lh_m_paths, &m->paths, f);
         free(f->path);
         f->path = lh_strdup(request->to);

@@ -358,14 +358,18 @@ static void take_chunk(
     if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
         lh_m_set_holder(m, c, lh_m_server_get(m, record->holder));
         c->holder_incarnation = record->holder_incarnation;
+        LH_MARK("restart-with-lease");
         c->waiting = true; /* LEASE-7 */
         TAILQ_INSERT_TAIL(&m->waiting, c, waiting_link);
         lh_m_todo_update(c);
     }
     if (record->sealed) {
         lh_m_set_sealed(m, c);
+        LH_MARK("restart-with-seal");
         c->seal_told = true; /* who missed it reports its replica unsealed */
     } else {
+        if (!record->created)
+            LH_MARK("restart-in-creation");
         lh_m_creation_start(m, c);
     }
 }
@@ -431,6 +435,7 @@ int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const 
         struct lh_m_tombstone *t = lh_alloc(sizeof *t);
         t->chunk = get_u64(k + 1);
         t->version = get_u64(value);
+        LH_MARK("restart-with-tombstone");
         HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
         return LH_OK;
     }

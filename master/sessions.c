@@ -54,8 +54,12 @@ bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
         return false;
     if (LH_PLANTED("one-way-partition-is-health"))
         return true;
-    return s->confirmed &&
-           lh_instant_before(m->now, lh_instant_add(s->confirmed_at, m->config.session_term));
+    if (!s->confirmed)
+        return false;
+    if (lh_instant_before(m->now, lh_instant_add(s->confirmed_at, m->config.session_term)))
+        return true;
+    LH_MARK("server-hears-nothing");
+    return false;
 }
 
 bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s)
@@ -114,6 +118,8 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link)
             l->server->id,
             lh_duration_ms(lh_instant_until(
                 m->now, lh_grantor_session_end_of(m->grantor, l->server->session))));
+    if (l->server != NULL && l->server->link == l->id)
+        LH_MARK("session-stream-broke");
     lh_m_unsettled(m);
     forget_link(m, l);
     lh_m_touch_waited(m);
@@ -185,6 +191,7 @@ static int check_register(
     bool late = r->incarnation < s->incarnation ||
                 (r->incarnation == s->incarnation && r->registration <= s->registration);
     if (late && !LH_PLANTED("late-registration-believed")) {
+        LH_MARK("registration-late-ignored");
         snprintf(text, text_size,
             "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64 " is not above %" PRIu64
             ".%" PRIu64 ", which came before",
@@ -293,6 +300,12 @@ static void on_register(
     bool same_machine = s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
     lh_session_id former = s->session;
 
+    if (s->incarnation == 0)
+        LH_MARK("registration-first");
+    else if (same_process)
+        LH_MARK("registration-again");
+    else
+        LH_MARK("registration-of-new-process");
     supersede(m, s, l);
     if (l->server != NULL && l->server != s && l->server->link == l->id)
         l->server->link = 0; /* a stream that speaks for another server now */
@@ -381,19 +394,26 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
         struct lh_m_chunk *leaving;
         HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
-        if (t != NULL && leaving == NULL)
+        if (t != NULL && leaving == NULL) {
+            LH_MARK("report-of-removed-chunk");
             lh_m_send_remove(m, s, r->chunk, t->version);
-        else if (t == NULL && !lh_m_spare_known(m, r->chunk))
+        } else if (t == NULL && !lh_m_spare_known(m, r->chunk)) {
             s->reports_unknown++; /* left alone: nothing proves that it is of no use */
+        }
         return;
     }
     if (!lh_m_is_durable(m, c->ticket))
         return;
     if (lh_m_member(c, s) == NULL) {
         /* Its creation came too late or failed half-way; it was never used. */
-        if (r->version == 0)
+        if (r->version == 0) {
+            LH_MARK("report-of-vain-creation");
             lh_m_send_remove(m, s, c->id, 0);
+        } else {
+            LH_MARK("report-of-left-replica");
+        }
     } else if (c->sealed && !r->sealed) {
+        LH_MARK("report-of-missed-seal");
         lh_m_record_seal(m, c, s);
     }
     if (r->lost)
@@ -514,6 +534,8 @@ static void on_heartbeat(
     s->free_bytes = heartbeat->free_bytes;
     s->replicas = heartbeat->replicas;
     s->placed_bytes = 0;
+    if (heartbeat->failing)
+        LH_MARK("heartbeat-failing");
     if (s->failing != (heartbeat->failing != 0))
         lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
             s->id,
@@ -532,6 +554,7 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
 {
     if (s->session != session)
         return; /* a former session of a server that has registered since */
+    LH_MARK("session-ended");
     s->session = 0;
     s->confirmed = false;
     lh_m_unsettled(m);

@@ -127,9 +127,11 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
         return;
     for (uint32_t i = 0; i < spare->member_count; i++)
         if (!spare->members[i].created || !lh_m_reachable(m, spare->members[i].server)) {
+            LH_MARK("spare-not-ready");
             lh_m_spare_drop(m, f);
             return;
         }
+    LH_MARK("spare-taken");
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
     lh_m_dirty_tombstone(m, c->id, false);
     c->members = spare->members;

@@ -165,6 +165,10 @@ static int why_not(
         return LH_ERR_UNAVAILABLE;
     }
     if (lh_m_held(m, tail)) {
+        if (tail->waiting)
+            LH_MARK("no-tail-in-restart-wait");
+        else
+            LH_MARK("no-tail-lease-held");
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
@@ -176,6 +180,7 @@ static int why_not(
                               : "has not confirmed it yet");
         return LH_ERR_LEASE_HELD;
     }
+    LH_MARK("no-tail-not-leased");
     snprintf(text, text_size,
         "chunk %" PRIu64 " of \"%.256s\": none of its %u members can be primary now", tail->id,
         f->path, tail->member_count);
@@ -195,12 +200,17 @@ static bool tail_ready(
         return true;
     /* It was told that the chunk is full: its seal is on the way. A newer version means that the
      * primary which said so is gone, and its successor has to say it again. */
-    if (w->full_chunk == tail->id && w->failed_version == 0 && tail->version <= w->arrival_version)
+    if (w->full_chunk == tail->id && w->failed_version == 0 &&
+        tail->version <= w->arrival_version) {
+        LH_MARK("tail-waits-for-seal");
         return false;
+    }
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_version == tail->version && lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, tail->holder->received_at))
+        !lh_instant_before(w->arrived_at, tail->holder->received_at)) {
+        LH_MARK("tail-held-back-by-hint");
         return false;
+    }
     return true;
 }
 
