@@ -170,6 +170,8 @@ static void add_writer(struct stream *s, const Leasehold__AppendRequest *m)
     *w = (struct stream_writer){.id = m->writer, .first_sequence = m->first_sequence};
     if (s->primary->state == PRIMARY_OPEN)
         open_writer(s, w);
+    else
+        LH_MARK("stream-waits-for-recovery");
 }
 
 void stream_open_all(struct primary *p)
@@ -210,6 +212,12 @@ static void first_message(
                !primary_may_act(r->primary)) {
         error = LH_ERR_NOT_PRIMARY;
     }
+    if (error == LH_ERR_CHUNK_FULL)
+        LH_MARK("stream-sealed");
+    else if (error == LH_ERR_STALE_VERSION)
+        LH_MARK("stream-stale-version");
+    else if (error == LH_ERR_NOT_PRIMARY)
+        LH_MARK("stream-not-primary");
     if (error != LH_OK) {
         send_error(cs, l->id, error, text, version);
         return;
@@ -336,11 +344,14 @@ void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__
     }
     /* TIME-5: a fresh look at the clock before each step that needs the lease. */
     if (!primary_may_act(p)) {
+        LH_MARK("append-without-lease");
         primary_end(p, LH_ERR_NOT_PRIMARY);
         return;
     }
-    if (p->state > PRIMARY_OPEN)
-        return; /* draining */
+    if (p->state > PRIMARY_OPEN) {
+        LH_MARK("append-while-draining");
+        return;
+    }
     if (m->writer != 0)
         add_writer(s, m);
     if (batches->size > 0)

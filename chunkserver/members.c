@@ -123,6 +123,7 @@ static void refused(struct member *m, int error, const char *text)
     lh_fx_log(server(m)->fx, LH_WARN, "chunk %llu: member %s refuses: %s%s%s",
         (unsigned long long)m->primary->replica->chunk, m->server_id, lh_error_text(error),
         text[0] == '\0' ? "" : ": ", text);
+    LH_MARK("member-refuses");
     m->refused = true;
     down(m);
     primary_report_failed(m->primary);
@@ -153,6 +154,14 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
         m->length > p->replica->end)
         m->length = p->replica->end;
     m->state = MEMBER_ADOPTED;
+    if (m->doubted)
+        LH_MARK("member-doubted");
+    if (m->length < p->replica->end)
+        LH_MARK("member-behind");
+    else if (m->length == p->replica->end)
+        LH_MARK("member-equal");
+    else
+        LH_MARK("member-ahead");
     if (p->state < PRIMARY_EQUALIZING) {
         primary_member_changed(p);
         return;
@@ -165,6 +174,7 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
         refused(m, LH_ERR_CORRUPT, "its log does not end where a batch does");
         return;
     }
+    LH_MARK("member-comes-back");
     member_set_target(m, p->replica->end, p->replica->checksum);
     primary_set_timer(p);
 }
@@ -225,6 +235,7 @@ void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
     case LEASEHOLD__REPLICATE_KIND__CONFIRM:
         if (m->state != MEMBER_CONFIRMING)
             break;
+        LH_MARK("member-confirms");
         m->state = MEMBER_EQUAL;
         m->doubted = false;
         /* What it confirmed is durable there; it need not say so once more. */
@@ -293,6 +304,7 @@ static void copy_from_disk(struct member *m, uint64_t limit)
         limit = r->written;
     if (m->copy != NULL || limit <= m->sent)
         return; /* goes on when the read or the write is done */
+    LH_MARK("member-copied-to");
     uint64_t bytes = limit - m->sent;
     uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
     if (most < MESSAGE_BYTES_MAX)
@@ -398,6 +410,7 @@ void member_timer(struct member *m)
     struct lh_chunkserver *cs = server(m);
 
     if (lh_instant_reached(cs->now, patience_ends(m))) {
+        LH_MARK("member-silent");
         m->reported_at = cs->now;
         if (m->state != MEMBER_DOWN)
             down(m);

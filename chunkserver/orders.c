@@ -50,6 +50,12 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
         refusal = LH_ERR_SHUTTING_DOWN;
     else if (s->failing)
         refusal = LH_ERR_IO;
+    if (refusal == LH_ERR_IO)
+        LH_MARK("grant-refused-failing-disk");
+    else if (refusal == LH_ERR_CORRUPT)
+        LH_MARK("grant-refused-lost-replica");
+    else if (refusal == LH_ERR_SHUTTING_DOWN)
+        LH_MARK("grant-refused-stopping");
     if (refusal != LH_OK) {
         /* An error says that this version is not acted on, now or later (LEASE-6). */
         lh_holder_release(cs->holder, g->chunk, g->version);
@@ -60,6 +66,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     int error = lh_holder_grant(
         cs->holder, g->session, g->chunk, g->version, sent_at, lh_nanoseconds(g->term_ns));
     if (error == LH_ERR_STALE_VERSION) {
+        LH_MARK("grant-of-released-version");
         orders_confirm_grant(cs, g->chunk, g->version, error);
         return;
     }
@@ -83,8 +90,10 @@ void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
     Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
 
     lh_holder_release(cs->holder, chunk, version);
-    if (cs->session.state != SESSION_LIVE)
+    if (cs->session.state != SESSION_LIVE) {
+        LH_MARK("release-without-session");
         return; /* it runs out by itself: LEASE-2 */
+    }
     release.session = session_id(cs);
     release.chunk = chunk;
     release.version = version;
@@ -102,6 +111,7 @@ void orders_resend_seals(struct lh_chunkserver *cs)
         const struct replica *r = replica_find(cs, seal->chunk);
         if (r != NULL && r->adopting > seal->version) {
             /* The version rose before the report arrived: the chunk goes on. */
+            LH_MARK("seal-report-outdated");
             HASH_DELETE(hh, cs->seals, seal);
             free(seal);
             continue;
@@ -169,6 +179,7 @@ static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m
             primary_recall(r->primary);
         return;
     }
+    LH_MARK("recall-of-what-is-not-held");
     orders_resend_seals(cs);
     if (find_seal(cs, m->chunk) == NULL)
         orders_release(cs, m->chunk, m->version);
@@ -208,10 +219,12 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
     if (r->primary != NULL)
         primary_end(r->primary, LH_ERR_CHUNK_FULL);
     if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
+        LH_MARK("seal-above-own-log");
         replica_lose(r, LH_ERR_CORRUPT, r->end);
         replica_pump(r);
         return;
     }
+    LH_MARK("seal-recorded");
     secondary_end(r, LH_ERR_CHUNK_FULL);
     replica_submit(r, (struct job){
                           .kind = JOB_SEAL,

@@ -103,8 +103,10 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
         orders_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
         return;
     }
-    if (r->primary != NULL)
+    if (r->primary != NULL) {
+        LH_MARK("primary-at-new-version");
         primary_end(r->primary, LH_ERR_STALE_VERSION);
+    }
     secondary_end(r, LH_ERR_STALE_VERSION);
 
     struct primary *p = lh_alloc(sizeof *p);
@@ -171,6 +173,7 @@ void primary_abandon(struct primary *p, int error)
 
 void primary_fenced(struct primary *p, uint64_t version)
 {
+    LH_MARK("primary-fenced");
     lh_fx_log(p->replica->cs->fx, LH_WARN,
         "chunk %llu: fenced at version %llu by version %llu: no longer its primary",
         (unsigned long long)p->replica->chunk, (unsigned long long)p->version,
@@ -268,7 +271,10 @@ static void gathered(struct primary *p)
 {
     struct replica *r = p->replica;
 
+    if (replica_doubted(r))
+        LH_MARK("recovery-by-doubted-primary");
     if (!some_undoubted(p) && !LH_PLANTED("loss-not-reported")) {
+        LH_MARK("recovery-all-doubted");
         uint64_t longest = r->end;
         for (size_t i = 0; i < p->member_count; i++)
             if (p->members[i].length > longest)
@@ -281,10 +287,13 @@ static void gathered(struct primary *p)
         if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
             p->fetch_from = m;
     }
-    if (p->fetch_from != NULL)
+    if (p->fetch_from != NULL) {
+        LH_MARK("recovery-fetches");
         fetch(p);
-    else
+    } else {
+        LH_MARK("recovery-with-own-log");
         equalize(p);
+    }
 }
 
 void primary_fetch_failed(struct primary *p)
@@ -367,6 +376,7 @@ static void recovered(struct primary *p)
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
 
+    LH_MARK("recovery-done");
     p->state = PRIMARY_OPEN;
     replica_note_committed(r, r->end);
     lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
@@ -408,11 +418,13 @@ static void drained(struct primary *p)
     struct replica *r = p->replica;
 
     if (p->state == PRIMARY_SEALING) {
+        LH_MARK("seal-reported");
         lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
             (unsigned long long)r->chunk, (unsigned long long)r->end);
         orders_report_seal(r->cs, r, p->version);
         primary_end(p, LH_ERR_CHUNK_FULL);
     } else {
+        LH_MARK("recall-drained");
         primary_abandon(p, LH_ERR_NOT_PRIMARY);
     }
 }
@@ -534,11 +546,13 @@ static void answer_repeat(struct primary *p, struct stream *s, struct stream_wri
             .sequence = stored->sequence,
             .count = stored->count,
         };
+        LH_MARK("append-repeat-of-committed");
         w->unanswered++;
         stream_stored(s, &u);
         stream_flush(s);
         return;
     }
+    LH_MARK("append-repeat-of-uncommitted");
     struct uncommitted *waiting = primary_queue_at(p, primary_queue_index(p, stored->offset));
     if (waiting->stream != s->link)
         w->unanswered++;
@@ -566,9 +580,11 @@ bool primary_order(struct primary *p, struct stream *s, struct stream_writer *w,
     switch (lh_writers_classify(&r->writers, h, w->first_sequence, &stored)) {
     case LH_SEQUENCE_NEXT:
         if (h->size > r->header.chunk_size - r->end) {
+            LH_MARK("append-chunk-full");
             begin_seal(p);
             return false;
         }
+        LH_MARK("append-ordered");
         order(p, s, w, h, bytes);
         break;
     case LH_SEQUENCE_REPEAT:
@@ -608,10 +624,13 @@ void primary_recall(struct primary *p)
 
     if (p->drain_until.ns != LH_INSTANT_NEVER.ns)
         return; /* asked before */
+    if (p->state < PRIMARY_OPEN)
+        LH_MARK("recall-in-recovery");
     if (p->state < PRIMARY_OPEN || p->queue_count == 0) {
         primary_abandon(p, LH_ERR_NOT_PRIMARY);
         return;
     }
+    LH_MARK("recall-drains");
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
     if (p->state == PRIMARY_OPEN) {
         p->state = PRIMARY_RECALLED;
@@ -627,8 +646,10 @@ void primary_report_failed(struct primary *p)
     Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
 
     /* A member that may be the only one to have every acknowledged byte is waited for. */
-    if (!some_undoubted(p))
+    if (!some_undoubted(p)) {
+        LH_MARK("member-failed-and-waited-for");
         return;
+    }
     char **ids = lh_alloc_array(p->member_count, sizeof *ids);
     failed.server_ids = ids;
     for (size_t i = 0; i < p->member_count; i++) {
@@ -649,8 +670,10 @@ void primary_report_failed(struct primary *p)
     failed.reason = (char *)(uintptr_t) "no progress, or refused";
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     m.member_failed = &failed;
-    if (failed.n_server_ids > 0)
+    if (failed.n_server_ids > 0) {
+        LH_MARK("member-failed-reported");
         session_send(cs, &m);
+    }
     free(ids);
 }
 
@@ -672,6 +695,7 @@ void primary_timer(struct primary *p)
     struct lh_chunkserver *cs = p->replica->cs;
 
     if (!primary_may_act(p)) {
+        LH_MARK("primary-lease-run-out");
         lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
             (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
         primary_end(p, LH_ERR_NOT_PRIMARY);

@@ -90,6 +90,7 @@ static void look(struct reading *rd)
     if (rd->ticket != NULL)
         return;
     if (rd->require_primary && !answers_as_primary(r)) {
+        LH_MARK("read-not-primary");
         finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
         return;
     }
@@ -108,6 +109,7 @@ static void look(struct reading *rd)
     } else if (sealed(r) || lh_instant_reached(r->cs->now, rd->until)) {
         finish(rd, LH_OK, NULL, NULL);
     } else {
+        LH_MARK("read-waits");
         lh_timer_set(&r->cs->timers, &rd->timer, rd->until);
     }
 }
@@ -124,6 +126,7 @@ void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold_
         return;
     }
     if (r->state == REPLICA_LOST) {
+        LH_MARK("read-lost-replica");
         reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost: read another one", NULL);
         return;
     }
@@ -190,6 +193,7 @@ void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes)
     if (error != LH_OK && (whole > 0 || rd->offset == 0)) {
         /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
          * a replica with rot in it is copied anew as a whole (FAIL-4). */
+        LH_MARK("read-rotten");
         replica_lose(r, LH_ERR_CORRUPT, rd->offset + whole);
         return;
     }
@@ -268,7 +272,10 @@ static void settle(struct replica *r, uint64_t link, uint64_t writer)
     Leasehold__Stored stored[LH_WRITER_WINDOW];
     Leasehold__Stored *list[LH_WRITER_WINDOW];
 
-    if (w != NULL) {
+    if (w == NULL) {
+        LH_MARK("settle-stored-nothing");
+    } else {
+        LH_MARK("settle-stored-some");
         m.known = true;
         m.first_sequence = w->first;
         m.last_sequence = w->last;
@@ -316,6 +323,7 @@ void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold
      * cut holds what it will always hold; that its header does not say so yet changes nothing. */
     if (r->state != REPLICA_READY ||
         (!replica_sealed_as_it_is(r) && !LH_PLANTED("settled-by-unsealed-replica"))) {
+        LH_MARK("settle-before-seal");
         refuse_settling(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
         return;
     }

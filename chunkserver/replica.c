@@ -352,8 +352,12 @@ static void job_end(struct replica *r, int error)
         r->state = REPLICA_REMOVING;
         replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
     }
-    if (error != LH_OK && !gone && j->kind != JOB_LOSE)
+    if (failed_create)
+        LH_MARK("disk-create-fails");
+    if (error != LH_OK && !gone && j->kind != JOB_LOSE) {
+        LH_MARK("disk-job-fails");
         replica_lose(r, error, r->written);
+    }
     job_answer(r, j, error);
     free(j);
     if (gone) {
@@ -476,10 +480,12 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
             return;
         }
         if (error == LH_ERR_DISK_FULL) {
+            LH_MARK("disk-full");
             lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: the disk is full at %llu bytes of its log",
                 (unsigned long long)r->chunk, (unsigned long long)r->written);
             cut_back(r, error);
         } else if (error != LH_OK) {
+            LH_MARK("disk-write-fails");
             replica_lose(r, error, r->written);
         } else {
             bool hidden = r->committed > r->written;
@@ -494,6 +500,7 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
         uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->syncing;
         r->syncing = 0;
         if (error != LH_OK && !LH_PLANTED("fsync-retried")) {
+            LH_MARK("disk-sync-fails");
             /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
              * fdatasync would lie. So it is also when the log is just being cut back. */
             replica_lose(r, error, r->synced);
@@ -512,8 +519,11 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     lh_fx_log(r->cs->fx, LH_ERROR,
         "chunk %llu: this replica is lost (%s at %llu); it must be copied anew",
         (unsigned long long)r->chunk, lh_error_text(error), (unsigned long long)offset);
-    if (r->primary != NULL)
+    LH_MARK("replica-lost");
+    if (r->primary != NULL) {
+        LH_MARK("replica-lost-of-primary");
         primary_abandon(r->primary, error);
+    }
     r->state = REPLICA_LOST;
     secondary_end(r, error);
     readings_refuse_all(r, LH_ERR_CORRUPT);

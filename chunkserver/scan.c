@@ -53,11 +53,13 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
         (r->header.chunk_size < LH_CHUNK_BYTES_MIN || r->header.chunk_size > LH_CHUNK_BYTES_MAX))
         error = LH_ERR_CORRUPT;
     if (error != LH_OK) {
+        LH_MARK("scan-no-header");
         lost_at_load(r, error);
         return;
     }
     r->adopting = r->header.version;
     if (r->header.lost && !LH_PLANTED("lost-replica-comes-back")) {
+        LH_MARK("scan-lost");
         r->state = REPLICA_LOST;
         scan_loaded(r);
     } else if (r->header.sealed) {
@@ -98,6 +100,7 @@ static void scan_done(struct replica *r)
     lh_buf_clear(&r->scan_rest);
     r->writers_known = true;
     if (r->header.sealed) {
+        LH_MARK("scan-for-settling");
         settlings_answer(r);
         return;
     }
@@ -132,10 +135,12 @@ static void scan_ended(struct replica *r, uint64_t good, bool extra, int why)
     }
     /* Below the length at which equality was confirmed nothing can be a torn tail. */
     if (good < r->header.equal_length) {
+        LH_MARK("scan-corrupt-below-equal");
         scan_failed(r, why == LH_OK ? LH_ERR_CORRUPT : why, good);
         return;
     }
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
+        LH_MARK("scan-torn-tail");
         lh_fx_log(r->cs->fx, LH_WARN, "chunk %llu: cutting a torn tail at %llu",
             (unsigned long long)r->chunk, (unsigned long long)good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to

@@ -71,6 +71,7 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
     const Leasehold__ReplicateRequest *m)
 {
     if (fenced(r, m->version)) {
+        LH_MARK("adopt-stale");
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
@@ -80,6 +81,7 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
     }
     if (r->state == REPLICA_LOADING || r->state == REPLICA_SCANNING ||
         r->state == REPLICA_CUTTING) {
+        LH_MARK("adopt-while-scanning");
         refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
@@ -96,8 +98,11 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
             return;
         }
         /* Somebody else was given a higher version: what we held is over (FENCE-1). */
+        LH_MARK("adopt-ends-primary");
         primary_end(r->primary, LH_ERR_STALE_VERSION);
     }
+    if (r->secondary_link != 0)
+        LH_MARK("adopt-supersedes");
     secondary_end(r, LH_ERR_CANCELLED); /* superseded by this link */
     r->secondary_link = l->id;
     r->secondary_adopted = false;
@@ -157,6 +162,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         return;
     }
     if (r->state == REPLICA_LOST) {
+        LH_MARK("adopt-lost-replica");
         refuse(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost");
         return;
     }
@@ -165,6 +171,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         return;
     }
     if (fenced(r, m->version) || m->version > r->adopting || r->header.version != r->adopting) {
+        LH_MARK("replicate-stale");
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }

@@ -181,8 +181,10 @@ static void lease_lost(void *arg, uint64_t chunk, uint64_t version)
     struct lh_chunkserver *cs = arg;
     struct replica *r = replica_find(cs, chunk);
 
-    if (r != NULL && r->primary != NULL && r->primary->version == version)
+    if (r != NULL && r->primary != NULL && r->primary->version == version) {
+        LH_MARK("primary-not-continued");
         primary_end(r->primary, LH_ERR_NOT_PRIMARY);
+    }
 }
 
 static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered *m)
@@ -249,6 +251,7 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
             primary_end(p, LH_ERR_NOT_PRIMARY);
             continue;
         }
+        LH_MARK("primary-continued");
         primary_set_timer(p);
     }
     lh_fx_log(cs->fx, LH_INFO, "session %llu with the master at %s (term %llu) begins",
@@ -307,6 +310,7 @@ void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error
     }
     s->probing = false;
     if (s->failing) {
+        LH_MARK("disk-answers-again");
         s->failing = false;
         lh_fx_log(cs->fx, LH_WARN, "the disk answers again");
     }
@@ -344,6 +348,7 @@ static void heartbeat(struct lh_chunkserver *cs)
             (unsigned long long)lh_duration_ms(lh_instant_until(s->probe_at, cs->now)));
         DL_FOREACH_SAFE(cs->primaries, p, next)
         {
+            LH_MARK("lease-given-up-for-stalled-disk");
             primary_abandon(p, LH_ERR_IO);
         }
     }
@@ -401,6 +406,7 @@ void session_timer(struct lh_chunkserver *cs)
         /* Three unanswered heartbeats are a whole term: the way to the master is of no use. */
         struct lh_duration silent = lh_instant_until(s->answered_at, cs->now);
         if (silent.ns / 3 >= s->heartbeat.ns) {
+            LH_MARK("master-does-not-answer");
             lh_fx_log(cs->fx, LH_WARN, "no answer from the master for %llu ms: registering anew",
                 (unsigned long long)lh_duration_ms(silent));
             hang_up(cs);
@@ -408,6 +414,7 @@ void session_timer(struct lh_chunkserver *cs)
         }
         heartbeat(cs);
     } else if (s->state == SESSION_REGISTERING) {
+        LH_MARK("registration-unanswered");
         hang_up(cs);
         return;
     } else {
@@ -424,6 +431,7 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
         m->master_term < s->master_term || m->stamp > s->stamp_sent)
         return;
     if (m->error != LEASEHOLD__ERROR_CODE__OK) {
+        LH_MARK("session-unknown-to-master");
         /* What this server holds it holds until its own clock says otherwise (TIME-4); a master
          * that restarted lets it go on in the new session (LEASE-7). */
         lh_fx_log(cs->fx, LH_WARN, "the master knows this session no more: %s; registering anew",
