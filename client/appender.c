@@ -148,6 +148,7 @@ static void broken(struct lh_client_appender *a, int error, const char *what, co
         a->state = IDLE;
         return;
     }
+    LH_MARK("appender-tries-again");
     struct lh_duration pause = lh_duration_max(lh_client_backoff(c, ++a->failures), at_least);
     a->state = PAUSED;
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, pause));
@@ -157,6 +158,8 @@ static void acknowledge(struct lh_client_appender *a, uint64_t offset)
 {
     struct lh_submit_call *b = a->first;
 
+    if (!b->in_flight)
+        LH_MARK("batch-settled-as-stored");
     pop(a);
     a->sequence = b->sequence + b->count;
     a->failures = 0;
@@ -213,10 +216,12 @@ static void writer_refused(void *owner, int error, const char *text)
         fail(a, error, a->address, text);
         return;
     }
-    if (error == LH_ERR_CHUNK_FULL)
+    if (error == LH_ERR_CHUNK_FULL) {
+        LH_MARK("appender-chunk-full");
         a->full = true;
-    else
+    } else {
         a->failed_version = a->tail.version;
+    }
     broken(a, error, a->address, text, lh_nanoseconds(0));
 }
 
@@ -299,6 +304,8 @@ static void settler_answered(void *owner, const void *message, struct lh_buf *pa
         }
         acknowledge(a, a->unsettled.start + s->offset);
     }
+    if (a->first != NULL && a->first->sent)
+        LH_MARK("batch-settled-as-missing");
     settled(a);
 }
 
@@ -358,6 +365,7 @@ static void unsettled_located(void *owner, int error, const char *text, const vo
     }
     const Leasehold__ChunkInfo *info = m->n_chunks > 0 ? m->chunks[0] : NULL;
     if (info != NULL && info->chunk == a->unsettled.chunk && info->sealed) {
+        LH_MARK("unsettled-located");
         begin_settling(a, info);
     } else if (info != NULL && info->chunk != a->unsettled.chunk &&
                info->start == a->unsettled.start) {

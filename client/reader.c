@@ -193,6 +193,7 @@ static bool take_chunks(struct lh_client_reader *r, const Leasehold__LocateReply
             i = 1;
         } else if (m->chunks[0]->start == end_of(l)) {
             /* The chunk that holds the next byte is another one: this one was sealed here. */
+            LH_MARK("reader-at-chunk-end");
             l->chunk.sealed = true;
             l->chunk.length = l->offset;
             l->at_end = false;
@@ -252,10 +253,12 @@ static void located(void *owner, int error, const char *text, const void *reply)
             pump(r);
         return;
     }
-    if (verified && !l->chunk.sealed && l->next == NULL && l->first == NULL)
+    if (verified && !l->chunk.sealed && l->next == NULL && l->first == NULL) {
+        LH_MARK("reader-end-verified");
         end_fetch(r, LH_ERR_CLOSED, "the end");
-    else
+    } else {
         pump(r);
+    }
 }
 
 static void locate(struct lh_client_reader *r, bool verifying)
@@ -424,6 +427,7 @@ static void nothing_more(struct lane *l, const Leasehold__ReadReply *m)
     bool asked_for_this = r->fetch != NULL && l->for_fetch == r->fetches;
 
     if (m->sealed && m->committed == l->offset && !l->chunk.sealed) {
+        LH_MARK("reader-told-of-seal");
         l->chunk.sealed = true;
         l->chunk.length = l->offset;
         l->at_end = false;
@@ -435,6 +439,7 @@ static void nothing_more(struct lane *l, const Leasehold__ReadReply *m)
         l->at_end = true;
         return;
     } else if (l->chunk.sealed || m->committed > l->offset) {
+        LH_MARK("reader-at-lagging-member");
         lane_failed(l, LH_ERR_UNAVAILABLE, "this replica lags behind");
         return;
     } else {

@@ -129,6 +129,7 @@ void lh_client_stream_timer(struct lh_client_stream *s)
         lh_timer_set(&c->timers, &s->timer, stalled);
         return;
     }
+    LH_MARK("stream-stalled");
     end(s, LH_ERR_UNAVAILABLE, "no answer to appends");
 }
 
@@ -170,7 +171,9 @@ void lh_client_stream_join(struct lh_client *c, struct lh_client_writer *w, cons
     Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
 
     LH_ASSERT(w->stream == NULL && w->batches == 0);
-    if (s == NULL)
+    if (s != NULL)
+        LH_MARK("stream-shared");
+    else
         s = new_stream(c, address, chunk, version);
     s->joined++;
     w->stream = s;
