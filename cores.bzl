@@ -44,6 +44,9 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
         srcs = srcs,
         hdrs = hdrs,
         copts = LH_COPTS,
+        # Probes are found in their sections of one binary; a test that is linked from shared
+        # libraries would have one such section in each.
+        linkstatic = True,
         local_defines = ["LH_PROBED=1"],
         visibility = PROBED_USERS,
         deps = deps + [_probed(core) for core in cores] + ["//base:probe"],
