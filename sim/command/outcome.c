@@ -11,6 +11,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static enum lh_sim_exit verdict_of_rule(const char *rule)
+{
+    struct lh_sim_result result = {.failed = true};
+
+    (void)snprintf(result.rule, sizeof result.rule, "%s", rule);
+    return lh_sim_result_is_liveness(&result) ? LH_SIM_EXIT_LIVENESS : LH_SIM_EXIT_SAFETY;
+}
+
 void lh_sim_outcome_of(const struct lh_sim_plan *plan, const struct lh_sim_run_options *options,
     struct lh_sim_outcome *outcome)
 {
@@ -19,9 +27,7 @@ void lh_sim_outcome_of(const struct lh_sim_plan *plan, const struct lh_sim_run_o
 
     lh_sim_run(plan, options, &result);
     *outcome = (struct lh_sim_outcome){
-        .verdict = !result.failed                       ? LH_SIM_EXIT_OK
-                   : lh_sim_result_is_liveness(&result) ? LH_SIM_EXIT_LIVENESS
-                                                        : LH_SIM_EXIT_SAFETY,
+        .verdict = result.failed ? verdict_of_rule(result.rule) : LH_SIM_EXIT_OK,
         .failed_at = result.failed_at,
         .chunk = result.chunk,
         .virtual_ns = result.virtual_ns,
@@ -41,11 +47,46 @@ void lh_sim_outcome_of(const struct lh_sim_plan *plan, const struct lh_sim_run_o
     lh_sim_result_deinit(&result);
 }
 
+void lh_sim_outcome_of_scenario(const struct lh_sim_scenario *scenario, const char *name,
+    const struct lh_sim_run_options *options, struct lh_sim_outcome *outcome)
+{
+    struct lh_sim_scenario_options scenario_options = {0};
+    struct lh_sim_scenario_result result;
+    uint64_t start = lh_sim_host_ns();
+
+    if (options != NULL)
+        scenario_options = (struct lh_sim_scenario_options){
+            .trace = options->trace,
+            .attach = options->attach,
+            .detach = options->detach,
+            .arg = options->arg,
+        };
+    lh_sim_scenario_run(scenario, &scenario_options, &result);
+    *outcome = (struct lh_sim_outcome){
+        .verdict = result.ok                ? LH_SIM_EXIT_OK
+                   : result.rule[0] == '\0' ? LH_SIM_EXIT_EXPECTED
+                                            : verdict_of_rule(result.rule),
+        .virtual_ns = result.virtual_ns,
+        .events = result.events,
+        .hash = result.hash,
+        .idle_line = result.idle_line,
+        .host_ns = lh_sim_host_ns() - start,
+    };
+    memcpy(outcome->rule, result.rule, sizeof outcome->rule);
+    if (!result.ok && result.line != 0)
+        (void)snprintf(outcome->text, sizeof outcome->text, "%s:%" PRIu32 ": %s", name, result.line,
+            result.text);
+    else if (!result.ok)
+        (void)snprintf(outcome->text, sizeof outcome->text, "%s: %s", name, result.text);
+}
+
 /* ---- In a process of its own ---- */
 
 struct isolated {
-    const struct lh_sim_plan *plan;
-    int record; /* a file in memory that gets the actions; -1: none */
+    const struct lh_sim_plan *plan;         /* or */
+    const struct lh_sim_scenario *scenario; /* of the file */
+    const char *name;
+    int record; /* a file in memory that gets the plan's actions; -1: none */
 };
 
 static void record(void *arg, const struct lh_sim_action *action)
@@ -62,7 +103,10 @@ static void run_task(void *arg, const void *task, void *result)
     struct lh_sim_run_options options = {.did = record, .arg = isolated};
 
     (void)task;
-    lh_sim_outcome_of(isolated->plan, isolated->record >= 0 ? &options : NULL, result);
+    if (isolated->scenario != NULL)
+        lh_sim_outcome_of_scenario(isolated->scenario, isolated->name, NULL, result);
+    else
+        lh_sim_outcome_of(isolated->plan, isolated->record >= 0 ? &options : NULL, result);
 }
 
 static bool run_isolated(struct isolated *isolated, struct lh_duration limit,
@@ -100,7 +144,15 @@ static bool run_isolated(struct isolated *isolated, struct lh_duration limit,
 bool lh_sim_outcome_isolated(const struct lh_sim_plan *plan, struct lh_duration limit,
     struct lh_sim_outcome *outcome, const char *command)
 {
-    struct isolated isolated = {plan, -1};
+    struct isolated isolated = {.plan = plan, .record = -1};
+
+    return run_isolated(&isolated, limit, outcome, command);
+}
+
+bool lh_sim_outcome_isolated_scenario(const struct lh_sim_scenario *scenario, const char *name,
+    struct lh_duration limit, struct lh_sim_outcome *outcome, const char *command)
+{
+    struct isolated isolated = {.scenario = scenario, .name = name, .record = -1};
 
     return run_isolated(&isolated, limit, outcome, command);
 }
@@ -108,7 +160,8 @@ bool lh_sim_outcome_isolated(const struct lh_sim_plan *plan, struct lh_duration 
 bool lh_sim_outcome_recorded(const struct lh_sim_plan *plan, struct lh_duration limit,
     struct lh_sim_outcome *outcome, struct lh_sim_plan *recorded, const char *command)
 {
-    struct isolated isolated = {plan, memfd_create("leasehold-sim-actions", MFD_CLOEXEC)};
+    struct isolated isolated = {
+        .plan = plan, .record = memfd_create("leasehold-sim-actions", MFD_CLOEXEC)};
     struct lh_sim_action action;
 
     if (isolated.record < 0) {
@@ -146,6 +199,8 @@ const char *lh_sim_outcome_word(const struct lh_sim_outcome *outcome)
         return "liveness";
     case LH_SIM_EXIT_CRASH:
         return "crash";
+    case LH_SIM_EXIT_EXPECTED:
+        return "not as expected";
     default:
         return "fine";
     }

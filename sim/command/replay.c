@@ -79,7 +79,7 @@ int lh_sim_command_replay(int argc, char **argv)
     struct lh_sim_subject subject;
     int code;
 
-    if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
+    if (!lh_sim_command_parse(&flags, argc, argv, 0, 1, &args, &code))
         return code;
     bool window = o.from.ns != 0 || o.until.ns != 0 || o.chunk != 0 || o.last != 0;
     if (o.until.ns != 0 && o.until.ns <= o.from.ns)
@@ -89,7 +89,7 @@ int lh_sim_command_replay(int argc, char **argv)
         code = lh_sim_command_error(LH_SIM_EXIT_USAGE, COMMAND,
             "--trace shows everything; --from, --until, --chunk and --last are for the narrative");
     else
-        code = lh_sim_subject_of_options(&subject, &o.subject, COMMAND);
+        code = lh_sim_subject_of_options(&subject, &o.subject, args.args[0], COMMAND);
     if (code == LH_SIM_EXIT_OK) {
         struct lh_sim_narrative_options options = lh_sim_narrative_options_default();
         options.from_ns = o.from.ns;

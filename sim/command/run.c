@@ -140,7 +140,7 @@ int lh_sim_command_run(int argc, char **argv)
 
     if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
         return code;
-    code = lh_sim_subject_of_options(&subject, &o.subject, COMMAND);
+    code = lh_sim_subject_of_options(&subject, &o.subject, NULL, COMMAND);
     if (code != LH_SIM_EXIT_OK) {
         lh_flags_free(&args);
         return code;

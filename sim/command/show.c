@@ -50,7 +50,7 @@ static int work(void *arg)
     };
     struct lh_sim_outcome outcome;
 
-    lh_sim_outcome_of(&show->subject->plan, &options, &outcome);
+    lh_sim_subject_run(show->subject, &options, &outcome);
     if (show->narrative != NULL)
         lh_sim_narrative_destroy(show->narrative);
     return (int)outcome.verdict;

@@ -47,12 +47,33 @@ int lh_sim_check_plant(const char *plant, const char *command)
         "--plant: there is no bug '%s'; `leasehold-sim bugs` lists them", plant);
 }
 
+static int load(struct lh_sim_subject *subject, const struct lh_sim_subject_options *options,
+    const char *file, const char *command)
+{
+    char error[LH_SIM_SCENARIO_TEXT];
+
+    if (options->seed != NULL)
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
+            "--seed or a scenario file, not both: a file says its seed itself");
+    if (options->profile != LH_SIM_PROFILE_SWARM || options->plant != NULL)
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
+            "--profile and --plant go with --seed; a scenario file says itself what is planted");
+    *subject = (struct lh_sim_subject){.is_scenario = true};
+    if (lh_sim_scenario_load(&subject->scenario, file, error, sizeof error) != LH_OK)
+        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command, "%s", error);
+    (void)snprintf(subject->name, sizeof subject->name, "%s", file);
+    (void)snprintf(subject->arguments, sizeof subject->arguments, "%s", file);
+    return LH_SIM_EXIT_OK;
+}
+
 int lh_sim_subject_of_options(struct lh_sim_subject *subject,
-    const struct lh_sim_subject_options *options, const char *command)
+    const struct lh_sim_subject_options *options, const char *file, const char *command)
 {
     char error[256];
     uint64_t seed;
 
+    if (file != NULL)
+        return load(subject, options, file, command);
     if (options->seed == NULL)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
             "which run? Give --seed, with the seed that a failure printed or any number");
@@ -64,7 +85,19 @@ int lh_sim_subject_of_options(struct lh_sim_subject *subject,
     return code;
 }
 
+void lh_sim_subject_run(const struct lh_sim_subject *subject,
+    const struct lh_sim_run_options *options, struct lh_sim_outcome *outcome)
+{
+    if (subject->is_scenario)
+        lh_sim_outcome_of_scenario(&subject->scenario, subject->name, options, outcome);
+    else
+        lh_sim_outcome_of(&subject->plan, options, outcome);
+}
+
 void lh_sim_subject_deinit(struct lh_sim_subject *subject)
 {
-    lh_sim_plan_deinit(&subject->plan);
+    if (subject->is_scenario)
+        lh_sim_scenario_deinit(&subject->scenario);
+    else
+        lh_sim_plan_deinit(&subject->plan);
 }

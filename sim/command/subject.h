@@ -22,8 +22,9 @@ struct lh_sim_subject_options {
         .value = &(o).profile,                                                                     \
         .preset = "swarm",                                                                         \
         .choices = lh_sim_profile_choices(),                                                       \
-        .help = "what runs are drawn: any mixture of faults, none, clocks beyond their bound, or " \
-                "more damage than can be survived"},                                               \
+        .help =                                                                                    \
+            "what runs are drawn: a mixture; faults that can be survived; none; clocks beyond "    \
+            "their bound; more damage than can be survived"},                                      \
     {                                                                                              \
         .name = "plant", .type = LH_FLAG_STRING, .value = &(o).plant, .metavar = "BUG",            \
         .help = "switch a planted bug on (`leasehold-sim bugs` lists them)"                        \
@@ -33,18 +34,25 @@ struct lh_sim_subject_options {
 const char *const *lh_sim_profile_choices(void);
 
 struct lh_sim_subject {
-    char name[128];      /* "seed 417@1", or the file's name */
+    char name[256];      /* "seed 417@1", or the file's name */
     char arguments[256]; /* what names it on a command line: "--seed 417@1 --plant wall-clock" */
-    struct lh_sim_plan plan;
+    bool is_scenario;
+    struct lh_sim_plan plan;         /* of a seed */
+    struct lh_sim_scenario scenario; /* of a file */
 };
 
 /* Of a seed. `plant` may be NULL; it is the name of a planted bug. */
 void lh_sim_subject_draw(
     struct lh_sim_subject *subject, uint64_t seed, enum lh_sim_profile profile, const char *plant);
 
-/* LH_SIM_EXIT_OK, or the exit code, with an error printed for `command`. */
+/* What the command line names: a scenario file, or a seed if `file` is NULL. LH_SIM_EXIT_OK, or the
+ * exit code, with an error printed for `command`. */
 LH_MUST_USE int lh_sim_subject_of_options(struct lh_sim_subject *subject,
-    const struct lh_sim_subject_options *options, const char *command);
+    const struct lh_sim_subject_options *options, const char *file, const char *command);
+
+/* Runs it in this process. `options` may be NULL. */
+void lh_sim_subject_run(const struct lh_sim_subject *subject,
+    const struct lh_sim_run_options *options, struct lh_sim_outcome *outcome);
 
 /* LH_SIM_EXIT_OK, or the exit code: there is no such bug, said for `command`. NULL is fine. */
 LH_MUST_USE int lh_sim_check_plant(const char *plant, const char *command);
