@@ -1,6 +1,6 @@
 /* The mistakes that the simulator can switch on in the cores (LH_PLANTED in base/probe.h), to see
- * that its observers find them. Each is a rule of docs/protocol.md that somebody did not read to the
- * end. A test sees to it that this table and the places in the cores agree, and that no product
+ * that its observers find them. Each is a rule of docs/protocol.md that somebody did not read to
+ * the end. A test sees to it that this table and the places in the cores agree, and that no product
  * binary contains any of them. */
 #ifndef LH_SIM_RUN_BUGS_H
 #define LH_SIM_RUN_BUGS_H
