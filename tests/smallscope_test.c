@@ -1,11 +1,12 @@
 /* Every order of events in a very small world: the exploration itself, on a space of which we know
- * everything; the lease engine, in which nothing must break; and planted bugs, which must be found,
- * each by the fewest moves that show it.
+ * everything; the lease engine and the real cores, in which nothing must break; and planted bugs,
+ * which must be found, each by the fewest moves that show it.
  *
  * The numbers of states are part of the tests. They change with the engine and with the moves, and
  * should: but if they fall, less is looked at than before, and somebody should know why. */
 #include "base/prng.h"
 #include "base/probe.h"
+#include "sim/smallscope/cores.h"
 #include "sim/smallscope/engine.h"
 #include "sim/smallscope/explore.h"
 
@@ -231,6 +232,62 @@ static void planted_bugs_are_found(void **state)
     }
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * The real cores. */
+
+static void explore_cores(unsigned depth, struct lh_explore_result *r, char *violation, size_t size)
+{
+    struct lh_cores *c = lh_cores_create();
+    struct lh_space space = lh_cores_space(c);
+
+    lh_explore(&space, depth, STATES_MAX, NULL, r);
+    violation[0] = '\0';
+    if (r->violation != NULL) {
+        (void)snprintf(violation, size, "%s", r->violation);
+        lh_explore_tell(&space, r->moves, r->move_count, stdout);
+    }
+    lh_cores_destroy(c);
+}
+
+static void nothing_that_four_moves_can_do_to_the_cores_breaks_an_invariant(void **state)
+{
+    struct lh_explore_result r;
+    char violation[256];
+    (void)state;
+
+    explore_cores(4, &r, violation, sizeof violation);
+    assert_int_equal(r.end, LH_EXPLORE_DEPTH);
+    assert_int_equal(r.visited, 4880);
+    assert_int_equal(r.distinct, 4880); /* every way is one */
+}
+
+static void planted_bugs_are_found_in_the_cores(void **state)
+{
+    static const struct {
+        const char *name, *rule;
+        unsigned moves;
+    } bugs[] = {
+        {"regrant-when-session-breaks", "INV-2", 2},
+        {"leases-freed-on-reregistration", "INV-2", 2},
+        {"leases-forgotten-on-restart", "INV-2", 3},
+        {"no-drift-margin", "INV-2", 3},
+        {"chunk-lease-outlives-session", "INV-2", 3},
+        {"grantor-clock-read-before-receipt", "INV-2", 4},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
+        struct lh_explore_result r;
+        char violation[256];
+        print_message("%s\n", bugs[i].name);
+        assert_true(lh_plant(bugs[i].name, true));
+        explore_cores(bugs[i].moves, &r, violation, sizeof violation);
+        lh_plant_none();
+        assert_int_equal(r.end, LH_EXPLORE_VIOLATION);
+        assert_memory_equal(violation, bugs[i].rule, strlen(bugs[i].rule));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +298,8 @@ int main(void)
         cmocka_unit_test(nothing_that_seven_moves_can_do_breaks_an_invariant),
         cmocka_unit_test(a_counterexample_is_told_in_words),
         cmocka_unit_test(planted_bugs_are_found),
+        cmocka_unit_test(nothing_that_four_moves_can_do_to_the_cores_breaks_an_invariant),
+        cmocka_unit_test(planted_bugs_are_found_in_the_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
