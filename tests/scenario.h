@@ -9,6 +9,7 @@
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/cluster.h"
+#include "sim/observers/observers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,10 +47,15 @@ static inline struct lh_sim_cluster_config short_terms(uint64_t seed)
     return config;
 }
 
+/* Who checks the invariants of the present story's cluster. */
+static struct lh_sim_observers *observers;
+
 static inline struct lh_sim_cluster *cluster_of(const struct lh_sim_cluster_config *config)
 {
     struct lh_sim_cluster *c = lh_sim_cluster_create(config);
     const char *trace = getenv("LH_SIM_TRACE");
+
+    observers = lh_sim_observers_create(c, NULL);
 
     if (trace != NULL) {
         static FILE *to; /* one file for all stories of a binary */
@@ -133,11 +139,21 @@ static inline uint64_t now_ms(struct lh_sim_cluster *c)
     return lh_sim_now(lh_sim_world(c)) / 1000000;
 }
 
+/* The story and its world end, whether all is well or not. */
+static inline void the_end(struct lh_sim_cluster *c)
+{
+    lh_sim_observers_destroy(observers);
+    lh_sim_cluster_destroy(c);
+}
+
 /* Everything is well again, and nothing was lost; then the world ends. */
 static inline void all_is_well(struct lh_sim_cluster *c, struct lh_sim_writer *w)
 {
+    lh_sim_observers_faults_over(observers);
     HOLDS(c, lh_sim_settle(c, w, LONG));
-    lh_sim_cluster_destroy(c);
+    lh_sim_observers_end(observers);
+    HOLDS(c, true);
+    the_end(c);
 }
 
 /* For main(). */

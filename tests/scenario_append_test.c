@@ -362,7 +362,7 @@ static void a_disk_that_fills_up_under_a_primary_loses_nothing(void **state)
         HOLDS(c, lh_sim_flush(w, LONG));
         HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
         HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
 }
 
@@ -382,7 +382,7 @@ static void a_failed_fsync_costs_the_replica_and_no_record(void **state)
         run_for(c, lh_seconds(2));
         if (!replica_at(node, chunk.chunk).lost) {
             /* The sync that failed was of the probe file or came too late for this chunk. */
-            lh_sim_cluster_destroy(c);
+            the_end(c);
             continue;
         }
         lh_sim_crash(node);
@@ -392,7 +392,7 @@ static void a_failed_fsync_costs_the_replica_and_no_record(void **state)
         assert_int_equal(lh_sim_append(w, 1, 100, LONG), LH_OK);
         HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
         HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
 }
 
@@ -414,7 +414,7 @@ static void a_stalled_disk_gives_its_leases_up(void **state)
     run_for(c, lh_seconds(5));
     HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
     HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-    lh_sim_cluster_destroy(c);
+    the_end(c);
 }
 
 /* FAIL-4: never served; another member has the bytes. */
@@ -430,7 +430,7 @@ static void a_reader_gets_around_a_rotten_replica(void **state)
         /* The first chunk is sealed by now. */
         lh_sim_file_rot(lh_sim_server(c, 1 + seed % 3), 1, LH_LOG_START + 5000, 4);
         HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
 }
 
@@ -448,7 +448,7 @@ static void the_same_seed_tells_the_same_story(void **state)
         lh_sim_power_loss(primary_of(c));
         HOLDS(c, lh_sim_flush(w, LONG));
         hashes[i] = lh_sim_hash(lh_sim_world(c));
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
     assert_true(hashes[0] == hashes[1]);
     assert_true(hashes[0] != hashes[2]);

@@ -140,7 +140,7 @@ static void a_dead_primary_is_replaced_when_its_lease_has_run_out_and_not_before
     run_for(c, lh_seconds(2));
     HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
     HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-    lh_sim_cluster_destroy(c);
+    the_end(c);
 }
 
 /* SES-5: the lock on the data directory proves that the old process is dead. */
@@ -207,7 +207,7 @@ static void a_clock_outside_rho_is_seen_and_loses_nothing(void **state)
             assert_true(strstr(failure, "INV-1") != NULL || strstr(failure, "INV-2") != NULL);
             seen++;
         }
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
     assert_int_equal(seen, 4);
 }
@@ -339,7 +339,7 @@ static void a_primary_that_slept_past_its_term_orders_nothing(void **state)
         run_for(c, lh_seconds(3));
         HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
         HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-        lh_sim_cluster_destroy(c);
+        the_end(c);
     }
 }
 
@@ -373,7 +373,7 @@ static void a_stale_primary_is_fenced(void **state)
     run_for(c, lh_seconds(5));
     HOLDS(c, lh_sim_check_replicas(c, FILE_PATH, false));
     HOLDS(c, lh_sim_check_file(c, 1, FILE_PATH, LONG));
-    lh_sim_cluster_destroy(c);
+    the_end(c);
 }
 
 /* SES-1: what the former process sent comes after what the new one sent. */

@@ -151,10 +151,13 @@ static void run_seed(uint64_t seed)
     mend(c, true);
     run_for(c, lh_seconds(5)); /* clean stops that were under way have ended */
     mend(c, true);
+    lh_sim_observers_faults_over(observers);
     for (size_t i = 0; i < writers; i++)
         HOLDS(c, lh_sim_flush(w[i], lh_seconds(120)));
     HOLDS(c, lh_sim_settle(c, w[0], lh_seconds(120)));
-    lh_sim_cluster_destroy(c);
+    lh_sim_observers_end(observers);
+    HOLDS(c, true);
+    the_end(c);
 }
 
 static uint64_t number_from(const char *variable, uint64_t otherwise)

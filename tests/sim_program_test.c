@@ -31,7 +31,7 @@ static void settle(struct lh_sim_cluster *c)
 {
     lh_sim_mend(c);
     HOLDS(c, lh_sim_settle_all(c, &(struct lh_sim_settling){0}, LONG));
-    lh_sim_cluster_destroy(c);
+    the_end(c);
 }
 
 static void a_reader_gets_what_a_writer_wrote(void **state)

@@ -28,7 +28,7 @@ struct actor {
     enum part part;
     uint32_t number; /* among its likes, from 0 */
     bool alive;      /* a process runs on it */
-    bool paused;
+    bool stopping;   /* it was asked to end */
     bool dark;                 /* lost power and has not been booted since */
     struct lh_instant clock;   /* the reading that the present step was fed with */
     uint64_t stepped_at;       /* true ns of the same */
@@ -322,6 +322,10 @@ void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 void lh_ob_inv1_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a);
 void lh_ob_inv1_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+/* Until when the master that runs has to wait for a promise, on its clock. */
+struct lh_instant lh_ob_grantor_waits_until(
+    const struct lh_sim_observers *o, const struct lh_ob_promised *ends);
 
 /* The master has decided that `server` shall hold the chunk. */
 void lh_ob_inv2_decided(struct lh_sim_observers *o, struct chunk *c, uint32_t server,

@@ -6,6 +6,16 @@
  * Looked at where the decision falls: in the step that emits the grant's commit. */
 #include "sim/observers/internal.h"
 
+/* What a former master promised its successor does not know, but its own clock went on: it may have
+ * written down that the lease had run out. */
+struct lh_instant lh_ob_grantor_waits_until(
+    const struct lh_sim_observers *o, const struct lh_ob_promised *ends)
+{
+    return ends->this_master ? ends->grantor
+                             : lh_instant_min(ends->grantor,
+                                   lh_instant_add(o->master->started, ends->session_term));
+}
+
 static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
     const struct promise *p, const struct actor *to, uint64_t version)
 {
@@ -22,9 +32,8 @@ static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
             U(lh_instant_until(holder_now, ends.holder).ns / 1000));
         return;
     }
-    struct lh_instant until =
-        ends.this_master ? ends.grantor : lh_instant_add(o->master->started, ends.session_term);
-    if (ends.grantor.ns != 0 && lh_instant_before(master_now, until))
+    struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
+    if (lh_instant_before(master_now, until))
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master gave chunk %llu at version %llu to %s, and has to wait for %s (version "
             "%llu) for another %llu us of its own clock (%s)",

@@ -43,9 +43,8 @@ static bool in_force(
         if (p->server != server || p->version != version)
             continue;
         lh_ob_book_promise(o, p, &ends);
-        struct lh_instant until =
-            ends.this_master ? ends.grantor : lh_instant_add(o->master->started, ends.session_term);
-        if (ends.grantor.ns != 0 && lh_instant_before(lh_instant_add(o->master->clock, ROOM), until))
+        if (lh_instant_before(
+                lh_instant_add(o->master->clock, ROOM), lh_ob_grantor_waits_until(o, &ends)))
             return true;
     }
     return false;
@@ -235,7 +234,7 @@ static void check_asked(
         r->listed_at = a->stepped_at;
         r->ordered = false;
     }
-    for (size_t i = 0; i < lh_ob_book_held(o, a); i++) {
+    for (size_t i = 0; !a->stopping && i < lh_ob_book_held(o, a); i++) {
         struct chunk *c = lh_ob_chunk(o, lh_ob_book_held_chunk(o, a, i));
         struct lh_instant end;
         uint64_t version;

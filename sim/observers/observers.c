@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE lh_seconds(30)
+#define PATIENCE lh_seconds(60)
 
 /* ---- Who is who ---- */
 
@@ -248,6 +248,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     struct actor *a = lh_ob_actor(o, s->node);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
+    a->stopping = a->stopping || s->input->kind == LH_IN_STOP;
     links_takes(o, a, s);
     lh_ob_history_takes(o, a, s);
     if (a->part == PART_CLIENT) {
@@ -302,9 +303,8 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     struct actor *a = lh_ob_actor(o, node);
     if (what == LH_SIM_LIFE_STARTED) {
         a->started = lh_sim_clock(node);
-        a->dark = false;
+        a->dark = a->stopping = false;
     }
-    a->paused = what == LH_SIM_LIFE_PAUSED;
     a->alive = lh_sim_is_up(node);
     if (what == LH_SIM_LIFE_POWER_LOST)
         a->dark = true;

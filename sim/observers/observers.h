@@ -17,7 +17,7 @@ struct lh_sim_observers_config {
     /* Clocks leave rho: INV-1, INV-2 and the freshness of reads may break. They are then counted
      * and do not fail (INV-7). */
     bool clocks_beyond_rho;
-    /* INV-8: an answer is due within the largest term that any lease had, and this. 0: 30 s. */
+    /* INV-8: an answer is due within the largest term that any lease had, and this. 0: 60 s. */
     struct lh_duration patience;
 };
 
