@@ -141,6 +141,8 @@ class TimelineTest(unittest.TestCase):
         page = self.open("violation")
         self.assertTrue(self.rule.startswith("INV-"), self.rule)
         self.assertEqual(self.text("#verdict"), self.rule + " broken")
+        gaps = page.run("timeline.leases.map(l => l.gap).filter(g => g !== null)")
+        self.assertLess(min(gaps), 0)  # what was promised to the holder, beyond its grantor's end
         begin, end = self.view()
         at = page.run("RUN.failure.at")
         self.assertTrue(begin < at < end)

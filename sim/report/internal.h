@@ -66,7 +66,7 @@ struct lh_sim_story {
     struct lh_sim_cluster *cluster;
     struct lh_sim *sim;
     struct lh_sim_listener listener;
-    bool ended;
+    bool ending, ended;
     size_t nodes;
 
     struct link *links;
@@ -93,7 +93,7 @@ struct lh_sim_story {
     bool faults_changed; /* something was noted: the state is looked at when it has changed */
     uint64_t faults_at;
     struct fault *down, *paused, *stalled, *drift; /* by node */
-    struct fault *cut, *slow;                      /* [from * nodes + to] */
+    struct fault *cut, *slow, *clogged;            /* [from * nodes + to] */
 };
 
 /* story.c */

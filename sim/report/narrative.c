@@ -506,6 +506,8 @@ void lh_sim_narrative_finish(struct lh_sim_narrative *n)
 
 void lh_sim_narrative_destroy(struct lh_sim_narrative *n)
 {
+    if (n == NULL)
+        return;
     lh_sim_story_destroy(n->story);
     for (size_t i = 0; i < n->count_count; i++)
         free(n->counts[i].text);

@@ -39,7 +39,7 @@ struct lh_sim_narrative *lh_sim_narrative_attach(
  * cluster is destroyed. */
 void lh_sim_narrative_finish(struct lh_sim_narrative *n);
 
-/* After the cluster was destroyed. */
+/* After the cluster was destroyed. NULL: nothing happens. */
 void lh_sim_narrative_destroy(struct lh_sim_narrative *n);
 
 #endif

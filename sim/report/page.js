@@ -1,6 +1,9 @@
 // Moving about: zoom, pan, hover, search, list, links. What is drawn is page_draw.js's affair.
 
-const FULL = Math.max(1, RUN.end) * 1.01;  // the last moment is not at the very edge
+// The last moment is not at the very edge; and after a violation, what was promised can be seen.
+const FULL = Math.max(1, RUN.end * 1.01, ...leases
+  .filter((l) => RUN.failure && [0, l.chunk].includes(RUN.failure.chunk) && l.end > RUN.end)
+  .map((l) => Math.min(l.end + RUN.end / 100, RUN.end + 60e9)));
 const CLOSEST = 1e3;                        // 1 µs across the screen is close enough
 
 const $ = (id) => document.getElementById(id);
@@ -51,7 +54,8 @@ function center(t) {
 function showFailure() {
   if (!RUN.failure) return;
   const wide = Math.min(FULL, Math.max(2e9, Math.min(view.end - view.begin, 20e9)));
-  show(RUN.failure.at - wide * 0.75, RUN.failure.at + wide * 0.25);
+  show(RUN.failure.at - wide * 0.7, RUN.failure.at + wide * 0.3);
+  scrollToFailure = true;
 }
 
 // ---- Links: #t=from~to in ms, or #t=moment; chunk=n
@@ -169,8 +173,8 @@ function table(rows) {
   return t;
 }
 function period(s) {
-  return ms(s.begin) + " – " + (s.unfinished ? "the run's end" : ms(s.end)) + " ms  (" +
-    duration(s.end - s.begin) + ")";
+  return ms(s.begin) + " – " + (!s.unfinished ? ms(s.end) + " ms  (" + duration(s.end - s.begin) + ")"
+    : s.reach > s.end ? "the run's end, promised until " + ms(s.reach) + " ms" : "the run's end");
 }
 
 function leaseTip(lease) {
@@ -229,8 +233,9 @@ function tipOf(thing) {
     const a = thing.arrow;
     return [element("b", a.name), table([
       ["from", nameOf(a.from) + " at " + ms(a.sent) + " ms"],
-      ["to", nameOf(a.to) + (a.took < 0 ? ": never arrived" : " after " + duration(a.took)),
-        a.took < 0 ? "bad" : ""],
+      ["to", nameOf(a.to) + (a.took === LOST ? ": never arrived" : a.took === UNDER_WAY
+        ? ": under way when the run ended" : " after " + duration(a.took)),
+      a.took === LOST ? "bad" : ""],
       ["about", chunkName(a.chunk, a.version)]].filter((r) => r[1] !== ""))];
   }
   default: {
@@ -258,19 +263,24 @@ function hover(x, y, clientX, clientY) {
 // ---- The list beside the lanes
 
 const LIST_MAX = 400;
+let scrollToFailure = false;
 function fillList() {
   if ($("side").hidden) return;
   const from = lower(said.at, view.begin), to = lower(said.at, view.end);
   const wanted = [];
   let all = 0;
-  for (let i = from; i < to; i++) {
+  const f = RUN.failure, failed = f && f.at >= view.begin && f.at <= view.end;
+  // Towards a violation the last ones matter.
+  for (let k = 0; k < to - from; k++) {
+    const i = failed ? to - 1 - k : from + k;
     if (dimmed(said.chunk[i]) || (view.hits && !view.hits.has(i))) continue;
     all++;
     if (wanted.length < LIST_MAX) wanted.push(i);
   }
+  if (failed) wanted.reverse();
   $("side-head").textContent = grouped.format(all) + (all === 1 ? " transition" : " transitions") +
     " in " + duration(view.end - view.begin) +
-    (all > LIST_MAX ? ", the first " + LIST_MAX + " here" : "");
+    (all > LIST_MAX ? ", the " + (failed ? "last " : "first ") + LIST_MAX + " here" : "");
   const items = together(wanted).map((group) => {
     const i = group[0];
     const li = element("li", undefined, group.includes(view.picked) ? "picked" : "");
@@ -280,14 +290,15 @@ function fillList() {
     li.onclick = () => pick(i, false);
     return li;
   });
-  const f = RUN.failure;
-  if (f && f.at >= view.begin && f.at <= view.end && all <= LIST_MAX) {
+  if (failed) {
     const li = element("li", undefined, "failure");
     li.append(element("span", ms(f.at), "t"), element("span", "!!", "n"),
       element("span", f.text, "w"));
     items.push(li);
   }
   $("rows").replaceChildren(...items);
+  if (failed && scrollToFailure) $("rows").scrollTop = $("rows").scrollHeight;
+  scrollToFailure = false;
 }
 
 function pick(i, move = true) {

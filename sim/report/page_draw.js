@@ -2,6 +2,7 @@
 
 const GUTTER = 92, AXIS = 26;
 const ARROWS_MAX = 600;  // more at once are a carpet
+const ROUTINE_WITHIN = 1e9;  // heartbeats and the like are shown in no longer view
 
 const view = {
   begin: 0, end: 1, scroll: 0, chunk: 0, messages: true, picked: -1, hits: null, pointer: null,
@@ -158,7 +159,7 @@ function drawGiven(c, s, x0, x1, y, h) {
   if (x1 - x0 > 3) {
     const lease = s.lease;
     const held = lease.held[lease.held.length - 1];
-    const from = held ? Math.max(x0, Math.min(x1, xOf(held.end))) : x0;
+    const from = held ? Math.max(x0, Math.min(x1, xOf(held.reach))) : x0;
     if (x1 - from > 2) hatch(c, from, y, x1, y + h, chunkColor(s.chunk));
     c.strokeStyle = chunkColor(s.chunk);
     c.lineWidth = 1;
@@ -194,7 +195,7 @@ function drawHeld(c, s, x0, x1, y, h) {
   }
   // It acts, and the master thinks that nobody does (TIME-4).
   const free = s.lease.free;
-  if (free !== null && (s.end > free || (s.unfinished && s.end === free))) {
+  if (free !== null && s.reach > free) {
     c.fillStyle = color.bad;
     const from = Math.max(GUTTER, xOf(free));
     c.fillRect(from, y, Math.max(3, x1 - from), h);
@@ -312,7 +313,7 @@ function middleOf(node) {
   return yOf(lane) + row.y + row.height / 2;
 }
 
-// Where an arrow is drawn; a lost one ends on its way.
+// Where an arrow is drawn; one that did not arrive ends on its way.
 function arrowLine(a) {
   const y0 = middleOf(a.from), y1 = middleOf(a.to);
   if (a.took >= 0)
@@ -327,7 +328,8 @@ function drawArrows(c) {
   if (!view.messages) return;
   // Upright ones would be a fence, and tell nothing.
   for (const a of arrowsInView(1.5 * (view.end - view.begin) / plotWidth())) {
-    if (dimmed(a.chunk)) continue;
+    const routine = a.chunk === 0 && a.took >= 0 && view.end - view.begin > ROUTINE_WITHIN;
+    if (dimmed(a.chunk) || routine) continue;
     shownArrows.push(a);
     if (shownArrows.length > ARROWS_MAX) {
       shownArrows = [];
@@ -337,12 +339,12 @@ function drawArrows(c) {
   const roomy = shownArrows.length < 40;
   c.font = FONT;
   for (const a of shownArrows) {
-    const l = arrowLine(a), lost = a.took < 0;
+    const l = arrowLine(a), lost = a.took === LOST;
     c.strokeStyle = c.fillStyle = lost ? color.bad : a.chunk !== 0 ? chunkColor(a.chunk)
       : color.faint;
     c.globalAlpha = lost || a.chunk !== 0 ? 0.85 : 0.45;
     c.lineWidth = 1.1;
-    c.setLineDash(lost ? [4, 3] : []);
+    c.setLineDash(a.took < 0 ? [4, 3] : []);
     c.beginPath();
     c.moveTo(l.x0, l.y0);
     c.lineTo(l.x1, l.y1);
@@ -366,7 +368,7 @@ function drawArrows(c) {
       c.fill();
     }
     c.restore();
-    if (roomy && Math.abs(l.y1 - l.y0) > 30) {
+    if (roomy && Math.abs(l.y1 - l.y0) > 30 && Math.abs(l.x1 - l.x0) > 8) {
       const x = l.x0 + (l.x1 - l.x0) * 0.3, y = l.y0 + (l.y1 - l.y0) * 0.3;
       const text = a.name;
       c.globalAlpha = 0.9;
@@ -456,6 +458,19 @@ function drawGutter(c, lane) {
     y + lane.height / 2 + 8);
 }
 
+// What lies beyond the run's end is what was promised by then.
+function drawFuture(c, height, width) {
+  const x = Math.max(GUTTER, xOf(RUN.end));
+  if (x >= width) return;
+  c.globalAlpha = 0.55;
+  c.fillStyle = color.paper;
+  c.fillRect(x, AXIS, width - x, height);
+  c.globalAlpha = 1;
+  c.fillStyle = color.faint;
+  c.font = FONT;
+  if (width - x > 150) c.fillText("not run: what was promised", x + 8, height - 12);
+}
+
 function drawMeasure(c, height, width) {
   const m = view.measure;
   if (!m) return;
@@ -481,6 +496,7 @@ function drawLanes() {
   c.clip();
   drawOverlaps(c);
   seen.forEach((l) => drawRows(c, l));
+  drawFuture(c, height, width);
   drawArrows(c);
   c.restore();
   c.save();

@@ -22,7 +22,7 @@ function stack(items, max = Infinity) {
 function columns(items) {
   return {
     items, begins: Float64Array.from(items, (s) => s.begin),
-    ends: Float64Array.from(items, (s) => s.end),
+    ends: Float64Array.from(items, (s) => s.reach === undefined ? s.end : s.reach),
   };
 }
 
@@ -79,6 +79,8 @@ function faultItems() {
       items.push({
         ...item, color: "slow", words: "+" + duration(s.number) + " to " + nameOf(s.peer),
       });
+    if (s.kind === SPAN.CLOGGED)
+      items.push({...item, color: "slow", words: "clogged to " + nameOf(s.peer)});
     if (s.kind === SPAN.DRIFT)
       items.push({
         ...item, color: "drift",

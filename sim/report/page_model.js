@@ -7,7 +7,7 @@ const NOBODY = -1;
 const STORED = 2, ACKED = 3, EXTENDED = 1;
 const SPAN = {
   GIVEN: 0, HELD: 1, SESSION_GIVEN: 2, SESSION_HELD: 3, DOWN: 4, PAUSED: 5, CUT: 6, SLOW: 7,
-  STALLED: 8, DRIFT: 9,
+  STALLED: 8, DRIFT: 9, CLOGGED: 10,
 };
 
 // The first index in the sorted `times` whose value is at least `t`.
@@ -120,12 +120,13 @@ function batchesWithin(node, begin, end) {
 }
 
 const spans = [];
-for (let k = 0; k < RUN.spans.length; k += 10) {
+for (let k = 0; k < RUN.spans.length; k += 11) {
   const f = RUN.spans;
   spans.push({
     kind: f[k], node: f[k + 1], peer: f[k + 2], chunk: f[k + 3], version: f[k + 4],
     number: f[k + 5], begin: f[k + 6], end: f[k + 7], unfinished: f[k + 8] === 1,
-    how: RUN.texts[f[k + 9]],
+    reach: f[k + 9],  // `end`, or where a lease would end if the run went on and nobody extended it
+    how: RUN.texts[f[k + 10]],
   });
 }
 spans.sort((a, b) => a.begin - b.begin);
@@ -148,14 +149,14 @@ const leases = (() => {
   for (const l of all) {
     const both = l.given.concat(l.held);
     l.begin = Math.min(...both.map((s) => s.begin));
-    l.end = Math.max(...both.map((s) => s.end));
+    l.end = Math.max(...both.map((s) => s.reach));
     const given = l.given[l.given.length - 1], held = l.held[l.held.length - 1];
     // Did the master come to think that nobody acts on it? Neither when it granted the same node a
     // newer version, nor when its own process ended.
-    l.free = given && !given.unfinished && given.how !== "a newer version" &&
-      given.how !== "the master's process ended" ? given.end : null;
+    l.free = given && given.how !== "a newer version" &&
+      given.how !== "the master's process ended" ? given.reach : null;
     // How long after the holder had stopped; below zero, TIME-4 is broken.
-    l.gap = l.free !== null && held && !held.unfinished ? l.free - held.end : null;
+    l.gap = l.free !== null && held ? l.free - held.reach : null;
   }
   return all;
 })();
@@ -182,9 +183,10 @@ const overlaps = (() => {
   return found.sort((a, b) => a.begin - b.begin);
 })();
 
-// Messages by the moment of sending; those that took very long or were lost apart, so that few
+// Messages by the moment of sending; those that took very long or did not arrive apart, so that few
 // have to be looked at to find all that are on their way at some moment.
 const SLOW_ARROW = 200e6;
+const LOST = -1, UNDER_WAY = -2;  // instead of how long it took
 const arrows = {quick: [], slow: [], lost: []};
 for (let k = 0; k < RUN.arrows.length; k += 7) {
   const f = RUN.arrows;

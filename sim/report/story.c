@@ -59,6 +59,8 @@ void lh_sim_tell(struct lh_sim_story *s, struct lh_sim_transition t, const char 
 void lh_sim_tell_span(struct lh_sim_story *s, struct lh_sim_span *span, uint64_t end)
 {
     span->end = end;
+    if (span->until < end)
+        span->until = end;
     if (s->listener.span != NULL)
         s->listener.span(s->listener.arg, span);
 }
@@ -110,6 +112,7 @@ static void drop_link(struct lh_sim_story *s, struct link *l)
         struct pending *next;
         for (struct pending *p = l->directions[d].first; p != NULL; p = next) {
             next = p->next;
+            p->arrow.under_way = s->ending;
             tell_arrow(s, &p->arrow, UINT64_MAX);
             free(p);
         }
@@ -262,6 +265,8 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
         .node = lh_sim_index(s, node),
         .peer = LH_SIM_NOBODY,
         .chunk = file};
+    if (file == LH_PROBE_FILE && error == LH_ERR_ALREADY_EXISTS)
+        return; /* as after every restart */
     if (error != LH_OK)
         lh_sim_tell(s, t, "disk: %s failed: %s", names[op], lh_error_name(error));
     else if (op == LH_DISK_TRUNCATE && file != LH_PROBE_FILE)
@@ -308,6 +313,7 @@ void lh_sim_story_end(struct lh_sim_story *s)
     if (s->ended)
         return;
     poll(s);
+    s->ending = true;
     lh_sim_beliefs_end(s);
     lh_sim_faults_end(s);
     HASH_ITER(hh, s->links, l, next)

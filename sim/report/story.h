@@ -62,7 +62,8 @@ enum lh_sim_span_kind {
     LH_SIM_SPAN_CUT,  /* nothing gets from `node` to `peer` */
     LH_SIM_SPAN_SLOW, /* `number`: ns more from `node` to `peer` */
     LH_SIM_SPAN_STALLED,
-    LH_SIM_SPAN_DRIFT, /* `number`: the rate in ppm, as two's complement */
+    LH_SIM_SPAN_DRIFT,   /* `number`: the rate in ppm, as two's complement */
+    LH_SIM_SPAN_CLOGGED, /* what `node` sends to `peer` waits, and nobody notices */
     LH_SIM_SPAN_COUNT
 };
 
@@ -73,6 +74,8 @@ struct lh_sim_span {
     uint64_t number;
     uint64_t begin, end; /* true ns */
     bool unfinished;     /* it lasted when the story ended */
+    uint64_t until;      /* of an unfinished lease or session: when it ends by the believer's clock
+                            as that runs now, true ns; else as `end` */
     const char *how;     /* it ended; static. "" when that says nothing */
 };
 
@@ -81,7 +84,8 @@ struct lh_sim_arrow {
     const char *name; /* static */
     int from, to;
     uint64_t chunk, version; /* 0: about no single one */
-    uint64_t sent, arrived;  /* true ns; `arrived` UINT64_MAX: never */
+    uint64_t sent, arrived;  /* true ns; `arrived` UINT64_MAX: it did not */
+    bool under_way;          /* it did not arrive because the story ended first */
 };
 
 /* Each function may be NULL. Transitions come in the order of their moments; spans and arrows are

@@ -58,6 +58,17 @@ static uint64_t ended_at(
                                      (now - b->looked_at) / (clock - b->looked_at_clock));
 }
 
+/* When its clock will show `end`, if its rate stays as it is. */
+static uint64_t shown_at(
+    const struct lh_sim_story *s, const struct lh_sim_node *believer, struct lh_instant end)
+{
+    uint64_t left = lh_instant_until(lh_sim_clock(believer), end).ns, now = lh_sim_now(s->sim);
+    uint64_t million = 1000000, rate = (uint64_t)(1000000 + (int64_t)lh_sim_rate(believer));
+    unsigned __int128 wait = (unsigned __int128)left * million / rate;
+
+    return wait > UINT64_MAX - now ? UINT64_MAX : now + (uint64_t)wait;
+}
+
 static bool ran_out(const struct belief *b, const struct lh_sim_node *believer)
 {
     return lh_instant_reached(lh_sim_clock(believer), b->end);
@@ -487,7 +498,11 @@ static void still_open(struct lh_sim_story *s, struct chunk *c, int node, bool g
 {
     struct belief *b = belief_of(s, c, node, given);
 
+    const struct lh_sim_node *believer =
+        given ? lh_sim_master(s->cluster) : lh_sim_at_index(s, node);
+
     b->span.unfinished = true;
+    b->span.until = shown_at(s, believer, b->end);
     finish(s, b, lh_sim_now(s->sim), "");
 }
 

@@ -15,6 +15,7 @@ void lh_sim_faults_begin(struct lh_sim_story *s)
     s->drift = lh_alloc_array(s->nodes, sizeof *s->drift);
     s->cut = lh_alloc_array(s->nodes * s->nodes, sizeof *s->cut);
     s->slow = lh_alloc_array(s->nodes * s->nodes, sizeof *s->slow);
+    s->clogged = lh_alloc_array(s->nodes * s->nodes, sizeof *s->clogged);
 }
 
 /* `number` 0: it is not so (any more). */
@@ -50,17 +51,34 @@ void lh_sim_faults_poll(struct lh_sim_story *s)
                 continue;
             set(s, &s->cut[pair], LH_SIM_SPAN_CUT, i, k, lh_sim_is_cut(a, b), at);
             set(s, &s->slow[pair], LH_SIM_SPAN_SLOW, i, k, lh_sim_slowed_by(a, b).ns, at);
+            set(s, &s->clogged[pair], LH_SIM_SPAN_CLOGGED, i, k, lh_sim_is_clogged(a, b), at);
         }
     }
 }
 
-/* Is the note about this node? Then it begins with its name. */
+/* Does the text name a node other than `node`? */
+static bool names_another(const struct lh_sim_story *s, int node, const char *text)
+{
+    for (const char *word = text; *word != '\0';) {
+        size_t size = strcspn(word, " :,");
+        for (int i = 0; i < (int)s->nodes; i++) {
+            const char *name = lh_sim_name(lh_sim_at_index(s, i));
+            if (i != node && strlen(name) == size && strncmp(word, name, size) == 0)
+                return true;
+        }
+        word += size + (word[size] != '\0');
+    }
+    return false;
+}
+
+/* Is the note about this node alone? Then it begins with its name. */
 static bool about(const struct lh_sim_story *s, int node, const char *text, const char **rest)
 {
     const char *name = lh_sim_name(lh_sim_at_index(s, node));
     size_t size = strlen(name);
 
-    if (strncmp(text, name, size) != 0 || (text[size] != ' ' && text[size] != ':'))
+    if (strncmp(text, name, size) != 0 || (text[size] != ' ' && text[size] != ':') ||
+        names_another(s, node, text))
         return false;
     *rest = text + size + (text[size] == ':') + 1;
     return true;
@@ -116,6 +134,7 @@ void lh_sim_faults_end(struct lh_sim_story *s)
     close_all(s, s->drift, s->nodes);
     close_all(s, s->cut, s->nodes * s->nodes);
     close_all(s, s->slow, s->nodes * s->nodes);
+    close_all(s, s->clogged, s->nodes * s->nodes);
 }
 
 void lh_sim_faults_deinit(struct lh_sim_story *s)
@@ -126,4 +145,5 @@ void lh_sim_faults_deinit(struct lh_sim_story *s)
     free(s->drift);
     free(s->cut);
     free(s->slow);
+    free(s->clogged);
 }

@@ -184,7 +184,7 @@ static void write_counted(const struct lh_sim_timeline *t, FILE *to)
     fputs("]", to);
 }
 
-/* Kind, node, peer, chunk, version, number, begin, end, unfinished, how. */
+/* Kind, node, peer, chunk, version, number, begin, end, unfinished, until, how. */
 static void write_spans(const struct lh_sim_timeline *t, FILE *to)
 {
     bool first = true;
@@ -192,14 +192,16 @@ static void write_spans(const struct lh_sim_timeline *t, FILE *to)
     fputs(",\n\"spans\":[", to);
     for (size_t i = 0; i < t->span_count; i++) {
         const struct lh_sim_span *s = &t->spans[i].s;
-        fprintf(to, "%s%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%d,%zu",
+        fprintf(to,
+            "%s%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%d,%" PRIu64
+            ",%zu",
             comma(&first), (int)s->kind, s->node, s->peer, s->chunk, s->version, (int64_t)s->number,
-            s->begin, s->end, s->unfinished, t->spans[i].how);
+            s->begin, s->end, s->unfinished, s->until, t->spans[i].how);
     }
     fputs("]", to);
 }
 
-/* Name, from, to, chunk, version, sent, how long it took (-1: it was lost). */
+/* Name, from, to, chunk, version, sent, how long it took (-1: it was lost, -2: under way). */
 static void write_arrows(const struct lh_sim_timeline *t, FILE *to)
 {
     bool first = true;
@@ -209,7 +211,9 @@ static void write_arrows(const struct lh_sim_timeline *t, FILE *to)
         const struct lh_sim_arrow *a = &t->arrows[i].a;
         fprintf(to, "%s%zu,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64, comma(&first),
             t->arrows[i].name, a->from, a->to, a->chunk, a->version, a->sent,
-            a->arrived == UINT64_MAX ? INT64_C(-1) : (int64_t)(a->arrived - a->sent));
+            a->under_way               ? INT64_C(-2)
+            : a->arrived == UINT64_MAX ? INT64_C(-1)
+                                       : (int64_t)(a->arrived - a->sent));
     }
     fputs("]", to);
 }
@@ -323,6 +327,8 @@ void lh_sim_timeline_destroy(struct lh_sim_timeline *t)
 {
     struct text *text, *next;
 
+    if (t == NULL)
+        return;
     lh_sim_story_destroy(t->story);
     HASH_ITER(hh, t->texts, text, next)
     {

@@ -30,7 +30,7 @@ struct lh_sim_timeline_counts {
 
 struct lh_sim_timeline_counts lh_sim_timeline_counts(const struct lh_sim_timeline *t);
 
-/* After the cluster was destroyed. */
+/* After the cluster was destroyed. NULL: nothing happens. */
 void lh_sim_timeline_destroy(struct lh_sim_timeline *t);
 
 #endif
