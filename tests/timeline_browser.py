@@ -34,12 +34,15 @@ class Page:
         self.next_id = 0
         self.events = []
         self.buffer = b""
+        browser = find_browser()
         self.home = tempfile.mkdtemp(prefix="leasehold-browser-")
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
         command = [
-            find_browser(),
+            browser,
             "--headless=new",
+            # The page is our own; and root, and many a container, cannot have Chromium's sandbox.
+            "--no-sandbox",
             "--remote-debugging-pipe",
             "--user-data-dir=" + os.path.join(self.home, "profile"),
             "--no-first-run",
@@ -52,8 +55,6 @@ class Page:
             "--window-size=%d,%d" % (width, height),
             "about:blank",
         ]
-        if os.geteuid() == 0:
-            command.insert(1, "--no-sandbox")  # Chromium refuses to run as root with it
         environment = dict(os.environ, HOME=self.home)
         log = open(os.path.join(self.home, "log"), "wb")
         self.process = subprocess.Popen(
