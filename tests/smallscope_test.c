@@ -21,6 +21,15 @@
 
 #define STATES_MAX 2000000u
 
+/* Each way begins with a whole cluster, which sanitizers make slow. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CORES_DEPTH   3
+#define CORES_VISITED 771
+#else
+#define CORES_DEPTH   4
+#define CORES_VISITED 4880
+#endif
+
 /* ------------------------------------------------------------------------------------------------
  * A space of which we know everything: a token on a board of SIDE x SIDE fields goes right or down,
  * and never leaves it. */
@@ -249,16 +258,16 @@ static void explore_cores(unsigned depth, struct lh_explore_result *r, char *vio
     lh_cores_destroy(c);
 }
 
-static void nothing_that_four_moves_can_do_to_the_cores_breaks_an_invariant(void **state)
+static void nothing_that_a_few_moves_can_do_to_the_cores_breaks_an_invariant(void **state)
 {
     struct lh_explore_result r;
     char violation[256];
     (void)state;
 
-    explore_cores(4, &r, violation, sizeof violation);
+    explore_cores(CORES_DEPTH, &r, violation, sizeof violation);
     assert_int_equal(r.end, LH_EXPLORE_DEPTH);
-    assert_int_equal(r.visited, 4880);
-    assert_int_equal(r.distinct, 4880); /* every way is one */
+    assert_int_equal(r.visited, CORES_VISITED);
+    assert_int_equal(r.distinct, CORES_VISITED); /* every way is one */
 }
 
 static void planted_bugs_are_found_in_the_cores(void **state)
@@ -298,7 +307,7 @@ int main(void)
         cmocka_unit_test(nothing_that_seven_moves_can_do_breaks_an_invariant),
         cmocka_unit_test(a_counterexample_is_told_in_words),
         cmocka_unit_test(planted_bugs_are_found),
-        cmocka_unit_test(nothing_that_four_moves_can_do_to_the_cores_breaks_an_invariant),
+        cmocka_unit_test(nothing_that_a_few_moves_can_do_to_the_cores_breaks_an_invariant),
         cmocka_unit_test(planted_bugs_are_found_in_the_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
