@@ -25,7 +25,8 @@ BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
 
 
 def binary(name):
-    folders = os.environ.get("LEASEHOLD_BINARIES", "client/bin:master:chunkserver").split(":")
+    folders = os.environ.get("LEASEHOLD_BINARIES",
+                             "client/bin:master:chunkserver:sim/command").split(":")
     for folder in folders:
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK):

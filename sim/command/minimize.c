@@ -175,6 +175,20 @@ static int make_small(struct task *t, struct lh_sim_plan *plan, const char *name
     return code;
 }
 
+/* Before the work rather than after it. */
+static bool can_write(const char *path)
+{
+    FILE *to = fopen(path, "ae");
+
+    if (to == NULL) {
+        (void)lh_sim_command_error(
+            LH_SIM_EXIT_OUTPUT, COMMAND, "cannot write %s: %s", path, strerror(errno));
+        return false;
+    }
+    (void)fclose(to);
+    return true;
+}
+
 static int minimize(const struct options *o, const struct lh_sim_subject *subject)
 {
     struct task t = {.o = o, .began_ns = lh_sim_host_ns()};
@@ -186,6 +200,8 @@ static int minimize(const struct options *o, const struct lh_sim_subject *subjec
     if (t.wanted.verdict == LH_SIM_EXIT_OK)
         code =
             lh_sim_command_error(LH_SIM_EXIT_EXPECTED, COMMAND, "%s does not fail", subject->name);
+    else if (!can_write(o->output))
+        code = LH_SIM_EXIT_OUTPUT;
     else
         code = make_small(&t, &recorded, subject->name);
     lh_sim_plan_deinit(&recorded);

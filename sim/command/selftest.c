@@ -163,7 +163,7 @@ static int run_rounds(struct selftest *t)
             return lh_sim_command_error(
                 LH_SIM_EXIT_OUTPUT, COMMAND, "cannot start a process: %s", strerror(errno));
         }
-        if (lh_sim_pool_wait(t->pool, lh_milliseconds(200), &done))
+        if (lh_sim_pool_wait(t->pool, lh_milliseconds(200), &done) && !time_is_over(t))
             take(t, &done);
         if (row != NULL && row->found)
             row = NULL;

@@ -105,9 +105,11 @@ static void print_marks(struct swarm *s)
     size_t missing = lh_sim_coverage_print(NULL, s->counts, false);
 
     (void)printf("marks: %zu of %zu reached\n", count - missing, count);
-    if (s->o->marks)
+    /* A swarm that was cut short has not had the time to get everywhere. */
+    bool cut_short = (s->failures > 0 && !s->o->keep_going) || lh_sim_host_interrupted();
+    if (s->o->marks) {
         (void)lh_sim_coverage_print(stdout, s->counts, false);
-    else if (missing > 0) {
+    } else if (missing > 0 && !cut_short) {
         (void)printf("never reached:\n");
         (void)lh_sim_coverage_print(stdout, s->counts, true);
     }
