@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The simulator at work, as `./test` runs it: is a seed always the same run, are planted bugs found,
-and does the code survive runs that nobody has seen before.
+"""The simulator at work, as `./test` runs it: is a seed always the same run, are planted bugs
+found, and does the code survive runs that nobody has seen before.
 
 Where the swarm begins is decided by LEASEHOLD_SIM_FIRST (`./test` gives it the commit, so that each
 commit explores something new and a red one can be repeated) and printed. LEASEHOLD_SIM_SECONDS is

@@ -37,8 +37,8 @@ LH_MUST_USE bool lh_sim_outcome_isolated_scenario(const struct lh_sim_scenario *
     const char *command);
 
 /* As lh_sim_outcome_isolated(). `recorded` becomes the plan of what was done in that run, up to its
- * crash if it crashed, with the nemesis at rest; to be given to lh_sim_plan_deinit() unless false is
- * returned. */
+ * crash if it crashed, with the nemesis at rest; to be given to lh_sim_plan_deinit() unless false
+ * is returned. */
 LH_MUST_USE bool lh_sim_outcome_recorded(const struct lh_sim_plan *plan, struct lh_duration limit,
     struct lh_sim_outcome *outcome, struct lh_sim_plan *recorded, const char *command);
 

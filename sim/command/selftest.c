@@ -1,5 +1,6 @@
-/* `leasehold-sim selftest`: is every planted bug found. Each round gives every bug that is not found
- * yet one more seed: easy ones are out of the way at once, and what is hard gets all of the time. */
+/* `leasehold-sim selftest`: is every planted bug found. Each round gives every bug that is not
+ * found yet one more seed: easy ones are out of the way at once, and what is hard gets all of the
+ * time. */
 #include "sim/command/command.h"
 #include "sim/command/host.h"
 #include "sim/command/pool.h"

@@ -1,6 +1,6 @@
 /* Makes a failing plan small: drops what was done to the cluster while the run still fails in the
- * same way, then shortens and rounds what is left, takes servers, clients and files away, and brings
- * settings back to their defaults (after Zeller and Hildebrandt, "Simplifying and Isolating
+ * same way, then shortens and rounds what is left, takes servers, clients and files away, and
+ * brings settings back to their defaults (after Zeller and Hildebrandt, "Simplifying and Isolating
  * Failure-Inducing Input", 2002).
  *
  * A change anywhere shifts what the world draws for its network and disks, and a failure that hung
@@ -26,8 +26,8 @@ struct lh_sim_minimizer {
     uint32_t seeds; /* tried for each smaller plan; at least 1 */
 };
 
-/* `plan` fails, with its nemesis at rest. It is replaced by the smallest that was found, which fails
- * too. Returns how many runs that took, the first of which made sure that `plan` fails: 0, and
+/* `plan` fails, with its nemesis at rest. It is replaced by the smallest that was found, which
+ * fails too. Returns how many runs that took, the first of which made sure that `plan` fails: 0, and
  * nothing was done, if it does not. */
 uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer *minimizer);
 

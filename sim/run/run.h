@@ -54,8 +54,8 @@ struct lh_duration lh_sim_healing_bound(const struct lh_sim_settings *settings,
 
 struct lh_sim_scenario; /* sim/scenario/scenario.h */
 
-/* A plan whose nemesis rests, as a scenario that is the same run, and ends with the expectation that
- * `rule` is broken; NULL: that nothing is. To be given to lh_sim_scenario_deinit(). */
+/* A plan whose nemesis rests, as a scenario that is the same run, and ends with the expectation
+ * that `rule` is broken; NULL: that nothing is. To be given to lh_sim_scenario_deinit(). */
 void lh_sim_plan_scenario(
     const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario);
 
