@@ -139,8 +139,7 @@ static void job_write_header(struct replica *r)
     r->header.generation++;
     r->header.committed = replica_known_committed(r);
     struct lh_buf slot = lh_chunk_header_encode(&r->header);
-    uint64_t at = LH_PLANTED("header-written-in-place") ? 0 : lh_chunk_header_offset(&r->header);
-    disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_WRITE, at, 0, &slot);
+    disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_WRITE, lh_chunk_header_offset(&r->header), 0, &slot);
 }
 
 static void job_sync(struct replica *r)

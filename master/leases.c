@@ -174,8 +174,10 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->appends = 0;
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
-    if (LH_PLANTED("grant-sent-before-durable"))
+    if (LH_PLANTED("grant-sent-before-durable")) {
         lh_m_send_grant(m, c);
+        c->sent = false; /* this time did not count */
+    }
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
         c->id, c->file->path, c->version, s->id);
     return true;

@@ -191,8 +191,6 @@ static const struct lh_sim_bug bugs[] = {
         "the log goes on before the tear and the file is not cut; an old batch behind it comes "
         "back to life",
         "INV-5"},
-    {"header-written-in-place", "FAIL-3",
-        "the header has one place instead of two; a crash in mid-write leaves none", "INV-4"},
     {"fsync-retried", "FAIL-5",
         "a failed sync is tried again, and succeeds without having written anything", "INV-4"},
     {"lost-replica-comes-back", "FAIL-5",
