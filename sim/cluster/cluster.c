@@ -185,7 +185,6 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
         (void)snprintf(name, sizeof name, "c%u", (unsigned)(i + 1));
         c->client_nodes[i] = lh_sim_add(c->sim, name, &lh_sim_client_role, c);
     }
-    lh_sim_observers_init(c);
     measure_space(c);
     return c;
 }
@@ -195,7 +194,7 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     lh_sim_destroy(c->sim);
     lh_sim_programs_deinit(c);
     lh_sim_workload_deinit(c);
-    lh_sim_observers_deinit(c);
+    lh_sim_questions_deinit(c);
     free(c->servers);
     free(c->server_nodes);
     free(c->client_nodes);
@@ -234,8 +233,9 @@ size_t lh_sim_clients(const struct lh_sim_cluster *c)
     return c->config.clients;
 }
 
-size_t lh_sim_file_count(const struct lh_sim_cluster *c)
+size_t lh_sim_file_count(struct lh_sim_cluster *c)
 {
+    lh_sim_read_store(c);
     return c->file_count;
 }
 

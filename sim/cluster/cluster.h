@@ -1,6 +1,6 @@
 /* A whole Leasehold in the simulator's world: one master, chunkservers and clients, all of them the
- * real cores; a workload that remembers what it wrote; and observers that see every node and true
- * time and check the invariants of docs/protocol.md against what nodes do.
+ * real cores; and a workload that remembers what it wrote. Who checks the invariants of
+ * docs/protocol.md meanwhile is in sim/observers.
  *
  * Nodes are named "m", "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the world for at
  * most the `bound` given to them. When an invariant breaks, the run stops and lh_sim_failure() says
@@ -113,7 +113,7 @@ bool lh_sim_flush(struct lh_sim_writer *w, struct lh_duration bound);
 /* Of everybody's batches: how many were acknowledged. */
 size_t lh_sim_acknowledged(const struct lh_sim_cluster *c);
 
-/* ---- What observers see ---- */
+/* ---- Questions ---- */
 
 /* A chunk as the master's store names it. */
 struct lh_sim_chunk {
@@ -128,8 +128,8 @@ struct lh_sim_chunk {
 };
 
 /* The files that the master's store names, in the order of their ids. The path is valid until the
- * store changes. */
-size_t lh_sim_file_count(const struct lh_sim_cluster *c);
+ * store changes; ask for the count before. */
+size_t lh_sim_file_count(struct lh_sim_cluster *c);
 const char *lh_sim_file_path(const struct lh_sim_cluster *c, size_t index);
 
 /* The file's last chunk. False: no such file, or no chunk yet. */

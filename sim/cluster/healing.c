@@ -123,7 +123,7 @@ static bool not_in_time(const struct waiting *w, const char *what, struct lh_dur
 
 static bool must_work(const struct waiting *w, const char *path)
 {
-    for (size_t i = 0; i < w->cluster->file_count; i++)
+    for (size_t i = 0, count = lh_sim_file_count(w->cluster); i < count; i++)
         if (strcmp(w->cluster->files[i].path, path) == 0)
             return !is_exempt(w, path);
     return false;
@@ -133,7 +133,7 @@ static bool must_work(const struct waiting *w, const char *path)
 static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const char *prefix)
 {
     struct lh_sim_cluster *c = w->cluster;
-    size_t count = c->file_count;
+    size_t count = lh_sim_file_count(c);
     char(*paths)[LH_SIM_PATH_MAX + 1] = lh_alloc_array(count, sizeof *paths);
 
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* What cluster.c, workload.c and observers.c know of each other. Inside sim/ only. */
+/* What cluster.c, workload.c and questions.c know of each other. Inside sim/ only. */
 #ifndef LH_SIM_CLUSTER_INTERNAL_H
 #define LH_SIM_CLUSTER_INTERNAL_H
 
@@ -36,9 +36,6 @@ struct server {
     struct lh_sim_cluster *cluster;
     char name[16];
     char machine[24];
-    uint64_t *versions; /* of its replicas, by chunk id, as seen last in this life (INV-3) */
-    size_t version_count, version_capacity;
-    uint64_t life;
 };
 
 struct lh_sim_writer {
@@ -66,7 +63,7 @@ struct lh_sim_cluster {
     struct lh_sim_program *programs, *last_program;
     struct lh_sim_writer *writers;
 
-    /* What the master's store says, read again whenever it changed. */
+    /* What the master's store says, as of lh_sim_read_store(). */
     uint64_t store_version;
     struct lh_sim_chunk *chunks;
     size_t chunk_count, chunk_capacity;
@@ -99,9 +96,11 @@ void lh_sim_workload_deinit(struct lh_sim_cluster *c);
 /* program.c */
 void lh_sim_programs_deinit(struct lh_sim_cluster *c);
 
-/* observers.c */
-void lh_sim_observers_init(struct lh_sim_cluster *c);
-void lh_sim_observers_deinit(struct lh_sim_cluster *c);
+/* questions.c */
+
+/* Before `chunks` and `files` are looked at. */
+void lh_sim_read_store(struct lh_sim_cluster *c);
+void lh_sim_questions_deinit(struct lh_sim_cluster *c);
 const struct lh_sim_chunk *lh_sim_chunk_of_file(
     struct lh_sim_cluster *c, const char *path, uint64_t index);
 

@@ -251,8 +251,8 @@ static void prune_sessions(struct lh_sim_observers *o, const struct actor *serve
 static void prune_promises(const struct lh_sim_observers *o, struct chunk *c)
 {
     for (size_t i = c->promise_count; i > 0; i--)
-        if (find_session(&o->book->servers[c->promises[i - 1].server], c->promises[i - 1].session) ==
-            NULL)
+        if (find_session(
+                &o->book->servers[c->promises[i - 1].server], c->promises[i - 1].session) == NULL)
             drop_promise(c, i - 1);
 }
 
@@ -273,8 +273,8 @@ static struct session *open_session(
     return s;
 }
 
-static void promise(struct lh_sim_observers *o, const struct actor *server,
-    const struct session *s, const struct request *r, uint64_t chunk, uint64_t version, bool make)
+static void promise(struct lh_sim_observers *o, const struct actor *server, const struct session *s,
+    const struct request *r, uint64_t chunk, uint64_t version, bool make)
 {
     struct chunk *c = lh_ob_chunk(o, chunk);
     struct promise *p = find_promise(c, server->number, s->number, version);
@@ -290,10 +290,8 @@ static void promise(struct lh_sim_observers *o, const struct actor *server,
             .session = s->number,
             .version = version};
     }
-    p->holder_end =
-        lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
-    p->grantor_end =
-        lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
+    p->holder_end = lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
+    p->grantor_end = lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
 }
 
 static void renew(struct session *s, const struct request *r)
@@ -415,8 +413,12 @@ static void told_grant(
         h = &b->holdings[b->holding_count++];
         *h = (struct holding){.chunk = m->chunk};
     }
-    if (h->version < m->version)
+    if (h->version < m->version) {
+        struct replica *replica = lh_ob_replica(lh_ob_chunk(o, m->chunk), server->number);
         *h = (struct holding){.chunk = m->chunk, .version = m->version};
+        replica->ordered = false; /* nothing yet at this version */
+        replica->listed_at = lh_sim_now(o->sim);
+    }
     h->end = lh_instant_max(h->end, holder_end(s, r->sent, s->chunk_term.ns));
 }
 
@@ -427,8 +429,7 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
     if (a->part == PART_MASTER) {
-        heard_by_master(
-            o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
+        heard_by_master(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
     } else if (a->part == PART_SERVER) {
         const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
         if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
@@ -523,8 +524,8 @@ uint64_t lh_ob_book_held_chunk(
     return book_of(o, server)->holdings[index].chunk;
 }
 
-void lh_ob_book_promise(const struct lh_sim_observers *o, const struct promise *p,
-    struct lh_ob_promised *ends)
+void lh_ob_book_promise(
+    const struct lh_sim_observers *o, const struct promise *p, struct lh_ob_promised *ends)
 {
     const struct session *s = find_session(&o->book->servers[p->server], p->session);
 
@@ -554,8 +555,8 @@ bool lh_sim_book_session(
     return true;
 }
 
-size_t lh_sim_book_leases(const struct lh_sim_book *book, uint64_t chunk,
-    struct lh_sim_book_lease *leases, size_t max)
+size_t lh_sim_book_leases(
+    const struct lh_sim_book *book, uint64_t chunk, struct lh_sim_book_lease *leases, size_t max)
 {
     const struct chunk *c = lh_ob_chunk_find(book->observers, chunk);
     size_t count = 0;

@@ -40,8 +40,8 @@ struct lh_sim_book_lease {
 
 /* The promises about a chunk that have not been given back, newest last: at most `max` are put into
  * `leases`. Some may have run out. */
-size_t lh_sim_book_leases(const struct lh_sim_book *book, uint64_t chunk,
-    struct lh_sim_book_lease *leases, size_t max);
+size_t lh_sim_book_leases(
+    const struct lh_sim_book *book, uint64_t chunk, struct lh_sim_book_lease *leases, size_t max);
 
 /* The first true moment (ns) at which the node's clock shows `local` if its rate stays as it is;
  * now, if it does already. */

@@ -56,9 +56,9 @@ static bool take_batch(struct lh_sim_observers *o, struct chunk *c, const struct
 
     for (size_t i = 0; i < copies->count; i++) {
         const struct copy *k = &copies->at[i], *first = &copies->at[0];
-        bool there = i == 0 ? lh_sim_batch_read(k->log, k->size, at, &b)
-                            : k->size >= at + b.size &&
-                                  memcmp(k->log + at, first->log + at, b.size) == 0;
+        bool there =
+            i == 0 ? lh_sim_batch_read(k->log, k->size, at, &b)
+                   : k->size >= at + b.size && memcmp(k->log + at, first->log + at, b.size) == 0;
         if (there)
             continue;
         lh_sim_fail(o->sim, rule, c->id,
@@ -131,8 +131,8 @@ void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t se
         lh_sim_fail(o->sim, "INV-4", c->id,
             "a batch (writer %llx, %llu) that was committed at %llu of chunk %llu is not there any "
             "more at %s%s: %s",
-            U(want->writer), U(want->sequence), U(want->offset), U(c->id),
-            o->servers[server]->name, platter ? " on its disk" : "", why);
+            U(want->writer), U(want->sequence), U(want->offset), U(c->id), o->servers[server]->name,
+            platter ? " on its disk" : "", why);
         return;
     }
 }

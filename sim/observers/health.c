@@ -19,8 +19,8 @@ struct server_health {
     bool confirmed;
     struct lh_instant confirmed_at;
     /* SES-6, on the server's clock. */
-    uint64_t owed;              /* disk operations under way */
-    struct lh_instant silent;   /* since then none was answered */
+    uint64_t owed;            /* disk operations under way */
+    struct lh_instant silent; /* since then none was answered */
     struct lh_duration heartbeat;
 };
 
@@ -32,8 +32,8 @@ struct health {
 
 static void answered(struct lh_sim_observers *o, struct server_health *h, uint64_t stamp)
 {
-    size_t i = h->answer_count < ANSWERS_MAX ? h->answer_count
-                                             : 1 + h->answer_count % (ANSWERS_MAX - 1);
+    size_t i =
+        h->answer_count < ANSWERS_MAX ? h->answer_count : 1 + h->answer_count % (ANSWERS_MAX - 1);
 
     h->answers[i].stamp = stamp;
     h->answers[i].at = o->master->clock;
@@ -91,8 +91,7 @@ void lh_ob_health_granted(
     const struct server_health *h = &o->health->servers[server->number];
     struct lh_duration term = lh_ob_book_session_term(o);
 
-    if (h->confirmed &&
-        lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
+    if (h->confirmed && lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
         return;
     lh_sim_fail(o->sim, "INV-8", c->id,
         "the master grants chunk %llu to %s, which has not confirmed for a session's term that it "
@@ -133,8 +132,7 @@ void lh_ob_health_takes(struct lh_sim_observers *o, struct actor *a, const struc
             h->silent = in->now;
     } else if (s->method == LH_METHOD_SESSION && s->message != NULL && s->peer != NULL) {
         if (a->part == PART_MASTER) {
-            master_hears(
-                o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
+            master_hears(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionRequest *)s->message);
         } else if (a->part == PART_SERVER) {
             const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
             if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
@@ -153,8 +151,7 @@ void lh_ob_health_does(struct lh_sim_observers *o, struct actor *a, const struct
     } else if (s->method == LH_METHOD_SESSION && s->message != NULL && s->peer != NULL) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         if (a->part == PART_MASTER)
-            master_says(
-                o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
+            master_says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
         else if (a->part == PART_SERVER &&
                  m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
             check_claim(o, a, m->heartbeat);

@@ -111,8 +111,8 @@ static void forget_reader(struct history *h, struct reader *r)
     free(r);
 }
 
-static void reader_opened(struct lh_sim_observers *o, const struct call *call,
-    const struct lh_reader_open_call *open)
+static void reader_opened(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_reader_open_call *open)
 {
     struct reader *r = lh_alloc(sizeof *r);
 

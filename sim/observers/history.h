@@ -9,9 +9,9 @@
 struct submitted {
     uint64_t sequence;
     uint32_t count, size, crc;
-    int error;          /* once done */
-    uint64_t sent_at;   /* true ns */
-    uint64_t done_at;   /* UINT64_MAX: not yet, or its client is gone */
+    int error;           /* once done */
+    uint64_t sent_at;    /* true ns */
+    uint64_t done_at;    /* UINT64_MAX: not yet, or its client is gone */
     struct chunk *chunk; /* where it was found committed; NULL: nowhere so far */
     uint64_t offset;     /* in the chunk */
     bool lost;           /* ... and lost again, which was reported (REC-2a) */
@@ -41,7 +41,7 @@ struct call {
     UT_hash_handle hh;        /* by `call` */
     const struct lh_call *call;
     const struct actor *client;
-    uint64_t begun; /* true ns */
+    uint64_t begun;        /* true ns */
     struct writer *writer; /* SUBMIT */
     uint64_t sequence;
     struct reader *reader; /* FETCH; NULL: not known */
@@ -69,8 +69,8 @@ struct history {
 struct submitted *lh_ob_submitted(const struct writer *w, uint64_t sequence);
 
 /* Did the path name `file` (0: nothing; UINT64_MAX: anything) at some moment in [from, to]? */
-bool lh_ob_named(const struct lh_sim_observers *o, const char *path, uint64_t file, uint64_t from,
-    uint64_t to);
+bool lh_ob_named(
+    const struct lh_sim_observers *o, const char *path, uint64_t file, uint64_t from, uint64_t to);
 
 /* The file that it named all through [from, to]; 0: none, or several. */
 uint64_t lh_ob_named_all(
@@ -82,12 +82,12 @@ uint64_t lh_ob_named_all(
 void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call, uint64_t offset);
 
 /* A FETCH has completed. */
-void lh_ob_inv6_fetched(
-    struct lh_sim_observers *o, const struct call *call, const struct lh_fetch_call *fetch, int error);
+void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
+    const struct lh_fetch_call *fetch, int error);
 
 /* ---- names.c ---- */
 
-void lh_ob_names_answered(struct lh_sim_observers *o, const struct call *call,
-    const struct lh_master_call *m, int error);
+void lh_ob_names_answered(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_master_call *m, int error);
 
 #endif

@@ -26,9 +26,9 @@ struct actor {
     struct lh_sim_node *node;
     const char *name;
     enum part part;
-    uint32_t number; /* among its likes, from 0 */
-    bool alive;      /* a process runs on it */
-    bool stopping;   /* it was asked to end */
+    uint32_t number;           /* among its likes, from 0 */
+    bool alive;                /* a process runs on it */
+    bool stopping;             /* it was asked to end */
     bool dark;                 /* lost power and has not been booted since */
     struct lh_instant clock;   /* the reading that the present step was fed with */
     uint64_t stepped_at;       /* true ns of the same */
@@ -160,7 +160,7 @@ struct lh_sim_observers {
     size_t actor_count;
     struct actor *master;
     uint32_t server_count;
-    struct actor **servers; /* by number */
+    struct actor **servers;  /* by number */
     uint8_t by_address[256]; /* actor + 1, open addressing by the node's address */
 
     struct chunk *chunks;
@@ -175,9 +175,9 @@ struct lh_sim_observers {
     struct causes *causes;
 
     uint64_t master_term;
-    bool unverified; /* some chunk had no good member left to look at */
-    bool over;       /* faults are */
-    uint64_t over_at, next_due; /* true ns */
+    bool unverified;                 /* some chunk had no good member left to look at */
+    bool over;                       /* faults are */
+    uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2;
 };
@@ -328,8 +328,8 @@ struct lh_instant lh_ob_grantor_waits_until(
     const struct lh_sim_observers *o, const struct lh_ob_promised *ends);
 
 /* The master has decided that `server` shall hold the chunk. */
-void lh_ob_inv2_decided(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
-    uint64_t version);
+void lh_ob_inv2_decided(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t version);
 
 void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term);
 void lh_ob_inv3_stored(struct lh_sim_observers *o, struct chunk *c, uint64_t version);
@@ -344,8 +344,7 @@ void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint
 void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
 /* All replicas that have to be equal are; else `text` says which are not, and `chunk` where. */
-bool lh_ob_inv5_equal(
-    struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size);
+bool lh_ob_inv5_equal(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size);
 
 /* A batch is committed where it stands now. False: it cannot be, and the run has failed. */
 bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct lh_sim_batch *b);
@@ -376,12 +375,11 @@ void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct l
 void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
 /* The server told a client that this batch is stored (LEASE-4). */
-void lh_ob_inv9_stored(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
-    const struct lh_sim_batch *b);
+void lh_ob_inv9_stored(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server, const struct lh_sim_batch *b);
 
 /* The master has decided who holds the chunk from now on; -1: nobody. Called before `decided_*` of
  * the chunk change. */
-void lh_ob_inv9_decided(
-    struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed);
+void lh_ob_inv9_decided(struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed);
 
 #endif

@@ -16,7 +16,7 @@ struct unfit {
 };
 
 struct lease_watch {
-    bool told[LH_SIM_NODES_MAX];     /* by number: in the present step, something of leases */
+    bool told[LH_SIM_NODES_MAX];      /* by number: in the present step, something of leases */
     uint64_t named[LH_SIM_NODES_MAX]; /* ... by a grant of this chunk; 0: by no grant */
     struct unfit *unfit;
     size_t unfit_count, unfit_capacity;
@@ -46,15 +46,16 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
             return;
         }
         for (uint32_t i = 0; i < o->server_count; i++)
-            if (o->servers[i] != a && believes(o->servers[i], chunk,
-                                          lh_sim_clock(o->servers[i]->node), &other))
+            if (o->servers[i] != a &&
+                believes(o->servers[i], chunk, lh_sim_clock(o->servers[i]->node), &other))
                 lh_ob_fail_unless_excused(o, "INV-1", chunk, &o->seen_inv1,
                     "%s (version %llu) and %s (version %llu) both may act as primary of chunk %llu",
                     a->name, U(version), o->servers[i]->name, U(other), U(chunk));
     }
     if (held && lh_instant_before(now, end) && believes(a, chunk, end, &version))
         lh_sim_fail(o->sim, "INV-1", chunk,
-            "%s believes that it may act on chunk %llu at version %llu for longer than it was given "
+            "%s believes that it may act on chunk %llu at version %llu for longer than it was "
+            "given "
             "(TIME-4): beyond %llu on its clock, which shows %llu",
             a->name, U(chunk), U(version), U(end.ns), U(now.ns));
 }
@@ -141,7 +142,8 @@ void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     }
 }
 
-static void check_write(struct lh_sim_observers *o, const struct actor *a, const struct lh_effect *e)
+static void check_write(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_effect *e)
 {
     struct lh_sim_batch b;
 

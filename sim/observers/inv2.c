@@ -42,7 +42,8 @@ static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
             ends.this_master ? "LEASE-2" : "LEASE-7");
 }
 
-void lh_ob_inv2_decided(struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t version)
+void lh_ob_inv2_decided(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t version)
 {
     for (size_t i = 0; i < c->promise_count; i++)
         if (c->promises[i].server != server)

@@ -14,8 +14,9 @@ void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term)
 void lh_ob_inv3_stored(struct lh_sim_observers *o, struct chunk *c, uint64_t version)
 {
     if (version < c->highest)
-        lh_sim_fail(o->sim, "INV-3", c->id, "chunk %llu went from version %llu to %llu in the store",
-            U(c->id), U(c->highest), U(version));
+        lh_sim_fail(o->sim, "INV-3", c->id,
+            "chunk %llu went from version %llu to %llu in the store", U(c->id), U(c->highest),
+            U(version));
     else
         c->highest = version;
 }
@@ -54,7 +55,8 @@ static void confirmed(
     lh_ob_inv3_header(o, c, a->number);
 }
 
-static void said(struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, uint64_t version)
+static void said(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, uint64_t version)
 {
     struct replica *r = lh_ob_replica(lh_ob_chunk(o, chunk), a->number);
 

@@ -37,8 +37,8 @@ static void check_speaker(
             r->sync_failed ? "a sync of its replica has failed" : "its replica is lost");
     else if (r->cut)
         lh_sim_fail(o->sim, "INV-4", chunk,
-            "%s %s of chunk %llu, whose log it has cut and not synced since (FAIL-3)", a->name, what,
-            U(chunk));
+            "%s %s of chunk %llu, whose log it has cut and not synced since (FAIL-3)", a->name,
+            what, U(chunk));
 }
 
 /* ---- Answers to clients ---- */
@@ -53,7 +53,8 @@ static void stored(struct lh_sim_observers *o, const struct actor *a, struct chu
         return; /* no good member is left, or the chunk is gone */
     if (b == NULL || b->writer != writer || b->sequence != s->sequence || b->count != s->count) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s says that records %llu+%u of writer %llx are stored at %llu of chunk %llu, and there "
+            "%s says that records %llu+%u of writer %llx are stored at %llu of chunk %llu, and "
+            "there "
             "is something else",
             a->name, U(s->sequence), s->count, U(writer), U(s->offset), U(c->id));
         return;
@@ -106,7 +107,8 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
         (first != NULL && (m->first_sequence != first->sequence ||
                               m->last_sequence != last->sequence + last->count - 1))) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s says that sealed chunk %llu has records %llu to %llu of writer %llx, and it has %llu "
+            "%s says that sealed chunk %llu has records %llu to %llu of writer %llx, and it has "
+            "%llu "
             "to %llu (APP-5a)",
             a->name, U(c->id), U(m->first_sequence), U(m->last_sequence), U(n->writer),
             U(first == NULL ? 0 : first->sequence),
@@ -155,8 +157,8 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
     }
     if (at < payload->size && c->committed >= m->committed && !failed(o))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s gives a reader bytes of chunk %llu behind %llu, where what is committed ends", a->name,
-            U(c->id), U(n->offset + at));
+            "%s gives a reader bytes of chunk %llu behind %llu, where what is committed ends",
+            a->name, U(c->id), U(n->offset + at));
 }
 
 /* ---- FENCE-1, REC-2 ---- */
@@ -182,8 +184,7 @@ static void check_durable(
 }
 
 /* REC-2: equality is length and running checksum, durable; and under this boot (REC-2a). */
-static void confirm_reply(
-    struct lh_sim_observers *o, const struct actor *a, struct note *n)
+static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, struct note *n)
 {
     struct chunk *c = lh_ob_chunk(o, n->chunk);
     const struct replica *r = lh_ob_replica(c, a->number);
@@ -257,12 +258,12 @@ static void session_request(
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
             check_speaker(o, a, m->confirm->chunk, "confirms a grant");
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK &&
-            m->confirm->version > lh_ob_replica(lh_ob_chunk(o, m->confirm->chunk), a->number)->floor)
+            m->confirm->version >
+                lh_ob_replica(lh_ob_chunk(o, m->confirm->chunk), a->number)->floor)
             check_durable(o, a, m->confirm->chunk, UINT64_MAX);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
-        lh_ob_commit_lost(
-            o, lh_ob_chunk(o, m->possible_loss->chunk), m->possible_loss->length);
+        lh_ob_commit_lost(o, lh_ob_chunk(o, m->possible_loss->chunk), m->possible_loss->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
         check_reports(o, a, m->register_);
@@ -291,10 +292,9 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
     }
     if (s->direction == LH_REQUEST) {
         if (s->method == LH_METHOD_REPLICATE) {
-            const Leasehold__ReplicateRequest *m =
-                (const Leasehold__ReplicateRequest *)s->message;
-            (void)lh_ob_commit(o, lh_ob_chunk(o, m->chunk), m->committed, "INV-5", a->name,
-                "called committed");
+            const Leasehold__ReplicateRequest *m = (const Leasehold__ReplicateRequest *)s->message;
+            (void)lh_ob_commit(
+                o, lh_ob_chunk(o, m->chunk), m->committed, "INV-5", a->name, "called committed");
         }
         return;
     }
@@ -353,7 +353,8 @@ void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint
     if (log == NULL || platter == NULL || size < length || platter_size < length ||
         memcmp(log, platter, length) != 0)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s writes a header that vouches for %llu bytes of chunk %llu, and its disk does not hold "
+            "%s writes a header that vouches for %llu bytes of chunk %llu, and its disk does not "
+            "hold "
             "them yet (REC-2, SEAL-1)",
             o->servers[server]->name, U(length), U(c->id));
 }

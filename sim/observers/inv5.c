@@ -51,8 +51,7 @@ static const char *chunk_unequal(struct lh_sim_observers *o, struct chunk *c, ui
     return NULL;
 }
 
-bool lh_ob_inv5_equal(
-    struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
+bool lh_ob_inv5_equal(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
 {
     struct file *f, *next;
 
@@ -70,8 +69,8 @@ bool lh_ob_inv5_equal(
             const char *what = chunk_unequal(o, c, &server);
             if (what == NULL)
                 continue;
-            (void)snprintf(text, text_size, "chunk %llu of %s, version %llu: %s %s", U(c->id), f->path,
-                U(c->version), o->servers[server]->name, what);
+            (void)snprintf(text, text_size, "chunk %llu of %s, version %llu: %s %s", U(c->id),
+                f->path, U(c->version), o->servers[server]->name, what);
             *chunk = c->id;
             return false;
         }

@@ -41,7 +41,8 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
         return wrong(o, c, b, "was never sent");
     if (s->chunk != NULL && !s->lost) {
         lh_sim_fail(o->sim, "INV-6", c->id,
-            "batch %llu+%u of writer %llx is there twice: at %llu of chunk %llu and at %llu of chunk "
+            "batch %llu+%u of writer %llx is there twice: at %llu of chunk %llu and at %llu of "
+            "chunk "
             "%llu",
             U(b->sequence), b->count, U(b->writer), U(s->offset), U(s->chunk->id), U(b->offset),
             U(c->id));
@@ -57,8 +58,8 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
         return wrong(o, c, b, "lies before its writer's batch before it");
     struct ack ack = acknowledged_before(f, s->sent_at);
     if (ack.end > 0 && ack.begin >= c->start + b->offset && !f->loss_reported)
-        return wrong(o, c, b,
-            "lies before a batch of this file that was acknowledged before it was sent");
+        return wrong(
+            o, c, b, "lies before a batch of this file that was acknowledged before it was sent");
     s->chunk = c;
     s->offset = b->offset;
     s->lost = false;
@@ -93,7 +94,8 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
     }
     if (s->chunk->start + s->offset != offset) {
         lh_sim_fail(o->sim, "INV-4", s->chunk->id,
-            "%s was told that batch %llu+%u of writer %llx is stored at %llu of the file, and it is "
+            "%s was told that batch %llu+%u of writer %llx is stored at %llu of the file, and it "
+            "is "
             "at %llu (%llu of chunk %llu)",
             call->client->name, U(s->sequence), s->count, U(call->writer->id), U(offset),
             U(s->chunk->start + s->offset), U(s->offset), U(s->chunk->id));
@@ -104,8 +106,8 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
     if (f->ack_count > 0 && last.begin >= offset)
         return; /* one that lies behind it was acknowledged before */
     LH_GROW(f->acks, f->ack_capacity, f->ack_count + 1);
-    f->acks[f->ack_count++] = (struct ack){
-        .at = lh_sim_now(o->sim), .begin = offset, .end = offset + s->size};
+    f->acks[f->ack_count++] =
+        (struct ack){.at = lh_sim_now(o->sim), .begin = offset, .end = offset + s->size};
 }
 
 /* ---- Readers ---- */
@@ -151,8 +153,8 @@ static void check_fetched(
     }
 }
 
-void lh_ob_inv6_fetched(
-    struct lh_sim_observers *o, const struct call *call, const struct lh_fetch_call *fetch, int error)
+void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
+    const struct lh_fetch_call *fetch, int error)
 {
     struct reader *r = call->reader;
 

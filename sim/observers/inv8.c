@@ -43,8 +43,8 @@ static bool is_due(struct lh_sim_observers *o, const struct call *call, const ch
     } else if (call->call->kind == LH_CALL_FETCH && call->reader != NULL) {
         *what = "a read";
         f = call->reader->file == 0 ? NULL : lh_ob_file_find(o, call->reader->file);
-        if (call->reader->follows &&
-            (f == NULL || f->ack_count == 0 || call->reader->position >= f->acks[f->ack_count - 1].end))
+        if (call->reader->follows && (f == NULL || f->ack_count == 0 ||
+                                         call->reader->position >= f->acks[f->ack_count - 1].end))
             return false; /* it waits at the end */
     } else {
         return false; /* it has a deadline of its own */
@@ -67,8 +67,8 @@ static void check(struct lh_sim_observers *o)
         if (!is_due(o, call, &what))
             continue;
         lh_sim_fail(o->sim, "INV-8", 0,
-            "%s of %s that was asked at %llu ms is not answered %llu ms after the faults ended", what,
-            call->client->name, U(call->begun / 1000000), U((now - o->over_at) / 1000000));
+            "%s of %s that was asked at %llu ms is not answered %llu ms after the faults ended",
+            what, call->client->name, U(call->begun / 1000000), U((now - o->over_at) / 1000000));
         return;
     }
     o->next_due = oldest == UINT64_MAX ? now + bound(o) : oldest + bound(o);

@@ -97,7 +97,8 @@ static void check_due(struct lh_sim_observers *o, const struct actor *server, ui
             c->decided_version != k->due[i].version)
             continue;
         lh_sim_fail(o->sim, "INV-9", c->id,
-            "the master does not %s the lease of %s on chunk %llu at version %llu, which is in force",
+            "the master does not %s the lease of %s on chunk %llu at version %llu, which is in "
+            "force",
             what, server->name, U(c->id), U(c->version));
         return;
     }
@@ -216,8 +217,8 @@ static void says(
 
 /* ---- What the holder asks (LEASE-4) ---- */
 
-void lh_ob_inv9_stored(struct lh_sim_observers *o, struct chunk *c, uint32_t server,
-    const struct lh_sim_batch *b)
+void lh_ob_inv9_stored(
+    struct lh_sim_observers *o, struct chunk *c, uint32_t server, const struct lh_sim_batch *b)
 {
     struct replica *r = lh_ob_replica(c, server);
 
@@ -270,15 +271,14 @@ void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     }
 }
 
-void lh_ob_inv9_decided(
-    struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed)
+void lh_ob_inv9_decided(struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed)
 {
     if (c->decided_holder < 0 || holder >= 0 || sealed || c->removed ||
         !in_force(o, c, (uint32_t)c->decided_holder, c->decided_version))
         return;
     lh_sim_fail(o->sim, "INV-9", c->id,
-        "the master frees chunk %llu, which %s holds at version %llu and has not given back", U(c->id),
-        o->servers[c->decided_holder]->name, U(c->decided_version));
+        "the master frees chunk %llu, which %s holds at version %llu and has not given back",
+        U(c->id), o->servers[c->decided_holder]->name, U(c->decided_version));
 }
 
 void lh_ob_inv9_init(struct lh_sim_observers *o)

@@ -46,7 +46,6 @@ bool lh_sim_batch_in(const struct lh_buf *bytes, uint64_t at, struct lh_sim_batc
 uint64_t lh_sim_checksum_after(uint64_t checksum, const struct lh_sim_batch *b);
 
 /* How long the log's front of whole, sound batches is, up to `limit`; its running checksum. */
-uint64_t lh_sim_log_scan(
-    const uint8_t *log, uint64_t size, uint64_t limit, uint64_t *checksum);
+uint64_t lh_sim_log_scan(const uint8_t *log, uint64_t size, uint64_t limit, uint64_t *checksum);
 
 #endif

@@ -26,8 +26,8 @@ static void expect(const struct asked *q, const char *path, uint64_t file, const
         wrong(q, path, what);
 }
 
-static void created(
-    const struct asked *q, const Leasehold__CreateRequest *m, const ProtobufCMessage *reply, int error)
+static void created(const struct asked *q, const Leasehold__CreateRequest *m,
+    const ProtobufCMessage *reply, int error)
 {
     const Leasehold__CreateReply *r = (const Leasehold__CreateReply *)reply;
 
@@ -37,8 +37,8 @@ static void created(
         expect(q, m->path, UINT64_MAX, "exists");
 }
 
-static void statted(
-    const struct asked *q, const Leasehold__StatRequest *m, const ProtobufCMessage *reply, int error)
+static void statted(const struct asked *q, const Leasehold__StatRequest *m,
+    const ProtobufCMessage *reply, int error)
 {
     const Leasehold__StatReply *r = (const Leasehold__StatReply *)reply;
 
@@ -98,8 +98,8 @@ static void listed(
     }
 }
 
-void lh_ob_names_answered(struct lh_sim_observers *o, const struct call *call,
-    const struct lh_master_call *m, int error)
+void lh_ob_names_answered(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_master_call *m, int error)
 {
     struct asked q = {o, call, lh_sim_now(o->sim)};
 

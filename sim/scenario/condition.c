@@ -143,7 +143,7 @@ static bool is_member(const struct lh_sim_chunk *chunk, const struct lh_sim_node
     return false;
 }
 
-static bool file_exists(const struct lh_sim_cluster *c, const char *path)
+static bool file_exists(struct lh_sim_cluster *c, const char *path)
 {
     for (size_t i = 0; i < lh_sim_file_count(c); i++)
         if (strcmp(lh_sim_file_path(c, i), path) == 0)

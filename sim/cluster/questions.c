@@ -1,6 +1,5 @@
-/* Observers: they see every node, true time, the master's store and the disks, read formats by
- * themselves, and check what docs/protocol.md promises. INV-1 to INV-3 after every event; INV-5
- * when asked, since it needs the bytes. */
+/* What tests and scenarios ask of a cluster from outside: what the master's store says, who may act,
+ * whether replicas are equal. The store is read again when it has changed and somebody asks. */
 #include "sim/cluster/cluster.h"
 
 #include "sim/cluster/internal.h"
@@ -35,35 +34,6 @@ static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
     leasehold_stored__chunk__free_unpacked(s, NULL);
 }
 
-static const struct lh_sim_chunk *find_chunk(
-    const struct lh_sim_chunk *chunks, size_t count, uint64_t chunk)
-{
-    for (size_t i = 0; i < count; i++)
-        if (chunks[i].chunk == chunk)
-            return &chunks[i];
-    return NULL;
-}
-
-/* INV-3, and INV-2 where the grant became durable: whoever held the chunk before does not act on it
- * any more, by its own clock, at this true moment. */
-static void check_change(
-    struct lh_sim_cluster *c, const struct lh_sim_chunk *before, const struct lh_sim_chunk *now)
-{
-    if (now->version < before->version)
-        lh_sim_fail(c->sim, "INV-3", now->chunk, "chunk %llu went from version %llu to %llu",
-            (unsigned long long)now->chunk, (unsigned long long)before->version,
-            (unsigned long long)now->version);
-    if (now->version == before->version || now->holder[0] == '\0' || c->config.clocks_beyond_rho)
-        return;
-    for (size_t i = 0; i < c->config.servers; i++) {
-        const struct lh_sim_node *node = c->server_nodes[i];
-        if (strcmp(lh_sim_name(node), now->holder) != 0 && lh_sim_may_act(node, now->chunk))
-            lh_sim_fail(c->sim, "INV-2", now->chunk,
-                "chunk %llu was given to %s while %s may still act on it",
-                (unsigned long long)now->chunk, now->holder, lh_sim_name(node));
-    }
-}
-
 static void forget_files(struct lh_sim_cluster *c)
 {
     for (size_t i = 0; i < c->file_count; i++)
@@ -71,13 +41,14 @@ static void forget_files(struct lh_sim_cluster *c)
     c->file_count = 0;
 }
 
-static void read_store(struct lh_sim_cluster *c)
+void lh_sim_read_store(struct lh_sim_cluster *c)
 {
-    struct lh_sim_chunk *before = c->chunks;
-    size_t before_count = c->chunk_count;
+    uint64_t version = lh_sim_store_version(c->master);
 
-    c->chunks = NULL;
-    c->chunk_count = c->chunk_capacity = 0;
+    if (version == c->store_version)
+        return;
+    c->store_version = version;
+    c->chunk_count = 0;
     forget_files(c);
     for (size_t i = 0; i < lh_sim_store_count(c->master); i++) {
         const struct lh_sim_pair *p = lh_sim_store_pair(c->master, i);
@@ -93,113 +64,51 @@ static void read_store(struct lh_sim_cluster *c)
             leasehold_stored__file__free_unpacked(f, NULL);
         }
     }
-    for (size_t i = 0; i < c->chunk_count; i++) {
-        const struct lh_sim_chunk *old = find_chunk(before, before_count, c->chunks[i].chunk);
-        if (old != NULL)
-            check_change(c, old, &c->chunks[i]);
-    }
-    free(before);
 }
 
-/* INV-1: two nodes that both believe that they may act begin to do so at some event. */
-static void check_primaries(struct lh_sim_cluster *c)
-{
-    for (size_t i = 0; i < c->chunk_count; i++) {
-        const struct lh_sim_node *first = NULL;
-        uint64_t chunk = c->chunks[i].chunk;
-        for (size_t s = 0; s < c->config.servers; s++) {
-            const struct lh_sim_node *node = c->server_nodes[s];
-            if (!lh_sim_may_act(node, chunk))
-                continue;
-            if (first != NULL)
-                lh_sim_fail(c->sim, "INV-1", chunk,
-                    "%s and %s both may act as primary of chunk %llu", lh_sim_name(first),
-                    lh_sim_name(node), (unsigned long long)chunk);
-            first = node;
-        }
-    }
-}
-
-/* INV-3 at the replicas, within one life: what a core is adopting it may forget with its process as
- * long as it was not durable, and its status does not tell the two apart. A replica whose header is
- * not read yet has no version. */
-static void check_versions(struct lh_sim_cluster *c)
-{
-    for (size_t s = 0; s < c->config.servers; s++) {
-        struct server *server = &c->servers[s];
-        const struct lh_chunkserver *cs = lh_sim_chunkserver(c->server_nodes[s]);
-        if (server->life != lh_sim_incarnation(c->server_nodes[s])) {
-            server->life = lh_sim_incarnation(c->server_nodes[s]);
-            server->version_count = 0;
-        }
-        for (size_t i = 0; cs != NULL && i < c->chunk_count; i++) {
-            struct lh_replica_status status;
-            uint64_t chunk = c->chunks[i].chunk;
-            if (!lh_chunkserver_replica(cs, chunk, &status) || status.version == 0)
-                continue;
-            LH_GROW(server->versions, server->version_capacity, chunk + 1);
-            while (server->version_count <= chunk)
-                server->versions[server->version_count++] = 0;
-            if (status.version < server->versions[chunk])
-                lh_sim_fail(c->sim, "INV-3", chunk,
-                    "%s went from version %llu of chunk %llu to %llu", server->name,
-                    (unsigned long long)server->versions[chunk], (unsigned long long)chunk,
-                    (unsigned long long)status.version);
-            server->versions[chunk] = status.version;
-        }
-    }
-}
-
-static void observe(void *arg)
-{
-    struct lh_sim_cluster *c = arg;
-    uint64_t version = lh_sim_store_version(c->master);
-
-    if (version != c->store_version) {
-        c->store_version = version;
-        read_store(c);
-    }
-    if (!c->config.clocks_beyond_rho)
-        check_primaries(c);
-    check_versions(c);
-}
-
-void lh_sim_observers_init(struct lh_sim_cluster *c)
-{
-    lh_sim_observe(c->sim, observe, c);
-}
-
-void lh_sim_observers_deinit(struct lh_sim_cluster *c)
+void lh_sim_questions_deinit(struct lh_sim_cluster *c)
 {
     forget_files(c);
     free(c->files);
     free(c->chunks);
-    for (size_t i = 0; i < c->config.servers; i++)
-        free(c->servers[i].versions);
 }
 
 /* ---- Questions ---- */
 
+/* The file's chunks, which lie side by side in the order of their indexes, as in the store. */
+static const struct lh_sim_chunk *chunks_of(
+    struct lh_sim_cluster *c, const char *path, size_t *count)
+{
+    uint64_t file = 0;
+    size_t first = 0;
+
+    *count = 0;
+    lh_sim_read_store(c);
+    for (size_t i = 0; i < c->file_count; i++)
+        if (strcmp(c->files[i].path, path) == 0)
+            file = c->files[i].file;
+    while (first < c->chunk_count && c->chunks[first].file != file)
+        first++;
+    while (first + *count < c->chunk_count && c->chunks[first + *count].file == file)
+        ++*count;
+    return *count == 0 ? NULL : &c->chunks[first];
+}
+
 const struct lh_sim_chunk *lh_sim_chunk_of_file(
     struct lh_sim_cluster *c, const char *path, uint64_t index)
 {
-    for (size_t f = 0; f < c->file_count; f++) {
-        if (strcmp(c->files[f].path, path) != 0)
-            continue;
-        for (size_t i = 0; i < c->chunk_count; i++)
-            if (c->chunks[i].file == c->files[f].file && c->chunks[i].index == index)
-                return &c->chunks[i];
-    }
-    return NULL;
+    size_t count;
+    const struct lh_sim_chunk *chunks = chunks_of(c, path, &count);
+
+    return index < count ? &chunks[index] : NULL;
 }
 
 size_t lh_sim_chunk_count(struct lh_sim_cluster *c, const char *path)
 {
-    size_t n = 0;
+    size_t count;
 
-    while (lh_sim_chunk_of_file(c, path, n) != NULL)
-        n++;
-    return n;
+    (void)chunks_of(c, path, &count);
+    return count;
 }
 
 bool lh_sim_chunk_at(
@@ -214,21 +123,25 @@ bool lh_sim_chunk_at(
 
 bool lh_sim_tail(struct lh_sim_cluster *c, const char *path, struct lh_sim_chunk *chunk)
 {
-    size_t count = lh_sim_chunk_count(c, path);
+    size_t count;
+    const struct lh_sim_chunk *chunks = chunks_of(c, path, &count);
 
     if (count == 0)
         return false;
-    *chunk = *lh_sim_chunk_of_file(c, path, count - 1);
+    *chunk = chunks[count - 1];
     return true;
 }
 
 bool lh_sim_chunk(struct lh_sim_cluster *c, uint64_t chunk, struct lh_sim_chunk *found)
 {
-    const struct lh_sim_chunk *there = find_chunk(c->chunks, c->chunk_count, chunk);
-
-    if (there != NULL)
-        *found = *there;
-    return there != NULL;
+    lh_sim_read_store(c);
+    for (size_t i = 0; i < c->chunk_count; i++) {
+        if (c->chunks[i].chunk != chunk)
+            continue;
+        *found = c->chunks[i];
+        return true;
+    }
+    return false;
 }
 
 struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk)
