@@ -216,7 +216,11 @@ static bool hold_in_seconds(struct lh_sim_action *a)
 
 static bool hold_in_milliseconds(struct lh_sim_action *a)
 {
-    return a->hold.ns > 1000000 && round_down(&a->hold.ns, 1000000);
+    if (a->hold.ns > 0 && a->hold.ns < 1000000) {
+        a->hold.ns = 1000000;
+        return true;
+    }
+    return round_down(&a->hold.ns, 1000000);
 }
 
 static bool delay_in_milliseconds(struct lh_sim_action *a)

@@ -27,8 +27,8 @@ struct lh_sim_minimizer {
 };
 
 /* `plan` fails, with its nemesis at rest. It is replaced by the smallest that was found, which
- * fails too. Returns how many runs that took, the first of which made sure that `plan` fails: 0, and
- * nothing was done, if it does not. */
+ * fails too. Returns how many runs that took, the first of which made sure that `plan` fails: 0,
+ * and nothing was done, if it does not. */
 uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer *minimizer);
 
 #endif
