@@ -25,7 +25,8 @@ IMPURE = re.compile(
     r"|master/metastore\w*\.c"
     r"|chunkserver/data_dir\.c"
     r"|client/(leasehold|library|files|appending|reading|command\w*)\.[ch]"
-    r"|sim/command/\w+\.[ch])$"
+    r"|sim/command/\w+\.[ch]"
+    r"|sim/scenario/load\.c)$"
 )
 
 CALLS = re.compile(

@@ -1,5 +1,6 @@
-/* What can be done to a running cluster (actor.h does it), by a nemesis, by a scenario file or by a recorded run: a
- * plain value, and the same as one line of text. Reading what was printed gives the value back.
+/* What can be done to a running cluster (actor.h does it), by a nemesis, by a scenario file or by a
+ * recorded run: a plain value, and the same as one line of text. Reading what was printed gives the
+ * value back.
  *
  *   at 3s pause chunkserver 2 for 15s
  *   at 3.000214s cut client 1 -> primary of /log

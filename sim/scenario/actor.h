@@ -1,5 +1,5 @@
-/* Who carries actions out in a cluster: knows which names were given to nodes and what has to end by
- * itself. */
+/* Who carries actions out in a cluster: knows which names were given to nodes and what has to end
+ * by itself. */
 #ifndef LH_SIM_SCENARIO_ACTOR_H
 #define LH_SIM_SCENARIO_ACTOR_H
 

@@ -13,8 +13,8 @@
  *   expect tail of /log primary is not Old within 12s
  *   settle within 60s
  *
- * The first line names the format. Then come settings (settings.c), one a line, and then statements.
- * '#' at the beginning of a word begins a comment.
+ * The first line names the format. Then come settings (settings.c), one a line, and then
+ * statements. '#' at the beginning of a word begins a comment.
  *
  * A statement is an action (action.c), an expectation, a wait, or the end:
  *
@@ -26,18 +26,18 @@
  *   expect violation RULE [within D]
  *
  * `at` counts from the world's start, `after` from when the statement before was done; without
- * either a statement's turn is then. The moments of `at` are a timetable: an action in it happens at
- * its moment, also while an expectation that stands before it still waits. An expectation is done
- * when it is met: at once, at some moment `within D`, or all the time `for D`. If that cannot be
- * any more, the scenario has failed in that line.
+ * either a statement's turn is then. The moments of `at` are a timetable: an action in it happens
+ * at its moment, also while an expectation that stands before it still waits. An expectation is
+ * done when it is met: at once, at some moment `within D`, or all the time `for D`. If that cannot
+ * be any more, the scenario has failed in that line.
  *
  * `settle` ends all faults, waits until everything is well and reads all files from start to end
  * (INV-8, INV-5); without it a scenario ends with its last statement. The observers look on all the
  * time; whatever they find fails the scenario, unless the file says that just this rule will be
  * broken (a planted bug; clocks that the observers were not told of): then it must be.
  *
- * Among the settings, `broken by BUG` says that the scenario fails when that bug is planted. It changes
- * nothing about a run; tests hold the file to it. */
+ * Among the settings, `broken by BUG` says that the scenario fails when that bug is planted. It
+ * changes nothing about a run; tests hold the file to it. */
 #ifndef LH_SIM_SCENARIO_SCENARIO_H
 #define LH_SIM_SCENARIO_SCENARIO_H
 
@@ -96,7 +96,8 @@ struct lh_sim_scenario {
 LH_MUST_USE int lh_sim_scenario_parse(struct lh_sim_scenario *scenario, const char *text,
     size_t size, const char *name, char *error, size_t error_size);
 
-/* As lh_sim_scenario_parse(), from a file. NOT_FOUND, PERMISSION, IO, ...: it cannot be read. */
+/* As lh_sim_scenario_parse(), from a file (load.c). NOT_FOUND, PERMISSION, IO, ...: it cannot be
+ * read. */
 LH_MUST_USE int lh_sim_scenario_load(
     struct lh_sim_scenario *scenario, const char *path, char *error, size_t error_size);
 
