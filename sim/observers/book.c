@@ -48,6 +48,8 @@ struct lh_sim_book {
     struct lh_sim_observers *observers;
     struct server_book *servers;
     struct lh_master_config settings; /* of the master that runs */
+    uint64_t *promised;               /* chunks, in its present step */
+    size_t promised_count, promised_capacity;
 };
 
 /* TIME-4. */
@@ -290,6 +292,8 @@ static void promise(struct lh_sim_observers *o, const struct actor *server, cons
             .session = s->number,
             .version = version};
     }
+    LH_GROW(o->book->promised, o->book->promised_capacity, o->book->promised_count + 1);
+    o->book->promised[o->book->promised_count++] = chunk;
     p->holder_end = lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
     p->grantor_end = lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
 }
@@ -458,6 +462,7 @@ void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     if (a->part == PART_MASTER) {
         const struct lh_master_config *settings = lh_sim_master_config(o->cluster);
         o->book->settings = *settings;
+        o->book->promised_count = 0;
         o->longest_term = lh_duration_max(o->longest_term, settings->session_term);
         o->longest_term = lh_duration_max(o->longest_term, settings->chunk_term);
     } else if (a->part == PART_SERVER) {
@@ -482,10 +487,21 @@ void lh_ob_book_deinit(struct lh_sim_observers *o)
         free(o->book->servers[i].machine);
     }
     free(o->book->servers);
+    free(o->book->promised);
     free(o->book);
 }
 
 /* ---- Questions ---- */
+
+bool lh_ob_book_promised(struct lh_sim_observers *o, uint64_t *chunk)
+{
+    struct lh_sim_book *book = o->book;
+
+    if (book->promised_count == 0)
+        return false;
+    *chunk = book->promised[--book->promised_count];
+    return true;
+}
 
 bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
     uint64_t *version, struct lh_instant *end)

@@ -223,6 +223,10 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
+/* A chunk about which the master has promised something in its present step; false: no (other) one.
+ * Each is told of once. */
+bool lh_ob_book_promised(struct lh_sim_observers *o, uint64_t *chunk);
+
 /* What the server was told that it holds, and has not given up; `end` on its own clock. */
 bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
     uint64_t *version, struct lh_instant *end);
@@ -327,7 +331,16 @@ void lh_ob_inv1_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
 struct lh_instant lh_ob_grantor_waits_until(
     const struct lh_sim_observers *o, const struct lh_ob_promised *ends);
 
+/* Does the server believe that it may act on the chunk `at` a reading of its clock? */
+bool lh_ob_believes(const struct actor *a, uint64_t chunk, struct lh_instant at, uint64_t *version);
+
 /* The master has decided that `server` shall hold the chunk. */
+void lh_ob_inv2_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_inv2_stepped(struct lh_sim_observers *o);
+
+/* The master has decided that nobody holds the chunk any more; `decided_*` are as before. */
+void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c);
+
 void lh_ob_inv2_decided(
     struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t version);
 
@@ -377,9 +390,5 @@ void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
 /* The server told a client that this batch is stored (LEASE-4). */
 void lh_ob_inv9_stored(
     struct lh_sim_observers *o, struct chunk *c, uint32_t server, const struct lh_sim_batch *b);
-
-/* The master has decided who holds the chunk from now on; -1: nobody. Called before `decided_*` of
- * the chunk change. */
-void lh_ob_inv9_decided(struct lh_sim_observers *o, struct chunk *c, int32_t holder, bool sealed);
 
 #endif

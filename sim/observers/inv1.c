@@ -22,7 +22,7 @@ struct lease_watch {
     size_t unfit_count, unfit_capacity;
 };
 
-static bool believes(const struct actor *a, uint64_t chunk, struct lh_instant at, uint64_t *version)
+bool lh_ob_believes(const struct actor *a, uint64_t chunk, struct lh_instant at, uint64_t *version)
 {
     const struct lh_chunkserver *cs = lh_sim_core(a->node);
 
@@ -35,7 +35,7 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
     uint64_t version, given = 0, other;
 
     bool held = lh_ob_book_right(o, a, chunk, &given, &end);
-    if (believes(a, chunk, now, &version)) {
+    if (lh_ob_believes(a, chunk, now, &version)) {
         if (!held || version != given || !lh_instant_before(now, end)) {
             lh_sim_fail(o->sim, "INV-1", chunk,
                 "%s believes that it may act on chunk %llu at version %llu, %s", a->name, U(chunk),
@@ -47,12 +47,12 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
         }
         for (uint32_t i = 0; i < o->server_count; i++)
             if (o->servers[i] != a &&
-                believes(o->servers[i], chunk, lh_sim_clock(o->servers[i]->node), &other))
+                lh_ob_believes(o->servers[i], chunk, lh_sim_clock(o->servers[i]->node), &other))
                 lh_ob_fail_unless_excused(o, "INV-1", chunk, &o->seen_inv1,
                     "%s (version %llu) and %s (version %llu) both may act as primary of chunk %llu",
                     a->name, U(version), o->servers[i]->name, U(other), U(chunk));
     }
-    if (held && lh_instant_before(now, end) && believes(a, chunk, end, &version))
+    if (held && lh_instant_before(now, end) && lh_ob_believes(a, chunk, end, &version))
         lh_sim_fail(o->sim, "INV-1", chunk,
             "%s believes that it may act on chunk %llu at version %llu for longer than it was "
             "given "
@@ -64,7 +64,7 @@ void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a)
 {
     struct lease_watch *w = o->inv1;
 
-    if (a->part != PART_SERVER || !w->told[a->number])
+    if (!w->told[a->number])
         return;
     w->told[a->number] = false;
     for (size_t i = 0; i < lh_ob_book_held(o, a); i++)

@@ -44,7 +44,8 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
         lh_ob_inv2_decided(o, c, (uint32_t)holder, s->version);
     if (holder >= 0 && holder != c->decided_holder)
         lh_ob_health_granted(o, c, o->servers[holder]);
-    lh_ob_inv9_decided(o, c, holder, s->sealed);
+    if (holder < 0 && c->decided_holder >= 0 && !s->sealed)
+        lh_ob_inv2_freed(o, c);
     c->decided_holder = holder;
     c->decided_version = s->version;
     leasehold_stored__chunk__free_unpacked(s, NULL);

@@ -4,7 +4,6 @@
 
 #include "sim/cluster/internal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,24 +218,6 @@ static void links_lives(struct lh_sim_observers *o, const struct actor *a, enum 
     }
 }
 
-/* ---- Failing ---- */
-
-void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
-    uint64_t *seen, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (o->config.clocks_beyond_rho) {
-        ++*seen;
-        return;
-    }
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    lh_sim_fail(o->sim, rule, chunk, "%s", text);
-}
-
 /* ---- Watching ---- */
 
 static void takes(void *arg, const struct lh_sim_sight *s)
@@ -279,6 +260,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_ledger_does(o, s);
     lh_ob_book_does(o, a, s);
     lh_ob_inv1_does(o, a, s);
+    lh_ob_inv2_does(o, a, s);
     lh_ob_inv4_does(o, a, s);
     lh_ob_inv3_does(o, a, s);
     lh_ob_inv9_does(o, a, s);
@@ -290,8 +272,13 @@ static void stepped(void *arg, struct lh_sim_node *node)
 {
     struct lh_sim_observers *o = arg;
 
-    if (!failed(o))
-        lh_ob_inv1_stepped(o, lh_ob_actor(o, node));
+    if (failed(o))
+        return;
+    struct actor *a = lh_ob_actor(o, node);
+    if (a->part == PART_SERVER)
+        lh_ob_inv1_stepped(o, a);
+    else if (a->part == PART_MASTER)
+        lh_ob_inv2_stepped(o);
 }
 
 static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)

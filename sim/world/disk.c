@@ -64,6 +64,8 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
         lh_sim_files_write(&d->files, meant, meant->cache.size, &gap, gap.size);
         lh_buf_clear(&gap);
     }
+    /* What is there now nobody wrote either. */
+    lh_sim_tell_disk(node, op->file, LH_DISK_WRITE, op->offset, op->data.size, LH_ERR_CLOSED);
     return LH_OK;
 }
 
