@@ -428,8 +428,7 @@ void lh_m_on_confirm(
         c->version, lh_error_text(error));
     struct lh_m_member *member = lh_m_member(c, s);
     /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
-    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT ||
-                              LH_PLANTED("refusal-condemns-replica")))
+    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
         member->lost = true;
     c->avoid = s;
     c->retry_at = lh_instant_add(m->now, m->heartbeat);

@@ -7,15 +7,15 @@ static const struct lh_sim_bug bugs[] = {
     {"wall-clock", "TIME-2",
         "the master measures terms with its wall clock; a jump forward ends leases that are still "
         "held",
-        "INV-2"},
+        "INV-9"},
     {"holder-counts-from-receipt", "TIME-4",
         "a holder counts its terms from the answer's arrival; one whose answer was delayed and who "
         "is then cut off acts beyond the master's wait",
-        "INV-2"},
+        "INV-1"},
     {"no-drift-margin", "TIME-4",
         "the holder is told the whole term; cut off, with a slow clock and a fast one at the "
         "master, it acts beyond the master's wait",
-        "INV-2"},
+        "INV-1"},
     {"grantor-clock-read-before-receipt", "TIME-4",
         "the master renews a session as of the heartbeat before; a holder that is cut off acts a "
         "heartbeat longer than the master waits",
@@ -27,7 +27,7 @@ static const struct lh_sim_bug bugs[] = {
     {"lease-checked-only-before-write", "TIME-5",
         "while batches are under way the primary does not look at its lease again; with one that "
         "hangs it orders and answers readers long after the lease",
-        "INV-6"},
+        "INV-1"},
     {"read-without-lease", "TIME-5",
         "a primary that wakes up from a long pause answers a waiting reader before it looks at its "
         "lease; the reader misses what the next primary has acknowledged",
@@ -41,7 +41,7 @@ static const struct lh_sim_bug bugs[] = {
     {"chunk-lease-outlives-session", "SES-3",
         "a chunk's lease counts as long as its own term runs; a holder without a session acts for "
         "up to the difference of the terms",
-        "INV-2"},
+        "INV-1"},
     {"one-way-partition-is-health", "SES-4",
         "a server whose heartbeats arrive and that hears nothing is granted leases; files stand "
         "still behind it",
@@ -49,24 +49,20 @@ static const struct lh_sim_bug bugs[] = {
     {"leases-freed-on-reregistration", "SES-5",
         "registering again within one incarnation frees the leases too; the answer is lost and the "
         "same process goes on with them",
-        "INV-2"},
+        "INV-9"},
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends as long as it "
         "hangs",
-        "INV-8"},
-    {"refusal-condemns-replica", "SES-6",
-        "a grant refused because the disk hangs marks the replica as lost; two hanging disks, and "
-        "the chunk is never granted again",
         "INV-8"},
 
     /* Chunk leases. */
     {"grant-sent-before-durable", "LEASE-1",
         "the grant is sent while it is being written down; the master crashes and gives the same "
         "version to another server",
-        "INV-1"},
+        "INV-2"},
     {"regrant-when-session-breaks", "LEASE-2",
         "when a session's stream breaks its leases are given to others; the holder acts on",
-        "INV-2"},
+        "INV-9"},
     {"any-version-released", "LEASE-2",
         "a release frees the lease at whatever version; one that crosses a newer grant frees that",
         "INV-2"},
@@ -85,15 +81,15 @@ static const struct lh_sim_bug bugs[] = {
     {"restart-waits-by-new-setting", "LEASE-7",
         "a master restarted with a shorter session term waits no longer than that for sessions "
         "that the old one granted",
-        "INV-2"},
+        "INV-9"},
     {"longest-session-lowered-at-start", "LEASE-7",
         "the shorter term is written down at the start instead of after the wait; a second restart "
         "within the wait forgets the longer one",
-        "INV-2"},
+        "INV-9"},
     {"old-end-kept-on-continue", "LEASE-7",
         "a continued lease keeps the end that the old master gave; idle, it is given to another "
         "after the new and shorter term",
-        "INV-2"},
+        "INV-1"},
     {"hint-takes-lease", "INV-9",
         "a client that cannot reach a primary has its lease recalled; one bad link moves a chunk "
         "that works for everybody else",
@@ -136,11 +132,11 @@ static const struct lh_sim_bug bugs[] = {
     {"chunk-full-is-a-verdict", "APP-5a",
         "CHUNK_FULL is believed to say that nothing was stored; of a batch sent before on a "
         "connection that broke there are two copies",
-        "INV-4"},
+        "INV-6"},
     {"next-chunk-without-asking", "APP-5a",
         "what is unacknowledged goes to the next chunk without asking the sealed one; there are "
         "two copies",
-        "INV-4"},
+        "INV-6"},
     {"settled-by-unsealed-replica", "APP-5a",
         "a replica that has not recorded the seal says what it knows of a writer; it may not have "
         "the last word",
@@ -148,7 +144,7 @@ static const struct lh_sim_bug bugs[] = {
 
     /* Reading. */
     {"uncommitted-bytes-read", "APP-6",
-        "readers get what is written, committed or not; it vanishes with its primary", "INV-6"},
+        "readers get what is written, committed or not; it vanishes with its primary", "INV-4"},
     {"end-taken-from-secondary", "APP-6",
         "a reader takes any member's word for the end; a secondary lags behind", "INV-6"},
 
@@ -160,7 +156,7 @@ static const struct lh_sim_bug bugs[] = {
     {"open-before-all-are-equal", "REC-2",
         "the primary opens when its own log is confirmed; readers and repeats get bytes that a "
         "member lacks",
-        "INV-4"},
+        "INV-5"},
     {"equality-by-length-alone", "REC-2",
         "logs of one length are taken for equal; on one of them a write had gone astray", "INV-5"},
     {"fetched-bytes-not-passed-on", "REC-2",
@@ -184,7 +180,7 @@ static const struct lh_sim_bug bugs[] = {
     /* Failures and disks. */
     {"cut-not-synced", "FAIL-3",
         "the file is cut at a torn tail and not synced; a power loss brings back what lay behind",
-        "INV-5"},
+        "INV-4"},
     {"torn-tail-kept", "FAIL-3",
         "the scan trusts a batch's header and keeps a torn one; it is confirmed as equal", "INV-5"},
     {"torn-tail-skipped", "FAIL-3",
