@@ -7,7 +7,7 @@ static const struct lh_sim_bug bugs[] = {
     {"wall-clock", "TIME-2",
         "the master measures terms with its wall clock; a jump forward ends leases that are still "
         "held",
-        "INV-9"},
+        "INV-2"},
     {"holder-counts-from-receipt", "TIME-4",
         "a holder counts its terms from the answer's arrival; one whose answer was delayed and who "
         "is then cut off acts beyond the master's wait",
@@ -49,7 +49,7 @@ static const struct lh_sim_bug bugs[] = {
     {"leases-freed-on-reregistration", "SES-5",
         "registering again within one incarnation frees the leases too; the answer is lost and the "
         "same process goes on with them",
-        "INV-9"},
+        "INV-2"},
     {"heartbeats-from-stalled-disk", "SES-6",
         "a server with a hanging disk goes on renewing; its chunks take no appends as long as it "
         "hangs",
@@ -62,7 +62,7 @@ static const struct lh_sim_bug bugs[] = {
         "INV-2"},
     {"regrant-when-session-breaks", "LEASE-2",
         "when a session's stream breaks its leases are given to others; the holder acts on",
-        "INV-9"},
+        "INV-2"},
     {"any-version-released", "LEASE-2",
         "a release frees the lease at whatever version; one that crosses a newer grant frees that",
         "INV-2"},
@@ -81,11 +81,11 @@ static const struct lh_sim_bug bugs[] = {
     {"restart-waits-by-new-setting", "LEASE-7",
         "a master restarted with a shorter session term waits no longer than that for sessions "
         "that the old one granted",
-        "INV-9"},
+        "INV-2"},
     {"longest-session-lowered-at-start", "LEASE-7",
         "the shorter term is written down at the start instead of after the wait; a second restart "
         "within the wait forgets the longer one",
-        "INV-9"},
+        "INV-2"},
     {"old-end-kept-on-continue", "LEASE-7",
         "a continued lease keeps the end that the old master gave; idle, it is given to another "
         "after the new and shorter term",
