@@ -2,7 +2,7 @@
  * largest term plus a constant.
  *
  * Exempt are files that damage has left without enough members: nothing copies a lost replica anew
- * yet, so their tails take no appends any more. */
+ * yet (REC-4), so their tails take no appends any more. */
 #include "sim/observers/history.h"
 
 static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -15,13 +15,21 @@ bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f)
 {
     for (size_t i = 0; i < f->chunk_count; i++) {
         struct chunk *c = f->chunks[i];
-        size_t left = 0;
+        size_t left = 0, undoubted = 0;
         if (c->removed || !c->created)
             continue;
-        for (size_t k = 0; k < c->member_count; k++)
-            left += usable(o, c, c->members[k].server);
+        for (size_t k = 0; k < c->member_count; k++) {
+            if (!usable(o, c, c->members[k].server))
+                continue;
+            left++;
+            undoubted += !lh_ob_doubted(o, c, c->members[k].server);
+        }
         /* A sealed chunk needs one: to be read, and to settle what was sent to it (APP-5a). */
         if (left < (c->sealed ? 1 : f->min_replicas))
+            return true;
+        /* Where all others are doubted they wait for the lost one, for ever: it may have been the
+         * only one to have every acknowledged byte (REC-2a). */
+        if (undoubted == 0 && left < c->member_count)
             return true;
     }
     return false;
