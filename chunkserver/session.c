@@ -23,6 +23,69 @@ bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
 }
 
 /* ------------------------------------------------------------------------------------------------
+ * Does the disk answer? */
+
+static void probe_write(struct lh_chunkserver *cs)
+{
+    uint8_t stamp[8];
+
+    memcpy(stamp, &cs->now.ns, sizeof stamp);
+    struct lh_buf bytes = lh_buf_copy(stamp, sizeof stamp);
+    disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_WRITE, 0, 0, &bytes);
+}
+
+/* SES-6: a small write and a sync, begun with each registration and each heartbeat unless one is
+ * still under way. A disk that begins to hang while there is no session is known by the next one. */
+static void probe(struct lh_chunkserver *cs)
+{
+    struct session *s = &cs->session;
+
+    if (s->probing)
+        return;
+    s->probing = true;
+    s->probe_at = cs->now;
+    if (s->probe_created)
+        probe_write(cs);
+    else
+        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, 0, NULL);
+}
+
+void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error)
+{
+    struct session *s = &cs->session;
+
+    if (op == LH_DISK_CREATE && (error == LH_OK || error == LH_ERR_ALREADY_EXISTS)) {
+        s->probe_created = true;
+        probe_write(cs);
+        return;
+    }
+    /* A full disk answers: chunks that have their space go on. */
+    if (error != LH_OK && error != LH_ERR_DISK_FULL) {
+        if (!s->failing)
+            lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
+        return; /* stays `probing`: the disk does not answer as it should */
+    }
+    if (op == LH_DISK_WRITE && error == LH_OK) {
+        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_SYNC, 0, 0, NULL);
+        return;
+    }
+    s->probing = false;
+    if (s->failing) {
+        LH_MARK("disk-answers-again");
+        s->failing = false;
+        lh_fx_log(cs->fx, LH_WARN, "the disk answers again");
+    }
+}
+
+static bool disk_fails(const struct lh_chunkserver *cs)
+{
+    const struct session *s = &cs->session;
+    struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
+
+    return s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns;
+}
+
+/* ------------------------------------------------------------------------------------------------
  * Registration. */
 
 static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
@@ -108,6 +171,7 @@ static void session_connect(struct lh_chunkserver *cs)
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &reg;
     session_send(cs, &m);
+    probe(cs);
     if (reg.n_replicas > 0)
         free(reg.replicas[0]);
     free(reg.replicas);
@@ -264,66 +328,6 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
 /* ------------------------------------------------------------------------------------------------
  * Heartbeats. */
 
-static void probe_write(struct lh_chunkserver *cs)
-{
-    uint8_t stamp[8];
-
-    memcpy(stamp, &cs->now.ns, sizeof stamp);
-    struct lh_buf bytes = lh_buf_copy(stamp, sizeof stamp);
-    disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_WRITE, 0, 0, &bytes);
-}
-
-/* SES-6: a small write and a sync, begun with each heartbeat unless one is still under way. */
-static void probe(struct lh_chunkserver *cs)
-{
-    struct session *s = &cs->session;
-
-    if (s->probing)
-        return;
-    s->probing = true;
-    s->probe_at = cs->now;
-    s->probe_syncing = false;
-    if (s->probe_created)
-        probe_write(cs);
-    else
-        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, 0, NULL);
-}
-
-void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error)
-{
-    struct session *s = &cs->session;
-
-    if (op == LH_DISK_CREATE && (error == LH_OK || error == LH_ERR_ALREADY_EXISTS)) {
-        s->probe_created = true;
-        probe_write(cs);
-        return;
-    }
-    /* A full disk answers: chunks that have their space go on. */
-    if (error != LH_OK && error != LH_ERR_DISK_FULL) {
-        if (!s->failing)
-            lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
-        return; /* stays `probing`: the disk does not answer as it should */
-    }
-    if (op == LH_DISK_WRITE && error == LH_OK) {
-        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_SYNC, 0, 0, NULL);
-        return;
-    }
-    s->probing = false;
-    if (s->failing) {
-        LH_MARK("disk-answers-again");
-        s->failing = false;
-        lh_fx_log(cs->fx, LH_WARN, "the disk answers again");
-    }
-}
-
-static bool disk_stalled(const struct lh_chunkserver *cs)
-{
-    const struct session *s = &cs->session;
-    struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
-
-    return s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns;
-}
-
 /* LEASE-4: chunks in use since the last extension was asked. */
 static bool wants_extension(const struct primary *p)
 {
@@ -341,10 +345,11 @@ static void heartbeat(struct lh_chunkserver *cs)
     struct primary *p, *next;
     size_t n = 0;
 
-    if (!s->failing && disk_stalled(cs) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
+    if (!s->failing && disk_fails(cs) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
         s->failing = true;
         lh_fx_log(cs->fx, LH_ERROR,
-            "the disk has not answered for %llu ms: giving up every lease (SES-6)",
+            "the disk has not answered well for %llu ms: giving up every "
+            "lease (SES-6)",
             (unsigned long long)lh_duration_ms(lh_instant_until(s->probe_at, cs->now)));
         DL_FOREACH_SAFE(cs->primaries, p, next)
         {
