@@ -299,7 +299,7 @@ struct session {
     struct lh_timer timer;
     bool failing; /* SES-6 */
     bool probing;
-    bool probe_syncing;
+    bool probe_failed; /* with an error; not `probing` any more */
     bool probe_created;
     struct lh_instant probe_at; /* when the last probe began */
 };

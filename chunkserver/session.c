@@ -63,13 +63,15 @@ void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error
     if (error != LH_OK && error != LH_ERR_DISK_FULL) {
         if (!s->failing)
             lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
-        return; /* stays `probing`: the disk does not answer as it should */
+        s->probing = false; /* the next heartbeat reports it and tries again */
+        s->probe_failed = true;
+        return;
     }
     if (op == LH_DISK_WRITE && error == LH_OK) {
         disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_SYNC, 0, 0, NULL);
         return;
     }
-    s->probing = false;
+    s->probing = s->probe_failed = false;
     if (s->failing) {
         LH_MARK("disk-answers-again");
         s->failing = false;
@@ -82,7 +84,7 @@ static bool disk_fails(const struct lh_chunkserver *cs)
     const struct session *s = &cs->session;
     struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
 
-    return s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns;
+    return s->probe_failed || (s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns);
 }
 
 /* ------------------------------------------------------------------------------------------------
