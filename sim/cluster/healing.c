@@ -16,6 +16,7 @@ void lh_sim_mend(struct lh_sim_cluster *c)
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_mend_disk(lh_sim_node(sim, i));
         lh_sim_set_rate(lh_sim_node(sim, i), 0);
+        lh_sim_set_timer_late(lh_sim_node(sim, i), c->config.world.timer_late);
     }
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_resume(lh_sim_node(sim, i));

@@ -265,13 +265,12 @@ static void opened_reader(struct request *r)
     discard(r);
 }
 
-/* Each life reads from the start: what it saw before must be there again. */
 static void open_reader(struct lh_sim_program *p)
 {
     struct request *r = new_call(p, LH_CALL_READER_OPEN, opened_reader);
 
     p->opening = true;
-    p->status.position = 0;
+    r->u.reader_open.offset = p->status.position;
     r->u.reader_open.path = p->spec.path;
     r->u.reader_open.deadline = deadline(p);
     r->u.reader_open.follow = p->spec.follow;
@@ -288,6 +287,12 @@ static void drop_reader(struct lh_sim_program *p)
     lh_sim_call(p->node, &r->u);
 }
 
+static void start_over(struct lh_sim_program *p)
+{
+    drop_reader(p);
+    p->status.position = 0;
+}
+
 static void fetched(struct request *r)
 {
     struct lh_sim_program *p = r->program;
@@ -296,10 +301,12 @@ static void fetched(struct request *r)
     end(r);
     if (r->error == LH_OK)
         p->status.position = r->u.fetch.offset + r->u.fetch.batches.size;
+    else if (r->error == LH_ERR_CLOSED && p->spec.again)
+        drop_reader(p);
     else if (r->error == LH_ERR_CLOSED)
         p->status.ended = true;
     else if (r->error == LH_ERR_NOT_FOUND && r->u.fetch.reader == p->reader)
-        drop_reader(p); /* the file was removed; perhaps one of that name comes back */
+        start_over(p); /* the file was removed; perhaps one of that name comes back */
     lh_buf_clear(&r->u.fetch.batches);
     lh_sim_request_done(c, r);
 }
@@ -406,6 +413,7 @@ static void forget_life(struct lh_sim_program *p)
     p->appender = NULL;
     p->reader = NULL;
     p->opening = false;
+    p->status.position = 0; /* what the last life saw must be there again */
 }
 
 static void tick(void *arg)

@@ -2,10 +2,18 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "batch/batch.h"
 #include "sim/world/watch.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* A deed that belongs to an earlier one. */
+struct follow_up {
+    struct follow_up *next;
+    struct lh_sim_nemesis *nemesis;
+    struct lh_sim_who who;
+};
 
 struct lh_sim_nemesis {
     struct lh_sim_cluster *cluster;
@@ -20,7 +28,8 @@ struct lh_sim_nemesis {
     size_t servers, clients;
     uint64_t damaged; /* a bit for each chunkserver whose replicas it has spoilt */
     uint32_t power_left;
-    struct lh_sim_node *prey; /* of the ambush that is under way; NULL: none */
+    struct follow_up *follow_ups; /* done or not: freed at the end */
+    struct lh_sim_node *prey;     /* of the ambush that is under way; NULL: none */
 };
 
 /* ---- Chances ---- */
@@ -274,6 +283,79 @@ static void cut_primary(struct lh_sim_nemesis *n)
     }
 }
 
+static void recall(struct lh_sim_nemesis *n)
+{
+    const char *path = some_path(n);
+
+    if (path == NULL)
+        return;
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 50) ? LH_SIM_ACT_RECALL : LH_SIM_ACT_RELEASE);
+    (void)snprintf(a.path, sizeof a.path, "%s", path);
+    a.client = 1 + (uint32_t)below(n, n->clients);
+    perform(n, &a);
+}
+
+/* A primary that nobody can reach in time to tell it that it is none any more. */
+static void outlive(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who primary = some_server(n), member = server(1 + below(n, n->servers));
+    struct lh_sim_action late = lh_sim_action_default(LH_SIM_ACT_TIMERS);
+    uint64_t length = n->temper.term.ns + a_while(n).ns;
+
+    between(n, LH_SIM_ACT_ISOLATE, primary, master(), length);
+    switch (same(&primary, &member) ? 0 : below(n, 3)) {
+    case 0:
+        late.who = primary;
+        late.delay = lh_nanoseconds(spread(n, n->temper.term.ns / 2, n->temper.term.ns * 4));
+        perform(n, &late);
+        break;
+    case 1:
+        between(n, LH_SIM_ACT_ISOLATE, primary, member, length);
+        break;
+    default:
+        between(n, LH_SIM_ACT_CLOG, primary, member, length);
+        break;
+    }
+}
+
+/* The next process of that server, while news of the last one are under way. */
+static void next_process(void *arg)
+{
+    struct follow_up *f = arg;
+
+    if (!f->nemesis->resting)
+        does(f->nemesis, LH_SIM_ACT_RESTART, f->who, 0);
+}
+
+static void restart_soon(struct lh_sim_nemesis *n, struct lh_sim_who who, uint64_t within)
+{
+    struct follow_up *f = lh_alloc(sizeof *f);
+
+    *f = (struct follow_up){n->follow_ups, n, who};
+    n->follow_ups = f;
+    lh_sim_at(n->sim, lh_nanoseconds(spread(n, within / 64, within)), next_process, f);
+}
+
+static void be_late(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SLOW);
+    struct lh_sim_who who = some_server(n);
+    bool to_master = chance(n, 50);
+
+    a.who = to_master ? who : master();
+    a.peer = to_master ? master() : who;
+    a.delay = lh_nanoseconds(spread(n, n->temper.term.ns / 4, n->temper.term.ns * 3));
+    a.hold = a_while(n);
+    perform(n, &a);
+    if (!to_master) {
+        recall(n);
+        return;
+    }
+    between(n, LH_SIM_ACT_BREAK, who, master(), 0);
+    restart_soon(n, who, a.delay.ns);
+}
+
 static void slow(struct lh_sim_nemesis *n)
 {
     bool narrow = chance(n, 30);
@@ -402,15 +484,32 @@ static void fail_disk(struct lh_sim_nemesis *n)
         return;
     a.op = ops[chance(n, 60) ? 1 : below(n, sizeof ops / sizeof ops[0])];
     a.count = 1 + (uint32_t)below(n, 3);
-    a.error = LH_ERR_IO;
+    bool grows = a.op == LH_DISK_WRITE || a.op == LH_DISK_CREATE;
+    a.error = grows && chance(n, 40) ? LH_ERR_DISK_FULL : LH_ERR_IO;
     perform(n, &a);
 }
 
+/* Where some batch begins in a chunk's file: as long as all are of one size, at a multiple of the
+ * first one's. */
+static uint64_t some_batch(struct lh_sim_nemesis *n, const uint8_t *file, uint64_t size)
+{
+    uint32_t first;
+
+    if (size < LH_LOG_START + LH_BATCH_HEADER_BYTES)
+        return below(n, size);
+    memcpy(&first, file + LH_LOG_START + 8, sizeof first);
+    if (first == 0 || first > size - LH_LOG_START)
+        return below(n, size);
+    return LH_LOG_START + below(n, (size - LH_LOG_START) / first) * first;
+}
+
+/* A bit, or the next write: it lands somewhere, or just where another batch is. */
 static void rot(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a =
         lh_sim_action_default(chance(n, 60) ? LH_SIM_ACT_ROT : LH_SIM_ACT_MISDIRECT);
     struct lh_sim_node *node;
+    const uint8_t *file = NULL;
     uint64_t *files, size;
 
     if (!may_damage(n, &a.who))
@@ -419,26 +518,16 @@ static void rot(struct lh_sim_nemesis *n)
     size_t count = lh_sim_files(node, &files);
     if (count > 0) {
         a.chunk.number = files[below(n, count)];
-        if (a.chunk.number != 0 && lh_sim_file(node, a.chunk.number, &size) != NULL && size > 0) {
-            a.number = below(n, size);
-            a.mask = 1u << below(n, 8);
-            perform(n, &a);
-        }
+        file = a.chunk.number == 0 ? NULL : lh_sim_file(node, a.chunk.number, &size);
     }
     free(files);
-}
-
-static void recall(struct lh_sim_nemesis *n)
-{
-    const char *path = some_path(n);
-
-    if (path == NULL)
+    if (file == NULL || size == 0)
         return;
-    struct lh_sim_action a =
-        lh_sim_action_default(chance(n, 50) ? LH_SIM_ACT_RECALL : LH_SIM_ACT_RELEASE);
-    (void)snprintf(a.path, sizeof a.path, "%s", path);
-    a.client = 1 + (uint32_t)below(n, n->clients);
-    perform(n, &a);
+    bool whole = a.kind == LH_SIM_ACT_MISDIRECT && chance(n, 60);
+    a.number = whole ? some_batch(n, file, size) : below(n, size);
+    a.mask = 1u << below(n, 8);
+    if (perform(n, &a) && whole)
+        restart_soon(n, a.who, n->temper.term.ns);
 }
 
 /* Other terms count from the master's next start, which comes at once. */
@@ -524,6 +613,15 @@ static void misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         break;
     case LH_SIM_MISCHIEF_PRIMARY_CUT:
         cut_primary(n);
+        break;
+    case LH_SIM_MISCHIEF_OUTLIVE:
+        outlive(n);
+        break;
+    case LH_SIM_MISCHIEF_ESTRANGE:
+        between(n, LH_SIM_ACT_ISOLATE, client(1 + below(n, n->clients)), some_server(n), hold(n));
+        break;
+    case LH_SIM_MISCHIEF_LATE:
+        be_late(n);
         break;
     case LH_SIM_MISCHIEF_BREAK:
         who = some_node(n);
@@ -757,5 +855,10 @@ void lh_sim_nemesis_rest(struct lh_sim_nemesis *n)
 
 void lh_sim_nemesis_destroy(struct lh_sim_nemesis *n)
 {
+    while (n->follow_ups != NULL) {
+        struct follow_up *next = n->follow_ups->next;
+        free(n->follow_ups);
+        n->follow_ups = next;
+    }
     free(n);
 }

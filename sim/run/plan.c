@@ -149,8 +149,8 @@ static struct lh_sim_action program(struct lh_sim_plan *plan, struct lh_prng *ra
     return a;
 }
 
-static void draw_writer(
-    struct lh_sim_plan *plan, struct lh_prng *random, uint32_t number, uint64_t slowest_ms)
+static void draw_writer(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t number,
+    uint64_t slowest_ms, bool all_alike)
 {
     struct lh_sim_action a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", number);
     struct lh_sim_program_spec *p = &a.program;
@@ -170,8 +170,28 @@ static void draw_writer(
     }
     p->every = up_to(lh_milliseconds(1), lh_milliseconds(between(random, 2, slowest_ms)));
     p->window = few(random, 1, 20);
+    if (all_alike) {
+        p->records_max = 1;
+        p->bytes_min = p->bytes_max = 100;
+    }
     a.at = lh_prng_below(random, UINT64_C(2000000000));
     add(plan, &a);
+}
+
+/* Files that come and go, and writers that append to some of them. */
+static void draw_files_program(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t writers)
+{
+    struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "f", 1);
+    uint32_t more = few(random, 0, 3);
+
+    (void)snprintf(a.program.path, sizeof a.program.path, "/other");
+    a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 20, 500)));
+    add(plan, &a);
+    for (uint32_t i = 0; i < more; i++) {
+        a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", writers + 1 + i);
+        (void)snprintf(a.program.path, sizeof a.program.path, "/other-%u", (unsigned)i);
+        add(plan, &a);
+    }
 }
 
 static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
@@ -181,19 +201,21 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
     /* Together they append at about the same rate, however many they are. */
     uint64_t slowest_ms = 20 + (uint64_t)writers * between(random, 5, 60);
 
+    bool all_alike = chance(random, 15); /* batches that can be taken for one another */
+
     for (uint32_t i = 1; i <= writers; i++)
-        draw_writer(plan, random, i, slowest_ms);
+        draw_writer(plan, random, i, slowest_ms, all_alike);
     for (uint32_t i = 1; i <= readers; i++) {
         struct lh_sim_action a = program(plan, random, LH_SIM_ACT_READER, LH_SIM_READER, "r", i);
         a.at = lh_prng_below(random, plan->duration.ns / 2);
+        if (chance(random, 40)) { /* it wants to know the very end, again and again */
+            a.program.follow = false;
+            a.program.again = true;
+        }
         add(plan, &a);
     }
-    if (chance(random, 30)) {
-        struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "f", 1);
-        (void)snprintf(a.program.path, sizeof a.program.path, "/other");
-        a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 20, 500)));
-        add(plan, &a);
-    }
+    if (chance(random, 30))
+        draw_files_program(plan, random, writers);
 }
 
 /* ---- All together ---- */

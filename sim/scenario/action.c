@@ -298,6 +298,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-pace", lh_sim_slot_range, program.every),
     SLOT("its-window", lh_sim_slot_small, program.window),
     SLOT("to-the-end", slot_unset, program.follow),
+    SLOT("and-again", lh_sim_slot_flag, program.again),
     {0},
 };
 
@@ -360,7 +361,7 @@ static const struct {
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
         "[window <its-window>]"},
     {LH_SIM_ACT_READER, "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
-                        "[count <its-count>] [every <its-pace>] [once <to-the-end>]"},
+                        "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
     {LH_SIM_ACT_FILES, "files <program> at client <its-client> under <its-path> "
                        "[seed <its-seed>] [count <its-count>] [every <its-pace>]"},
     {LH_SIM_ACT_END, "end <program>"},
