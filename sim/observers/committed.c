@@ -137,6 +137,23 @@ void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t se
     }
 }
 
+void lh_ob_commit_reported(struct lh_sim_observers *o, struct chunk *c)
+{
+    struct copies copies;
+    uint64_t longest = 0, size, checksum;
+
+    find_copies(o, c, &copies);
+    if (copies.count > 0 || !c->known || c->removed)
+        return;
+    for (size_t i = 0; i < c->member_count; i++) {
+        const uint8_t *log = lh_ob_log(o, c, c->members[i].server, false, &size);
+        uint64_t length = log == NULL ? 0 : lh_sim_log_scan(log, size, size, &checksum);
+        if (length > longest)
+            longest = length;
+    }
+    lh_ob_commit_lost(o, c, longest);
+}
+
 void lh_ob_commit_lost(struct lh_sim_observers *o, struct chunk *c, uint64_t length)
 {
     c->loss_reported = true;

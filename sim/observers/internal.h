@@ -290,6 +290,10 @@ void lh_ob_replicas_lives(struct lh_sim_observers *o, struct actor *a, enum lh_s
 bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, const char *rule,
     const char *who, const char *what);
 
+/* A server has told its operator of an error of this chunk. If no good member is left, what none of
+ * the others has is lost, and that was the report. */
+void lh_ob_commit_reported(struct lh_sim_observers *o, struct chunk *c);
+
 /* Is the member's log what was committed, in [from, to)? */
 void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t from,
     uint64_t to, const char *why);

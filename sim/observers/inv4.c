@@ -7,6 +7,7 @@
  * replica whose sync has failed (FAIL-5). */
 #include "sim/observers/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- FAIL-5 ---- */
@@ -281,9 +282,21 @@ static void session_request(
     }
 }
 
+/* PossibleLoss does not get to the master when the way to it is just broken; the server's own log is
+ * there in any case. */
+static void logs(struct lh_sim_observers *o, const struct lh_effect *e)
+{
+    unsigned long long chunk;
+
+    if (e->level == LH_ERROR && sscanf(e->text, "chunk %llu:", &chunk) == 1)
+        lh_ob_commit_reported(o, lh_ob_chunk(o, chunk));
+}
+
 /* Called before inv3.c, which raises the floors. */
 void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_SERVER && s->effect->kind == LH_FX_LOG)
+        logs(o, s->effect);
     if (a->part != PART_SERVER || s->message == NULL || s->effect->kind != LH_FX_SEND)
         return;
     if (s->method == LH_METHOD_SESSION) {

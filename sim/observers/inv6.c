@@ -85,7 +85,9 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
     struct submitted *s = lh_ob_submitted(call->writer, call->sequence);
 
     if (s->chunk == NULL || s->lost) {
-        if (!o->unverified && !s->lost)
+        const struct file *of = lh_ob_file_find(o, call->writer->file);
+        bool gone = of == NULL || of->removed; /* with its chunks, and who looked after them */
+        if (!o->unverified && !s->lost && !gone)
             lh_sim_fail(o->sim, "INV-4", 0,
                 "%s was told that batch %llu+%u of writer %llx is stored at %llu, and it is not "
                 "committed anywhere",
