@@ -267,6 +267,7 @@ void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)
 {
     struct disk *d = &node->disk;
 
+    d->misdirect = false; /* it was the write of a process that is told */
     while (d->running != NULL) {
         struct disk_op *op = d->running;
         unlink_op(d, op);
