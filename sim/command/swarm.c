@@ -27,6 +27,17 @@ struct options {
     bool keep_going, marks, require_marks;
 };
 
+#define KINDS_MAX  32
+#define KIND_SEEDS 8 /* that are named */
+#define KIND_SHOWN 3 /* failures of one kind that are shown in full */
+
+/* Failures of the same rule, or crashes of the same assertion. */
+struct kind {
+    char what[160];
+    uint64_t count;
+    uint64_t seeds[KIND_SEEDS];
+};
+
 struct swarm {
     const struct options *o;
     struct lh_sim_pool *pool;
@@ -36,6 +47,8 @@ struct swarm {
 
     uint64_t runs, failures, virtual_ns, events, acknowledged, faults, busy_ns;
     uint64_t *counts; /* of marks */
+    struct kind kinds[KINDS_MAX];
+    size_t kind_count;
     int code;
 };
 
@@ -99,6 +112,19 @@ static void print_summary(const struct swarm *s)
         lh_sim_host_count(speed, per_second(s->virtual_ns / 1000, s->busy_ns) / 1e6));
 }
 
+static void print_kinds(const struct swarm *s)
+{
+    char text[40];
+
+    for (size_t i = 0; i < s->kind_count; i++) {
+        const struct kind *k = &s->kinds[i];
+        (void)printf("  %s: %" PRIu64 " failed, seeds", k->what, k->count);
+        for (size_t j = 0; j < k->count && j < KIND_SEEDS; j++)
+            (void)printf(" %s", lh_sim_seed_print(text, k->seeds[j]));
+        (void)printf("%s\n", k->count > KIND_SEEDS ? " ..." : "");
+    }
+}
+
 static void print_marks(struct swarm *s)
 {
     size_t count = lh_sim_coverage_count();
@@ -118,6 +144,44 @@ static void print_marks(struct swarm *s)
 }
 
 /* ---- The swarm ---- */
+
+/* How many of its kind there are now. */
+static uint64_t count_failure(struct swarm *s, const struct lh_sim_outcome *outcome, uint64_t seed)
+{
+    const char *what = outcome->verdict == LH_SIM_EXIT_CRASH ? outcome->text : outcome->rule;
+    struct kind *k = s->kinds;
+
+    while (k < s->kinds + s->kind_count && strncmp(k->what, what, sizeof k->what - 1) != 0)
+        k++;
+    /* Whatever has no place of its own goes with the last. */
+    if (k == s->kinds + KINDS_MAX)
+        k--;
+    else if (k == s->kinds + s->kind_count) {
+        (void)snprintf(k->what, sizeof k->what, "%.*s", (int)sizeof k->what - 1, what);
+        s->kind_count++;
+    }
+    if (k->count < KIND_SEEDS)
+        k->seeds[k->count] = seed;
+    return ++k->count;
+}
+
+static void report(struct swarm *s, const struct lh_sim_outcome *outcome, uint64_t seed)
+{
+    struct lh_sim_subject subject;
+
+    s->failures++;
+    s->code = lh_sim_command_worse(s->code, (int)outcome->verdict);
+    lh_sim_subject_draw(&subject, seed, (enum lh_sim_profile)s->o->profile, s->o->plant);
+    if (count_failure(s, outcome, seed) <= KIND_SHOWN) {
+        lh_sim_failure_print(&subject, outcome);
+    } else {
+        (void)printf("FAILED  %s (%s), %s\n  %.*s\n", outcome->rule, lh_sim_outcome_word(outcome),
+            subject.name, (int)strcspn(outcome->text, "\n"), outcome->text);
+        (void)fflush(stdout);
+    }
+    lh_sim_subject_deinit(&subject);
+    s->enough = s->enough || !s->o->keep_going;
+}
 
 static void take(struct swarm *s, const struct lh_sim_pool_done *done)
 {
@@ -140,16 +204,8 @@ static void take(struct swarm *s, const struct lh_sim_pool_done *done)
     s->acknowledged += outcome.acknowledged;
     s->faults += outcome.faults;
     s->busy_ns += outcome.host_ns;
-    if (outcome.verdict == LH_SIM_EXIT_OK)
-        return;
-
-    struct lh_sim_subject subject;
-    s->failures++;
-    s->code = lh_sim_command_worse(s->code, (int)outcome.verdict);
-    lh_sim_subject_draw(&subject, seed, (enum lh_sim_profile)s->o->profile, s->o->plant);
-    lh_sim_failure_print(&subject, &outcome);
-    lh_sim_subject_deinit(&subject);
-    s->enough = s->enough || !s->o->keep_going;
+    if (outcome.verdict != LH_SIM_EXIT_OK)
+        report(s, &outcome, seed);
 }
 
 /* Gives every idle worker a run. False: there are no processes to be had. */
@@ -231,6 +287,7 @@ static int run_with(const struct options *o, uint64_t first)
     if (lh_sim_host_interrupted())
         (void)printf("interrupted\n");
     print_summary(&s);
+    print_kinds(&s);
     print_marks(&s);
     free(s.counts);
     return s.code;
