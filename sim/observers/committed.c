@@ -106,7 +106,9 @@ bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t of
     if (offset != c->committed || !c->known || c->removed)
         return true;
     find_copies(o, c, &copies);
-    return copies.count == 0 || take_batch(o, c, &copies, rule, who, what);
+    if (copies.count == 0)
+        return o->unverified = true;
+    return take_batch(o, c, &copies, rule, who, what);
 }
 
 void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t from,

@@ -270,6 +270,11 @@ bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 /* Has its server gone back on it for good? */
 bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
+/* Has the disk of every full member done something by itself? Rot behind the length at which equality
+ * was confirmed last cannot be told from a torn tail (docs/formats.md), so where it has befallen all
+ * of them what was committed may be gone, and nobody can know. Such a chunk is judged no more. */
+bool lh_ob_hopeless(const struct chunk *c);
+
 bool lh_ob_full_member(const struct chunk *c, uint32_t server);
 
 /* Where must its bytes be: on the platter, or in the kernel's hands? */

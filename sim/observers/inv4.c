@@ -50,7 +50,9 @@ static void stored(struct lh_sim_observers *o, const struct actor *a, struct chu
     if (!lh_ob_commit_batch(o, c, s->offset, "INV-4", a->name, what))
         return;
     const struct lh_sim_batch *b = lh_ob_committed_at(c, s->offset);
-    if (b == NULL && c->committed <= s->offset)
+    if (lh_ob_hopeless(c))
+        o->unverified = true;
+    if (lh_ob_hopeless(c) || (b == NULL && c->committed <= s->offset))
         return; /* no good member is left, or the chunk is gone */
     if (b == NULL || b->writer != writer || b->sequence != s->sequence || b->count != s->count) {
         lh_sim_fail(o->sim, "INV-4", c->id,
@@ -95,7 +97,7 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
             U(c->id), U(n->version), c->sealed ? " there" : "");
         return;
     }
-    if (c->committed < c->length)
+    if (c->committed < c->length || lh_ob_hopeless(c))
         return; /* no good member is left */
     for (size_t i = 0; i < c->log_count; i++) {
         if (c->log[i].writer != n->writer)
@@ -128,7 +130,7 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
     struct chunk *c = lh_ob_chunk(o, n->chunk);
     struct lh_sim_batch b;
 
-    if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known)
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known || lh_ob_hopeless(c))
         return;
     check_speaker(o, a, n->chunk, "answers a read");
     if (n->recovery || !lh_ob_commit(o, c, m->committed, "INV-4", a->name, "called committed"))
@@ -328,6 +330,8 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
 
 void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c)
 {
+    if (lh_ob_hopeless(c))
+        return;
     if (c->length < c->committed) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu was sealed at %llu bytes, and %llu are committed", U(c->id), U(c->length),

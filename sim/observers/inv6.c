@@ -84,6 +84,8 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
 {
     struct submitted *s = lh_ob_submitted(call->writer, call->sequence);
 
+    if (s->chunk != NULL && lh_ob_hopeless(s->chunk))
+        return;
     if (s->chunk == NULL || s->lost) {
         const struct file *of = lh_ob_file_find(o, call->writer->file);
         bool gone = of == NULL || of->removed; /* with its chunks, and who looked after them */
@@ -142,7 +144,7 @@ static void check_fetched(
             return;
         bool sound = lh_sim_batch_in(&fetch->batches, at, &b);
         const struct lh_sim_batch *want = lh_ob_committed_at(c, offset - c->start);
-        if (want == NULL && (o->unverified || c->loss_reported))
+        if (lh_ob_hopeless(c) || (want == NULL && (o->unverified || c->loss_reported)))
             return;
         if (sound && want != NULL && want->crc == b.crc && want->size == b.size &&
             want->writer == b.writer && want->sequence == b.sequence)
@@ -170,7 +172,7 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
         else
             check_fetched(o, call, fetch);
         r->position = fetch->offset + fetch->batches.size;
-    } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported) {
+    } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported && !o->unverified) {
         uint64_t end = acknowledged_before(f, call->begun).end;
         if (r->position < end)
             lh_ob_fail_unless_excused(o, "INV-6", 0, &o->seen_inv1,

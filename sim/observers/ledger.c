@@ -51,6 +51,16 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
     leasehold_stored__chunk__free_unpacked(s, NULL);
 }
 
+/* Its file is removed: nobody holds it any more. */
+static void note_removal(struct lh_sim_observers *o, const struct key *k)
+{
+    const struct file *f = lh_ob_file_find(o, number_at(k->bytes + 1));
+    uint64_t index = number_at(k->bytes + 9);
+
+    if (f != NULL && index < f->chunk_count && f->chunks[index] != NULL)
+        f->chunks[index]->decided_holder = -1;
+}
+
 void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
     const struct lh_effect *e = s->effect;
@@ -67,6 +77,8 @@ void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
         memcpy(k->bytes, change->key, change->key_size);
         if (is_of(k, 'k', 17) && change->value != NULL)
             note_decision(o, change);
+        else if (is_of(k, 'k', 17))
+            note_removal(o, k);
     }
     if (o->pending_last != NULL)
         o->pending_last->next = p;

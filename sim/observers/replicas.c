@@ -70,6 +70,14 @@ bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
     return r->damaged || r->lost || lh_ob_kernel(o, c, server)->lost;
 }
 
+bool lh_ob_hopeless(const struct chunk *c)
+{
+    for (size_t i = 0; i < c->member_count; i++)
+        if (!c->members[i].joining && !c->replicas[c->members[i].server].damaged)
+            return false;
+    return c->member_count > 0;
+}
+
 bool lh_ob_full_member(const struct chunk *c, uint32_t server)
 {
     for (size_t i = 0; i < c->member_count; i++)
@@ -133,6 +141,8 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         break;
     case LH_DISK_WRITE:
         if (offset < LH_SIM_LOG_START) {
+            if (error != LH_OK && error != LH_ERR_CLOSED)
+                r->damaged = true; /* any part of the slot may be written */
             r->kernel_known = false;
             r->header_written = true;
             if (by_itself)

@@ -260,7 +260,8 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
     else
         (void)perform(node, op, &ignored);
     lh_sim_tell_disk(node, op->file, op->op, op->offset,
-        op->op == LH_DISK_WRITE ? op->data.size : op->length, LH_ERR_CLOSED);
+        op->op == LH_DISK_WRITE ? op->data.size : op->length,
+        op->op == LH_DISK_SYNC && op->fault != LH_OK ? op->fault : LH_ERR_CLOSED);
 }
 
 void lh_sim_disk_drop(struct lh_sim_node *node, bool machine)

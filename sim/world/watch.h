@@ -50,7 +50,8 @@ struct lh_sim_watcher {
      * the platter (lh_sim_platter()); the process is told next. `length`: the bytes of a write that
      * were asked for, of a read that were there, the new one of a truncated file. `error`: what the
      * process is told, or LH_ERR_CLOSED when nobody is told, because it is gone or because the disk
-     * did it by itself. Not called for what a power loss does (lives()). */
+     * did it by itself; of a sync that fails always why, since what it covered counts as clean. Not
+     * called for what a power loss does (lives()). */
     void (*disk)(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_disk_op op,
         uint64_t offset, uint64_t length, int error);
     /* A commit of the metadata store has taken effect. */
