@@ -11,25 +11,35 @@ static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
            lh_ob_kernel(o, c, server)->valid;
 }
 
+/* REC-2a: it has what is committed, and knows it. */
+static bool undoubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+    uint64_t size = 0, known = h->committed > c->committed ? h->committed : c->committed;
+
+    return !lh_ob_doubted(o, c, server) && lh_ob_log(o, c, server, false, &size) != NULL &&
+           size >= known;
+}
+
 bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f)
 {
     for (size_t i = 0; i < f->chunk_count; i++) {
         struct chunk *c = f->chunks[i];
-        size_t left = 0, undoubted = 0;
+        size_t left = 0, sure = 0;
         if (c->removed || !c->created)
             continue;
         for (size_t k = 0; k < c->member_count; k++) {
             if (!usable(o, c, c->members[k].server))
                 continue;
             left++;
-            undoubted += !lh_ob_doubted(o, c, c->members[k].server);
+            sure += undoubted(o, c, c->members[k].server);
         }
         /* A sealed chunk needs one: to be read, and to settle what was sent to it (APP-5a). */
         if (left < (c->sealed ? 1 : f->min_replicas))
             return true;
         /* Where all others are doubted they wait for the lost one, for ever: it may have been the
          * only one to have every acknowledged byte (REC-2a). */
-        if (undoubted == 0 && left < c->member_count)
+        if (sure == 0 && left < c->member_count)
             return true;
     }
     return false;

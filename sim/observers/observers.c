@@ -1,6 +1,6 @@
 #include "sim/observers/observers.h"
 
-#include "sim/observers/internal.h"
+#include "sim/observers/history.h"
 
 #include "sim/cluster/internal.h"
 
@@ -399,12 +399,13 @@ uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rul
 
 bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path)
 {
-    struct file *f, *next;
+    struct name *n;
 
-    HASH_ITER(hh, o->files, f, next)
-    {
-        if (!f->removed && strcmp(f->path, path) == 0)
-            return lh_ob_inv8_exempt(o, f);
+    HASH_FIND_STR(o->history->names, path, n);
+    for (size_t i = 0; n != NULL && i < n->count; i++) {
+        const struct file *f = lh_ob_file_find(o, n->times[i].file);
+        if (f != NULL && !f->removed && lh_ob_inv8_exempt(o, f))
+            return true;
     }
     return false;
 }

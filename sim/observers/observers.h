@@ -39,8 +39,8 @@ void lh_sim_observers_end(struct lh_sim_observers *o);
 uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rule);
 
 /* Damage (lost replicas; nothing copies them anew yet) leaves fewer good members than the file may
- * have: its tail takes no appends any more, and no answer is due. False for a path that names no
- * file. */
+ * have: its tail takes no appends any more, and no answer is due. Also of a file that the path has
+ * named before: whoever opened it then goes on with it. */
 bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path);
 
 /* All replicas of all files that are not exempt are as they must be when all is well: every full
