@@ -960,6 +960,36 @@ static void a_creation_under_way_is_taken_up_after_a_restart(void **state)
     assert_non_null(world_reply(&w, call));
 }
 
+/* The machines lost power before the empty replicas' headers were on the platter: what is left in
+ * their directories is of no use, and is made anew. */
+static void a_replica_that_is_made_anew_is_lost_no_more(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    uint64_t chunk = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    create("/f");
+    open_tail("/f", 1000);
+    report.chunk = world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_CREATE)->create->chunk;
+    report.lost = true;
+    world_crash(&w);
+    struct server *all[] = {&a, &b, &c};
+    for (size_t i = 0; i < 3; i++) {
+        all[i]->registration = 2;
+        all[i]->link = 0;
+        assert_true(server_register_with(&w, all[i], &report, 1, NULL, 0));
+        server_heartbeat(&w, all[i]);
+    }
+    uint64_t call = open_tail("/f", 1000);
+    assert_int_equal(create_replicas(&chunk), 3);
+    struct server *primary = granted(&grant);
+    assert_non_null(primary);
+    server_confirm(&w, primary, chunk, 1, LH_OK);
+    assert_non_null(world_reply(&w, call));
+}
+
 /* ---- Placement. */
 
 static void replicas_go_to_distinct_domains(void **state)
@@ -1472,6 +1502,7 @@ int main(void)
         STORY(a_shorter_session_term_counts_only_after_the_longer_one_ran_out),
         STORY(a_continued_lease_is_held_until_the_wait_ends),
         STORY(a_creation_under_way_is_taken_up_after_a_restart),
+        STORY(a_replica_that_is_made_anew_is_lost_no_more),
         STORY(replicas_go_to_distinct_domains),
         STORY(full_servers_get_no_replicas),
         STORY(a_server_that_does_not_create_is_replaced),
