@@ -166,6 +166,8 @@ struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct rep
     t->kind = kind;
     t->replica = r;
     t->owner = owner;
+    if (HASH_COUNT(cs->tickets) == 0)
+        cs->disk_quiet_since = cs->now;
     HASH_ADD(hh, cs->tickets, id, sizeof t->id, t);
     if (r != NULL)
         r->outstanding++;
@@ -181,6 +183,7 @@ static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
     if (t == NULL)
         return;
     HASH_DELETE(hh, cs->tickets, t);
+    cs->disk_quiet_since = cs->now;
     struct ticket done = *t;
     free(t);
     struct replica *r = done.replica;

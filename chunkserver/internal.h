@@ -301,7 +301,6 @@ struct session {
     bool probing;
     bool probe_failed; /* with an error; not `probing` any more */
     bool probe_created;
-    struct lh_instant probe_at; /* when the last probe began */
 };
 
 struct lh_chunkserver {
@@ -314,6 +313,8 @@ struct lh_chunkserver {
 
     struct link *links;
     struct ticket *tickets;
+    struct lh_instant disk_quiet_since; /* while tickets are out: when the last one came back, or
+                                           the first of these went (SES-6) */
     uint64_t next_link, next_ticket;
     struct lh_timers timers;
 

@@ -43,7 +43,6 @@ static void probe(struct lh_chunkserver *cs)
     if (s->probing)
         return;
     s->probing = true;
-    s->probe_at = cs->now;
     if (s->probe_created)
         probe_write(cs);
     else
@@ -79,12 +78,14 @@ void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error
     }
 }
 
+/* What is under way tells as much as a probe, and earlier. */
 static bool disk_fails(const struct lh_chunkserver *cs)
 {
     const struct session *s = &cs->session;
     struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
 
-    return s->probe_failed || (s->probing && lh_instant_until(s->probe_at, cs->now).ns >= limit.ns);
+    return s->probe_failed || (HASH_COUNT(cs->tickets) > 0 &&
+                                  lh_instant_until(cs->disk_quiet_since, cs->now).ns >= limit.ns);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ static void heartbeat(struct lh_chunkserver *cs)
         lh_fx_log(cs->fx, LH_ERROR,
             "the disk has not answered well for %llu ms: giving up every "
             "lease (SES-6)",
-            (unsigned long long)lh_duration_ms(lh_instant_until(s->probe_at, cs->now)));
+            (unsigned long long)lh_duration_ms(lh_instant_until(cs->disk_quiet_since, cs->now)));
         DL_FOREACH_SAFE(cs->primaries, p, next)
         {
             LH_MARK("lease-given-up-for-stalled-disk");
