@@ -51,10 +51,13 @@ static bool all_in_session(void *arg)
     return true;
 }
 
+/* Nor does anybody still wait for a recall, which would move a lease later on. */
 static bool nothing_pending(void *arg)
 {
     struct waiting *w = arg;
 
+    if (lh_sim_now(w->cluster->sim) < w->cluster->asides_over)
+        return false;
     w->late = NULL;
     for (const struct lh_sim_program *p = lh_sim_program_next(w->cluster, NULL); p != NULL;
          p = lh_sim_program_next(w->cluster, p)) {

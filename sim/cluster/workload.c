@@ -177,6 +177,9 @@ void lh_sim_ask_aside(struct lh_sim_cluster *c, size_t client, enum lh_method me
     r->u.master.patience = patience;
     r->u.master.deadline = deadline(node, patience);
     lh_sim_call(node, &r->u);
+    uint64_t over = lh_sim_now(c->sim) + lh_duration_add(patience, lh_seconds(1)).ns;
+    if (over > c->asides_over)
+        c->asides_over = over;
 }
 
 /* ---- Records ---- */
