@@ -102,7 +102,12 @@ struct chunk {
     uint64_t committed, log_checksum;
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
+    /* There was a moment without a good member, and not by loss of power alone. Rot behind the length
+     * at which equality was confirmed last cannot be told from a torn tail (docs/formats.md), so what
+     * was committed may be gone and nobody can know. Such a chunk is judged no more. */
+    bool hopeless;
 
+    uint64_t recovered;       /* the highest version at which all members were equal (REC-2) */
     uint64_t acknowledged_at; /* true ns: when clients were last told so */
     uint64_t recalled_at;     /* true ns: an operator asked for its lease last; 0: never */
 
@@ -270,10 +275,9 @@ bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 /* Has its server gone back on it for good? */
 bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
-/* Has the disk of every full member done something by itself? Rot behind the length at which equality
- * was confirmed last cannot be told from a torn tail (docs/formats.md), so where it has befallen all
- * of them what was committed may be gone, and nobody can know. Such a chunk is judged no more. */
-bool lh_ob_hopeless(const struct chunk *c);
+/* Has the disk of any member done something by itself? Then it may serve a whole batch that belongs
+ * elsewhere. */
+bool lh_ob_touched(const struct chunk *c);
 
 bool lh_ob_full_member(const struct chunk *c, uint32_t server);
 
@@ -365,8 +369,10 @@ void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint3
 void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
-/* All replicas that have to be equal are; else `text` says which are not, and `chunk` where. */
-bool lh_ob_inv5_equal(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size);
+/* All replicas that have to be equal are; else `text` says which are not, and `chunk` where. A tail
+ * whose members are being made equal is not yet; with `but_recovering` it is left out. */
+bool lh_ob_inv5_equal(
+    struct lh_sim_observers *o, bool but_recovering, uint64_t *chunk, char *text, size_t text_size);
 
 /* A batch is committed where it stands now. False: it cannot be, and the run has failed. */
 bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct lh_sim_batch *b);

@@ -51,7 +51,8 @@ static const char *chunk_unequal(struct lh_sim_observers *o, struct chunk *c, ui
     return NULL;
 }
 
-bool lh_ob_inv5_equal(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
+bool lh_ob_inv5_equal(
+    struct lh_sim_observers *o, bool but_recovering, uint64_t *chunk, char *text, size_t text_size)
 {
     struct file *f, *next;
 
@@ -65,6 +66,8 @@ bool lh_ob_inv5_equal(struct lh_sim_observers *o, uint64_t *chunk, char *text, s
             /* Nobody has opened an idle tail since: its members may differ in what was never
              * acknowledged. */
             if (c->removed || (!c->sealed && c->acknowledged_at <= o->over_at))
+                continue;
+            if (but_recovering && !c->sealed && c->recovered < c->version)
                 continue;
             const char *what = chunk_unequal(o, c, &server);
             if (what == NULL)

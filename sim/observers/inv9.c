@@ -226,6 +226,13 @@ void lh_ob_inv9_stored(
         r->ordered = true;
 }
 
+/* It counts anew: the lease may have run out, and been given once more at the same version. */
+static void recovered(struct replica *r, const struct actor *a)
+{
+    r->ordered = false;
+    r->listed_at = a->stepped_at;
+}
+
 static void check_asked(
     struct lh_sim_observers *o, const struct actor *a, const Leasehold__Heartbeat *m)
 {
@@ -260,6 +267,8 @@ void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct l
         says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
     else if (a->part == PART_SERVER && m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
         check_asked(o, a, m->heartbeat);
+    else if (a->part == PART_SERVER && m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED)
+        recovered(lh_ob_replica(lh_ob_chunk(o, m->recovered->chunk), a->number), a);
 }
 
 void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)

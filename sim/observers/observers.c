@@ -386,7 +386,7 @@ void lh_sim_observers_end(struct lh_sim_observers *o)
     if (failed(o) || !o->over)
         return;
     lh_ob_inv8_end(o);
-    if (!lh_ob_inv5_equal(o, &chunk, text, sizeof text))
+    if (!lh_ob_inv5_equal(o, true, &chunk, text, sizeof text))
         lh_sim_fail(o->sim, "INV-5", chunk, "%s", text);
 }
 
@@ -415,7 +415,7 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o)
     char text[256];
     uint64_t chunk;
 
-    return lh_ob_inv5_equal(o, &chunk, text, sizeof text);
+    return lh_ob_inv5_equal(o, false, &chunk, text, sizeof text);
 }
 
 const struct lh_sim_book *lh_sim_observers_book(const struct lh_sim_observers *o)

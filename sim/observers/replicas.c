@@ -70,12 +70,12 @@ bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
     return r->damaged || r->lost || lh_ob_kernel(o, c, server)->lost;
 }
 
-bool lh_ob_hopeless(const struct chunk *c)
+bool lh_ob_touched(const struct chunk *c)
 {
     for (size_t i = 0; i < c->member_count; i++)
-        if (!c->members[i].joining && !c->replicas[c->members[i].server].damaged)
-            return false;
-    return c->member_count > 0;
+        if (c->replicas[c->members[i].server].damaged)
+            return true;
+    return false;
 }
 
 bool lh_ob_full_member(const struct chunk *c, uint32_t server)
@@ -90,10 +90,20 @@ bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
     const struct replica *r = &c->replicas[server];
 
-    if (!c->known || c->removed || r->damaged || r->lost || !lh_ob_full_member(c, server))
+    if (!c->known || c->removed || c->hopeless || r->damaged || r->lost ||
+        !lh_ob_full_member(c, server))
         return false;
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
     return h->valid && !h->lost && !lh_ob_doubted(o, c, server);
+}
+
+/* After something has befallen one of its members. */
+static void reconsider(struct lh_sim_observers *o, struct chunk *c)
+{
+    for (size_t i = 0; i < c->member_count; i++)
+        if (lh_ob_good(o, c, c->members[i].server))
+            return;
+    c->hopeless = c->hopeless || lh_ob_touched(c);
 }
 
 bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -101,6 +111,12 @@ bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
 
     return h->synced || h->sealed;
+}
+
+static void damage(struct lh_sim_observers *o, struct chunk *c, struct replica *r)
+{
+    r->damaged = true;
+    reconsider(o, c);
 }
 
 static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -127,7 +143,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     bool by_itself = error == LH_ERR_CLOSED && a->alive == lh_sim_is_up(a->node);
 
     if (by_itself)
-        r->damaged = true;
+        damage(o, c, r);
     switch (op) {
     case LH_DISK_CREATE:
         if (error == LH_OK || error == LH_ERR_CLOSED)
@@ -142,7 +158,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     case LH_DISK_WRITE:
         if (offset < LH_SIM_LOG_START) {
             if (error != LH_OK && error != LH_ERR_CLOSED)
-                r->damaged = true; /* any part of the slot may be written */
+                damage(o, c, r); /* any part of the slot may be written */
             r->kernel_known = false;
             r->header_written = true;
             if (by_itself)
@@ -161,7 +177,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     case LH_DISK_SYNC:
         r->cut = false;
         if (error != LH_OK && error != LH_ERR_CLOSED)
-            r->damaged = true; /* FAIL-5: what the platter has nobody knows */
+            damage(o, c, r); /* FAIL-5: what the platter has nobody knows */
         if (r->header_written) {
             r->header_written = false;
             r->platter_known = false;
@@ -187,6 +203,7 @@ static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
         lh_ob_inv3_header(o, c, a->number);
         if (!c->known || !lh_ob_full_member(c, a->number))
             continue;
+        reconsider(o, c);
         r->seal_seen = lh_ob_kernel(o, c, a->number)->sealed;
         lh_ob_commit_check(o, c, a->number, 0, c->committed, "its machine lost power");
     }
