@@ -1,6 +1,6 @@
-/* The observers see what they are there for. Each story of a violation is told twice: with a mistake
- * planted in the cores (base/probe.h), when the observer of that invariant must name it, and as it
- * is, when all must stay silent. */
+/* The observers see what they are there for. Each story of a violation is told twice: with a
+ * mistake planted in the cores (base/probe.h), when the observer of that invariant must name it,
+ * and as it is, when all must stay silent. */
 #include "tests/scenario.h"
 
 #include "base/probe.h"

@@ -4,8 +4,9 @@
 
 #include "sim/cluster/cluster.h"
 
-/* Ends every fault that can be ended: nodes are resumed and started, links joined and at their usual
- * speed, disks go on, have room and fail no more, clocks run true. What has been lost stays lost. */
+/* Ends every fault that can be ended: nodes are resumed and started, links joined and at their
+ * usual speed, disks go on, have room and fail no more, clocks run true. What has been lost stays
+ * lost. */
 void lh_sim_mend(struct lh_sim_cluster *c);
 
 /* What the cluster cannot know by itself. Each may be NULL. */

@@ -1,5 +1,5 @@
-/* What tests and scenarios ask of a cluster from outside: what the master's store says, who may act,
- * whether replicas are equal. The store is read again when it has changed and somebody asks. */
+/* What tests and scenarios ask of a cluster from outside: what the master's store says, who may
+ * act, whether replicas are equal. The store is read again when it has changed and is asked for. */
 #include "sim/cluster/cluster.h"
 
 #include "sim/cluster/internal.h"

@@ -1,8 +1,8 @@
 /* What the observers share: who is who, what the master's store says, and what is known of each
  * chunk and of each replica. Inside sim/observers only.
  *
- * Each part has functions that observers.c calls for what was seen, in the order in which they stand
- * there: first the books, then the invariants. */
+ * Each part has functions that observers.c calls for what was seen, in the order in which they
+ * stand there: first the books, then the invariants. */
 #ifndef LH_SIM_OBSERVERS_INTERNAL_H
 #define LH_SIM_OBSERVERS_INTERNAL_H
 
@@ -102,9 +102,10 @@ struct chunk {
     uint64_t committed, log_checksum;
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
-    /* There was a moment without a good member, and not by loss of power alone. Rot behind the length
-     * at which equality was confirmed last cannot be told from a torn tail (docs/formats.md), so what
-     * was committed may be gone and nobody can know. Such a chunk is judged no more. */
+    /* There was a moment without a good member, and not by loss of power alone. Rot behind the
+     * length at which equality was confirmed last cannot be told from a torn tail
+     * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is
+     * judged no more. */
     bool hopeless;
 
     uint64_t recovered;       /* the highest version at which all members were equal (REC-2) */
@@ -122,8 +123,8 @@ struct file {
     uint32_t min_replicas;
     struct chunk **chunks; /* by index */
     size_t chunk_count, chunk_capacity;
-    /* What was acknowledged by when, in the order of time: the furthest batch begins at `begin`, all
-     * of it ends at `end`. */
+    /* What was acknowledged by when, in the order of time: the furthest batch begins at `begin`,
+     * all of it ends at `end`. */
     struct ack {
         uint64_t at; /* true ns */
         uint64_t begin, end;

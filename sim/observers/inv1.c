@@ -3,8 +3,8 @@
  * (TIME-4, TIME-5): that is arithmetic on one clock and holds whatever the rates are.
  *
  * A belief can only begin, or reach further, in a step of its node that takes an answer of the
- * master, so only then is it looked at: that node's chunks, and whoever else may believe the same of
- * them. To act is to give a batch a place in the log, or to answer a read as the primary. */
+ * master, so only then is it looked at: that node's chunks, and whoever else may believe the same
+ * of them. To act is to give a batch a place in the log, or to answer a read as the primary. */
 #include "sim/observers/internal.h"
 
 #include <stdlib.h>

@@ -1,12 +1,13 @@
-/* INV-2: the master never grants a chunk to a new holder before the old one's lease has ended on the
- * old holder's clock; and, which is how it can know (LEASE-2), not before it has ended on its own
- * clock, unless it was given back or the holder was proved dead (SES-5). A master that has restarted
- * waits for the longest session that its predecessor may have promised (LEASE-7). And what it grants
- * is durable first (LEASE-1).
+/* INV-2: the master never grants a chunk to a new holder before the old one's lease has ended on
+ * the old holder's clock; and, which is how it can know (LEASE-2), not before it has ended on its
+ * own clock, unless it was given back or the holder was proved dead (SES-5). A master that has
+ * restarted waits for the longest session that its predecessor may have promised (LEASE-7). And
+ * what it grants is durable first (LEASE-1).
  *
- * Looked at where the decision falls, in the step that emits the grant's commit; and as soon as the
- * master promises something: it believes at least as long that the chunk is not free. That one word
- * of the master's core is to this side of a lease what a holder's belief is to the other (INV-1). */
+ * Looked at where the decision falls, in the step that emits the grant's commit; and as soon as
+ * the master promises something: it believes at least as long that the chunk is not free. That
+ * one word of the master's core is to this side of a lease what a holder's belief is to the
+ * other (INV-1). */
 #include "sim/observers/internal.h"
 
 #include "master/master.h"

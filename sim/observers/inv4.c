@@ -289,8 +289,8 @@ static void session_request(
     }
 }
 
-/* PossibleLoss does not get to the master when the way to it is just broken; the server's own log is
- * there in any case. */
+/* PossibleLoss does not get to the master when the way to it is just broken; the server's own log
+ * is there in any case. */
 static void logs(struct lh_sim_observers *o, const struct lh_effect *e)
 {
     unsigned long long chunk;

@@ -2,8 +2,8 @@
  *
  * The committed logs are one order for each file. A batch that takes its place there was submitted
  * with these very bytes, is there once, comes after all that was acknowledged before it was
- * submitted, and right after its writer's batch before it. Who is told that a batch is stored, or is
- * given one to read, is told of that place. */
+ * submitted, and right after its writer's batch before it. Who is told that a batch is stored, or
+ * is given one to read, is told of that place. */
 #include "sim/observers/history.h"
 
 static bool wrong(struct lh_sim_observers *o, const struct chunk *c, const struct lh_sim_batch *b,

@@ -1,6 +1,6 @@
 /* INV-7: with clocks outside rho INV-1 and INV-2 may break, and with them the freshness of what a
- * primary answers to readers (APP-6). INV-3 to INV-5 still hold. In such a run the others are counted
- * and do not fail: that they are seen at all proves that the observers can see.
+ * primary answers to readers (APP-6). INV-3 to INV-5 still hold. In such a run the others are
+ * counted and do not fail: that they are seen at all proves that the observers can see.
  *
  * Only what compares two clocks is excused. What a node reckons on its own clock alone, it has to
  * reckon rightly whatever the rates are. */

@@ -1,7 +1,7 @@
-/* Who checks the invariants of docs/protocol.md while a cluster runs, INV-1 to INV-9, each in a file
- * of its own. They are watchers (sim/world/watch.h): they see messages, answers, bytes on disk and
- * true time, read all formats by themselves, and keep their own books: the lease book (book.h), the
- * committed log of each chunk (committed.h) and the history of what clients asked and were told
+/* Who checks the invariants of docs/protocol.md while a cluster runs, INV-1 to INV-9, each in a
+ * file of its own. They are watchers (sim/world/watch.h): they see messages, answers, bytes on disk
+ * and true time, read all formats by themselves, and keep their own books: the lease book (book.h),
+ * the committed log of each chunk (committed.h) and the history of what clients asked and were told
  * (history.h). Of a core they believe one word: whether a chunkserver thinks that it may act.
  *
  * What they find becomes the world's failure (lh_sim_fail()) and ends the run. A run is the same
@@ -44,8 +44,8 @@ uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rul
 bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path);
 
 /* All replicas of all files that are not exempt are as they must be when all is well: every full
- * member of a sealed chunk has recorded its seal, every full member of a tail has the newest version
- * and the same bytes to the end. */
+ * member of a sealed chunk has recorded its seal, every full member of a tail has the newest
+ * version and the same bytes to the end. */
 bool lh_sim_observers_settled(struct lh_sim_observers *o);
 
 /* The lease book, for whoever shows it; lives as long as the observers. */

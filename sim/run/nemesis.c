@@ -459,7 +459,7 @@ static void fill(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
-/* The atlas: replicas are spoilt at so many machines and no more, since nothing copies them anew. */
+/* The atlas: replicas are spoilt at so many machines and no more: nothing copies them anew. */
 static bool may_damage(struct lh_sim_nemesis *n, struct lh_sim_who *who)
 {
     *who = some_server(n);

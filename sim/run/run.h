@@ -1,5 +1,5 @@
-/* One run of the simulator: a plan is carried out in a fresh world, under the eyes of the observers,
- * and ends with a verdict. The same plan gives the same run.
+/* One run of the simulator: a plan is carried out in a fresh world, under the eyes of the
+ * observers, and ends with a verdict. The same plan gives the same run.
  *
  * A plan comes from a seed: how large the cluster is, how its network and disks are, what the
  * programs do, and the temperament of the nemesis that will break things as the run goes on. What

@@ -360,8 +360,9 @@ static const struct {
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
         "[window <its-window>]"},
-    {LH_SIM_ACT_READER, "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
-                        "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
+    {LH_SIM_ACT_READER,
+        "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
+        "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
     {LH_SIM_ACT_FILES, "files <program> at client <its-client> under <its-path> "
                        "[seed <its-seed>] [count <its-count>] [every <its-pace>]"},
     {LH_SIM_ACT_END, "end <program>"},
