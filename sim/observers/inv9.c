@@ -1,5 +1,5 @@
-/* INV-9: a live, connected holder does not lose its lease without cause; one client's bad link is no
- * cause. By what the master hears and says:
+/* INV-9: a live, connected holder does not lose its lease without cause; one client's bad link is
+ * no cause. By what the master hears and says:
  *   - it recalls a lease only for an operator;
  *   - it does not end a session that heartbeats have renewed, nor replace it by a registration that
  *     comes late (SES-1);
