@@ -37,8 +37,18 @@ struct server_book {
     char *machine; /* of its last registration */
     uint64_t incarnation;
 
+    /* An answer to its registration, taken in the present step. A server that has heard of a newer
+     * master elsewhere refuses it by hanging up. */
+    struct answer {
+        uint64_t link; /* 0: there is none */
+        uint64_t stamp, session;
+        struct continued {
+            uint64_t chunk, version;
+        } * continued;
+        size_t count, capacity;
+    } answer;
+
     uint64_t session; /* that it was told of; 0: none in this life */
-    uint64_t master_term;
     struct lh_instant session_end;
     struct holding *holdings;
     size_t holding_count, holding_capacity;
@@ -346,16 +356,32 @@ static void said_by_master(
 
 /* ---- What the holder is told ---- */
 
-static void told_registered(
-    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Registered *m)
+static void told_registered(struct server_book *b, uint64_t link, const Leasehold__Registered *m)
+{
+    struct answer *answer = &b->answer;
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK)
+        return;
+    answer->link = link;
+    answer->stamp = m->stamp;
+    answer->session = m->session;
+    answer->count = 0;
+    LH_GROW(answer->continued, answer->capacity, m->n_continued);
+    for (size_t i = 0; i < m->n_continued; i++)
+        answer->continued[answer->count++] =
+            (struct continued){m->continued[i]->chunk, m->continued[i]->version};
+}
+
+/* It has taken the answer for good. */
+static void begin_session(struct lh_sim_observers *o, const struct actor *server)
 {
     struct server_book *b = book_of(o, server);
+    const struct answer *m = &b->answer;
     const struct request *r = find_request(b, m->stamp);
     const struct session *s = find_session(b, m->session);
 
-    if (m->error != LEASEHOLD__ERROR_CODE__OK || m->master_term < b->master_term || r == NULL)
+    if (r == NULL)
         return;
-    b->master_term = m->master_term;
     b->session = m->session;
     b->session_end =
         s == NULL ? r->sent : holder_end(s, r->sent, s->session_term.ns); /* NULL: long over */
@@ -363,8 +389,8 @@ static void told_registered(
     size_t kept = 0;
     for (size_t i = 0; i < b->holding_count; i++) {
         struct holding *h = &b->holdings[i];
-        for (size_t k = 0; s != NULL && k < m->n_continued; k++) {
-            if (m->continued[k]->chunk != h->chunk || m->continued[k]->version != h->version)
+        for (size_t k = 0; s != NULL && k < m->count; k++) {
+            if (m->continued[k].chunk != h->chunk || m->continued[k].version != h->version)
                 continue;
             h->end = holder_end(s, r->sent, s->chunk_term.ns);
             b->holdings[kept++] = *h;
@@ -437,7 +463,7 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     } else if (a->part == PART_SERVER) {
         const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
         if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
-            told_registered(o, a, m->registered);
+            told_registered(book_of(o, a), s->link, m->registered);
         else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT)
             told_heartbeat(o, a, m->heartbeat);
         else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
@@ -445,8 +471,20 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     }
 }
 
+void lh_ob_book_stepped(struct lh_sim_observers *o, const struct actor *a)
+{
+    struct server_book *b = book_of(o, a);
+
+    if (b->answer.link != 0)
+        begin_session(o, a);
+    b->answer.link = 0;
+}
+
 void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_SERVER && s->effect->kind == LH_FX_CLOSE && s->link != 0 &&
+        s->link == book_of(o, a)->answer.link)
+        book_of(o, a)->answer.link = 0;
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
     if (a->part == PART_MASTER)
@@ -468,6 +506,7 @@ void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     } else if (a->part == PART_SERVER) {
         struct server_book *b = book_of(o, a);
         b->session = 0;
+        b->answer.link = 0;
         b->holding_count = 0;
     }
 }
@@ -484,6 +523,7 @@ void lh_ob_book_deinit(struct lh_sim_observers *o)
     for (uint32_t i = 0; i < o->server_count; i++) {
         free(o->book->servers[i].sessions);
         free(o->book->servers[i].holdings);
+        free(o->book->servers[i].answer.continued);
         free(o->book->servers[i].machine);
     }
     free(o->book->servers);

@@ -227,6 +227,7 @@ void lh_ob_book_init(struct lh_sim_observers *o);
 void lh_ob_book_deinit(struct lh_sim_observers *o);
 void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_book_stepped(struct lh_sim_observers *o, const struct actor *a);
 void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
 /* A chunk about which the master has promised something in its present step; false: no (other) one.

@@ -275,10 +275,12 @@ static void stepped(void *arg, struct lh_sim_node *node)
     if (failed(o))
         return;
     struct actor *a = lh_ob_actor(o, node);
-    if (a->part == PART_SERVER)
+    if (a->part == PART_SERVER) {
+        lh_ob_book_stepped(o, a);
         lh_ob_inv1_stepped(o, a);
-    else if (a->part == PART_MASTER)
+    } else if (a->part == PART_MASTER) {
         lh_ob_inv2_stepped(o);
+    }
 }
 
 static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
