@@ -4,6 +4,7 @@
  *   timeline_run KIND SEED FILE      KIND: calm, faults, violation */
 #include "base/assert.h"
 #include "sim/cluster/program.h"
+#include "sim/observers/observers.h"
 #include "sim/report/timeline.h"
 
 #include <stdio.h>
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
     config.master.session_term = lh_seconds(3);
     config.master.chunk_term = lh_seconds(9);
     struct lh_sim_cluster *c = lh_sim_cluster_create(&config);
+    struct lh_sim_observers *observers = lh_sim_observers_create(c, NULL);
     struct lh_sim_timeline *t = lh_sim_timeline_attach(c, "seed <" FILE_PATH ">");
     LH_ASSERT(lh_sim_cluster_start(c, LONG));
     LH_ASSERT(lh_sim_create_file(c, FILE_PATH, NULL) == LH_OK);
@@ -105,5 +107,6 @@ int main(int argc, char **argv)
     printf("%s\n", rule);
     lh_sim_cluster_destroy(c);
     lh_sim_timeline_destroy(t);
+    lh_sim_observers_destroy(observers);
     return 0;
 }
