@@ -33,6 +33,7 @@ struct actor {
     struct lh_instant clock;   /* the reading that the present step was fed with */
     uint64_t stepped_at;       /* true ns of the same */
     struct lh_instant started; /* its clock when its process was started */
+    uint64_t started_at;       /* true ns of the same */
 };
 
 /* ---- Chunks and replicas ---- */
@@ -52,11 +53,12 @@ struct replica {
     /* Bytes changed by themselves, or an operation of the disk failed: what is there now is not the
      * server's fault, only what it makes of it. */
     bool damaged;
-    bool sync_failed;   /* and the process that runs was told (FAIL-5) */
-    bool lost;          /* its server has said so, or its header does */
-    bool cut;           /* by the process that runs, and not synced since (FAIL-3) */
-    bool seal_seen;     /* its header says sealed (SEAL-1) */
-    uint64_t seal_told; /* the version at which the process that runs was told of a seal */
+    uint64_t damaged_at; /* true ns, the last time */
+    bool sync_failed;    /* and the process that runs was told (FAIL-5) */
+    bool lost;           /* its server has said so, or its header does */
+    bool cut;            /* by the process that runs, and not synced since (FAIL-3) */
+    bool seal_seen;      /* its header says sealed (SEAL-1) */
+    uint64_t seal_told;  /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
      * ordered and answered something since. */
     uint64_t listed_at;

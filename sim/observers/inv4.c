@@ -197,10 +197,12 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
     const struct replica *r = lh_ob_replica(c, a->number);
     uint64_t size = 0, checksum;
 
-    if (n->confirm_first == n->confirm_count || r->damaged)
+    if (n->confirm_first == n->confirm_count)
         return;
     struct confirm want = n->confirms[n->confirm_first++];
-    for (int platter = 0; platter < 2; platter++) {
+    if (r->damaged && r->damaged_at >= a->started_at)
+        return; /* it has not read its log since */
+    for (int platter = 0; platter < (r->damaged ? 1 : 2); platter++) {
         const uint8_t *log = lh_ob_log(o, c, a->number, platter != 0, &size);
         if (log != NULL && lh_sim_log_scan(log, size, want.length, &checksum) == want.length &&
             checksum == want.checksum)
@@ -210,6 +212,8 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
             a->name, U(c->id), U(want.length), platter != 0 ? " on its disk" : "");
         return;
     }
+    if (r->damaged)
+        return;
     const struct lh_sim_header *h = lh_ob_platter(o, c, a->number);
     uint64_t boot = lh_sim_boot(a->node), vouched;
     memcpy(&vouched, h->equal_boot, sizeof vouched);

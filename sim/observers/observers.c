@@ -292,6 +292,7 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     struct actor *a = lh_ob_actor(o, node);
     if (what == LH_SIM_LIFE_STARTED) {
         a->started = lh_sim_clock(node);
+        a->started_at = lh_sim_now(o->sim);
         a->dark = a->stopping = false;
     }
     a->alive = lh_sim_is_up(node);

@@ -116,6 +116,7 @@ bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
 static void damage(struct lh_sim_observers *o, struct chunk *c, struct replica *r)
 {
     r->damaged = true;
+    r->damaged_at = lh_sim_now(o->sim);
     reconsider(o, c);
 }
 
