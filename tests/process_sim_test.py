@@ -110,8 +110,8 @@ class InputTest(SimTest):
     def test_bugs_that_do_not_exist(self):
         for command in ("run", "replay"):
             self.assert_refused([command, "--seed=1", "--plant=none"], "'none'", "bugs")
-        self.assert_refused(["swarm", "--plant=none"], "'none'")
-        self.assert_refused(["selftest", "--bug=none"], "'none'")
+        self.assert_refused(["swarm", "--plant=none"], "--plant", "'none'")
+        self.assert_refused(["selftest", "--bug=none"], "--bug", "'none'")
 
     def test_contradictions(self):
         self.assert_refused(["replay", "--seed=1", "--from=5s", "--until=5s"], "--until", "--from")
@@ -384,7 +384,7 @@ class ScenarioTest(SimTest):
         self.assert_ends(simulator("scenario", story), 0, f"{story}: ok")
         self.assert_ends(simulator("replay", story), 0, "cs1")
         page = self.file("story.html")
-        self.assert_ends(simulator("timeline", story, "-o", page), 0, "ended well")
+        self.assert_ends(simulator("timeline", story, "-o", page), 0, "ended as it says")
 
     def test_a_story_that_ends_otherwise(self):
         story = self.scenario("wrong.scenario", "file /log",

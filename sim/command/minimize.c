@@ -169,9 +169,12 @@ static int make_small(struct task *t, struct lh_sim_plan *plan, const char *name
                                                                 : LH_SIM_EXIT_OUTPUT;
     lh_sim_scenario_deinit(&scenario);
     if (code == LH_SIM_EXIT_OK)
-        (void)printf("%s: %zu actions of %zu are left after %" PRIu64 " runs in %s\n  %s\n",
+        (void)printf("%s: %zu actions of %zu are left after %" PRIu64 " runs in %s\n  %s\n"
+                     "to see it happen:  leasehold-sim replay %s\n"
+                     "to look at it:     leasehold-sim timeline %s -o failure.html\n",
             t->o->output, plan->action_count, before, runs,
-            lh_sim_host_duration(took, lh_sim_host_ns() - t->began_ns), t->last.text);
+            lh_sim_host_duration(took, lh_sim_host_ns() - t->began_ns), t->last.text, t->o->output,
+            t->o->output);
     return code;
 }
 

@@ -308,7 +308,7 @@ int lh_sim_command_selftest(int argc, char **argv)
     if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
         return code;
     lh_sim_jobs_default(&o.jobs);
-    code = lh_sim_check_plant(o.bug, COMMAND);
+    code = lh_sim_check_plant(o.bug, "--bug", COMMAND);
     if (code == LH_SIM_EXIT_OK && !lh_sim_seed_parse_or_name(o.first, &first, error, sizeof error))
         code = lh_sim_command_error(LH_SIM_EXIT_USAGE, COMMAND, "--first: %s", error);
     if (code == LH_SIM_EXIT_OK)

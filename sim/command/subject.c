@@ -33,7 +33,7 @@ void lh_sim_subject_draw(
         plant == NULL ? "" : plant);
 }
 
-int lh_sim_check_plant(const char *plant, const char *command)
+int lh_sim_check_plant(const char *plant, const char *option, const char *command)
 {
     size_t count;
     const struct lh_probe *plants = lh_plants(&count);
@@ -44,7 +44,7 @@ int lh_sim_check_plant(const char *plant, const char *command)
     if (plant == NULL)
         return LH_SIM_EXIT_OK;
     return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
-        "--plant: there is no bug '%s'; `leasehold-sim bugs` lists them", plant);
+        "%s: there is no bug '%s'; `leasehold-sim bugs` lists them", option, plant);
 }
 
 static int load(struct lh_sim_subject *subject, const struct lh_sim_subject_options *options,
@@ -79,7 +79,7 @@ int lh_sim_subject_of_options(struct lh_sim_subject *subject,
             "which run? Give --seed, with the seed that a failure printed or any number");
     if (!lh_sim_seed_parse(options->seed, &seed, error, sizeof error))
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command, "--seed: %s", error);
-    int code = lh_sim_check_plant(options->plant, command);
+    int code = lh_sim_check_plant(options->plant, "--plant", command);
     if (code == LH_SIM_EXIT_OK)
         lh_sim_subject_draw(subject, seed, (enum lh_sim_profile)options->profile, options->plant);
     return code;

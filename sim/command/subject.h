@@ -54,8 +54,9 @@ LH_MUST_USE int lh_sim_subject_of_options(struct lh_sim_subject *subject,
 void lh_sim_subject_run(const struct lh_sim_subject *subject,
     const struct lh_sim_run_options *options, struct lh_sim_outcome *outcome);
 
-/* LH_SIM_EXIT_OK, or the exit code: there is no such bug, said for `command`. NULL is fine. */
-LH_MUST_USE int lh_sim_check_plant(const char *plant, const char *command);
+/* LH_SIM_EXIT_OK, or the exit code: there is no such bug as `option` names, said for `command`.
+ * NULL is fine. */
+LH_MUST_USE int lh_sim_check_plant(const char *plant, const char *option, const char *command);
 
 void lh_sim_subject_deinit(struct lh_sim_subject *subject);
 

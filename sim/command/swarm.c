@@ -348,7 +348,7 @@ int lh_sim_command_swarm(int argc, char **argv)
     if (o.time.ns == 0 && o.runs == 0)
         o.time = lh_seconds(60);
     lh_sim_jobs_default(&o.jobs);
-    code = lh_sim_check_plant(o.plant, COMMAND);
+    code = lh_sim_check_plant(o.plant, "--plant", COMMAND);
     if (code == LH_SIM_EXIT_OK && o.first == NULL)
         first = (uint64_t)time(NULL) % 100000000 * 10;
     else if (code == LH_SIM_EXIT_OK &&

@@ -61,8 +61,9 @@ static int work(void *arg)
     lh_sim_timeline_destroy(d->timeline);
     if (d->failed)
         return LH_SIM_EXIT_OUTPUT;
+    const char *well = d->subject->is_scenario ? " ended as it says" : " ended well";
     (void)printf("%s: %s%s%s\n", d->path, d->subject->name,
-        outcome.verdict == LH_SIM_EXIT_OK ? " ended well" : ": ", outcome.text);
+        outcome.verdict == LH_SIM_EXIT_OK ? well : ": ", outcome.text);
     return (int)outcome.verdict;
 }
 
