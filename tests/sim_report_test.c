@@ -319,7 +319,7 @@ static void the_failure_is_the_last_word(void **state)
 
 static char *page_of(struct lh_sim_cluster *c, struct lh_sim_timeline *t)
 {
-    char *text;
+    static char *text; /* gcc takes the text for a local variable's address otherwise, under tsan */
     size_t size;
     FILE *to = open_memstream(&text, &size);
 
