@@ -201,8 +201,10 @@ static void says(
             k->until = lh_ob_book_session_until(o, server, k->session);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL: {
-        const struct chunk *c = lh_ob_chunk(o, m->recall->chunk);
-        if (!was_recalled(o, c))
+        struct chunk *c = lh_ob_chunk(o, m->recall->chunk);
+        if (was_recalled(o, c))
+            c->recalled_at = lh_sim_now(o->sim); /* it is sent again until it is answered */
+        else
             lh_sim_fail(o->sim, "INV-9", c->id,
                 "the master recalls chunk %llu at version %llu from %s, and no operator has asked "
                 "for it",
