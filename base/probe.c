@@ -3,21 +3,21 @@
 #include <string.h>
 
 /* The linker's names for the sections' ends; weak, for a program without any. */
-extern struct lh_probe __start_lh_marks[] __attribute__((weak));
-extern struct lh_probe __stop_lh_marks[] __attribute__((weak));
-extern struct lh_probe __start_lh_plants[] __attribute__((weak));
-extern struct lh_probe __stop_lh_plants[] __attribute__((weak));
+extern struct lh_probe __start_lh_mark_places[] __attribute__((weak));
+extern struct lh_probe __stop_lh_mark_places[] __attribute__((weak));
+extern struct lh_probe __start_lh_plant_places[] __attribute__((weak));
+extern struct lh_probe __stop_lh_plant_places[] __attribute__((weak));
 
 struct lh_probe *lh_marks(size_t *count)
 {
-    *count = (size_t)(__stop_lh_marks - __start_lh_marks);
-    return __start_lh_marks;
+    *count = (size_t)(__stop_lh_mark_places - __start_lh_mark_places);
+    return __start_lh_mark_places;
 }
 
 struct lh_probe *lh_plants(size_t *count)
 {
-    *count = (size_t)(__stop_lh_plants - __start_lh_plants);
-    return __start_lh_plants;
+    *count = (size_t)(__stop_lh_plant_places - __start_lh_plant_places);
+    return __start_lh_plant_places;
 }
 
 bool lh_plant(const char *name, bool on)

@@ -23,20 +23,21 @@ struct lh_probe {
 
 #ifdef LH_PROBED
 
-/* The linker puts them side by side, so that one that was never reached is in the list too. */
+/* The linker puts them side by side, so that one that was never reached is in the list too. Nothing
+ * else is called like a list: under LTO the assembler would take one for the other. */
 #define LH_PROBE_DEFINE(list, name_)                                                               \
     static struct lh_probe lh_probe_here                                                           \
         __attribute__((section(list), used, aligned(8))) = {name_, __FILE__, __LINE__, 0}
 
 #define LH_MARK(name)                                                                              \
     do {                                                                                           \
-        LH_PROBE_DEFINE("lh_marks", name);                                                         \
+        LH_PROBE_DEFINE("lh_mark_places", name);                                                   \
         lh_probe_here.value++;                                                                     \
     } while (0)
 
 #define LH_PLANTED(name)                                                                           \
     (__extension__({                                                                               \
-        LH_PROBE_DEFINE("lh_plants", name);                                                        \
+        LH_PROBE_DEFINE("lh_plant_places", name);                                                  \
         lh_probe_here.value != 0;                                                                  \
     }))
 
