@@ -396,6 +396,31 @@ class ScenarioTest(SimTest):
         self.assert_ends(simulator("replay", story), 5)
 
 
+    def test_the_documentation(self):
+        """Every line that docs/scenarios.md shows is one, and its whole scenario ends as it says."""
+        before = ["file /log", "at 1s writer w at client 1 to /log", "reader r at client 1 of /log",
+                  "let Old be primary of /log"]
+        with open("docs/scenarios.md", encoding="utf-8") as file:
+            blocks = re.findall(r"(?ms)^```(\w+)\n(.*?)^```$", file.read())
+        self.assertGreaterEqual({kind for kind, _ in blocks},
+                                {"scenario", "settings", "actions", "conditions"})
+        for kind, block in blocks:
+            lines = block.splitlines()
+            if kind == "scenario":
+                story = self.file("whole.scenario", block)
+                self.assert_ends(simulator("scenario", story), 0)
+            elif kind == "conditions":
+                story = self.scenario("list.scenario", *before,
+                                      *("expect " + line for line in lines if line))
+            elif kind in ("settings", "actions"):
+                story = self.scenario("list.scenario", *lines)
+            else:
+                continue
+            # What is only listed need not end well, and it must not be wrong.
+            done = simulator("scenario", story)
+            self.assertIn(done.returncode, (0, 1, 3, 5), block + done.stderr)
+
+
 class SmallscopeTest(SimTest):
 
     def test_a_few_moves(self):

@@ -123,7 +123,7 @@ int lh_sim_command_scenario(int argc, char **argv)
     const struct lh_flags flags = {
         .command = "leasehold-sim scenario",
         .usage = "FILE... [OPTION]...",
-        .summary = "Runs scenario files (docs/simulator.md tells how to write one) and says ok, "
+        .summary = "Runs scenario files (docs/scenarios.md tells how to write one) and says ok, "
                    "or the line that was not met:\nwhat it expected and what was found.",
         .flags = table,
         .count = sizeof table / sizeof table[0],

@@ -37,7 +37,9 @@
  * broken (a planted bug; clocks that the observers were not told of): then it must be.
  *
  * Among the settings, `broken by BUG` says that the scenario fails when that bug is planted. It
- * changes nothing about a run; tests hold the file to it. */
+ * changes nothing about a run; tests hold the file to it.
+ *
+ * docs/scenarios.md shows every line that there is. */
 #ifndef LH_SIM_SCENARIO_SCENARIO_H
 #define LH_SIM_SCENARIO_SCENARIO_H
 
