@@ -209,7 +209,7 @@ static void stored(struct request *r)
     struct lh_sim_cluster *c = p->cluster;
 
     end(r);
-    if (r->error != LH_OK && r->u.submit.appender == p->appender)
+    if ((r->error != LH_OK || p->spec.again) && r->u.submit.appender == p->appender)
         drop_appender(p);
     lh_sim_request_done(c, r);
 }
@@ -248,7 +248,7 @@ static void write_on(struct lh_sim_program *p)
     if (p->appender == NULL) {
         if (!p->opening)
             open_appender(p);
-    } else if (p->status.pending < p->spec.window) {
+    } else if (p->status.pending < (p->spec.again ? 1 : p->spec.window)) {
         submit(p);
     }
 }

@@ -30,7 +30,8 @@ struct lh_sim_program_spec {
     struct lh_sim_range every;         /* between the beginnings of two operations */
     uint32_t window;                   /* WRITER: batches under way at most; at least 1 */
     bool follow;                       /* READER: waits at the file's end instead of ending */
-    bool again; /* READER that does not follow: at the end it goes on with a new reader there */
+    bool again; /* READER that does not follow: at the end it goes on with a new reader there.
+                   WRITER: each batch comes from a new writer, as of programs that append once */
 };
 
 /* A writer of small batches, a reader, or a files program, with everything set but name, client,

@@ -517,7 +517,12 @@ static void rot(struct lh_sim_nemesis *n)
     node = lh_sim_server(n->cluster, a.who.number);
     size_t count = lh_sim_files(node, &files);
     if (count > 0) {
+        struct lh_sim_chunk tail;
+        const char *path = some_path(n);
         a.chunk.number = files[below(n, count)];
+        /* What is still appended to is read back and compared; a sealed chunk is not. */
+        if (path != NULL && chance(n, 60) && lh_sim_tail(n->cluster, path, &tail))
+            a.chunk.number = tail.chunk;
         file = a.chunk.number == 0 ? NULL : lh_sim_file(node, a.chunk.number, &size);
     }
     free(files);

@@ -173,6 +173,7 @@ static void draw_writer(struct lh_sim_plan *plan, struct lh_prng *random, uint32
     if (all_alike) {
         p->records_max = 1;
         p->bytes_min = p->bytes_max = 100;
+        p->again = chance(random, 50);
     }
     a.at = lh_prng_below(random, UINT64_C(2000000000));
     add(plan, &a);
@@ -201,7 +202,7 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
     /* Together they append at about the same rate, however many they are. */
     uint64_t slowest_ms = 20 + (uint64_t)writers * between(random, 5, 60);
 
-    bool all_alike = chance(random, 15); /* batches that can be taken for one another */
+    bool all_alike = chance(random, 25); /* batches that can be taken for one another */
 
     for (uint32_t i = 1; i <= writers; i++)
         draw_writer(plan, random, i, slowest_ms, all_alike);

@@ -359,7 +359,7 @@ static const struct {
     {LH_SIM_ACT_WRITER,
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
-        "[window <its-window>]"},
+        "[window <its-window>] [again <and-again>]"},
     {LH_SIM_ACT_READER,
         "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
         "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
