@@ -171,7 +171,6 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         return;
     }
     if (fenced(r, m->version) || m->version > r->adopting || r->header.version != r->adopting) {
-        LH_MARK("replicate-stale");
         refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
