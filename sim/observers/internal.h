@@ -64,6 +64,7 @@ struct replica {
     uint64_t listed_at;
     bool ordered;
     uint64_t floor;    /* the highest version that it confirmed (FENCE-1) */
+    uint64_t told;     /* the version that its last registration told */
     uint64_t said;     /* the highest version that it named in this life */
     uint64_t released; /* the highest version that it gave up in this life (LEASE-6) */
 };

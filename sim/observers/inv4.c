@@ -260,24 +260,34 @@ static void check_reports(
     }
 }
 
+/* A grant's first confirmation: nothing is appended before it. It may be a late one, when the lease
+ * went on with a new session and the version was told in the registration. */
+static void confirms(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__GrantConfirm *m)
+{
+    const struct replica *r = lh_ob_replica(lh_ob_chunk(o, m->chunk), a->number);
+
+    check_speaker(o, a, m->chunk, "confirms a grant");
+    if (m->version > r->floor && m->version > r->told)
+        check_durable(o, a, m->chunk, UINT64_MAX);
+}
+
 static void session_request(
     struct lh_sim_observers *o, const struct actor *a, const Leasehold__SessionRequest *m)
 {
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
-        /* A grant's first confirmation: nothing is appended before it. */
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
-            check_speaker(o, a, m->confirm->chunk, "confirms a grant");
-        if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK &&
-            m->confirm->version >
-                lh_ob_replica(lh_ob_chunk(o, m->confirm->chunk), a->number)->floor)
-            check_durable(o, a, m->confirm->chunk, UINT64_MAX);
+            confirms(o, a, m->confirm);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
         lh_ob_commit_lost(o, lh_ob_chunk(o, m->possible_loss->chunk), m->possible_loss->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
         check_reports(o, a, m->register_);
+        for (size_t i = 0; i < m->register_->n_replicas; i++)
+            lh_ob_replica(lh_ob_chunk(o, m->register_->replicas[i]->chunk), a->number)->told =
+                m->register_->replicas[i]->version;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
         lh_ob_replica(lh_ob_chunk(o, m->lost->chunk), a->number)->lost = true;
