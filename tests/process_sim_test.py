@@ -397,7 +397,7 @@ class ScenarioTest(SimTest):
 
 
     def test_the_documentation(self):
-        """Every line that docs/scenarios.md shows is one, and the whole scenario ends as it says."""
+        """Every line that docs/scenarios.md shows is one; its whole scenario ends as it says."""
         before = ["file /log", "at 1s writer w at client 1 to /log", "reader r at client 1 of /log",
                   "let Old be primary of /log"]
         with open("docs/scenarios.md", encoding="utf-8") as file:
