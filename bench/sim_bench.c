@@ -11,6 +11,7 @@
  * are simulated of the one and a tenth of it of the other. */
 #include "base/assert.h"
 #include "sim/cluster/program.h"
+#include "sim/observers/observers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static struct lh_sim_cluster *cluster_with_programs(const struct load *load)
+static struct lh_sim_cluster *cluster_with_programs(
+    const struct load *load, struct lh_sim_observers **observers)
 {
     struct lh_sim_cluster_config config = lh_sim_cluster_config_default(1);
     static const char *const paths[] = {"/a", "/b"};
@@ -54,6 +56,7 @@ static struct lh_sim_cluster *cluster_with_programs(const struct load *load)
     config.clients = 6;
     config.world.check_every = CHECK_EVERY;
     struct lh_sim_cluster *c = lh_sim_cluster_create(&config);
+    *observers = lh_sim_observers_create(c, NULL);
     bool started = lh_sim_cluster_start(c, lh_seconds(60));
     LH_ASSERT(started);
     for (size_t i = 0; i < 2; i++) {
@@ -76,7 +79,8 @@ static struct lh_sim_cluster *cluster_with_programs(const struct load *load)
 
 static struct result run(const struct load *load)
 {
-    struct lh_sim_cluster *c = cluster_with_programs(load);
+    struct lh_sim_observers *observers;
+    struct lh_sim_cluster *c = cluster_with_programs(load, &observers);
     struct lh_sim *sim = lh_sim_world(c);
     uint64_t events = lh_sim_events(sim), before = lh_sim_now(sim);
     struct result r = {.took = -cpu_seconds()};
@@ -92,6 +96,7 @@ static struct result run(const struct load *load)
     for (const struct lh_sim_program *p = NULL; (p = lh_sim_program_next(c, p)) != NULL;)
         if (lh_sim_program_spec(p)->kind == LH_SIM_WRITER)
             r.appends += lh_sim_program_status(p).succeeded;
+    lh_sim_observers_destroy(observers);
     lh_sim_cluster_destroy(c);
     printf("%-10s %6.0f s simulated in %6.2f s  %8.0f simulated s/s  %9.0f events/s  %" PRIu64
            " events, %" PRIu64 " appends\n",

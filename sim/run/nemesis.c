@@ -303,6 +303,12 @@ static void outlive(struct lh_sim_nemesis *n)
     struct lh_sim_action late = lh_sim_action_default(LH_SIM_ACT_TIMERS);
     uint64_t length = n->temper.term.ns + a_while(n).ns;
 
+    if (chance(n, 50)) {
+        struct lh_sim_action clock = lh_sim_action_default(LH_SIM_ACT_CLOCK);
+        clock.who = primary;
+        clock.ppm = -n->temper.drift_ppm;
+        perform(n, &clock);
+    }
     between(n, LH_SIM_ACT_ISOLATE, primary, master(), length);
     switch (same(&primary, &member) ? 0 : below(n, 3)) {
     case 0:

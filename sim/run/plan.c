@@ -264,6 +264,8 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     case LH_SIM_PROFILE_CLOCKS:
         plan->settings.clocks_beyond_rho = true;
         plan->temper.weights[LH_SIM_MISCHIEF_DRIFT] = 10;
+        plan->temper.weights[LH_SIM_MISCHIEF_PRIMARY_CUT] = 5;
+        plan->temper.weights[LH_SIM_MISCHIEF_OUTLIVE] = 10;
         plan->temper.drift_ppm = 900000;
         break;
     case LH_SIM_PROFILE_RUIN:
