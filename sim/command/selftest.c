@@ -294,9 +294,9 @@ int lh_sim_command_selftest(int argc, char **argv)
         .command = "leasehold-sim selftest",
         .usage = "[OPTION]...",
         .summary =
-            "Plants one bug after another (`leasehold-sim bugs` lists them) and runs seeds "
-            "until an observer finds it.\nLast, clocks that leave their bound: the observers "
-            "must see INV-1 or INV-2 break (INV-7).\nExits with 5 when one was not found.",
+            "Plants each bug alone (`leasehold-sim bugs` lists them) and runs seeds until an "
+            "observer finds it.\nSo too for clocks that leave their bound: the observers must see "
+            "INV-1 or INV-2 break (INV-7).\nExits with 5 when one was not found.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
