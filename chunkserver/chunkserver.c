@@ -62,6 +62,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     struct link *l, *next_link;
     struct ticket *t, *next_ticket;
     struct unconfirmed_seal *seal, *next_seal;
+    struct untold_loss *loss, *next_loss;
 
     cs->fx = &none;
     HASH_ITER(hh, cs->replicas, r, next_replica)
@@ -94,6 +95,10 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     {
         HASH_DELETE(hh, cs->seals, seal);
         free(seal);
+    }
+    LL_FOREACH_SAFE(cs->losses, loss, next_loss)
+    {
+        free(loss);
     }
     lh_effects_deinit(&none);
     lh_holder_destroy(cs->holder);

@@ -280,6 +280,15 @@ struct unconfirmed_seal {
     UT_hash_handle hh;
 };
 
+/* A possible loss (REC-2a) that the master perhaps has not heard of. Nothing answers its report; an
+ * answer to a later heartbeat of the same session shows that it arrived. */
+struct untold_loss {
+    struct untold_loss *next;
+    uint64_t chunk, version, length;
+    uint64_t session;   /* in which it was sent last; 0: not yet */
+    uint64_t heartbeat; /* the stamp of the last heartbeat sent before it */
+};
+
 struct session {
     enum session_state state;
     uint64_t link;
@@ -327,6 +336,7 @@ struct lh_chunkserver {
     struct lh_holder *holder;
     struct session session;
     struct unconfirmed_seal *seals;
+    struct untold_loss *losses;
 
     uint64_t pending_bytes; /* uncommitted, in all primaries */
     bool holding;           /* streams are held because of it */
@@ -368,6 +378,9 @@ void session_close(struct lh_chunkserver *cs);
  * all. Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat
  * says that it has arrived. */
 bool session_farewell(struct lh_chunkserver *cs);
+/* Tells the master of a possible loss, in this session or, if that breaks first, in a later one. */
+void session_tell_loss(
+    struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, uint64_t length);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
 

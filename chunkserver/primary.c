@@ -187,20 +187,12 @@ void primary_fenced(struct primary *p, uint64_t version)
 static void report_possible_loss(struct primary *p, uint64_t length)
 {
     struct lh_chunkserver *cs = p->replica->cs;
-    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__PossibleLoss loss = LEASEHOLD__POSSIBLE_LOSS__INIT;
 
     lh_fx_log(cs->fx, LH_ERROR,
         "chunk %llu: every member's machine went down; going on with the longest log (%llu bytes); "
         "acknowledged records may be missing",
         (unsigned long long)p->replica->chunk, (unsigned long long)length);
-    loss.session = lh_holder_session(cs->holder);
-    loss.chunk = p->replica->chunk;
-    loss.version = p->version;
-    loss.length = length;
-    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS;
-    m.possible_loss = &loss;
-    session_send(cs, &m);
+    session_tell_loss(cs, p->replica->chunk, p->version, length);
 }
 
 /* The largest committed length that anybody who has reported knows, this replica included. */

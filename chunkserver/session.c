@@ -23,6 +23,55 @@ bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
 }
 
 /* ------------------------------------------------------------------------------------------------
+ * Possible losses (REC-2a). */
+
+static void tell_losses(struct lh_chunkserver *cs)
+{
+    struct untold_loss *l;
+
+    if (cs->session.state != SESSION_LIVE)
+        return;
+    LL_FOREACH(cs->losses, l)
+    {
+        Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+        Leasehold__PossibleLoss loss = LEASEHOLD__POSSIBLE_LOSS__INIT;
+        if (l->session == session_id(cs))
+            continue;
+        l->session = loss.session = session_id(cs);
+        l->heartbeat = cs->session.stamp_sent;
+        loss.chunk = l->chunk;
+        loss.version = l->version;
+        loss.length = l->length;
+        m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS;
+        m.possible_loss = &loss;
+        session_send(cs, &m);
+    }
+}
+
+/* The master has answered the heartbeat with this stamp: it has had what was sent before. */
+static void losses_told(struct lh_chunkserver *cs, uint64_t stamp)
+{
+    struct untold_loss *l, *next;
+
+    LL_FOREACH_SAFE(cs->losses, l, next)
+    {
+        if (l->session != session_id(cs) || stamp <= l->heartbeat)
+            continue;
+        LL_DELETE(cs->losses, l);
+        free(l);
+    }
+}
+
+void session_tell_loss(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, uint64_t length)
+{
+    struct untold_loss *l = lh_alloc(sizeof *l);
+
+    *l = (struct untold_loss){.chunk = chunk, .version = version, .length = length};
+    LL_APPEND(cs->losses, l);
+    tell_losses(cs);
+}
+
+/* ------------------------------------------------------------------------------------------------
  * Does the disk answer? */
 
 static void probe_write(struct lh_chunkserver *cs)
@@ -325,6 +374,7 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
         (unsigned long long)m->session, cs->config.masters[s->master],
         (unsigned long long)m->master_term);
     orders_resend_seals(cs);
+    tell_losses(cs);
     session_set_timer(cs);
 }
 
@@ -454,6 +504,7 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
     s->answered_at = cs->now;
     if (m->stamp > s->last_stamp)
         s->last_stamp = m->stamp;
+    losses_told(cs, m->stamp);
     for (size_t i = 0; i < m->n_extended; i++) {
         const Leasehold__Continued *e = m->extended[i];
         int ignored = lh_holder_extend(

@@ -768,6 +768,40 @@ STORY(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told)
     check_logs(w, ABC);
 }
 
+/* Nothing answers a report of this kind: it is told again in the next session unless a later
+ * heartbeat of the same one was answered. */
+STORY(a_possible_loss_that_the_master_did_not_hear_of_is_told_again)
+{
+    if (w->synced)
+        return;
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    for (int i = A; i <= C; i++)
+        node_kill(w, i, true);
+    settle(w);
+    for (int i = A; i <= C; i++)
+        node_start(w, i);
+    settle(w);
+    w->acked_count = 0; /* a rack lost power: this is what buffered means */
+    heard_clear(w);
+    w->stalled[B][A] = true;
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 100);
+    w->stalled[B][A] = false;
+    w->stalled[A][MASTER] = true;
+    pass(w, 1000); /* it is reported, and the report is lost with the connection */
+    break_wire(w, w->nodes[A].session_wire);
+    w->stalled[A][MASTER] = false;
+    assert_int_equal(heard(w, A)->loss.n, 0);
+    pass(w, 1000);
+    assert_int_equal(heard(w, A)->loss.n, 1);
+    assert_int_equal(heard(w, A)->loss.version, 2);
+    pass(w, 5000); /* a heartbeat was answered since */
+    break_wire(w, w->nodes[A].session_wire);
+    pass(w, 1000);
+    assert_int_equal(heard(w, A)->loss.n, 1);
+}
+
 STORY(a_process_that_dies_alone_leaves_no_doubt)
 {
     given_a_chunk(w);
@@ -1620,6 +1654,7 @@ int main(void)
         cmocka_unit_test(a_member_whose_address_becomes_known_later_is_found),
         cmocka_unit_test(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log),
         cmocka_unit_test(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told),
+        cmocka_unit_test(a_possible_loss_that_the_master_did_not_hear_of_is_told_again),
         cmocka_unit_test(a_process_that_dies_alone_leaves_no_doubt),
         cmocka_unit_test(a_torn_tail_is_cut_and_does_not_come_back),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
