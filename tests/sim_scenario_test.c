@@ -486,7 +486,7 @@ static void mistakes_are_explained(void **state)
             "x:3: there is a program w already"},
         {HEAD "writer w at client 1 to /log colour red\n",
             "x:2: found \"colour\", expected \"seed\", \"count\", \"records\", \"bytes\", "
-            "\"every\", \"window\" or the end of the line"},
+            "\"every\", \"window\", \"again\" or the end of the line"},
         {HEAD "end w\n", "x:2: no program w was begun before"},
         {HEAD "expect program w is done\n", "x:2: no program w was begun before"},
         {HEAD "expect chunkserver 7 is up\n",
