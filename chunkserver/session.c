@@ -84,7 +84,8 @@ static void probe_write(struct lh_chunkserver *cs)
 }
 
 /* SES-6: a small write and a sync, begun with each registration and each heartbeat unless one is
- * still under way. A disk that begins to hang while there is no session is known by the next one. */
+ * still under way. A disk that begins to hang while there is no session is known when the next one
+ * begins. */
 static void probe(struct lh_chunkserver *cs)
 {
     struct session *s = &cs->session;
