@@ -512,12 +512,14 @@ static void begin_read(struct lane *l)
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
     struct lh_duration wait = {0};
 
-    for (size_t i = 0; i < l->chunk.member_count && l->chunk.members[l->member].address[0] == '\0';
-         i++)
+    /* Each member has one try in a round: one that cannot be asked has had it. */
+    while (l->tried < l->chunk.member_count && l->chunk.members[l->member].address[0] == '\0') {
+        LH_MARK("reader-skips-member-without-address");
         l->member = (l->member + 1) % l->chunk.member_count;
-    if (l->chunk.member_count == 0 || l->chunk.members[l->member].address[0] == '\0') {
-        l->tried = l->chunk.member_count;
-        lane_failed(l, LH_ERR_UNAVAILABLE, "no member's address is known");
+        l->tried++;
+    }
+    if (l->tried >= l->chunk.member_count) {
+        lane_failed(l, LH_ERR_UNAVAILABLE, "no other member's address is known");
         return;
     }
     if (r->follow && l->at_end)

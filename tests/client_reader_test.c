@@ -242,6 +242,36 @@ static void what_is_corrupt_everywhere_is_told(void **state)
     world_deinit(&r.w);
 }
 
+/* A master that has just started does not know yet where all members are. The one whose address it
+ * knows has rotted: that says nothing about the others, which are asked for again. */
+static void a_member_without_an_address_is_not_corrupt(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo known = sealed_chunk(5, 2, 0, B), chunk = known;
+    Leasehold__Member some[3], *listed[3];
+    int bad, good;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        some[i] = *known.members[i];
+        listed[i] = &some[i];
+    }
+    some[0].address = some[1].address = (char *)(uintptr_t) "";
+    chunk.members = listed;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 0, &bad, NULL);
+    assert_int_equal(bad, 2);
+    say_refusal(&r, link, LH_ERR_CORRUPT);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &known, 1);
+    pass(&r.w);
+    link = expect_read(&r, 5, 0, &good, NULL);
+    assert_int_not_equal(bad, good);
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
 static void a_start_where_no_batch_begins_is_the_programs_mistake(void **state)
 {
     struct reader r;
@@ -441,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_start_beyond_the_end_is_refused),
         cmocka_unit_test(a_corrupt_batch_is_read_from_another_member),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
+        cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
         cmocka_unit_test(an_unreachable_member_is_passed_over),
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
