@@ -289,6 +289,9 @@ bool lh_ob_full_member(const struct chunk *c, uint32_t server);
 /* Where must its bytes be: on the platter, or in the kernel's hands? */
 bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
+/* Something has befallen one of its members, or the members are others now: is it hopeless? */
+void lh_ob_reconsider(struct lh_sim_observers *o, struct chunk *c);
+
 /* A full, undoubted member of the newest durable set whose disk did nothing by itself: INV-4 and
  * INV-5 speak of it. */
 bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server);

@@ -178,6 +178,8 @@ static void read_members(
         if (before_count > 0 && !is_member(before, before_count, c->members[i].server))
             lh_ob_commit_check(
                 o, c, c->members[i].server, 0, c->committed, "it was made a full member");
+    if (before_count > 0)
+        lh_ob_reconsider(o, c); /* the last good member may have been left out */
 }
 
 static void read_chunk(struct lh_sim_observers *o, const struct lh_sim_pair *p)

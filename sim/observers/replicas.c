@@ -97,8 +97,7 @@ bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
     return h->valid && !h->lost && !lh_ob_doubted(o, c, server);
 }
 
-/* After something has befallen one of its members. */
-static void reconsider(struct lh_sim_observers *o, struct chunk *c)
+void lh_ob_reconsider(struct lh_sim_observers *o, struct chunk *c)
 {
     for (size_t i = 0; i < c->member_count; i++)
         if (lh_ob_good(o, c, c->members[i].server))
@@ -117,7 +116,7 @@ static void damage(struct lh_sim_observers *o, struct chunk *c, struct replica *
 {
     r->damaged = true;
     r->damaged_at = lh_sim_now(o->sim);
-    reconsider(o, c);
+    lh_ob_reconsider(o, c);
 }
 
 static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -204,7 +203,7 @@ static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
         lh_ob_inv3_header(o, c, a->number);
         if (!c->known || !lh_ob_full_member(c, a->number))
             continue;
-        reconsider(o, c);
+        lh_ob_reconsider(o, c);
         r->seal_seen = lh_ob_kernel(o, c, a->number)->sealed;
         lh_ob_commit_check(o, c, a->number, 0, c->committed, "its machine lost power");
     }
