@@ -310,29 +310,30 @@ void primary_fetch_cancel(struct primary *p)
     p->state = PRIMARY_GATHERING;
 }
 
-/* Takes what a fetch brought. False: it is not what the member had promised. */
-static bool take_fetched(struct primary *p, struct lh_buf *batches)
+/* Takes what a fetch brought. UNAVAILABLE: it is not what the member had promised. CORRUPT: it is
+ * sound, but does not fit what is here. */
+static int take_fetched(struct primary *p, struct lh_buf *batches)
 {
     struct replica *r = p->replica;
     uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
     size_t at = 0;
 
     if (batches->size == 0)
-        return false;
+        return LH_ERR_UNAVAILABLE;
     while (at < batches->size) {
         struct lh_batch_header h;
         if (lh_batch_check(batches, at, batch_max, &h) != LH_OK ||
             h.size > p->fetch_from->length - r->end)
-            return false;
+            return LH_ERR_UNAVAILABLE;
         struct lh_buf one = {0};
         lh_buf_append(&one, batches, at, h.size);
         at += h.size;
         if (!replica_accept(r, &h, &one)) {
             lh_buf_clear(&one);
-            return false;
+            return LH_ERR_CORRUPT;
         }
     }
-    return true;
+    return LH_OK;
 }
 
 void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches)
@@ -343,17 +344,23 @@ void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh
         return;
     link_close(r->cs, p->fetch_link, LH_OK, NULL);
     p->fetch_link = 0;
-    if (m->error != LEASEHOLD__ERROR_CODE__OK || !take_fetched(p, batches)) {
+    int error =
+        m->error != LEASEHOLD__ERROR_CODE__OK ? LH_ERR_UNAVAILABLE : take_fetched(p, batches);
+    if (error == LH_ERR_UNAVAILABLE) {
         replica_pump(r);
         primary_fetch_failed(p);
         return;
     }
-    if (r->end < p->fetch_from->length) {
-        fetch(p);
-    } else if (r->checksum != p->fetch_from->checksum && !LH_PLANTED("equality-by-length-alone")) {
-        /* Two full members' logs differ where one should extend the other: bytes have rotted. What
-         * was fetched cannot be told from what was here. */
+    bool differs = error == LH_ERR_CORRUPT ||
+                   (r->end == p->fetch_from->length && r->checksum != p->fetch_from->checksum &&
+                       !LH_PLANTED("equality-by-length-alone"));
+    if (differs) {
+        /* Two full members' logs differ where one should extend the other: bytes have rotted, or
+         * were written to the wrong place. What was fetched cannot be told from what was here. */
+        LH_MARK("recovery-log-does-not-fit");
         replica_lose(r, LH_ERR_CORRUPT, r->written);
+    } else if (r->end < p->fetch_from->length) {
+        fetch(p);
     } else {
         equalize(p);
         return;
