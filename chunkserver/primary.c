@@ -344,8 +344,10 @@ void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh
         return;
     link_close(r->cs, p->fetch_link, LH_OK, NULL);
     p->fetch_link = 0;
-    int error =
-        m->error != LEASEHOLD__ERROR_CODE__OK ? LH_ERR_UNAVAILABLE : take_fetched(p, batches);
+    /* MALFORMED: no batch of the longest log begins where this one ends. */
+    int error = m->error == LEASEHOLD__ERROR_CODE__MALFORMED ? LH_ERR_CORRUPT
+                : m->error != LEASEHOLD__ERROR_CODE__OK      ? LH_ERR_UNAVAILABLE
+                                                             : take_fetched(p, batches);
     if (error == LH_ERR_UNAVAILABLE) {
         replica_pump(r);
         primary_fetch_failed(p);
