@@ -29,6 +29,9 @@ struct lh_sim_cluster_config {
      * than its chunk's seal after a power loss): a settled chunk then needs one good member, not
      * all. */
     bool replicas_may_be_lost;
+    /* Faults will do more damage than the protocol survives: no answer is due (INV-8), but nothing
+     * may be answered wrongly. */
+    bool ruin;
 };
 
 /* Three chunkservers, one client, chunks of 64 KiB. */

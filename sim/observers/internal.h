@@ -184,6 +184,7 @@ struct lh_sim_observers {
     struct causes *causes;
 
     uint64_t master_term;
+    bool ruin; /* more damage than the protocol survives: no answer is due */
     bool unverified;                 /* some chunk had no good member left to look at */
     bool over;                       /* faults are */
     uint64_t over_at, next_due;      /* true ns */

@@ -53,6 +53,7 @@ static void find_actors(struct lh_sim_observers *o)
 
     add_actor(o, lh_sim_master(o->cluster), PART_MASTER, 0);
     o->master = &o->actors[0];
+    o->ruin = config->ruin;
     o->server_count = (uint32_t)config->servers;
     o->servers = lh_alloc_array(config->servers, sizeof(struct actor *));
     for (uint32_t i = 0; i < config->servers; i++) {

@@ -312,5 +312,6 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.world.timer_late = s->timer_late;
     c.clocks_beyond_rho = s->clocks_beyond_rho;
     c.replicas_may_be_lost = s->replicas_may_be_lost;
+    c.ruin = s->ruin;
     return c;
 }
