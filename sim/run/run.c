@@ -148,16 +148,13 @@ static void heal(struct run *r)
 
 /* ---- One run ---- */
 
-static void plant(const struct lh_sim_plan *plan, const struct lh_sim_run_options *o)
+static void plant(const struct lh_sim_plan *plan)
 {
-    bool known = true;
-
     lh_plant_none();
-    if (plan->settings.plant[0] != '\0')
-        known = lh_plant(plan->settings.plant, true);
-    if (o->plant != NULL)
-        known = lh_plant(o->plant, true) && known;
-    LH_ASSERT(known);
+    if (plan->settings.plant[0] != '\0') {
+        bool planted = lh_plant(plan->settings.plant, true);
+        LH_ASSERT(planted); /* lh_sim_settings_check() */
+    }
 }
 
 static void conclude(struct run *r)
@@ -196,7 +193,7 @@ void lh_sim_run(const struct lh_sim_plan *plan, const struct lh_sim_run_options 
 
     *result = (struct lh_sim_result){0};
     config.world.check_every = CHECK_EVERY;
-    plant(plan, o);
+    plant(plan);
     r.cluster = lh_sim_cluster_create(&config);
     r.sim = lh_sim_world(r.cluster);
     r.actor = lh_sim_actor_create(r.cluster);

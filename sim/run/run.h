@@ -60,8 +60,7 @@ void lh_sim_plan_scenario(
     const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario);
 
 struct lh_sim_run_options {
-    const char *plant; /* a planted bug to switch on; NULL: none */
-    FILE *trace;       /* every input and effect; NULL: nowhere */
+    FILE *trace; /* every input and effect; NULL: nowhere */
     /* Called when the cluster exists and nothing has happened: to add watchers. May be NULL. */
     void (*attach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
     /* Called when the run is over and the cluster still exists. May be NULL. */
