@@ -50,18 +50,10 @@ void lh_sim_outcome_of(const struct lh_sim_plan *plan, const struct lh_sim_run_o
 void lh_sim_outcome_of_scenario(const struct lh_sim_scenario *scenario, const char *name,
     const struct lh_sim_run_options *options, struct lh_sim_outcome *outcome)
 {
-    struct lh_sim_scenario_options scenario_options = {0};
     struct lh_sim_scenario_result result;
     uint64_t start = lh_sim_host_ns();
 
-    if (options != NULL)
-        scenario_options = (struct lh_sim_scenario_options){
-            .trace = options->trace,
-            .attach = options->attach,
-            .detach = options->detach,
-            .arg = options->arg,
-        };
-    lh_sim_scenario_run(scenario, &scenario_options, &result);
+    lh_sim_scenario_run(scenario, options == NULL ? NULL : &options->stage, &result);
     *outcome = (struct lh_sim_outcome){
         .verdict = result.ok                ? LH_SIM_EXIT_OK
                    : result.rule[0] == '\0' ? LH_SIM_EXIT_EXPECTED
@@ -100,7 +92,7 @@ static void record(void *arg, const struct lh_sim_action *action)
 static void run_task(void *arg, const void *task, void *result)
 {
     struct isolated *isolated = arg;
-    struct lh_sim_run_options options = {.did = record, .arg = isolated};
+    struct lh_sim_run_options options = {.stage.arg = isolated, .did = record};
 
     (void)task;
     if (isolated->scenario != NULL)

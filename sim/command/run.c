@@ -41,10 +41,10 @@ static bool start_trace(struct trace *t, const struct lh_sim_plan *plan, bool af
             lh_sim_run(plan, NULL, &result);
             lh_sim_result_deinit(&result);
         }
-        struct lh_sim_run_options options = {.trace = fdopen(ends[1], "w")};
-        if (options.trace != NULL) {
+        struct lh_sim_run_options options = {.stage.trace = fdopen(ends[1], "w")};
+        if (options.stage.trace != NULL) {
             lh_sim_run(plan, &options, &result);
-            (void)fclose(options.trace);
+            (void)fclose(options.stage.trace);
         }
         _exit(0);
     }

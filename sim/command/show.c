@@ -43,10 +43,10 @@ static int work(void *arg)
 {
     struct show *show = arg;
     struct lh_sim_run_options options = {
-        .trace = show->trace ? stdout : NULL,
-        .attach = show->trace ? NULL : attach,
-        .detach = show->trace ? NULL : detach,
-        .arg = show,
+        .stage.trace = show->trace ? stdout : NULL,
+        .stage.attach = show->trace ? NULL : attach,
+        .stage.detach = show->trace ? NULL : detach,
+        .stage.arg = show,
     };
     struct lh_sim_outcome outcome;
 

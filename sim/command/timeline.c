@@ -54,7 +54,7 @@ static void detach(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers 
 static int work(void *arg)
 {
     struct drawing *d = arg;
-    struct lh_sim_run_options options = {.attach = attach, .detach = detach, .arg = d};
+    struct lh_sim_run_options options = {.stage = {.attach = attach, .detach = detach, .arg = d}};
     struct lh_sim_outcome outcome;
 
     lh_sim_subject_run(d->subject, &options, &outcome);

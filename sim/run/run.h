@@ -12,6 +12,7 @@
 #include "sim/run/nemesis.h"
 #include "sim/scenario/action.h"
 #include "sim/scenario/settings.h"
+#include "sim/scenario/stage.h"
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
@@ -60,15 +61,10 @@ void lh_sim_plan_scenario(
     const struct lh_sim_plan *plan, const char *rule, struct lh_sim_scenario *scenario);
 
 struct lh_sim_run_options {
-    FILE *trace; /* every input and effect; NULL: nowhere */
-    /* Called when the cluster exists and nothing has happened: to add watchers. May be NULL. */
-    void (*attach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
-    /* Called when the run is over and the cluster still exists. May be NULL. */
-    void (*detach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
-    /* Called for each action as it is carried out, the nemesis's too: what a run that ends in an
-     * assertion leaves behind. May be NULL. */
+    struct lh_sim_stage_options stage;
+    /* Called, with the stage's `arg`, for each action as it is carried out, the nemesis's too: what
+     * a run that ends in an assertion leaves behind. May be NULL. */
     void (*did)(void *arg, const struct lh_sim_action *action);
-    void *arg;
 };
 
 struct lh_sim_result {

@@ -47,6 +47,7 @@
 #include "sim/scenario/action.h"
 #include "sim/scenario/condition.h"
 #include "sim/scenario/settings.h"
+#include "sim/scenario/stage.h"
 
 #include <stdio.h>
 
@@ -117,15 +118,6 @@ void lh_sim_statement_print(const struct lh_sim_statement *statement, char *text
 
 /* ---- Running ---- */
 
-struct lh_sim_scenario_options {
-    FILE *trace; /* every input and effect; NULL: nowhere */
-    /* Called when the cluster exists and nothing has happened: to add watchers. May be NULL. */
-    void (*attach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
-    /* Called when the run is over and the cluster still exists. May be NULL. */
-    void (*detach)(void *arg, struct lh_sim_cluster *c, struct lh_sim_observers *o);
-    void *arg;
-};
-
 struct lh_sim_scenario_result {
     bool ok;
     /* Otherwise: the statement's line that was not met or was under way, 0: none had begun. */
@@ -141,6 +133,6 @@ struct lh_sim_scenario_result {
 /* Runs it in a world of its own. One run at a time in a process: planted bugs are the process's.
  * Options may be NULL. */
 void lh_sim_scenario_run(const struct lh_sim_scenario *scenario,
-    const struct lh_sim_scenario_options *options, struct lh_sim_scenario_result *result);
+    const struct lh_sim_stage_options *options, struct lh_sim_scenario_result *result);
 
 #endif
