@@ -250,10 +250,8 @@ struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c)
     return &c->config.master;
 }
 
-static bool all_in_session(void *arg)
+bool lh_sim_all_in_session(const struct lh_sim_cluster *c)
 {
-    struct lh_sim_cluster *c = arg;
-
     for (size_t i = 0; i < c->config.servers; i++) {
         const struct lh_sim_node *node = c->server_nodes[i];
         if (!lh_sim_is_up(node) ||
@@ -261,6 +259,11 @@ static bool all_in_session(void *arg)
             return false;
     }
     return true;
+}
+
+static bool all_in_session(void *arg)
+{
+    return lh_sim_all_in_session(arg);
 }
 
 bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound)

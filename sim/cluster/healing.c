@@ -39,16 +39,9 @@ static bool is_exempt(const struct waiting *w, const char *path)
 
 static bool all_in_session(void *arg)
 {
-    struct waiting *w = arg;
-    struct lh_sim_cluster *c = w->cluster;
+    const struct waiting *w = arg;
 
-    for (size_t i = 0; i < c->config.servers; i++) {
-        const struct lh_sim_node *node = c->server_nodes[i];
-        if (!lh_sim_is_up(node) ||
-            !lh_chunkserver_in_session(lh_sim_chunkserver(node), lh_sim_clock(node)))
-            return false;
-    }
-    return true;
+    return lh_sim_all_in_session(w->cluster);
 }
 
 /* Nor does anybody still wait for a recall, which would move a lease later on. */

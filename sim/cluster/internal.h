@@ -1,4 +1,4 @@
-/* What cluster.c, workload.c and questions.c know of each other. Inside sim/ only. */
+/* What the files of this folder know of each other. Inside sim/ only. */
 #ifndef LH_SIM_CLUSTER_INTERNAL_H
 #define LH_SIM_CLUSTER_INTERNAL_H
 
@@ -80,6 +80,9 @@ const struct lh_chunkserver *lh_sim_chunkserver(const struct lh_sim_node *node);
 
 /* May the node act as primary of the chunk, by its own clock, at this moment? */
 bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk);
+
+/* Every chunkserver is up and in session, by its own clock. */
+bool lh_sim_all_in_session(const struct lh_sim_cluster *c);
 
 /* workload.c */
 struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);
