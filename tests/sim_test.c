@@ -1352,32 +1352,49 @@ static void the_same_seed_gives_the_same_run(void **state)
     assert_true(one != hash_of_a_run(2, &events[2]));
 }
 
-static void count_calls(void *arg)
+struct moments {
+    struct lh_sim *sim;
+    size_t scripts, observed;
+};
+
+static void note_a_call(void *arg)
 {
-    ++*(size_t *)arg;
+    struct moments *m = arg;
+
+    m->scripts++;
+    lh_sim_note(m->sim, "a script is called");
+}
+
+static void observe_a_note(void *arg, const char *text)
+{
+    struct moments *m = arg;
+
+    assert_string_equal(text, "a script is called");
+    m->observed++;
 }
 
 static bool reached_three(void *arg)
 {
-    return *(size_t *)arg >= 3;
+    return ((struct moments *)arg)->scripts >= 3;
 }
 
-static void scripts_and_observers_are_called_at_their_moments(void **state)
+static void scripts_and_watchers_are_called_at_their_moments(void **state)
 {
     struct pair *p = pair_create(40);
-    size_t scripts = 0, observed = 0;
+    struct moments m = {.sim = p->sim};
 
     (void)state;
-    lh_sim_observe(p->sim, count_calls, &observed);
+    lh_sim_watch(p->sim, &(struct lh_sim_watcher){.arg = &m, .noted = observe_a_note});
     for (uint64_t i = 1; i <= 3; i++)
-        lh_sim_at(p->sim, lh_milliseconds(10 * i), count_calls, &scripts);
+        lh_sim_at(p->sim, lh_milliseconds(10 * i), note_a_call, &m);
     run_ms(p, 10);
-    assert_int_equal(scripts, 1);
-    assert_true(lh_sim_run_until(p->sim, reached_three, &scripts, lh_seconds(1)));
+    assert_int_equal(m.scripts, 1);
+    assert_int_equal(m.observed, 1);
+    assert_true(lh_sim_run_until(p->sim, reached_three, &m, lh_seconds(1)));
     assert_int_equal(lh_sim_now(p->sim), 30000000);
-    assert_int_equal(observed, lh_sim_events(p->sim));
-    scripts = 0;
-    assert_false(lh_sim_run_until(p->sim, reached_three, &scripts, lh_seconds(1)));
+    assert_int_equal(m.observed, lh_sim_events(p->sim));
+    m.scripts = 0;
+    assert_false(lh_sim_run_until(p->sim, reached_three, &m, lh_seconds(1)));
     assert_int_equal(lh_sim_now(p->sim), 1030000000);
     pair_destroy(p);
 }
@@ -1678,7 +1695,7 @@ int main(void)
         cmocka_unit_test(after_a_failed_commit_nothing_is_durable_before_the_next_start),
         cmocka_unit_test(commits_wait_for_a_stalled_disk_and_keep_their_order),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
-        cmocka_unit_test(scripts_and_observers_are_called_at_their_moments),
+        cmocka_unit_test(scripts_and_watchers_are_called_at_their_moments),
         cmocka_unit_test(streams_of_numbers_do_not_disturb_each_other),
         cmocka_unit_test(a_watcher_sees_what_nodes_take_and_do_in_order),
         cmocka_unit_test(watchers_change_nothing),

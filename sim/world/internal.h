@@ -185,11 +185,6 @@ void lh_sim_node_deinit(struct lh_sim_node *node);
 
 /* ---- world.c ---- */
 
-struct observer {
-    void (*observe)(void *arg);
-    void *arg;
-};
-
 struct lh_sim {
     struct lh_sim_config config;
     uint64_t now;
@@ -199,8 +194,6 @@ struct lh_sim {
     struct network network;
     struct lh_prng streams[LH_SIM_STREAMS];
     uint64_t hash, events;
-    struct observer *observers;
-    size_t observer_count;
     struct lh_sim_watcher *watchers;
     size_t watcher_count;
     FILE *trace;

@@ -39,7 +39,7 @@ struct lh_sim *lh_sim_create(const struct lh_sim_config *config)
 void lh_sim_destroy(struct lh_sim *sim)
 {
     sim->trace = NULL;
-    sim->observer_count = sim->watcher_count = 0;
+    sim->watcher_count = 0;
     /* After this every event is void, and letting it happen frees what it is about. */
     for (size_t i = 0; i < sim->node_count; i++)
         lh_sim_crash(sim->nodes[i]);
@@ -59,7 +59,6 @@ void lh_sim_destroy(struct lh_sim *sim)
     for (size_t i = 0; i < sim->node_count; i++)
         lh_sim_node_deinit(sim->nodes[i]);
     lh_sim_queue_deinit(&sim->queue);
-    free(sim->observers);
     free(sim->watchers);
     free(sim);
 }
@@ -205,8 +204,6 @@ bool lh_sim_run_one(struct lh_sim *sim)
     lh_sim_hash_in(sim, sim->now);
     lh_sim_hash_in(sim, (uint64_t)e.kind << 32 | e.node);
     happen(sim, &e);
-    for (size_t i = 0; i < sim->observer_count && sim->failure == NULL; i++)
-        sim->observers[i].observe(sim->observers[i].arg);
     return sim->failure == NULL;
 }
 
@@ -276,13 +273,6 @@ struct lh_prng *lh_sim_stream(struct lh_sim *sim, enum lh_sim_stream which)
 struct lh_prng *lh_sim_random(struct lh_sim *sim)
 {
     return lh_sim_stream(sim, LH_SIM_OTHERS);
-}
-
-void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg)
-{
-    sim->observers =
-        lh_realloc_array(sim->observers, sim->observer_count + 1, sizeof *sim->observers);
-    sim->observers[sim->observer_count++] = (struct observer){observe, arg};
 }
 
 void lh_sim_fail(struct lh_sim *sim, const char *rule, uint64_t chunk, const char *format, ...)

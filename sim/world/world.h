@@ -129,10 +129,7 @@ struct lh_prng *lh_sim_stream(struct lh_sim *sim, enum lh_sim_stream which);
 /* LH_SIM_OTHERS. */
 struct lh_prng *lh_sim_random(struct lh_sim *sim);
 
-/* ---- Observers and failures ---- */
-
-/* `observe(arg)` is called after every event. */
-void lh_sim_observe(struct lh_sim *sim, void (*observe)(void *arg), void *arg);
+/* ---- Failures ---- */
 
 /* Something is not as it must be: keeps the first such failure, with the moment, and stops the run.
  * `rule`, a string that lives as long as the world, says what was broken: "INV-1" to "INV-9",
