@@ -85,30 +85,9 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
 bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
     size_t args_max, struct lh_flags_result *result, int *exit_code)
 {
-    extern char **environ;
-    *result = lh_flags_parse(flags, argc, argv, environ, LH_COMMAND_VERSION);
-    if (result->outcome == LH_FLAGS_OK && result->arg_count >= args_min &&
-        result->arg_count <= args_max)
-        return true;
+    static const struct lh_flags_binary binary = {LH_COMMAND_VERSION, LH_EXIT_USAGE};
 
-    switch (result->outcome) {
-    case LH_FLAGS_EXIT:
-        (void)fputs(result->text, stdout);
-        *exit_code = LH_EXIT_OK;
-        break;
-    case LH_FLAGS_USAGE:
-        (void)fputs(result->text, stderr);
-        *exit_code = LH_EXIT_USAGE;
-        break;
-    case LH_FLAGS_OK:
-        (void)fprintf(stderr, "%s: %s; usage: %s %s\n", flags->command,
-            result->arg_count < args_min ? "an argument is missing" : "too many arguments",
-            flags->command, flags->usage);
-        *exit_code = LH_EXIT_USAGE;
-        break;
-    }
-    lh_flags_free(result);
-    return false;
+    return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
 }
 
 uint64_t lh_command_timeout_ms(const struct lh_command_common *common)

@@ -85,11 +85,9 @@ struct lh_command_file {
 extern const char *const lh_command_durabilities[];
 struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
 
-/* Reads the options; `args_min` and `args_max` bound the positional arguments. True: go on, and
- * lh_flags_free(result) at the end. Otherwise the command is over: `*exit_code` is what to return
- * (0 after --help) and nothing needs freeing. */
-bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
-    size_t args_max, struct lh_flags_result *result, int *exit_code);
+/* lh_flags_accept() of this binary. */
+LH_MUST_USE bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv,
+    size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code);
 
 /* A subcommand that works on a cluster. */
 struct lh_command {

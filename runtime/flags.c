@@ -675,3 +675,39 @@ void lh_flags_free(struct lh_flags_result *result)
     free(result->text);
     *result = (struct lh_flags_result){0};
 }
+
+static void refuse_arguments(
+    const struct lh_flags *flags, const struct lh_flags_result *result, size_t args_max)
+{
+    (void)fprintf(stderr, "%s: ", flags->command);
+    if (result->arg_count > args_max)
+        (void)fprintf(stderr, "too many arguments, from '%s' on", result->args[args_max]);
+    else
+        (void)fputs("an argument is missing", stderr);
+    (void)fprintf(stderr, "; usage: %s %s\n", flags->command, flags->usage);
+}
+
+bool lh_flags_accept(const struct lh_flags *flags, const struct lh_flags_binary *binary, int argc,
+    char **argv, size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code)
+{
+    extern char **environ;
+
+    *result = lh_flags_parse(flags, argc, argv, environ, binary->version);
+    *exit_code = binary->usage_code;
+    switch (result->outcome) {
+    case LH_FLAGS_OK:
+        if (result->arg_count >= args_min && result->arg_count <= args_max)
+            return true;
+        refuse_arguments(flags, result, args_max);
+        break;
+    case LH_FLAGS_EXIT:
+        (void)fputs(result->text, stdout);
+        *exit_code = 0;
+        break;
+    case LH_FLAGS_USAGE:
+        (void)fputs(result->text, stderr);
+        break;
+    }
+    lh_flags_free(result);
+    return false;
+}

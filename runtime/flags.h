@@ -69,8 +69,8 @@ struct lh_flags {
 
 enum lh_flags_outcome {
     LH_FLAGS_OK,
-    LH_FLAGS_EXIT,  /* --help or --version: print `text` to stdout and exit with 0 */
-    LH_FLAGS_USAGE, /* print `text` to stderr and exit with 64 */
+    LH_FLAGS_EXIT,  /* --help or --version: `text` is for stdout */
+    LH_FLAGS_USAGE, /* `text` is for stderr */
 };
 
 struct lh_flags_result {
@@ -88,6 +88,20 @@ struct lh_flags_result lh_flags_parse(
     const struct lh_flags *flags, int argc, char **argv, char **environment, const char *version);
 
 void lh_flags_free(struct lh_flags_result *result);
+
+/* What all commands of one binary have in common. */
+struct lh_flags_binary {
+    const char *version;
+    int usage_code; /* that it exits with when its options or arguments are wrong */
+};
+
+/* What a main() does with lh_flags_parse(): the environment is the process's, `args_min` and
+ * `args_max` bound the number of positional arguments. True: go on, and lh_flags_free(result) at
+ * the end, after the last use of a string. Otherwise the command is over and has said why:
+ * `*exit_code` is what to return (0 after --help and --version) and nothing needs freeing. */
+LH_MUST_USE bool lh_flags_accept(const struct lh_flags *flags, const struct lh_flags_binary *binary,
+    int argc, char **argv, size_t args_min, size_t args_max, struct lh_flags_result *result,
+    int *exit_code);
 
 /* The text of --help, malloc'd. */
 char *lh_flags_help(const struct lh_flags *flags);

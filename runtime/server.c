@@ -52,18 +52,9 @@ const char *const lh_server_log_formats[] = {"text", "json", NULL};
 bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_flags_result *args, int *exit_code)
 {
-    extern char **environ;
-    *args = lh_flags_parse(flags, argc, argv, environ, VERSION);
-    if (args->outcome == LH_FLAGS_OK && args->arg_count == 0)
-        return true;
+    static const struct lh_flags_binary binary = {VERSION, LH_SERVER_USAGE};
 
-    *exit_code = args->outcome == LH_FLAGS_EXIT ? LH_SERVER_DONE : LH_SERVER_USAGE;
-    if (args->outcome == LH_FLAGS_OK)
-        (void)fprintf(stderr, "%s: unexpected argument '%s'\n", flags->command, args->args[0]);
-    else
-        (void)fputs(args->text, args->outcome == LH_FLAGS_EXIT ? stdout : stderr);
-    lh_flags_free(args);
-    return false;
+    return lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code);
 }
 
 void lh_server_prepare(const struct lh_server_options *options)

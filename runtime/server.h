@@ -78,10 +78,7 @@ extern const char *const lh_server_log_formats[];
         .choices = lh_server_log_formats, .help = "how log lines look"                             \
     }
 
-/* Sets the options' values, as lh_flags_parse(); a server has no positional arguments. True: go
- * on, and lh_flags_free(args) at the end, after the last use of a string. Otherwise the process is
- * over and the reason is printed: `*exit_code` is what to return (LH_SERVER_DONE after --help),
- * nothing needs freeing. */
+/* lh_flags_accept() of a server, which has no positional arguments. */
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_flags_result *args, int *exit_code);
 

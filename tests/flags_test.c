@@ -226,6 +226,82 @@ static void help_and_version_are_printed_whatever_else_is_wrong(void **state)
     lh_flags_free(&r);
 }
 
+/* What stands in the file from its start on, which then is empty. */
+static const char *said(FILE *file)
+{
+    static char text[8192];
+
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    rewind(file);
+    assert_int_equal(ftruncate(fileno(file), 0), 0);
+    return text;
+}
+
+#define ACCEPT(...)                                                                                \
+    accept_words((char *[]){(char *)"cmd", __VA_ARGS__, NULL}, output, errors, &code)
+
+/* As a main() of a command with one or two arguments, whose streams are these files. */
+static bool accept_words(char **argv, FILE *output, FILE *errors, int *code)
+{
+    static const struct lh_flags_binary binary = {"1.2", 64};
+    FILE *const streams[] = {stdout, stderr}, *const files[] = {output, errors};
+    struct lh_flags_result r;
+    int argc = 0, kept[2];
+
+    while (argv[argc] != NULL)
+        argc++;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fflush(streams[i]), 0);
+        kept[i] = dup(fileno(streams[i]));
+        assert_true(dup2(fileno(files[i]), fileno(streams[i])) >= 0);
+    }
+    *code = -1;
+    bool accepted = lh_flags_accept(&flags, &binary, argc, argv, 1, 2, &r, code);
+    for (int i = 0; i < 2; i++) {
+        (void)fflush(streams[i]);
+        (void)dup2(kept[i], fileno(streams[i]));
+        (void)close(kept[i]);
+    }
+    if (accepted)
+        lh_flags_free(&r);
+    return accepted;
+}
+
+static void a_command_that_is_over_says_why_and_has_its_exit_code(void **state)
+{
+    FILE *output = tmpfile(), *errors = tmpfile();
+    int code;
+
+    (void)state;
+    assert_non_null(output);
+    assert_non_null(errors);
+    assert_true(ACCEPT("one"));
+    assert_true(ACCEPT("one", "--count=4", "two"));
+    assert_int_equal(o.count, 4);
+    assert_string_equal(said(output), "");
+    assert_string_equal(said(errors), "");
+
+    assert_false(ACCEPT("--count=4"));
+    assert_int_equal(code, 64);
+    assert_string_equal(said(errors), "cmd: an argument is missing; usage: cmd [OPTION]... PATH\n");
+    assert_false(ACCEPT("one", "two", "three", "four"));
+    assert_int_equal(code, 64);
+    assert_string_equal(
+        said(errors), "cmd: too many arguments, from 'three' on; usage: cmd [OPTION]... PATH\n");
+    assert_false(ACCEPT("--count=x", "one"));
+    assert_int_equal(code, 64);
+    assert_non_null(strstr(said(errors), "--count"));
+    assert_string_equal(said(output), "");
+
+    assert_false(ACCEPT("--version"));
+    assert_int_equal(code, 0);
+    assert_string_equal(said(output), "cmd 1.2\n");
+    assert_string_equal(said(errors), "");
+    (void)fclose(output);
+    (void)fclose(errors);
+}
+
 static void units(void **state)
 {
     static const struct {
@@ -266,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_config_file_s_mistake_is_named_with_its_line),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(help_and_version_are_printed_whatever_else_is_wrong),
+        cmocka_unit_test(a_command_that_is_over_says_why_and_has_its_exit_code),
         cmocka_unit_test(units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,11 +23,9 @@ enum lh_sim_exit {
     LH_SIM_EXIT_OUTPUT = 7,   /* an output cannot be written, or the system gave no process */
 };
 
-/* Reads the options; `args_min` and `args_max` bound the positional arguments. True: go on, and
- * lh_flags_free(result) at the end. Otherwise the command is over: `*exit_code` is what to return
- * (0 after --help) and nothing needs freeing. */
-bool lh_sim_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
-    size_t args_max, struct lh_flags_result *result, int *exit_code);
+/* lh_flags_accept() of this binary. */
+LH_MUST_USE bool lh_sim_command_parse(const struct lh_flags *flags, int argc, char **argv,
+    size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code);
 
 /* Prints "leasehold-sim COMMAND: ..." to stderr and returns `exit_code`. */
 int lh_sim_command_error(int exit_code, const char *command, const char *format, ...)

@@ -100,32 +100,10 @@ int main(int argc, char **argv)
 bool lh_sim_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
     size_t args_max, struct lh_flags_result *result, int *exit_code)
 {
-    extern char **environ;
     char text[64];
+    const struct lh_flags_binary binary = {version(text), LH_SIM_EXIT_USAGE};
 
-    *result = lh_flags_parse(flags, argc, argv, environ, version(text));
-    if (result->outcome == LH_FLAGS_OK && result->arg_count >= args_min &&
-        result->arg_count <= args_max)
-        return true;
-
-    switch (result->outcome) {
-    case LH_FLAGS_EXIT:
-        (void)fputs(result->text, stdout);
-        *exit_code = LH_SIM_EXIT_OK;
-        break;
-    case LH_FLAGS_USAGE:
-        (void)fputs(result->text, stderr);
-        *exit_code = LH_SIM_EXIT_USAGE;
-        break;
-    case LH_FLAGS_OK:
-        (void)fprintf(stderr, "%s: %s; usage: %s %s\n", flags->command,
-            result->arg_count < args_min ? "an argument is missing" : "too many arguments",
-            flags->command, flags->usage);
-        *exit_code = LH_SIM_EXIT_USAGE;
-        break;
-    }
-    lh_flags_free(result);
-    return false;
+    return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
 }
 
 int lh_sim_command_error(int exit_code, const char *command, const char *format, ...)
