@@ -5,8 +5,8 @@
 #include "batch/batch.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
+#include "sim/cluster/complain.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,19 +51,6 @@ struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind)
     };
 }
 
-static bool complain(char *text, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool complain(char *text, size_t size, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, size, format, args);
-    va_end(args);
-    return false;
-}
-
 /* A batch that a client could not even frame. */
 static uint64_t largest_batch(const struct lh_sim_program_spec *s)
 {
@@ -75,27 +62,28 @@ bool lh_sim_program_check(
     const struct lh_sim_program_spec *s, size_t clients, char *text, size_t text_size)
 {
     if (s->client < 1 || s->client > clients)
-        return complain(
+        return lh_sim_complain(
             text, text_size, "there is no client %u; clients are 1 to %zu", s->client, clients);
     if (s->name[0] == '\0')
-        return complain(text, text_size, "a program needs a name");
+        return lh_sim_complain(text, text_size, "a program needs a name");
     if (s->path[0] != '/')
-        return complain(text, text_size, "a path begins with '/', not as \"%s\"", s->path);
+        return lh_sim_complain(text, text_size, "a path begins with '/', not as \"%s\"", s->path);
     if (s->every.min.ns > s->every.max.ns)
-        return complain(text, text_size, "the shortest pause is longer than the longest");
+        return lh_sim_complain(text, text_size, "the shortest pause is longer than the longest");
     if (s->kind != LH_SIM_WRITER)
         return true;
     if (s->records_min < 1 || s->records_min > s->records_max)
-        return complain(text, text_size,
+        return lh_sim_complain(text, text_size,
             "a batch has 1 record or more, and at least as many at "
             "most as at least");
     if (s->bytes_min > s->bytes_max)
-        return complain(text, text_size, "the smallest record is larger than the largest");
+        return lh_sim_complain(text, text_size, "the smallest record is larger than the largest");
     if (largest_batch(s) > LH_BATCH_BYTES_LIMIT)
-        return complain(text, text_size, "batches of %u records of %u bytes are above %u bytes",
-            s->records_max, s->bytes_max, (unsigned)LH_BATCH_BYTES_LIMIT);
+        return lh_sim_complain(text, text_size,
+            "batches of %u records of %u bytes are above %u bytes", s->records_max, s->bytes_max,
+            (unsigned)LH_BATCH_BYTES_LIMIT);
     if (s->window < 1)
-        return complain(text, text_size, "a writer's window is at least 1 batch");
+        return lh_sim_complain(text, text_size, "a writer's window is at least 1 batch");
     return true;
 }
 

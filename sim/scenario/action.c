@@ -2,9 +2,9 @@
 
 #include "base/assert.h"
 #include "lease/term.h"
+#include "sim/cluster/complain.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -443,30 +443,17 @@ int lh_sim_action_parse(
 
 /* ---- What makes sense ---- */
 
-static bool complain(char *text, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool complain(char *text, size_t size, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, size, format, args);
-    va_end(args);
-    return false;
-}
-
 static bool check_who(
     const struct lh_sim_who *who, size_t servers, size_t clients, char *text, size_t text_size)
 {
     if (who->kind == LH_SIM_WHO_SERVER && (who->number < 1 || who->number > servers))
-        return complain(text, text_size, "there is no chunkserver %u; chunkservers are 1 to %zu",
-            who->number, servers);
+        return lh_sim_complain(text, text_size,
+            "there is no chunkserver %u; chunkservers are 1 to %zu", who->number, servers);
     if (who->kind == LH_SIM_WHO_CLIENT && (who->number < 1 || who->number > clients))
-        return complain(
+        return lh_sim_complain(
             text, text_size, "there is no client %u; clients are 1 to %zu", who->number, clients);
     if (who->kind == LH_SIM_WHO_SECONDARY && who->number < 1)
-        return complain(text, text_size, "secondaries are counted from 1");
+        return lh_sim_complain(text, text_size, "secondaries are counted from 1");
     return true;
 }
 
@@ -477,32 +464,33 @@ static bool check_limits(const struct lh_sim_action *a, char *text, size_t text_
 {
     if (a->at > LONGEST.ns || (a->hold.ns > LONGEST.ns && a->hold.ns != UINT64_MAX) ||
         a->delay.ns > LONGEST.ns)
-        return complain(text, text_size, "a time is longer than 1000h");
+        return lh_sim_complain(text, text_size, "a time is longer than 1000h");
     switch (a->kind) {
     case LH_SIM_ACT_CLOCK:
         if (a->ppm <= -1000000 || a->ppm > 1000000)
-            return complain(
+            return lh_sim_complain(
                 text, text_size, "a clock's rate error is between -999999 and +1000000 ppm");
         break;
     case LH_SIM_ACT_ROT:
         if (a->mask < 1 || a->mask > 255)
-            return complain(text, text_size, "a mask is between 1 and 255");
+            return lh_sim_complain(text, text_size, "a mask is between 1 and 255");
         break;
     case LH_SIM_ACT_FAIL_DISK:
         if (a->error == LH_OK || a->count < 1)
-            return complain(text, text_size, "a disk fails once or more, with an error");
+            return lh_sim_complain(text, text_size, "a disk fails once or more, with an error");
         break;
     case LH_SIM_ACT_SESSION_TERM:
         if (a->hold.ns < LH_SESSION_TERM_MIN_NS || a->hold.ns > LH_SESSION_TERM_MAX_NS)
-            return complain(text, text_size, "the session term must be between 200ms and 1h");
+            return lh_sim_complain(
+                text, text_size, "the session term must be between 200ms and 1h");
         break;
     case LH_SIM_ACT_CHUNK_TERM:
         if (a->hold.ns < LH_SESSION_TERM_MIN_NS || a->hold.ns > 24 * LH_SESSION_TERM_MAX_NS)
-            return complain(text, text_size, "the chunk term must be between 200ms and 24h");
+            return lh_sim_complain(text, text_size, "the chunk term must be between 200ms and 24h");
         break;
     case LH_SIM_ACT_DRIFT:
         if (a->count > LH_DRIFT_PPM_MAX)
-            return complain(
+            return lh_sim_complain(
                 text, text_size, "the clock drift must be at most %u ppm", LH_DRIFT_PPM_MAX);
         break;
     default:
@@ -517,7 +505,7 @@ static bool check_program(
     if (a->kind != LH_SIM_ACT_WRITER && a->kind != LH_SIM_ACT_READER && a->kind != LH_SIM_ACT_FILES)
         return true;
     if (a->program.every.min.ns < 1000 || a->program.every.max.ns > LONGEST.ns)
-        return complain(text, text_size, "a program pauses between 1us and 1000h");
+        return lh_sim_complain(text, text_size, "a program pauses between 1us and 1000h");
     return lh_sim_program_check(&a->program, clients, text, text_size);
 }
 
@@ -525,7 +513,7 @@ bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, siz
     char *text, size_t text_size)
 {
     if (action->client < 1 || action->client > clients)
-        return complain(text, text_size, "there is no client %u; clients are 1 to %zu",
+        return lh_sim_complain(text, text_size, "there is no client %u; clients are 1 to %zu",
             action->client, clients);
     return check_who(&action->who, servers, clients, text, text_size) &&
            check_who(&action->peer, servers, clients, text, text_size) &&

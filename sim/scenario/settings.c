@@ -2,8 +2,8 @@
 
 #include "base/probe.h"
 #include "lease/term.h"
+#include "sim/cluster/complain.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 /* ---- Phrases ---- */
@@ -197,20 +197,8 @@ bool lh_sim_settings_parse_words(struct lh_sim_settings *settings, struct lh_sim
 
 /* ---- What makes sense ---- */
 
-static int complain(char *text, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int complain(char *text, size_t size, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, size, format, args);
-    va_end(args);
-    return LH_ERR_INVALID_ARGUMENT;
-}
-
-static int check_file(const struct lh_sim_settings *s, uint32_t index, char *text, size_t text_size)
+static bool check_file(
+    const struct lh_sim_settings *s, uint32_t index, char *text, size_t text_size)
 {
     const struct lh_sim_file_setting *f = &s->files[index];
     uint32_t replication = f->replication != 0 ? f->replication : s->replication;
@@ -218,26 +206,27 @@ static int check_file(const struct lh_sim_settings *s, uint32_t index, char *tex
 
     for (uint32_t i = 0; i < index; i++)
         if (strcmp(s->files[i].path, f->path) == 0)
-            return complain(text, text_size, "%s is there twice", f->path);
+            return lh_sim_complain(text, text_size, "%s is there twice", f->path);
     if (replication > LH_REPLICATION_MAX)
-        return complain(text, text_size, "%s: the replication must be between 1 and 16", f->path);
+        return lh_sim_complain(
+            text, text_size, "%s: the replication must be between 1 and 16", f->path);
     if (min > replication)
-        return complain(
+        return lh_sim_complain(
             text, text_size, "%s: at least %u replicas, but at most %u", f->path, min, replication);
     if (min > s->servers)
-        return complain(text, text_size, "%s: at least %u replicas, but %u chunkservers", f->path,
-            min, s->servers);
+        return lh_sim_complain(text, text_size, "%s: at least %u replicas, but %u chunkservers",
+            f->path, min, s->servers);
     if (f->chunk_size != 0 &&
         (f->chunk_size < LH_CHUNK_BYTES_MIN || f->chunk_size > LH_CHUNK_BYTES_MAX))
-        return complain(
+        return lh_sim_complain(
             text, text_size, "%s: the chunk size must be between 64KiB and 1GiB", f->path);
-    return LH_OK;
+    return true;
 }
 
 /* Slower than anything that somebody would wait for, and far from the end of time. */
 #define SLOWEST lh_seconds(3600)
 
-static int check_durations(const struct lh_sim_settings *s, char *text, size_t text_size)
+static bool check_durations(const struct lh_sim_settings *s, char *text, size_t text_size)
 {
     const struct {
         const char *name;
@@ -251,10 +240,10 @@ static int check_durations(const struct lh_sim_settings *s, char *text, size_t t
 
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
         if (durations[i].d.ns > SLOWEST.ns)
-            return complain(text, text_size, "\"%s\" must be at most 1h", durations[i].name);
+            return lh_sim_complain(text, text_size, "\"%s\" must be at most 1h", durations[i].name);
     if (s->delay_tail.per_million > 1000000 || s->disk_tail.per_million > 1000000)
-        return complain(text, text_size, "a tail must be at most 1000000 per million");
-    return LH_OK;
+        return lh_sim_complain(text, text_size, "a tail must be at most 1000000 per million");
+    return true;
 }
 
 bool lh_sim_is_planted(const char *name)
@@ -268,22 +257,36 @@ bool lh_sim_is_planted(const char *name)
     return false;
 }
 
-int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t text_size)
+static bool check_nodes(const struct lh_sim_settings *s, char *text, size_t text_size)
 {
     if (s->servers < 1 || s->clients < 1 || s->servers > LH_SIM_NODES_MAX ||
         s->clients > LH_SIM_NODES_MAX || s->servers + s->clients + 1 > LH_SIM_NODES_MAX)
-        return complain(text, text_size,
+        return lh_sim_complain(text, text_size,
             "there must be a chunkserver and a client, and at most %d of both",
             LH_SIM_NODES_MAX - 1);
+    return true;
+}
+
+static bool check_plant(const struct lh_sim_settings *s, char *text, size_t text_size)
+{
+    if (s->plant[0] != '\0' && !lh_sim_is_planted(s->plant))
+        return lh_sim_complain(
+            text, text_size, "no bug is planted under the name \"%s\"", s->plant);
+    return true;
+}
+
+int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t text_size)
+{
+    if (!check_nodes(s, text, text_size))
+        return LH_ERR_INVALID_ARGUMENT;
     struct lh_sim_cluster_config config = lh_sim_settings_config(s);
     int error = lh_master_config_check(&config.master, text, text_size);
-    if (error == LH_OK)
-        error = check_durations(s, text, text_size);
-    for (uint32_t i = 0; i < s->file_count && error == LH_OK; i++)
-        error = check_file(s, i, text, text_size);
-    if (error == LH_OK && s->plant[0] != '\0' && !lh_sim_is_planted(s->plant))
-        error = complain(text, text_size, "no bug is planted under the name \"%s\"", s->plant);
-    return error;
+    if (error != LH_OK)
+        return error;
+    bool ok = check_durations(s, text, text_size);
+    for (uint32_t i = 0; i < s->file_count && ok; i++)
+        ok = check_file(s, i, text, text_size);
+    return ok && check_plant(s, text, text_size) ? LH_OK : LH_ERR_INVALID_ARGUMENT;
 }
 
 struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings *s)
