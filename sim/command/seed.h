@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-/* False, and why in `error`: not a seed, or one of another generation. */
-LH_MUST_USE bool lh_sim_seed_parse(const char *text, uint64_t *seed, char *error, size_t size);
+/* The seed that `option` ("--seed") of `command` says. LH_SIM_EXIT_OK, or the exit code, with an
+ * error printed: not a seed, or one of another generation. */
+LH_MUST_USE int lh_sim_seed_parse(
+    const char *text, uint64_t *seed, const char *option, const char *command);
 
 /* As lh_sim_seed_parse(), but what does not look like a seed is taken as a name for one: the same
  * text is always the same seed (`--first commit:1a2b3c`). */
-LH_MUST_USE bool lh_sim_seed_parse_or_name(
-    const char *text, uint64_t *seed, char *error, size_t size);
+LH_MUST_USE int lh_sim_seed_parse_or_name(
+    const char *text, uint64_t *seed, const char *option, const char *command);
 
 const char *lh_sim_seed_print(char text[40], uint64_t seed);
 

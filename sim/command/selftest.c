@@ -301,7 +301,6 @@ int lh_sim_command_selftest(int argc, char **argv)
         .count = sizeof table / sizeof table[0],
     };
     struct lh_flags_result args;
-    char error[256];
     uint64_t first;
     int code;
 
@@ -309,8 +308,8 @@ int lh_sim_command_selftest(int argc, char **argv)
         return code;
     lh_sim_jobs_default(&o.jobs);
     code = lh_sim_check_plant(o.bug, "--bug", COMMAND);
-    if (code == LH_SIM_EXIT_OK && !lh_sim_seed_parse_or_name(o.first, &first, error, sizeof error))
-        code = lh_sim_command_error(LH_SIM_EXIT_USAGE, COMMAND, "--first: %s", error);
+    if (code == LH_SIM_EXIT_OK)
+        code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
         code = run_with(&o, first);
     lh_flags_free(&args);

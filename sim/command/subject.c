@@ -1,10 +1,7 @@
 #include "sim/command/subject.h"
 
+#include "sim/command/command.h"
 #include "sim/command/seed.h"
-
-#include "base/probe.h"
-
-#include <string.h>
 
 const char *const *lh_sim_profile_choices(void)
 {
@@ -35,13 +32,7 @@ void lh_sim_subject_draw(
 
 int lh_sim_check_plant(const char *plant, const char *option, const char *command)
 {
-    size_t count;
-    const struct lh_probe *plants = lh_plants(&count);
-
-    for (size_t i = 0; i < count; i++)
-        if (plant != NULL && strcmp(plants[i].name, plant) == 0)
-            return LH_SIM_EXIT_OK;
-    if (plant == NULL)
+    if (plant == NULL || lh_sim_is_planted(plant))
         return LH_SIM_EXIT_OK;
     return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
         "%s: there is no bug '%s'; `leasehold-sim bugs` lists them", option, plant);
@@ -69,7 +60,6 @@ static int load(struct lh_sim_subject *subject, const struct lh_sim_subject_opti
 int lh_sim_subject_of_options(struct lh_sim_subject *subject,
     const struct lh_sim_subject_options *options, const char *file, const char *command)
 {
-    char error[256];
     uint64_t seed;
 
     if (file != NULL)
@@ -77,9 +67,9 @@ int lh_sim_subject_of_options(struct lh_sim_subject *subject,
     if (options->seed == NULL)
         return lh_sim_command_error(LH_SIM_EXIT_USAGE, command,
             "which run? Give --seed, with the seed that a failure printed or any number");
-    if (!lh_sim_seed_parse(options->seed, &seed, error, sizeof error))
-        return lh_sim_command_error(LH_SIM_EXIT_USAGE, command, "--seed: %s", error);
-    int code = lh_sim_check_plant(options->plant, "--plant", command);
+    int code = lh_sim_seed_parse(options->seed, &seed, "--seed", command);
+    if (code == LH_SIM_EXIT_OK)
+        code = lh_sim_check_plant(options->plant, "--plant", command);
     if (code == LH_SIM_EXIT_OK)
         lh_sim_subject_draw(subject, seed, (enum lh_sim_profile)options->profile, options->plant);
     return code;

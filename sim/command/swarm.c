@@ -339,8 +339,7 @@ int lh_sim_command_swarm(int argc, char **argv)
         .count = sizeof table / sizeof table[0],
     };
     struct lh_flags_result args;
-    char error[256];
-    uint64_t first;
+    uint64_t first = (uint64_t)time(NULL) % 100000000 * 10;
     int code;
 
     if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
@@ -349,11 +348,8 @@ int lh_sim_command_swarm(int argc, char **argv)
         o.time = lh_seconds(60);
     lh_sim_jobs_default(&o.jobs);
     code = lh_sim_check_plant(o.plant, "--plant", COMMAND);
-    if (code == LH_SIM_EXIT_OK && o.first == NULL)
-        first = (uint64_t)time(NULL) % 100000000 * 10;
-    else if (code == LH_SIM_EXIT_OK &&
-             !lh_sim_seed_parse_or_name(o.first, &first, error, sizeof error))
-        code = lh_sim_command_error(LH_SIM_EXIT_USAGE, COMMAND, "--first: %s", error);
+    if (code == LH_SIM_EXIT_OK && o.first != NULL)
+        code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
         code = run_with(&o, first);
     lh_flags_free(&args);
