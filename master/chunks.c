@@ -26,6 +26,7 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
     f->chunks[f->chunk_count++] = c;
     HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
+    RB_INSERT(lh_m_all, &m->all, c);
     RB_INSERT(lh_m_open, &m->open, c);
     return c;
 }
@@ -63,6 +64,7 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     if (c->waiting)
         TAILQ_REMOVE(&m->waiting, c, waiting_link);
     c->waiting = false;
+    RB_REMOVE(lh_m_all, &m->all, c);
     if (!c->sealed)
         RB_REMOVE(lh_m_open, &m->open, c);
     /* The engine keeps a lease that runs: nobody else will ever ask for this key. */

@@ -170,6 +170,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->created = true;
     lh_m_set_holder(m, c, s);
     c->session = s->session;
+    c->granted_version = c->version;
     c->sent = c->confirmed = c->recalling = false;
     c->appends = 0;
     lh_m_todo_update(c);
@@ -192,7 +193,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
     LH_MARK("grant-new-version-same-session");
-    c->version++;
+    c->granted_version = ++c->version;
     c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c);

@@ -24,6 +24,7 @@ static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b
 
 RB_GENERATE(lh_m_timers, lh_m_timer, node, compare_timers)
 RB_GENERATE(lh_m_paths, lh_m_file, path_node, compare_paths)
+RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
 RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
 RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
 
@@ -418,6 +419,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->grantor = lh_grantor_create(0);
     RB_INIT(&m->timers);
     RB_INIT(&m->paths);
+    RB_INIT(&m->all);
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);

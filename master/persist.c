@@ -130,6 +130,7 @@ static void put_server(struct lh_master *m, const struct lh_m_server *s)
     record.machine_id = s->machine_id;
     record.address = s->address;
     record.failure_domain = s->failure_domain;
+    record.admin = s->admin;
     put_message(m, key, server_key(key, s->id), &record.base);
 }
 
@@ -149,6 +150,7 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
         leasehold_stored__member__init(&members[i]);
         members[i].server_id = c->members[i].server->id;
         members[i].joining = c->members[i].joining;
+        members[i].lost = c->members[i].lost;
         pointers[i] = &members[i];
     }
     record.n_members = c->member_count;
@@ -160,6 +162,7 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     if (c->holder != NULL) {
         record.holder = c->holder->id;
         record.holder_incarnation = c->holder_incarnation;
+        record.granted_version = c->granted_version == c->version ? 0 : c->granted_version;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
@@ -188,6 +191,7 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     record.min_replicas = f->min_replicas;
     record.chunk_size = f->chunk_size;
     record.created_unix_ms = f->created_unix_ms;
+    record.on_primary_loss = f->on_primary_loss;
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }
 
@@ -301,7 +305,8 @@ static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, siz
     int error = LH_OK;
     if (record->file != id || id == 0 || id >= m->next_file || record->replication == 0 ||
         record->replication > LH_REPLICATION_MAX || record->min_replicas == 0 ||
-        record->min_replicas > record->replication || record->durability > 1) {
+        record->min_replicas > record->replication || record->durability > 1 ||
+        record->on_primary_loss > LEASEHOLD__ON_PRIMARY_LOSS__WAIT) {
         error = CORRUPT("the record of file %" PRIu64 " makes no sense", id);
     } else if (lh_m_file_by_path(m, record->path) != NULL) {
         error = CORRUPT("two files have the path \"%s\"", record->path);
@@ -312,6 +317,7 @@ static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, siz
         f->min_replicas = record->min_replicas;
         f->chunk_size = record->chunk_size;
         f->created_unix_ms = record->created_unix_ms;
+        f->on_primary_loss = (Leasehold__OnPrimaryLoss)record->on_primary_loss;
     }
     leasehold_stored__file__free_unpacked(record, NULL);
     return error;
@@ -349,6 +355,7 @@ static void take_chunk(
     for (uint32_t i = 0; i < c->member_count; i++) {
         c->members[i].server = lh_m_server_get(m, record->members[i]->server_id);
         c->members[i].joining = record->members[i]->joining;
+        c->members[i].lost = record->members[i]->lost;
         c->members[i].created = record->created;
     }
     c->created = record->created;
@@ -358,6 +365,8 @@ static void take_chunk(
     if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
         lh_m_set_holder(m, c, lh_m_server_get(m, record->holder));
         c->holder_incarnation = record->holder_incarnation;
+        c->granted_version =
+            record->granted_version == 0 ? record->version : record->granted_version;
         LH_MARK("restart-with-lease");
         c->waiting = true; /* LEASE-7 */
         TAILQ_INSERT_TAIL(&m->waiting, c, waiting_link);
@@ -400,7 +409,8 @@ static int load_server(
     LeaseholdStored__Server *record = leasehold_stored__server__unpack(NULL, size, value);
 
     if (record == NULL || record->server_id[0] == 0 ||
-        strlen(record->server_id) > LH_NAME_BYTES_MAX) {
+        strlen(record->server_id) > LH_NAME_BYTES_MAX ||
+        record->admin > LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING) {
         leasehold_stored__server__free_unpacked(record, NULL);
         return CORRUPT("a chunkserver's record cannot be read");
     }
@@ -413,6 +423,7 @@ static int load_server(
     s->machine_id = lh_strdup(record->machine_id);
     s->address = lh_strdup(record->address);
     s->failure_domain = lh_strdup(record->failure_domain);
+    s->admin = (Leasehold__ServerAdmin)record->admin;
     leasehold_stored__server__free_unpacked(record, NULL);
     return LH_OK;
 }

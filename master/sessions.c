@@ -241,7 +241,11 @@ static void keep_reports(
     for (size_t i = 0; i < request->n_replicas; i++) {
         const Leasehold__ReplicaReport *r = request->replicas[i];
         s->reports[i] = (struct lh_m_report){
-            .chunk = r->chunk, .version = r->version, .sealed = r->sealed, .lost = r->lost};
+            .chunk = r->chunk,
+            .version = r->version,
+            .sealed = r->sealed,
+            .lost = r->lost,
+            .copying = r->copying};
         struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
         if (member != NULL)
@@ -556,6 +560,7 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
         return; /* a former session of a server that has registered since */
     LH_MARK("session-ended");
     s->session = 0;
+    s->away_since = m->now;
     s->confirmed = false;
     lh_m_unsettled(m);
     lh_fx_log(m->fx, LH_WARN,

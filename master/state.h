@@ -53,7 +53,7 @@ RB_HEAD(lh_m_timers, lh_m_timer);
 
 struct lh_m_report {
     uint64_t chunk, version;
-    bool sealed, lost;
+    bool sealed, lost, copying;
 };
 
 /* Answers that were sent to a server and not confirmed yet (SES-4). */
@@ -89,6 +89,9 @@ struct lh_m_server {
     uint64_t placed_bytes; /* given to it since it last told its free bytes */
     bool failing;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
+    Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
+    struct lh_instant away_since;  /* without a session: since then, or since this master's start */
+    uint32_t copies_in, copies_out; /* replicas that it is receiving, or is a source of */
 
     TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
     size_t held_count;
@@ -105,7 +108,11 @@ struct lh_m_member {
     struct lh_m_server *server;
     bool joining; /* REC-4 */
     bool created; /* confirmed its empty replica; all true once the chunk is created */
-    bool lost;    /* its replica is of no use (FAIL-5) or it refused to be primary */
+    bool lost;    /* durable: its replica is of no use (FAIL-5) until it is copied anew */
+    bool stale;   /* it lacks what its chunk's seal covers, and must be refreshed */
+    bool sealed;  /* it has recorded the chunk's seal, as far as this master heard */
+    bool leaving; /* another server is to take its place: it is drained, or too much lies on it */
+    lh_session_id seen; /* in this session its server has shown that it has the replica */
 };
 
 struct lh_m_chunk {
@@ -118,8 +125,9 @@ struct lh_m_chunk {
     uint32_t member_count;
     bool created, sealed, intent_to_seal;
     uint64_t length, checksum;
-    struct lh_m_server *holder; /* of the grant at `version` */
+    struct lh_m_server *holder; /* of the grant at `granted_version` */
     uint64_t holder_incarnation;
+    uint64_t granted_version; /* `version`, unless a fence came after the grant (FAIL-2a) */
 
     bool dirty, removed;
     uint64_t ticket;
@@ -148,10 +156,12 @@ struct lh_m_chunk {
     bool in_todo;
     TAILQ_ENTRY(lh_m_chunk) creating_link;
     TAILQ_ENTRY(lh_m_chunk) waiting_link;
+    RB_ENTRY(lh_m_chunk) all_node;  /* all chunks that are not removed, by id */
     RB_ENTRY(lh_m_chunk) open_node; /* unsealed chunks, by id */
     RB_ENTRY(lh_m_chunk) held_node; /* chunks with a holder, by id */
     UT_hash_handle hh;              /* by id */
 };
+RB_HEAD(lh_m_all, lh_m_chunk);
 RB_HEAD(lh_m_open, lh_m_chunk);
 RB_HEAD(lh_m_leased, lh_m_chunk);
 
@@ -201,6 +211,7 @@ struct lh_m_file {
     uint32_t replication, min_replicas;
     uint64_t chunk_size;
     uint64_t created_unix_ms;
+    Leasehold__OnPrimaryLoss on_primary_loss;
 
     bool dirty, removed;
     uint64_t ticket; /* of the last commit with this file or one of its chunks */
@@ -293,6 +304,7 @@ struct lh_master {
     struct lh_m_file *files; /* hash */
     struct lh_m_paths paths;
     struct lh_m_chunk *chunks; /* hash */
+    struct lh_m_all all;
     struct lh_m_open open;
     struct lh_m_leased leased;
     struct lh_m_tombstone *tombstones; /* hash */
@@ -320,6 +332,7 @@ struct lh_master {
 
 RB_PROTOTYPE(lh_m_timers, lh_m_timer, node, )
 RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
+RB_PROTOTYPE(lh_m_all, lh_m_chunk, all_node, )
 RB_PROTOTYPE(lh_m_open, lh_m_chunk, open_node, )
 RB_PROTOTYPE(lh_m_leased, lh_m_chunk, held_node, )
 
