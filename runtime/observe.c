@@ -1,0 +1,156 @@
+#include "runtime/observe.h"
+
+#include "base/alloc.h"
+#include "runtime/process_metrics.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define CONNECTIONS_MAX 16u
+#define TIMEOUT_SECONDS 5u
+
+struct lh_observe {
+    struct lh_observe_config config;
+    struct MHD_Daemon *daemon;
+    int port;
+};
+
+static enum MHD_Result answer(
+    struct MHD_Connection *connection, unsigned status, const char *type, const char *text)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
+
+    if (response == NULL)
+        return MHD_NO;
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result answer_metrics(struct lh_observe *o, struct MHD_Connection *connection)
+{
+    struct lh_metrics out = {0};
+
+    o->config.metrics(o->config.arg, &out);
+    lh_process_metrics(&out);
+    enum MHD_Result result =
+        answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", out.text);
+    lh_metrics_deinit(&out);
+    return result;
+}
+
+static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const char *url,
+    const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
+{
+    struct lh_observe *o = arg;
+    char why[512] = "";
+
+    (void)version;
+    (void)upload;
+    (void)state;
+    if (*upload_size != 0) { /* nothing takes a body: read it and forget it */
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", "only GET\n");
+    if (strcmp(url, "/metrics") == 0)
+        return answer_metrics(o, connection);
+    bool health = strcmp(url, "/healthz") == 0;
+    if (!health && strcmp(url, "/readyz") != 0)
+        return answer(connection, MHD_HTTP_NOT_FOUND, "text/plain",
+            "there are /metrics, /healthz and /readyz\n");
+    bool ready = o->config.ready(o->config.arg, why, sizeof why - 1);
+    if (health || ready)
+        return answer(connection, MHD_HTTP_OK, "text/plain", "ok\n");
+    memcpy(why + strlen(why), "\n", 2);
+    return answer(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", why);
+}
+
+/* "host:port" or "[v6]:port" taken apart. */
+static bool split(const char *listen, char *host, size_t host_size, const char **port)
+{
+    const char *colon = strrchr(listen, ':');
+
+    if (colon == NULL || colon[1] == '\0')
+        return false;
+    size_t size = (size_t)(colon - listen);
+    if (size >= 2 && listen[0] == '[' && listen[size - 1] == ']') {
+        listen++;
+        size -= 2;
+    }
+    if (size == 0 || size >= host_size)
+        return false;
+    memcpy(host, listen, size);
+    host[size] = '\0';
+    *port = colon + 1;
+    return true;
+}
+
+static int start(struct lh_observe *o, const struct addrinfo *at, char *why, size_t why_size)
+{
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD;
+
+    if (at->ai_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    errno = 0;
+    o->daemon = MHD_start_daemon(flags, 0, NULL, NULL, serve, o, MHD_OPTION_SOCK_ADDR, at->ai_addr,
+        MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        TIMEOUT_SECONDS, MHD_OPTION_END);
+    if (o->daemon == NULL) {
+        (void)snprintf(why, why_size, "cannot serve metrics on %s: %s", o->config.listen,
+            errno == 0 ? "the address is in use or is not this machine's" : strerror(errno));
+        return LH_ERR_ADDRESS_IN_USE;
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(o->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    o->port = info == NULL ? 0 : info->port;
+    return LH_OK;
+}
+
+int lh_observe_start(
+    const struct lh_observe_config *config, struct lh_observe **observe, char *why, size_t why_size)
+{
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *at = NULL;
+    char host[256];
+    const char *port;
+
+    if (!split(config->listen, host, sizeof host, &port) ||
+        getaddrinfo(host, port, &hints, &at) != 0) {
+        (void)snprintf(why, why_size,
+            "cannot serve metrics on \"%s\": give host:port, for example 127.0.0.1:9400",
+            config->listen);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    struct lh_observe *o = lh_alloc(sizeof *o);
+    o->config = *config;
+    int error = start(o, at, why, why_size);
+    freeaddrinfo(at);
+    if (error != LH_OK) {
+        free(o);
+        return error;
+    }
+    *observe = o;
+    return LH_OK;
+}
+
+int lh_observe_port(const struct lh_observe *observe)
+{
+    return observe->port;
+}
+
+void lh_observe_stop(struct lh_observe *observe)
+{
+    if (observe == NULL)
+        return;
+    MHD_stop_daemon(observe->daemon);
+    free(observe);
+}

@@ -1,0 +1,40 @@
+/* What a server's operator asks over HTTP (libmicrohttpd), on a port of its own:
+ *
+ *   /metrics   figures in Prometheus's text format: the core's, the process's and jemalloc's
+ *   /healthz   200 while the core can be looked at; no answer within a second means that it hangs
+ *   /readyz    200 when the server does its work now, else 503 and a sentence why not
+ *
+ * One thread serves a few connections at a time. */
+#ifndef LH_RUNTIME_OBSERVE_H
+#define LH_RUNTIME_OBSERVE_H
+
+#include "base/error.h"
+#include "base/metrics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lh_observe;
+
+struct lh_observe_config {
+    const char *listen; /* host:port or [v6]:port; port 0: any free one */
+    /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
+    void (*metrics)(void *arg, struct lh_metrics *out);
+    /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */
+    bool (*ready)(void *arg, char *why, size_t why_size);
+    void *arg;
+};
+
+/* Serves until lh_observe_stop(). `config` is copied, what it points to must stay.
+ *   INVALID_ARGUMENT  `listen` cannot be read
+ *   ADDRESS_IN_USE    or is not this machine's; `why` is a sentence */
+LH_MUST_USE int lh_observe_start(const struct lh_observe_config *config,
+    struct lh_observe **observe, char *why, size_t why_size);
+
+/* The port that it serves on. */
+int lh_observe_port(const struct lh_observe *observe);
+
+/* Ends the thread; no callback runs afterwards. NULL is allowed. */
+void lh_observe_stop(struct lh_observe *observe);
+
+#endif
