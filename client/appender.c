@@ -54,6 +54,8 @@ struct lh_client_appender {
 
     struct lh_client_chunk unsettled; /* `chunk` 0: none */
     size_t settler;                   /* the member to be asked next */
+    unsigned settle_rounds;           /* in which none of its members has answered */
+    char *silent;                     /* the server whose stream was lost last; NULL: none */
 
     struct lh_client_ask ask;
     Leasehold__StatRequest stat;
@@ -222,6 +224,10 @@ static void writer_refused(void *owner, int error, const char *text)
     } else {
         a->failed_version = a->tail.version;
     }
+    if (error == LH_ERR_UNAVAILABLE) {
+        free(a->silent);
+        a->silent = lh_strdup(a->address);
+    }
     broken(a, error, a->address, text, lh_nanoseconds(0));
 }
 
@@ -262,6 +268,7 @@ static void join_stream(struct lh_client_appender *a)
 
 static void settled(struct lh_client_appender *a)
 {
+    a->settle_rounds = 0;
     lh_client_chunk_deinit(&a->unsettled);
     for (struct lh_submit_call *b = a->first; b != NULL; b = b->next)
         b->sent = false;
@@ -318,15 +325,27 @@ static void settler_closed(void *owner, int error, const char *text)
     ask_settler(a);
 }
 
+/* A server that hangs must not hold the writer up while another one could answer. But it may be slow
+ * because it reads a whole log back: so the time grows. */
+static struct lh_duration settle_patience(const struct lh_client_appender *a)
+{
+    const struct lh_client_config *config = &a->client->config;
+    unsigned doublings = a->settle_rounds < 10 ? a->settle_rounds : 10;
+
+    return lh_duration_min(config->try_timeout, lh_nanoseconds(config->settle_try.ns << doublings));
+}
+
 static void ask_settler(struct lh_client_appender *a)
 {
     struct lh_client *c = a->client;
+    struct lh_duration timeout = settle_patience(a);
     Leasehold__SettleRequest m = LEASEHOLD__SETTLE_REQUEST__INIT;
 
     while (a->settler < a->unsettled.member_count &&
            a->unsettled.members[a->settler].address[0] == '\0')
         a->settler++;
     if (a->settler == a->unsettled.member_count) {
+        a->settle_rounds++;
         broken(a, a->reason == LH_OK ? LH_ERR_UNAVAILABLE : a->reason, "settling",
             "no replica of the sealed chunk answers yet", c->config.backoff_min);
         return;
@@ -334,19 +353,36 @@ static void ask_settler(struct lh_client_appender *a)
     a->state = SETTLING;
     a->settle = (struct lh_client_link){
         .owner = a, .on_message = settler_answered, .on_closed = settler_closed};
-    lh_client_link_open(c, &a->settle, LH_METHOD_SETTLE, a->unsettled.members[a->settler++].address,
-        c->config.try_timeout);
+    lh_client_link_open(
+        c, &a->settle, LH_METHOD_SETTLE, a->unsettled.members[a->settler++].address, timeout);
     m.chunk = a->unsettled.chunk;
     m.version = a->unsettled.version;
     m.writer = a->writer.id;
     lh_fx_send(c->fx, a->settle.id, &m.base, NULL);
-    lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.try_timeout));
+    lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, timeout));
+}
+
+/* The server that was found silent goes to the end of those that are asked. */
+static void silent_settler_last(struct lh_client_appender *a)
+{
+    struct lh_client_chunk *chunk = &a->unsettled;
+
+    for (size_t i = 0; a->silent != NULL && i < chunk->member_count; i++) {
+        struct lh_client_member m = chunk->members[i];
+        if (strcmp(m.address, a->silent) != 0)
+            continue;
+        memmove(
+            chunk->members + i, chunk->members + i + 1, (chunk->member_count - i - 1) * sizeof m);
+        chunk->members[chunk->member_count - 1] = m;
+        return;
+    }
 }
 
 static void begin_settling(struct lh_client_appender *a, const Leasehold__ChunkInfo *info)
 {
     lh_client_chunk_deinit(&a->unsettled);
     lh_client_chunk_copy(&a->unsettled, info);
+    silent_settler_last(a);
     a->settler = 0;
     ask_settler(a);
 }
@@ -426,6 +462,7 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
         no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
         return;
     }
+    a->failed_version = 0; /* it was told, and this is the answer */
     bool verdict = a->full && LH_PLANTED("chunk-full-is-a-verdict");
     if (m->chunk->chunk != a->tail.chunk)
         a->full = false;
@@ -487,6 +524,7 @@ static void free_appender(struct lh_client_appender *a)
     lh_client_chunk_deinit(&a->tail);
     lh_client_chunk_deinit(&a->unsettled);
     free(a->address);
+    free(a->silent);
     free(a->path);
     free(a);
 }

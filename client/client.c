@@ -29,6 +29,8 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.masters = NULL;
     c->config.try_timeout = or_default(config->try_timeout, 5000);
     c->config.stall_timeout = or_default(config->stall_timeout, 5000);
+    c->config.hang_timeout = or_default(config->hang_timeout, 700);
+    c->config.settle_try = or_default(config->settle_try, 300);
     c->config.tail_wait = or_default(config->tail_wait, 5000);
     c->config.poll_wait = or_default(config->poll_wait, 10000);
     c->config.backoff_min = or_default(config->backoff_min, 10);

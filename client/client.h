@@ -34,6 +34,8 @@ struct lh_client_config {
     uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
     struct lh_duration try_timeout; /* 5 s: one unanswered request or opening of a stream */
     struct lh_duration stall_timeout; /* 5 s: appends without an answer before a new stream */
+    struct lh_duration hang_timeout;  /* 700 ms: the same, without any sign of life either */
+    struct lh_duration settle_try;    /* 300 ms: one unanswered SETTLE, the first time round */
     struct lh_duration tail_wait;     /* 5 s: for how long the master may wait for a primary */
     struct lh_duration poll_wait;     /* 10 s: for how long a server may wait for new bytes */
     struct lh_duration backoff_min;   /* 10 ms: the pause after the second failure in a row ... */

@@ -62,6 +62,7 @@ struct lh_client_chunk {
 struct lh_client_writer {
     uint64_t id;
     struct lh_client_stream *stream;
+    bool opening;     /* its opening is unanswered */
     uint64_t left;    /* the newest link of the streams that it has left */
     unsigned batches; /* given and not released */
     uint64_t bytes;   /* of these */

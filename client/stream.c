@@ -9,6 +9,9 @@
  * FULL_MESSAGE_BYTES have gathered. So one append waits for nobody, many small ones settle into
  * two messages that take turns, a busy pipe is filled by large ones, and there is no timer in it.
  *
+ * A primary that lives says so while anything is unanswered. One from which nothing at all comes for
+ * a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a).
+ *
  * A writer never comes back to a stream that it has left. Late answers on the old stream, to
  * batches or to its opening, then find nobody; on the same one they could be taken for answers to
  * what it sends anew. */
@@ -25,6 +28,8 @@
 #define FULL_MESSAGE_BYTES (256u << 10)
 #define MESSAGE_BYTES_MAX  (1u << 20)  /* of several batches; a single one may be larger */
 #define UNANSWERED_BYTES   (16u << 20) /* a full pipe */
+
+#define ALIVE_MS_MAX 100000u /* of what a server says of itself */
 
 /* Writers that ever joined one stream: its server remembers them all, and takes 1024. */
 #define WRITERS_MAX 256u
@@ -46,10 +51,13 @@ struct lh_client_stream {
     unsigned joined;                  /* writers that ever did */
     struct lh_submit_call *waiting;   /* batches to be sent */
     uint64_t waiting_bytes;
+    unsigned openings;          /* unanswered */
     unsigned messages;          /* under way */
     uint64_t unanswered_bytes;  /* in them */
-    struct lh_timer timer;      /* set while messages are under way: a stall */
+    struct lh_timer timer;      /* set while anything is unanswered; may be early */
     struct lh_instant progress; /* the last answer to a batch, or the first message after a rest */
+    struct lh_instant heard;    /* the last message, or when something began to be unanswered */
+    struct lh_duration silence; /* for so long it may say nothing */
 };
 
 static void touch(struct lh_client_stream *s)
@@ -66,6 +74,43 @@ static struct lh_client_writer *find_writer(const struct lh_client_stream *s, ui
 
     HASH_FIND(hh, s->writers, &id, sizeof id, w);
     return w;
+}
+
+static bool owes_answer(const struct lh_client_stream *s)
+{
+    return s->messages > 0 || s->openings > 0;
+}
+
+/* When patience ends, if nothing comes until then. */
+static struct lh_instant patience_ends(const struct lh_client_stream *s)
+{
+    struct lh_instant stalled = lh_instant_add(s->progress, s->client->config.stall_timeout);
+    struct lh_instant hung = lh_instant_add(s->heard, s->silence);
+
+    if (!owes_answer(s))
+        return LH_INSTANT_NEVER;
+    return s->messages > 0 ? lh_instant_min(stalled, hung) : hung;
+}
+
+/* Something is about to be unanswered. */
+static void expect_answer(struct lh_client_stream *s)
+{
+    if (!owes_answer(s))
+        s->heard = s->client->now;
+}
+
+static void watch(struct lh_client_stream *s)
+{
+    if (!lh_timer_is_set(&s->timer))
+        lh_timer_set(&s->client->timers, &s->timer, patience_ends(s));
+}
+
+static void opening_over(struct lh_client_writer *w)
+{
+    if (!w->opening)
+        return;
+    w->opening = false;
+    w->stream->openings--;
 }
 
 static void end(struct lh_client_stream *s, int error, const char *text)
@@ -88,6 +133,11 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
     struct lh_client_writer *w;
 
     (void)payload;
+    s->heard = s->client->now;
+    if (m->alive_ms > 0) /* by the server's own pace, should that be a slower one */
+        s->silence = lh_duration_min(s->client->config.stall_timeout,
+            lh_duration_max(s->client->config.hang_timeout,
+                lh_milliseconds(m->alive_ms < ALIVE_MS_MAX ? 3 * m->alive_ms : ALIVE_MS_MAX)));
     for (size_t i = 0; i < m->n_stored; i++) {
         w = find_writer(s, m->stored[i]->writer);
         if (w != NULL)
@@ -103,6 +153,7 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
         else if (w != NULL)
             w->on_refused(w->owner, error, text);
     } else if (m->opened && w != NULL) {
+        opening_over(w);
         w->on_opened(w->owner, m);
     }
 }
@@ -121,16 +172,19 @@ static void stream_closed(void *owner, int error, const char *text)
 void lh_client_stream_timer(struct lh_client_stream *s)
 {
     struct lh_client *c = s->client;
-    struct lh_instant stalled = lh_instant_add(s->progress, c->config.stall_timeout);
+    struct lh_instant ends = patience_ends(s);
 
-    if (s->messages == 0)
+    if (!owes_answer(s))
         return;
-    if (!lh_instant_reached(c->now, stalled)) {
-        lh_timer_set(&c->timers, &s->timer, stalled);
-        return;
+    if (!lh_instant_reached(c->now, ends)) {
+        lh_timer_set(&c->timers, &s->timer, ends);
+    } else if (lh_instant_reached(c->now, lh_instant_add(s->heard, s->silence))) {
+        LH_MARK("stream-hangs");
+        end(s, LH_ERR_UNAVAILABLE, "no sign of life from the primary");
+    } else {
+        LH_MARK("stream-stalled");
+        end(s, LH_ERR_UNAVAILABLE, "no answer to appends");
     }
-    LH_MARK("stream-stalled");
-    end(s, LH_ERR_UNAVAILABLE, "no answer to appends");
 }
 
 /* ---- Joining and leaving ---- */
@@ -157,6 +211,7 @@ static struct lh_client_stream *new_stream(
     s->version = version;
     s->timer.kind = LH_TIMER_STREAM;
     s->timer.owner = s;
+    s->silence = c->config.hang_timeout;
     s->link = (struct lh_client_link){
         .owner = s, .on_message = stream_message, .on_closed = stream_closed};
     lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
@@ -178,6 +233,10 @@ void lh_client_stream_join(struct lh_client *c, struct lh_client_writer *w, cons
     s->joined++;
     w->stream = s;
     HASH_ADD(hh, s->writers, id, sizeof w->id, w);
+    expect_answer(s);
+    w->opening = true;
+    s->openings++;
+    watch(s);
     m.chunk = chunk;
     m.version = version;
     m.writer = w->id;
@@ -192,6 +251,7 @@ void lh_client_stream_leave(struct lh_client_writer *w)
     if (s == NULL)
         return;
     LH_ASSERT(w->batches == 0 && w->bytes == 0);
+    opening_over(w);
     HASH_DEL(s->writers, w);
     w->stream = NULL;
     /* Links are numbered in the order of their opening: every earlier one that it left is lower. */
@@ -259,11 +319,10 @@ static void send_message(struct lh_client_stream *s)
     } while (s->waiting != NULL && bytes.size + s->waiting->batch.size <= MESSAGE_BYTES_MAX);
     s->waiting_bytes -= bytes.size;
     s->unanswered_bytes += bytes.size;
-    if (s->messages++ == 0) {
+    expect_answer(s);
+    if (s->messages++ == 0)
         s->progress = c->now;
-        if (!lh_timer_is_set(&s->timer))
-            lh_timer_set(&c->timers, &s->timer, lh_instant_add(c->now, c->config.stall_timeout));
-    }
+    watch(s);
     m.chunk = s->chunk; /* FENCE-2 */
     m.version = s->version;
     lh_fx_send(c->fx, s->link.id, &m.base, &bytes);
@@ -301,13 +360,16 @@ void lh_client_streams_check(const struct lh_client *c)
     for (const struct lh_client_stream *s = c->streams; s != NULL; s = s->next) {
         const struct lh_submit_call *b;
         uint64_t waiting = 0, given = 0;
+        unsigned openings = 0;
 
         LH_ASSERT(s->link.id != 0 && s->writers != NULL && s->joined >= HASH_COUNT(s->writers));
         for (const struct lh_client_writer *w = s->writers; w != NULL; w = w->hh.next) {
             LH_ASSERT(w->stream == s && w->left < s->link.id);
             LH_ASSERT((w->batches == 0) == (w->bytes == 0));
             given += w->bytes;
+            openings += w->opening;
         }
+        LH_ASSERT(openings == s->openings);
         DL_FOREACH2(s->waiting, b, waiting_next)
         {
             LH_ASSERT(b->in_flight && b->message == NULL);
@@ -315,7 +377,7 @@ void lh_client_streams_check(const struct lh_client *c)
         }
         LH_ASSERT(waiting == s->waiting_bytes && given == waiting + s->unanswered_bytes);
         LH_ASSERT((s->messages == 0) == (s->unanswered_bytes == 0));
-        LH_ASSERT(s->messages == 0 || lh_timer_is_set(&s->timer));
+        LH_ASSERT(!owes_answer(s) || lh_timer_is_set(&s->timer));
         LH_ASSERT(!may_send(s));
     }
 }

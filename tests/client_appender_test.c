@@ -269,13 +269,14 @@ static void a_retry_that_lands_on_a_later_chunk_asks_every_member_for_the_seal(v
     old.length = 700;
     say_chunks(&a.w, link, &old, 1);
 
-    /* One member has not recorded the seal yet, the next is down: only the third may answer. */
-    link = expect_request(&a.w, LH_METHOD_SETTLE, "s1:1", NULL);
+    /* One member has not recorded the seal yet, the next is down: only the third may answer. It is
+     * the one whose connection broke. */
+    link = expect_request(&a.w, LH_METHOD_SETTLE, "s2:1", NULL);
     stale.error = LEASEHOLD__ERROR_CODE__STALE_VERSION;
     say(&a.w, link, &stale);
-    link = expect_request(&a.w, LH_METHOD_SETTLE, "s2:1", NULL);
-    break_link(&a.w, link);
     link = expect_request(&a.w, LH_METHOD_SETTLE, "s3:1", NULL);
+    break_link(&a.w, link);
+    link = expect_request(&a.w, LH_METHOD_SETTLE, "s1:1", NULL);
     say_settled(&a, link, false, 0, 0);
 
     accept_stream(&a, "s1:1", 9, 1);
@@ -323,11 +324,91 @@ static void a_primary_that_says_nothing_is_given_up(void **state)
 
     (void)state;
     open_stream(&a, &b1);
-    pass_ms(&a.w, 4999);
+    pass_ms(&a.w, 699);
     expect_quiet(&a.w);
     pass_ms(&a.w, 1);
     expect_close(&a.w, a.stream);
-    expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
+    const Leasehold__OpenTailRequest *m;
+    uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->failed_version, 3);
+
+    /* The file has been rolled over (FAIL-2a): whoever hangs is asked last how to settle ... */
+    Leasehold__ChunkInfo old = sealed_chunk(5, 4, 1000, 500);
+    say_tail(&a.w, link, open_chunk(6, 1, 1500, 1), 1, &old);
+    link = expect_request(&a.w, LH_METHOD_SETTLE, "s2:1", NULL);
+
+    /* ... and one more that hangs costs little. */
+    pass_ms(&a.w, 299);
+    expect_quiet(&a.w);
+    pass_ms(&a.w, 1);
+    expect_close(&a.w, link);
+    say_settled(&a, expect_request(&a.w, LH_METHOD_SETTLE, "s3:1", NULL), false, 0, 0);
+    accept_stream(&a, "s2:1", 6, 1);
+    expect_batch(&a, 1);
+    world_deinit(&a.w);
+}
+
+/* Takes and gives what one round of settling that fails consists of; each server has `ms`. */
+static void settle_in_vain(struct appender *a, Leasehold__ChunkInfo *old, uint64_t ms)
+{
+    static const char *const address[] = {"s1:1", "s2:1", "s3:1"};
+    const Leasehold__OpenTailRequest *m = NULL;
+    uint64_t link = expect_request(&a->w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+
+    /* Nothing is wrong with the new tail: its version is not accused. */
+    assert_int_equal(m->failed_version, 0);
+    say_tail(&a->w, link, open_chunk(6, 3, 1500, 2), 2, old);
+    for (int i = 0; i < 3; i++) {
+        link = expect_request(&a->w, LH_METHOD_SETTLE, address[i], NULL);
+        pass_ms(&a->w, ms - 1);
+        expect_quiet(&a->w);
+        pass_ms(&a->w, 1);
+        expect_close(&a->w, link);
+    }
+    expect_quiet(&a->w);
+    pass(&a->w); /* the pause */
+}
+
+static void a_slow_settler_is_given_more_time_each_round(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+    Leasehold__ChunkInfo old = sealed_chunk(5, 3, 1000, 500);
+
+    (void)state;
+    open_stream(&a, &b1);
+    refuse(&a, LH_ERR_CHUNK_FULL);
+    expect_close(&a.w, a.stream);
+    settle_in_vain(&a, &old, 300);
+    settle_in_vain(&a, &old, 600);
+    settle_in_vain(&a, &old, 1200);
+    settle_in_vain(&a, &old, 2400);
+    settle_in_vain(&a, &old, 4800);
+    settle_in_vain(&a, &old, 5000);
+    settle_in_vain(&a, &old, 5000);
+    world_deinit(&a.w);
+}
+
+static void a_failure_is_told_once(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+    const Leasehold__OpenTailRequest *m;
+
+    (void)state;
+    open_stream(&a, &b1);
+    break_link(&a.w, a.stream);
+    uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->failed_version, 3);
+
+    /* The master knows the primary to live, and it does: what comes later is another matter. */
+    say_tail(&a.w, link, open_chunk(5, 3, 1000, 0), 0, NULL);
+    uint64_t stream = expect_open(&a.w, LH_METHOD_APPEND, "s1:1");
+    expect_send(&a.w, stream);
+    break_link(&a.w, stream);
+    pass(&a.w);
+    expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->failed_version, 3);
     world_deinit(&a.w);
 }
 
@@ -563,6 +644,8 @@ int main(void)
         cmocka_unit_test(a_retry_that_lands_on_a_later_chunk_asks_every_member_for_the_seal),
         cmocka_unit_test(nothing_is_sent_while_a_seal_cannot_be_asked),
         cmocka_unit_test(a_primary_that_says_nothing_is_given_up),
+        cmocka_unit_test(a_slow_settler_is_given_more_time_each_round),
+        cmocka_unit_test(a_failure_is_told_once),
         cmocka_unit_test(a_held_lease_is_waited_out),
         cmocka_unit_test(an_idle_appender_does_not_chase_its_stream),
         cmocka_unit_test(out_of_sequence_ends_the_appender),

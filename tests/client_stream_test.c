@@ -303,7 +303,20 @@ static void another_version_is_another_stream(void **state)
     world_deinit(&s.w);
 }
 
-static void a_silent_stream_is_given_up_by_all(void **state)
+/* Lets time pass while the server says every 100 ms that it lives. */
+static void pass_alive(struct shared *s, uint64_t stream, uint64_t ms)
+{
+    Leasehold__AppendReply alive = LEASEHOLD__APPEND_REPLY__INIT;
+
+    alive.alive_ms = 200;
+    for (; ms > 100; ms -= 100) {
+        pass_ms(&s->w, 100);
+        say(&s->w, stream, &alive);
+    }
+    pass_ms(&s->w, ms);
+}
+
+static void a_stream_without_progress_is_given_up_by_all(void **state)
 {
     struct shared s;
     struct lh_submit_call b0, b1;
@@ -312,16 +325,105 @@ static void a_silent_stream_is_given_up_by_all(void **state)
     share_stream(&s);
     submit(&s, 0, 1, &b0);
     expect_alone(&s, 0, 2, 1);
-    pass_ms(&s.w, 4000);
+    pass_alive(&s, s.stream, 4000);
     submit(&s, 1, 1, &b1);
     expect_alone(&s, 1, 2, 1);
-    pass_ms(&s.w, 999);
+    pass_alive(&s, s.stream, 999);
     expect_quiet(&s.w);
     pass_ms(&s.w, 1);
     expect_close(&s.w, s.stream);
     expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_quiet(&s.w);
+    world_deinit(&s.w);
+}
+
+static void a_stream_that_hangs_is_given_up_by_all(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b0, b1;
+
+    (void)state;
+    share_stream(&s);
+    pass_ms(&s.w, 60000); /* nothing is owed: silence is no sign of anything */
+    expect_quiet(&s.w);
+    submit(&s, 0, 1, &b0);
+    expect_alone(&s, 0, 2, 1);
+    pass_alive(&s, s.stream, 2000);
+
+    /* Silence counts from the last word, not from what was sent into it. */
+    pass_ms(&s.w, 300);
+    submit(&s, 1, 1, &b1);
+    expect_alone(&s, 1, 2, 1);
+    pass_ms(&s.w, 299);
+    expect_quiet(&s.w);
+    pass_ms(&s.w, 1);
+    expect_close(&s.w, s.stream);
+    for (int i = 0; i < 2; i++) {
+        const Leasehold__OpenTailRequest *m;
+        expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+        assert_int_equal(m->failed_version, 3);
+    }
+    expect_quiet(&s.w);
+    world_deinit(&s.w);
+}
+
+static void a_server_may_set_a_slower_pace(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+    Leasehold__AppendReply alive = LEASEHOLD__APPEND_REPLY__INIT;
+
+    (void)state;
+    share_stream(&s);
+    submit(&s, 0, 1, &b);
+    expect_alone(&s, 0, 2, 1);
+    alive.alive_ms = 1000;
+    say(&s.w, s.stream, &alive);
+    pass_ms(&s.w, 2999);
+    expect_quiet(&s.w);
+    pass_ms(&s.w, 1);
+    expect_close(&s.w, s.stream);
+    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
+
+    /* Whatever it says, there is an end to it. */
+    say_tail(&s.w, s.w.last.link, open_chunk(5, 3, 1000, 0), 0, NULL);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 2);
+    alive.alive_ms = UINT64_MAX;
+    say(&s.w, s.stream, &alive);
+    say_opened(&s, 0);
+    expect_alone(&s, 0, 2, 1);
+    pass_ms(&s.w, 5000);
+    expect_close(&s.w, s.stream);
+    world_deinit(&s.w);
+}
+
+static void an_opening_that_hangs_is_given_up(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+
+    (void)state;
+    world_init(&s.w);
+    open_appender(&s, 0);
+    submit(&s, 0, 1, &b);
+    find_tail(&s);
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 1);
+    pass_ms(&s.w, 699);
+    expect_quiet(&s.w);
+    pass_ms(&s.w, 1);
+    expect_close(&s.w, s.stream);
+    find_tail(&s);
+
+    /* A recovery that takes long is another matter. */
+    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    expect_opening(&s, 0, 1);
+    pass_alive(&s, s.stream, 4900);
+    expect_quiet(&s.w);
+    say_opened(&s, 0);
+    expect_alone(&s, 0, 1, 1);
     world_deinit(&s.w);
 }
 
@@ -346,7 +448,7 @@ static void an_unanswered_opening_disturbs_nobody(void **state)
     submit(&s, 1, 1, &b);
     find_tail(&s);
     expect_opening(&s, 1, 1);
-    pass_ms(&s.w, 5000);
+    pass_alive(&s, s.stream, 5000);
     find_tail(&s);
 
     /* An answer that comes now is to the opening that was given up. */
@@ -399,7 +501,10 @@ int main(void)
         cmocka_unit_test(a_refused_writer_goes_its_own_way),
         cmocka_unit_test(the_end_of_a_stream_is_everybodys),
         cmocka_unit_test(another_version_is_another_stream),
-        cmocka_unit_test(a_silent_stream_is_given_up_by_all),
+        cmocka_unit_test(a_stream_without_progress_is_given_up_by_all),
+        cmocka_unit_test(a_stream_that_hangs_is_given_up_by_all),
+        cmocka_unit_test(a_server_may_set_a_slower_pace),
+        cmocka_unit_test(an_opening_that_hangs_is_given_up),
         cmocka_unit_test(an_unanswered_opening_disturbs_nobody),
         cmocka_unit_test(the_last_to_leave_closes_the_stream),
     };

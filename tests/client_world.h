@@ -216,9 +216,9 @@ static inline void world_deinit(struct world *w)
 /* ---- What a master would say ---- */
 
 static Leasehold__Member members[] = {
-    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s1", "s1:1"},
-    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s2", "s2:1"},
-    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s3", "s3:1"},
+    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s1", "s1:1", false},
+    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s2", "s2:1", false},
+    {PROTOBUF_C_MESSAGE_INIT(&leasehold__member__descriptor), "s3", "s3:1", false},
 };
 static Leasehold__Member *three_members[] = {&members[0], &members[1], &members[2]};
 
