@@ -54,6 +54,7 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_appenders_end(c, false);
     lh_client_streams_flush(c);
     lh_client_readers_end(c, false);
+    lh_client_questions_end(c, false);
     while (c->unaries != NULL) {
         struct unary *u = c->unaries;
         c->unaries = u->next;
@@ -318,7 +319,7 @@ void lh_client_ask_cancel(struct lh_client_ask *ask)
 
 /* ---- LH_CALL_MASTER ---- */
 
-static ProtobufCMessage *copy_message(const ProtobufCMessage *m)
+ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m)
 {
     size_t size = protobuf_c_message_get_packed_size(m);
     uint8_t *bytes = lh_alloc(size);
@@ -338,7 +339,7 @@ static void unary_done(void *owner, int error, const char *text, const void *rep
     while (*at != u)
         at = &(*at)->next;
     *at = u->next;
-    u->call->reply = reply == NULL ? NULL : copy_message(reply);
+    u->call->reply = reply == NULL ? NULL : lh_client_copy_message(reply);
     lh_client_complete(c, &u->call->call, error, text);
     free(u);
 }
@@ -386,6 +387,9 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     case LH_CALL_FETCH:
         lh_client_reader_fetch((struct lh_fetch_call *)call);
         break;
+    case LH_CALL_SERVER:
+        lh_client_server_ask(c, (struct lh_server_call *)call);
+        break;
     }
 }
 
@@ -432,6 +436,9 @@ static void fire_timers(struct lh_client *c)
         case LH_TIMER_FETCH:
             lh_client_reader_timer(t->owner, (enum lh_client_timer)t->kind);
             break;
+        case LH_TIMER_SERVER:
+            lh_client_server_timer(t->owner);
+            break;
         }
     }
 }
@@ -443,6 +450,7 @@ static void stop(struct lh_client *c)
     c->stopped = true;
     lh_client_appenders_end(c, true);
     lh_client_readers_end(c, true);
+    lh_client_questions_end(c, true);
     while (c->unaries != NULL) {
         struct unary *u = c->unaries;
         lh_client_ask_cancel(&u->ask);

@@ -13,7 +13,8 @@
  *   client.c    dispatch, links, requests to the masters and their repetition
  *   stream.c    streams of appends, shared by the writers of a chunk
  *   appender.c  one writer's way from chunk to chunk (APP-4, APP-5, APP-5a)
- *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4) */
+ *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4)
+ *   server.c    one question to one chunkserver */
 #ifndef LH_CLIENT_CLIENT_H
 #define LH_CLIENT_CLIENT_H
 
@@ -63,7 +64,8 @@ enum lh_call_kind {
     LH_CALL_SUBMIT,         /* struct lh_submit_call */
     LH_CALL_READER_OPEN,    /* struct lh_reader_open_call */
     LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
-    LH_CALL_FETCH           /* struct lh_fetch_call */
+    LH_CALL_FETCH,          /* struct lh_fetch_call */
+    LH_CALL_SERVER          /* struct lh_server_call */
 };
 
 #define LH_CALL_TEXT_BYTES 256
@@ -158,6 +160,20 @@ struct lh_fetch_call {
     struct lh_instant deadline;
     struct lh_buf batches; /* out: the caller's to clear */
     uint64_t offset;       /* out: of the first batch in the file */
+};
+
+/* A unary method of one chunkserver, tried once: for whoever wants to hear of that very server.
+ * Completes with the reply's error, with UNAVAILABLE when it cannot be reached, with
+ * DEADLINE_EXCEEDED when it does not answer in time. */
+struct lh_server_call {
+    struct lh_call call;
+    const char *address; /* the caller's until completion, like `request` */
+    enum lh_method method;
+    const ProtobufCMessage *request;
+    struct lh_instant deadline;
+    /* Out: NULL if it did not answer; to be freed with lh_wire_free(). */
+    ProtobufCMessage *reply;
+    struct lh_buf payload; /* out: the reply's bulk bytes; the caller's to clear */
 };
 
 #endif

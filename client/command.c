@@ -17,9 +17,17 @@ static const struct {
     {"ls", "list files", lh_command_ls},
     {"stat", "describe files and their chunks", lh_command_stat},
     {"mv", "rename a file", lh_command_mv},
-    {"rm", "remove files", lh_command_rm},
+    {"rm", "remove files: into the trash, or for good", lh_command_rm},
+    {"trash", "list what is in the trash", lh_command_trash},
+    {"restore", "take a file out of the trash", lh_command_restore},
     {"leases", "list the chunks' leases", lh_command_leases},
-    {"servers", "list the chunkservers", lh_command_servers},
+    {"servers", "list the chunkservers, and how the repair goes on", lh_command_servers},
+    {"explain", "say why a file or chunk is or is not writable", lh_command_explain},
+    {"fsck", "check all replicas against the metadata", lh_command_fsck},
+    {"drain", "empty a chunkserver, so that it can be stopped", lh_command_drain},
+    {"undrain", "let a chunkserver take part again", lh_command_undrain},
+    {"decommission", "empty a chunkserver and forget it", lh_command_decommission},
+    {"garbage", "tell whether old replicas are deleted, or go on with it", lh_command_garbage},
     {"recall", "move a chunk to another primary", lh_command_recall},
     {"local", "run a whole cluster on this machine", lh_command_local},
 };
@@ -32,16 +40,17 @@ static void print_help(FILE *to)
                 "\n",
         to);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        (void)fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
     (void)fputs(
         "\n"
         "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
         "cluster.\n"
         "\n"
-        "Exit status: 0 done, 1 refused, 64 usage, 65 bad input, 66 no input file, 69 cannot "
-        "be\n"
-        "reached, 71 system, 74 input or output, 75 time ran out (what was not acknowledged "
-        "is unknown).\n",
+        "Exit status: 0 done, 1 refused (fsck: nothing is lost, but replicas are missing), 2 "
+        "fsck:\n"
+        "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "
+        "input\n"
+        "or output, 75 time ran out (what was not acknowledged is unknown).\n",
         to);
 }
 
@@ -71,6 +80,7 @@ int main(int argc, char **argv)
 /* --- options ------------------------------------------------------------------------------ */
 
 const char *const lh_command_durabilities[] = {"buffered", "synced", NULL};
+const char *const lh_command_losses[] = {"default", "roll", "wait", NULL};
 
 struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
 {
@@ -79,6 +89,7 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
         .replication = (uint32_t)f->replication,
         .min_replicas = (uint32_t)f->min_replicas,
         .chunk_size = f->chunk_size,
+        .on_primary_loss = (enum lh_on_primary_loss)f->on_primary_loss,
     };
 }
 
@@ -189,74 +200,9 @@ int lh_command_error(int exit_code, const char *command, const char *format, ...
 
 void lh_command_print_json(json_t *json)
 {
+    if (json == NULL)
+        return;
     (void)json_dumpf(json, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
     (void)putchar('\n');
     json_decref(json);
-}
-
-/* --- values as text ----------------------------------------------------------------------- */
-
-const char *lh_command_bytes(char text[32], uint64_t bytes)
-{
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1000 && unit + 1 < sizeof units / sizeof units[0]) {
-        value /= 1000;
-        unit++;
-    }
-    if (unit == 0)
-        (void)snprintf(text, 32, "%" PRIu64 " bytes", bytes);
-    else
-        (void)snprintf(text, 32, "%.1f %s", value, units[unit]);
-    return text;
-}
-
-const char *lh_command_position(char text[48], struct lh_position position)
-{
-    (void)snprintf(text, 48, "%" PRIu64 ":%" PRIu32, position.offset, position.index);
-    return text;
-}
-
-bool lh_command_parse_position(const char *text, struct lh_position *position)
-{
-    const char *colon = strchr(text, ':');
-    char offset[32];
-    uint64_t index = 0;
-    size_t size = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    if (size >= sizeof offset)
-        return false;
-    memcpy(offset, text, size);
-    offset[size] = '\0';
-    if (!lh_parse_uint(offset, &position->offset) ||
-        (colon != NULL && !lh_parse_uint(colon + 1, &index)) || index > UINT32_MAX)
-        return false;
-    position->index = (uint32_t)index;
-    return true;
-}
-
-bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter)
-{
-    static const struct {
-        char letter;
-        uint8_t byte;
-    } escapes[] = {{'n', '\n'}, {'t', '\t'}, {'r', '\r'}, {'0', '\0'}, {'\\', '\\'}};
-
-    if (text[0] == '\\' && text[1] == 'x') {
-        char *end;
-        unsigned long byte = strtoul(text + 2, &end, 16);
-        *delimiter = (uint8_t)byte;
-        return strlen(text) == 4 && *end == '\0' && byte <= UINT8_MAX;
-    }
-    if (text[0] == '\\' && text[1] != '\0' && text[2] == '\0') {
-        for (size_t i = 0; i < sizeof escapes / sizeof escapes[0]; i++) {
-            if (escapes[i].letter == text[1]) {
-                *delimiter = escapes[i].byte;
-                return true;
-            }
-        }
-        return false;
-    }
-    *delimiter = (uint8_t)text[0];
-    return text[0] != '\0' && text[1] == '\0';
 }

@@ -20,6 +20,8 @@
 enum lh_exit {
     LH_EXIT_OK = 0,
     LH_EXIT_FAILED = 1,       /* answered, and the answer is no: not found, exists already, ... */
+    LH_EXIT_DEGRADED = 1,     /* fsck: nothing is lost, but replicas are missing, stale or lost */
+    LH_EXIT_DAMAGED = 2,      /* fsck: chunks that are lost, differ or cannot be read */
     LH_EXIT_USAGE = 64,       /* the command line is wrong */
     LH_EXIT_DATA = 65,        /* the input is no sequence of records: too long, cut off */
     LH_EXIT_NO_INPUT = 66,    /* an input file cannot be opened */
@@ -55,7 +57,7 @@ struct lh_command_common {
 
 /* What describes a new file: `create`, and `append --create`. */
 struct lh_command_file {
-    int durability;
+    int durability, on_primary_loss;
     uint64_t replication, min_replicas, chunk_size;
 };
 #define LH_COMMAND_FILE_FLAGS(f)                                                                   \
@@ -77,12 +79,20 @@ struct lh_command_file {
             .preset = "0",                                                                         \
             .max = UINT32_MAX,                                                                     \
             .help = "with fewer servers than this, no appends; 0: the master's default"},          \
+        {.name = "on-primary-loss",                                                                \
+            .type = LH_FLAG_ENUM,                                                                  \
+            .value = &(f).on_primary_loss,                                                         \
+            .preset = "default",                                                                   \
+            .choices = lh_command_losses,                                                          \
+            .help = "when the server that orders the appends is lost: roll on into a new chunk, "  \
+                    "or wait until its lease is over; default: as the master is set"},             \
     {                                                                                              \
         .name = "chunk-size", .type = LH_FLAG_SIZE, .value = &(f).chunk_size, .preset = "0",       \
         .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                         \
     }
 
 extern const char *const lh_command_durabilities[];
+extern const char *const lh_command_losses[]; /* by enum lh_on_primary_loss */
 struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
 
 /* lh_flags_accept() of this binary. */
@@ -121,11 +131,29 @@ int lh_command_failed(const char *command, const char *thing, int error);
 int lh_command_error(int exit_code, const char *command, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Prints `json` and a newline to stdout, and gives back the reference to it. */
+/* Prints `json` and a newline to stdout, and gives back the reference to it. NULL: nothing. */
 void lh_command_print_json(json_t *json);
 
 /* "12.3 MB" into `text`. */
 const char *lh_command_bytes(char text[32], uint64_t bytes);
+
+/* "12.3 s", "4.5 min", "6.7 h", "8.9 days". */
+const char *lh_command_duration(char text[32], uint64_t ms);
+
+/* Wall-clock milliseconds as "2026-01-31 12:00:00" in UTC. */
+const char *lh_command_time(char text[32], uint64_t unix_ms);
+
+/* `text`, or "-" if it is empty. */
+const char *lh_command_or_dash(const char *text);
+
+/* "active", "draining", "decommissioning". */
+const char *lh_command_server_admin(enum lh_server_admin admin);
+
+/* "live", "away", "disk failing", "unreachable". */
+const char *lh_command_server_state(const struct lh_server_info *s);
+
+/* A clock for progress and pauses. */
+uint64_t lh_command_now_ms(void);
 
 /* "4711:12" and back. */
 const char *lh_command_position(char text[48], struct lh_position position);
@@ -143,8 +171,16 @@ int lh_command_ls(int argc, char **argv);
 int lh_command_stat(int argc, char **argv);
 int lh_command_mv(int argc, char **argv);
 int lh_command_rm(int argc, char **argv);
+int lh_command_trash(int argc, char **argv);
+int lh_command_restore(int argc, char **argv);
 int lh_command_leases(int argc, char **argv);
 int lh_command_servers(int argc, char **argv);
+int lh_command_drain(int argc, char **argv);
+int lh_command_undrain(int argc, char **argv);
+int lh_command_decommission(int argc, char **argv);
+int lh_command_explain(int argc, char **argv);
+int lh_command_fsck(int argc, char **argv);
+int lh_command_garbage(int argc, char **argv);
 int lh_command_recall(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
 

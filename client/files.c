@@ -1,5 +1,5 @@
-/* The library: what is asked of the master. Each function builds a request, waits for the reply and
- * copies it into the public structs. */
+/* The library: the namespace, as the master knows it. Each function builds a request, waits for the
+ * reply and copies it into the public structs. */
 #include "client/library.h"
 
 #include "base/alloc.h"
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `*reply` is to be freed with lh_wire_free(), also after an error; NULL: nobody answered. */
-static int ask(struct lh_cluster *cluster, enum lh_method method, const ProtobufCMessage *request,
+int lh_ask(struct lh_cluster *cluster, enum lh_method method, const ProtobufCMessage *request,
     uint64_t patience_ms, uint64_t timeout_ms, void *reply)
 {
     struct lh_master_call call = {
@@ -26,14 +25,13 @@ static int ask(struct lh_cluster *cluster, enum lh_method method, const Protobuf
     return error;
 }
 
-static void free_reply(void *reply)
+void lh_free_reply(void *reply)
 {
     if (reply != NULL)
         lh_wire_free(reply);
 }
 
-/* protobuf-c never writes through the strings of a message that is being packed. */
-static char *wire_string(const char *s)
+char *lh_wire_string(const char *s)
 {
     char *unconst;
 
@@ -41,18 +39,29 @@ static char *wire_string(const char *s)
     return unconst;
 }
 
-static int missing(const char *what)
+int lh_missing(const char *what)
 {
     return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s is NULL", what);
 }
 
-static int bad_reply(void *reply)
+int lh_bad_reply(void *reply)
 {
-    free_reply(reply);
+    lh_free_reply(reply);
     return lh_fail(LH_ERR_MALFORMED, "the master's answer lacks its main part");
 }
 
-static void copy_info(struct lh_file_info *to, const Leasehold__FileInfo *from)
+/* The wire's numbers are the header's; what a newer master may add is no choice of ours. */
+_Static_assert((int)LH_LOSS_ROLL == LEASEHOLD__ON_PRIMARY_LOSS__ROLL &&
+                   (int)LH_LOSS_WAIT == LEASEHOLD__ON_PRIMARY_LOSS__WAIT,
+    "leasehold.h and the schema differ");
+
+static enum lh_on_primary_loss on_primary_loss(int wire)
+{
+    return wire == LH_LOSS_ROLL || wire == LH_LOSS_WAIT ? (enum lh_on_primary_loss)wire
+                                                        : LH_LOSS_AS_CONFIGURED;
+}
+
+void lh_copy_file(struct lh_file_info *to, const Leasehold__FileInfo *from)
 {
     *to = (struct lh_file_info){
         .file = from->file,
@@ -64,6 +73,9 @@ static void copy_info(struct lh_file_info *to, const Leasehold__FileInfo *from)
         .chunks = from->chunks,
         .sealed_length = from->sealed_length,
         .created_unix_ms = from->created_unix_ms,
+        .on_primary_loss = on_primary_loss((int)from->on_primary_loss),
+        .trashed = from->trashed,
+        .trash_left_ms = from->trash_left_ms,
     };
 }
 
@@ -80,25 +92,29 @@ int lh_create(struct lh_cluster *cluster, const char *path, const struct lh_file
     Leasehold__CreateReply *reply;
 
     if (cluster == NULL || path == NULL)
-        return missing("cluster or path");
-    m.path = wire_string(path);
+        return lh_missing("cluster or path");
+    m.path = lh_wire_string(path);
     if (options != NULL) {
         if (options->durability != LH_BUFFERED && options->durability != LH_SYNCED)
             return lh_fail(
                 LH_ERR_INVALID_ARGUMENT, "no such durability: %d", (int)options->durability);
+        if (on_primary_loss((int)options->on_primary_loss) != options->on_primary_loss)
+            return lh_fail(LH_ERR_INVALID_ARGUMENT, "no such choice for the loss of a primary: %d",
+                (int)options->on_primary_loss);
+        m.on_primary_loss = (Leasehold__OnPrimaryLoss)options->on_primary_loss;
         m.durability = options->durability == LH_SYNCED ? LEASEHOLD__DURABILITY__SYNCED
                                                         : LEASEHOLD__DURABILITY__BUFFERED;
         m.replication = options->replication;
         m.min_replicas = options->min_replicas;
         m.chunk_size = options->chunk_size;
     }
-    int error = ask(cluster, LH_METHOD_CREATE, &m.base, 0, timeout_ms, &reply);
+    int error = lh_ask(cluster, LH_METHOD_CREATE, &m.base, 0, timeout_ms, &reply);
     if (error == LH_OK && info != NULL) {
         if (reply->info == NULL)
-            return bad_reply(reply);
-        copy_info(info, reply->info);
+            return lh_bad_reply(reply);
+        lh_copy_file(info, reply->info);
     }
-    free_reply(reply);
+    lh_free_reply(reply);
     return error;
 }
 
@@ -109,15 +125,31 @@ int lh_stat(
     Leasehold__StatReply *reply;
 
     if (cluster == NULL || path == NULL || info == NULL)
-        return missing("cluster, path or info");
-    m.path = wire_string(path);
-    int error = ask(cluster, LH_METHOD_STAT, &m.base, 0, timeout_ms, &reply);
+        return lh_missing("cluster, path or info");
+    m.path = lh_wire_string(path);
+    int error = lh_ask(cluster, LH_METHOD_STAT, &m.base, 0, timeout_ms, &reply);
     if (error == LH_OK) {
         if (reply->info == NULL)
-            return bad_reply(reply);
-        copy_info(info, reply->info);
+            return lh_bad_reply(reply);
+        lh_copy_file(info, reply->info);
     }
-    free_reply(reply);
+    lh_free_reply(reply);
+    return error;
+}
+
+static int list_files(struct lh_cluster *cluster, const Leasehold__ListRequest *m,
+    uint64_t timeout_ms, struct lh_file_list *list)
+{
+    Leasehold__ListReply *reply;
+    int error = lh_ask(cluster, LH_METHOD_LIST, &m->base, 0, timeout_ms, &reply);
+
+    if (error == LH_OK) {
+        *list = (struct lh_file_list){.count = reply->n_files, .more = reply->more};
+        list->files = lh_alloc_array(list->count, sizeof *list->files);
+        for (size_t i = 0; i < list->count; i++)
+            lh_copy_file(&list->files[i], reply->files[i]);
+    }
+    lh_free_reply(reply);
     return error;
 }
 
@@ -125,22 +157,28 @@ int lh_list(struct lh_cluster *cluster, const char *prefix, const char *after, u
     uint64_t timeout_ms, struct lh_file_list *list)
 {
     Leasehold__ListRequest m = LEASEHOLD__LIST_REQUEST__INIT;
-    Leasehold__ListReply *reply;
 
     if (cluster == NULL || list == NULL)
-        return missing("cluster or list");
-    m.prefix = wire_string(prefix == NULL ? "" : prefix);
-    m.after = wire_string(after == NULL ? "" : after);
+        return lh_missing("cluster or list");
+    m.prefix = lh_wire_string(prefix == NULL ? "" : prefix);
+    m.after = lh_wire_string(after == NULL ? "" : after);
     m.limit = limit;
-    int error = ask(cluster, LH_METHOD_LIST, &m.base, 0, timeout_ms, &reply);
-    if (error == LH_OK) {
-        *list = (struct lh_file_list){.count = reply->n_files, .more = reply->more};
-        list->files = lh_alloc_array(list->count, sizeof *list->files);
-        for (size_t i = 0; i < list->count; i++)
-            copy_info(&list->files[i], reply->files[i]);
-    }
-    free_reply(reply);
-    return error;
+    return list_files(cluster, &m, timeout_ms, list);
+}
+
+int lh_trash(struct lh_cluster *cluster, const char *prefix, const char *after, uint64_t after_file,
+    uint32_t limit, uint64_t timeout_ms, struct lh_file_list *list)
+{
+    Leasehold__ListRequest m = LEASEHOLD__LIST_REQUEST__INIT;
+
+    if (cluster == NULL || list == NULL)
+        return lh_missing("cluster or list");
+    m.trash = true;
+    m.prefix = lh_wire_string(prefix == NULL ? "" : prefix);
+    m.after = lh_wire_string(after == NULL ? "" : after);
+    m.after_file = after_file;
+    m.limit = limit;
+    return list_files(cluster, &m, timeout_ms, list);
 }
 
 void lh_file_list_deinit(struct lh_file_list *list)
@@ -157,28 +195,57 @@ int lh_rename(struct lh_cluster *cluster, const char *from, const char *to, uint
     Leasehold__RenameReply *reply;
 
     if (cluster == NULL || from == NULL || to == NULL)
-        return missing("cluster or path");
-    m.from = wire_string(from);
-    m.to = wire_string(to);
-    int error = ask(cluster, LH_METHOD_RENAME, &m.base, 0, timeout_ms, &reply);
-    free_reply(reply);
+        return lh_missing("cluster or path");
+    m.from = lh_wire_string(from);
+    m.to = lh_wire_string(to);
+    int error = lh_ask(cluster, LH_METHOD_RENAME, &m.base, 0, timeout_ms, &reply);
+    lh_free_reply(reply);
     return error;
 }
 
-int lh_remove(struct lh_cluster *cluster, const char *path, uint64_t timeout_ms)
+int lh_remove(struct lh_cluster *cluster, const char *path, const struct lh_remove_options *options,
+    uint64_t timeout_ms, struct lh_remove_result *result)
 {
     Leasehold__RemoveRequest m = LEASEHOLD__REMOVE_REQUEST__INIT;
     Leasehold__RemoveReply *reply;
 
-    if (cluster == NULL || path == NULL)
-        return missing("cluster or path");
-    m.path = wire_string(path);
-    int error = ask(cluster, LH_METHOD_REMOVE, &m.base, 0, timeout_ms, &reply);
-    free_reply(reply);
+    if (cluster == NULL || (path == NULL && (options == NULL || options->file == 0)))
+        return lh_missing("cluster, or path and file,");
+    m.path = lh_wire_string(path == NULL ? "" : path);
+    if (options != NULL) {
+        m.now = options->now;
+        m.file = options->file;
+    }
+    int error = lh_ask(cluster, LH_METHOD_REMOVE, &m.base, 0, timeout_ms, &reply);
+    if (error == LH_OK && result != NULL)
+        *result =
+            (struct lh_remove_result){.file = reply->file, .trash_left_ms = reply->trash_left_ms};
+    lh_free_reply(reply);
     return error;
 }
 
-static void copy_chunk(struct lh_chunk_info *to, const Leasehold__ChunkInfo *from)
+int lh_restore(struct lh_cluster *cluster, const char *path, uint64_t file, const char *to,
+    uint64_t timeout_ms, struct lh_file_info *info)
+{
+    Leasehold__RestoreRequest m = LEASEHOLD__RESTORE_REQUEST__INIT;
+    Leasehold__RestoreReply *reply;
+
+    if (cluster == NULL || (path == NULL && file == 0))
+        return lh_missing("cluster, or path and file,");
+    m.path = lh_wire_string(path == NULL ? "" : path);
+    m.file = file;
+    m.to = lh_wire_string(to == NULL ? "" : to);
+    int error = lh_ask(cluster, LH_METHOD_RESTORE, &m.base, 0, timeout_ms, &reply);
+    if (error == LH_OK && info != NULL) {
+        if (reply->info == NULL)
+            return lh_bad_reply(reply);
+        lh_copy_file(info, reply->info);
+    }
+    lh_free_reply(reply);
+    return error;
+}
+
+void lh_copy_chunk(struct lh_chunk_info *to, const Leasehold__ChunkInfo *from)
 {
     *to = (struct lh_chunk_info){
         .chunk = from->chunk,
@@ -193,6 +260,7 @@ static void copy_chunk(struct lh_chunk_info *to, const Leasehold__ChunkInfo *fro
     for (size_t i = 0; i < from->n_members; i++) {
         to->members[i].server_id = lh_strdup(from->members[i]->server_id);
         to->members[i].address = lh_strdup(from->members[i]->address);
+        to->members[i].joining = from->members[i]->joining;
     }
 }
 
@@ -203,170 +271,36 @@ int lh_locate(struct lh_cluster *cluster, const char *path, uint64_t offset, uin
     Leasehold__LocateReply *reply;
 
     if (cluster == NULL || path == NULL || list == NULL)
-        return missing("cluster, path or list");
-    m.path = wire_string(path);
+        return lh_missing("cluster, path or list");
+    m.path = lh_wire_string(path);
     m.offset = offset;
     m.limit = limit;
-    int error = ask(cluster, LH_METHOD_LOCATE, &m.base, 0, timeout_ms, &reply);
+    int error = lh_ask(cluster, LH_METHOD_LOCATE, &m.base, 0, timeout_ms, &reply);
     if (error == LH_OK) {
         *list = (struct lh_chunk_list){.count = reply->n_chunks, .more = reply->more};
         list->chunks = lh_alloc_array(list->count, sizeof *list->chunks);
         for (size_t i = 0; i < list->count; i++)
-            copy_chunk(&list->chunks[i], reply->chunks[i]);
+            lh_copy_chunk(&list->chunks[i], reply->chunks[i]);
     }
-    free_reply(reply);
+    lh_free_reply(reply);
     return error;
+}
+
+void lh_free_chunk(struct lh_chunk_info *chunk)
+{
+    for (size_t i = 0; i < chunk->member_count; i++) {
+        free(chunk->members[i].server_id);
+        free(chunk->members[i].address);
+    }
+    free(chunk->members);
+    free(chunk->primary);
+    *chunk = (struct lh_chunk_info){0};
 }
 
 void lh_chunk_list_deinit(struct lh_chunk_list *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        struct lh_chunk_info *c = &list->chunks[i];
-        for (size_t j = 0; j < c->member_count; j++) {
-            free(c->members[j].server_id);
-            free(c->members[j].address);
-        }
-        free(c->members);
-        free(c->primary);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        lh_free_chunk(&list->chunks[i]);
     free(list->chunks);
     *list = (struct lh_chunk_list){0};
-}
-
-int lh_leases(struct lh_cluster *cluster, uint64_t after_chunk, uint32_t limit, bool all,
-    uint64_t timeout_ms, struct lh_lease_list *list)
-{
-    Leasehold__ListLeasesRequest m = LEASEHOLD__LIST_LEASES_REQUEST__INIT;
-    Leasehold__ListLeasesReply *reply;
-
-    if (cluster == NULL || list == NULL)
-        return missing("cluster or list");
-    m.after_chunk = after_chunk;
-    m.limit = limit;
-    m.all = all;
-    int error = ask(cluster, LH_METHOD_LIST_LEASES, &m.base, 0, timeout_ms, &reply);
-    if (error == LH_OK) {
-        *list = (struct lh_lease_list){.count = reply->n_leases, .more = reply->more};
-        list->leases = lh_alloc_array(list->count, sizeof *list->leases);
-        for (size_t i = 0; i < list->count; i++) {
-            const Leasehold__Lease *from = reply->leases[i];
-            list->leases[i] = (struct lh_lease_info){
-                .chunk = from->chunk,
-                .path = lh_strdup(from->path),
-                .version = from->version,
-                .primary = lh_strdup(from->primary),
-                .address = lh_strdup(from->address),
-                .state = lh_strdup(from->state),
-                .left_ms = from->left_ms,
-                .appends = from->appends,
-                .session_live = from->session_live,
-                .members = from->members,
-                .replication = from->replication,
-            };
-        }
-    }
-    free_reply(reply);
-    return error;
-}
-
-void lh_lease_list_deinit(struct lh_lease_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->leases[i].path);
-        free(list->leases[i].primary);
-        free(list->leases[i].address);
-        free(list->leases[i].state);
-    }
-    free(list->leases);
-    *list = (struct lh_lease_list){0};
-}
-
-int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server_list *list)
-{
-    Leasehold__ListServersRequest m = LEASEHOLD__LIST_SERVERS_REQUEST__INIT;
-    Leasehold__ListServersReply *reply;
-
-    if (cluster == NULL || list == NULL)
-        return missing("cluster or list");
-    int error = ask(cluster, LH_METHOD_LIST_SERVERS, &m.base, 0, timeout_ms, &reply);
-    if (error == LH_OK) {
-        *list = (struct lh_server_list){
-            .count = reply->n_servers,
-            .master_term = reply->master_term,
-            .cluster_id = lh_strdup(reply->cluster_id),
-            .session_term_ms = reply->session_term_ms,
-            .chunk_term_ms = reply->chunk_term_ms,
-        };
-        list->servers = lh_alloc_array(list->count, sizeof *list->servers);
-        for (size_t i = 0; i < list->count; i++) {
-            const Leasehold__ServerInfo *from = reply->servers[i];
-            list->servers[i] = (struct lh_server_info){
-                .server_id = lh_strdup(from->server_id),
-                .address = lh_strdup(from->address),
-                .failure_domain = lh_strdup(from->failure_domain),
-                .incarnation = from->incarnation,
-                .session_left_ms = from->session_left_ms,
-                .capacity_bytes = from->capacity_bytes,
-                .free_bytes = from->free_bytes,
-                .replicas = from->replicas,
-                .primaries = from->primaries,
-                .live = from->live,
-                .failing = from->failing,
-                .reachable = from->reachable,
-            };
-        }
-    }
-    free_reply(reply);
-    return error;
-}
-
-void lh_server_list_deinit(struct lh_server_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->servers[i].server_id);
-        free(list->servers[i].address);
-        free(list->servers[i].failure_domain);
-    }
-    free(list->servers);
-    free(list->cluster_id);
-    *list = (struct lh_server_list){0};
-}
-
-#define RECALL_WAIT_MS_MAX 60000u
-
-int lh_recall(struct lh_cluster *cluster, uint64_t chunk, const char *path, bool only_release,
-    uint64_t timeout_ms, struct lh_recall_result *result)
-{
-    Leasehold__RecallRequest m = LEASEHOLD__RECALL_REQUEST__INIT;
-    Leasehold__RecallReply *reply;
-
-    if (cluster == NULL || (chunk == 0 && path == NULL))
-        return missing("cluster, or chunk and path,");
-    m.chunk = chunk;
-    m.path = wire_string(path == NULL ? "" : path);
-    m.only_release = only_release;
-    /* The master's own waiting ends before the timeout, so that its answer still arrives. */
-    m.wait_ms = timeout_ms - (timeout_ms / 4 < 1000 ? timeout_ms / 4 : 1000);
-    if (m.wait_ms > RECALL_WAIT_MS_MAX)
-        m.wait_ms = RECALL_WAIT_MS_MAX;
-    int error = ask(cluster, LH_METHOD_RECALL, &m.base, m.wait_ms, timeout_ms, &reply);
-    if (result != NULL && reply != NULL && (error == LH_OK || error == LH_ERR_LEASE_HELD))
-        *result = (struct lh_recall_result){
-            .chunk = reply->chunk,
-            .version = reply->version,
-            .old_primary = lh_strdup(reply->old_primary),
-            .new_primary = lh_strdup(reply->new_primary),
-            .lease_left_ms = reply->lease_left_ms,
-        };
-    else if (result != NULL && error == LH_ERR_LEASE_HELD)
-        *result = (struct lh_recall_result){0};
-    free_reply(reply);
-    return error;
-}
-
-void lh_recall_result_deinit(struct lh_recall_result *result)
-{
-    free(result->old_primary);
-    free(result->new_primary);
-    *result = (struct lh_recall_result){0};
 }

@@ -85,7 +85,8 @@ enum lh_client_timer {
     LH_TIMER_STREAM,
     LH_TIMER_LANE,
     LH_TIMER_READER,
-    LH_TIMER_FETCH
+    LH_TIMER_FETCH,
+    LH_TIMER_SERVER
 };
 
 struct lh_client {
@@ -99,6 +100,7 @@ struct lh_client {
     struct lh_instant now; /* during a step */
     struct lh_effects *fx; /* during a step */
     struct unary *unaries;
+    struct question *questions;
     struct lh_client_stream *streams;
     struct lh_client_stream *touched_streams; /* by this step */
     struct lh_client_appender *appenders;
@@ -127,6 +129,14 @@ void lh_client_complete(struct lh_client *c, struct lh_call *call, int error, co
 
 void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from);
 void lh_client_chunk_deinit(struct lh_client_chunk *chunk);
+
+/* A message of the caller's own, to be freed with lh_wire_free(). */
+ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m);
+
+/* server.c */
+void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call);
+void lh_client_server_timer(void *question);
+void lh_client_questions_end(struct lh_client *c, bool complete);
 
 /* stream.c */
 

@@ -197,11 +197,19 @@ enum lh_durability {
     LH_SYNCED = 1    /* acknowledged: on every member's disk (fdatasync) */
 };
 
+/* What becomes of a file's appends when the primary of its last chunk is lost. */
+enum lh_on_primary_loss {
+    LH_LOSS_AS_CONFIGURED = 0, /* the master's default */
+    LH_LOSS_ROLL = 1,          /* that chunk is sealed, and the file goes on in the next one */
+    LH_LOSS_WAIT = 2           /* appends wait until the lost primary's lease is over */
+};
+
 struct lh_file_options {
     enum lh_durability durability;
     uint32_t replication;  /* servers that keep each record; 0: the master's default */
     uint32_t min_replicas; /* with fewer than this, no appends; 0: the master's default */
     uint64_t chunk_size;   /* bytes, 64 KiB to 1 GiB; 0: the master's default */
+    enum lh_on_primary_loss on_primary_loss;
 };
 
 struct lh_file_info {
@@ -213,6 +221,9 @@ struct lh_file_info {
     uint64_t chunks;          /* chunks so far */
     uint64_t sealed_length;   /* bytes in all chunks but the one that still grows */
     uint64_t created_unix_ms; /* wall clock of the master; for showing, not for deciding */
+    enum lh_on_primary_loss on_primary_loss;
+    bool trashed;           /* removed, but can be restored ... */
+    uint64_t trash_left_ms; /* ... for this much time of a running master */
 };
 
 /* Frees what `info` owns, not the struct itself; zeroes it. Of a zeroed struct: does nothing. */
@@ -252,13 +263,44 @@ void lh_file_list_deinit(struct lh_file_list *list);
  *   INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_rename(struct lh_cluster *cluster, const char *from, const char *to, uint64_t timeout_ms);
 
-/* Removes the file and, in time, its data. Its appenders and readers get NOT_FOUND.
+struct lh_remove_options {
+    bool now;      /* for good, without a stay in the trash */
+    uint64_t file; /* if not 0: the file with this id; with `now` it may be in the trash */
+};
+
+struct lh_remove_result {
+    uint64_t file;          /* the file's id, for lh_restore() */
+    uint64_t trash_left_ms; /* it can be restored for this long; 0: it is gone */
+};
+
+/* Removes the file: into the trash, from where lh_restore() brings it back, and in time for good.
+ * Its path is free at once, and its appenders and readers get NOT_FOUND. `path` may be NULL when
+ * `options` names a file's id. `options` and `result` may be NULL.
  *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
-int lh_remove(struct lh_cluster *cluster, const char *path, uint64_t timeout_ms);
+int lh_remove(struct lh_cluster *cluster, const char *path, const struct lh_remove_options *options,
+    uint64_t timeout_ms, struct lh_remove_result *result);
+
+/* Lists what is in the trash and had a path that begins with `prefix` ("" or NULL: all), by path
+ * and then id, behind (`after`, `after_file`) (NULL and 0: from the start), at most `limit` (0: the
+ * master's default). `list->more`: ask again behind the path and id of the last file here. Deinit
+ * the list afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_trash(struct lh_cluster *cluster, const char *prefix, const char *after, uint64_t after_file,
+    uint32_t limit, uint64_t timeout_ms, struct lh_file_list *list);
+
+/* Takes a file out of the trash: the one with the id `file` or, if that is 0, of those that had
+ * this path the one removed last (`path` may be NULL otherwise). It gets the path `to`, or the one
+ * that it had if `to` is NULL. `info` may be NULL; otherwise deinit it afterwards.
+ *   NOT_FOUND        the trash has no such file (any more)
+ *   ALREADY_EXISTS   another file has the path by now: give another `to`
+ *   INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_restore(struct lh_cluster *cluster, const char *path, uint64_t file, const char *to,
+    uint64_t timeout_ms, struct lh_file_info *info);
 
 struct lh_member {
     char *server_id;
     char *address; /* "" when the server has no session with the master now */
+    bool joining;  /* it is being brought up to date and does not count yet */
 };
 
 /* One piece of a file and where it is. */
@@ -292,9 +334,11 @@ struct lh_lease_info {
     uint64_t chunk;
     char *path; /* of the chunk's file */
     uint64_t version;
-    char *primary;    /* server_id, or "" */
-    char *address;    /* the primary's, or "" */
-    char *state;      /* FREE, GRANTING, HELD, RECALLING, WAITING (the master restarted) */
+    char *primary; /* server_id, or "" */
+    char *address; /* the primary's, or "" */
+    /* FREE, GRANTING, HELD, RECALLING, WAITING (the master restarted), EXPIRING (the file has gone
+     * on in its next chunk; nobody gets this one any more) */
+    char *state;
     uint64_t left_ms; /* until the lease runs out unless it is extended */
     uint64_t appends; /* batches since the grant, as of the last heartbeat */
     bool session_live;
@@ -315,6 +359,13 @@ int lh_leases(struct lh_cluster *cluster, uint64_t after_chunk, uint32_t limit, 
     uint64_t timeout_ms, struct lh_lease_list *list);
 void lh_lease_list_deinit(struct lh_lease_list *list);
 
+/* What the operator wants of a chunkserver. */
+enum lh_server_admin {
+    LH_SERVER_ACTIVE = 0,
+    LH_SERVER_DRAINING = 1,       /* gets nothing new, and what it has moves elsewhere */
+    LH_SERVER_DECOMMISSIONING = 2 /* likewise; forgotten once nothing is left on it */
+};
+
 struct lh_server_info {
     char *server_id;
     char *address;
@@ -326,6 +377,25 @@ struct lh_server_info {
     bool live;      /* has a session */
     bool failing;   /* its disk does not answer */
     bool reachable; /* lately confirmed that it receives the master's answers */
+    enum lh_server_admin admin;
+    bool safe_to_stop;         /* draining, and nothing is left on it that any chunk needs */
+    uint64_t replicas_to_move; /* draining: replicas that have no replacement yet */
+    uint64_t away_ms;          /* without a session for this long */
+    uint64_t grace_left_ms;    /* away: its replicas are copied elsewhere after this */
+    uint64_t copies_in;        /* replicas that it is receiving */
+    uint64_t copies_out;       /* replicas that others copy from it */
+};
+
+/* The repair of the whole cluster. */
+struct lh_repair_info {
+    uint64_t chunks_degraded;   /* fewer good replicas than their file asks for */
+    uint64_t chunks_endangered; /* of these: a single good replica is left */
+    uint64_t chunks_unreadable; /* of these: none is left or reachable */
+    uint64_t copies_running, copies_waiting;
+    uint64_t bytes_left;
+    uint64_t bytes_per_second;        /* 0: not known yet */
+    uint64_t left_ms;                 /* at that rate; 0: nothing to do, or not known */
+    uint64_t copies_done, bytes_done; /* since the master's start */
 };
 
 struct lh_server_list {
@@ -334,12 +404,129 @@ struct lh_server_list {
     uint64_t master_term; /* counts the master's starts */
     char *cluster_id;
     uint64_t session_term_ms, chunk_term_ms; /* the lease terms in force */
+    struct lh_repair_info repair;
+    bool deleting;       /* false: the metadata looks like an older copy, and nothing is deleted */
+    char *deleting_text; /* why not, or "" */
 };
 
 /* Lists the chunkservers. Deinit the list afterwards.
  *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_servers(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_server_list *list);
 void lh_server_list_deinit(struct lh_server_list *list);
+void lh_server_info_deinit(struct lh_server_info *info);
+
+/* Drains a chunkserver (its leases and replicas move to others; `safe_to_stop` tells when that is
+ * done), sends it away for good, or takes it back. Repeating it changes nothing. `info` may be
+ * NULL; otherwise it is the server afterwards: deinit it.
+ *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_set_server(struct lh_cluster *cluster, const char *server_id, enum lh_server_admin admin,
+    uint64_t timeout_ms, struct lh_server_info *info);
+
+/* A replica of a chunk, as the master sees it. */
+struct lh_replica_info {
+    char *server_id;
+    char *address; /* "" when the server has no session with the master now */
+    /* GOOD; AWAY (no session, for less than the grace period); GONE (for longer); LOST (its bytes
+     * are of no use); MISSING (its server has no such replica); STALE (to be refreshed); JOINING
+     * (does not count yet); COPYING (no member yet); EXTRA (no member) */
+    char *state;
+    bool primary;
+};
+
+/* All that the master knows of a chunk. */
+struct lh_chunk_state {
+    struct lh_chunk_info info;
+    char *path; /* of its file */
+    uint64_t file;
+    uint32_t replication, min_replicas;
+    struct lh_replica_info *replicas;
+    size_t replica_count;
+    char *lease; /* as `state` in struct lh_lease_info */
+    uint64_t lease_left_ms;
+    bool rolling;      /* it is being sealed because its primary was lost */
+    bool trashed;      /* its file is in the trash */
+    bool created;      /* false: its replicas are not all made yet; it holds nothing */
+    uint64_t checksum; /* sealed: of its whole log */
+};
+
+struct lh_chunk_state_list {
+    struct lh_chunk_state *chunks;
+    size_t count;
+    bool more; /* ask again with `after_chunk` = the last chunk here */
+};
+
+/* Lists the chunks of the files whose path begins with `prefix` ("" or NULL: all), those in the
+ * trash included, by the chunks' ids from the first above `after_chunk`, at most `limit` (0: 1000).
+ * Deinit the list afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_chunks(struct lh_cluster *cluster, const char *prefix, uint64_t after_chunk, uint32_t limit,
+    uint64_t timeout_ms, struct lh_chunk_state_list *list);
+void lh_chunk_state_list_deinit(struct lh_chunk_state_list *list);
+
+struct lh_explanation {
+    struct lh_file_info info;
+    bool has_chunk; /* false: the file has no chunk yet; `chunk` is all zeros */
+    struct lh_chunk_state chunk;
+    bool writable;    /* an append would be ordered now */
+    char **sentences; /* what is, who may act until when, what is missing, what is next */
+    size_t sentence_count;
+};
+
+/* Why a chunk, or the last chunk of a file, is or is not writable, and what happens next. Names the
+ * chunk by its id or, when `chunk` is 0, by the file's path (may be NULL otherwise). Deinit it
+ * afterwards.
+ *   NOT_FOUND, UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_explain(struct lh_cluster *cluster, const char *path, uint64_t chunk, uint64_t timeout_ms,
+    struct lh_explanation *explanation);
+void lh_explanation_deinit(struct lh_explanation *explanation);
+
+struct lh_garbage_info {
+    bool deleting;             /* the master deletes what nobody needs */
+    char *why_not;             /* or "" */
+    uint64_t files_trashed;    /* in the trash now */
+    uint64_t replicas_extra;   /* known to be of no use, not deleted yet */
+    uint64_t replicas_deleted; /* since the master's start */
+};
+
+/* Tells whether the master deletes what nobody needs. With `resume` it begins again after it had
+ * stopped because its metadata looked like an older copy: only for an operator who has made sure
+ * that it is the newest there is. Deinit `info` afterwards.
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_garbage(
+    struct lh_cluster *cluster, bool resume, uint64_t timeout_ms, struct lh_garbage_info *info);
+void lh_garbage_info_deinit(struct lh_garbage_info *info);
+
+/* ---- One replica, for checking ---- */
+
+struct lh_replica_status {
+    uint64_t version;
+    uint64_t committed; /* bytes that it may show to readers; all of a sealed chunk */
+    bool sealed;
+    bool primary; /* it answers as the primary, under a valid lease */
+};
+
+/* Asks the chunkserver at `address`, and no other, for its replica of a chunk. One try.
+ *   NO_REPLICA   it has none
+ *   CORRUPT, IO  it has found it damaged, and shows nothing of it
+ *   RECOVERING   it reads it back, or copies it: ask again later
+ *   UNAVAILABLE, DEADLINE_EXCEEDED */
+int lh_replica_stat(struct lh_cluster *cluster, const char *address, uint64_t chunk,
+    uint64_t timeout_ms, struct lh_replica_status *status);
+
+/* How far a replica's log was read and found whole: all zeros is the log's beginning. */
+struct lh_replica_scan {
+    uint64_t offset;   /* bytes of the log */
+    uint64_t checksum; /* running checksum of these bytes (docs/formats.md) */
+};
+
+/* Reads on in that server's replica, up to 4 MiB or one batch and never beyond `end` bytes, checks
+ * each batch, and moves `scan` behind them. LH_END once `scan->offset` is `end`. After an error
+ * `scan` stands where the whole bytes end.
+ *   CORRUPT      what follows is damaged, by the server's word or by its bytes
+ *   MALFORMED    no batch ends at `end`, or the log is shorter
+ *   and the errors of lh_replica_stat() */
+int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
+    uint64_t timeout_ms, struct lh_replica_scan *scan);
 
 struct lh_recall_result {
     uint64_t chunk;

@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "client/leasehold.h"
+#include "proto/leasehold.pb-c.h"
 #include "runtime/loop.h"
 
 #include <pthread.h>
@@ -53,6 +54,28 @@ void lh_cond_init(pthread_cond_t *cond);
  * zero. False when the time is over. */
 bool lh_cond_wait(
     pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t timeout_ms, struct timespec *begun);
+
+/* files.c: what asking the master takes. */
+
+/* Asks, for `timeout_ms` in all; the master itself may wait for `patience_ms` before it answers.
+ * `*reply` (a pointer to a pointer to the reply's type) is to be freed with lh_free_reply(), also
+ * after an error; NULL: nobody answered. */
+int lh_ask(struct lh_cluster *cluster, enum lh_method method, const ProtobufCMessage *request,
+    uint64_t patience_ms, uint64_t timeout_ms, void *reply);
+void lh_free_reply(void *reply);
+
+/* `s` for a message that is only packed: protobuf-c never writes through its strings. */
+char *lh_wire_string(const char *s);
+
+/* INVALID_ARGUMENT: "WHAT is NULL". */
+int lh_missing(const char *what);
+
+/* Frees the reply, which lacks its main part. */
+int lh_bad_reply(void *reply);
+
+void lh_copy_file(struct lh_file_info *to, const Leasehold__FileInfo *from);
+void lh_copy_chunk(struct lh_chunk_info *to, const Leasehold__ChunkInfo *from);
+void lh_free_chunk(struct lh_chunk_info *chunk);
 
 /* appending.c */
 void lh_submit_completed(struct lh_submit_call *call, int error);

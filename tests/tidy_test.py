@@ -24,7 +24,7 @@ IMPURE = re.compile(
     r"|\w+/fuzz_\w+\.c"
     r"|master/metastore\w*\.c"
     r"|chunkserver/data_dir\.c"
-    r"|client/(leasehold|library|files|appending|reading|command\w*)\.[ch]"
+    r"|client/(leasehold|library|files|operators|replicas|appending|reading|command\w*)\.[ch]"
     r"|sim/command/\w+\.[ch]"
     r"|sim/scenario/load\.c)$"
 )
