@@ -115,26 +115,41 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     c->sent = c->confirmed = c->recalling = false;
     lh_m_dirty_chunk(m, c);
     lh_m_touch(m, c->file);
+    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+        lh_m_moving_kick(m);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
         c->id, c->file->path, s->id, c->version, why);
 }
 
-/* Who should have the free lease? REC-1: full members of the newest durable version alone; SES-4
- * and SES-6: only those that hear us and whose disk answers. */
+/* REC-1: full members of the newest durable version alone; SES-4 and SES-6: only those that hear us
+ * and whose disk answers. */
+bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
+{
+    return !member->joining && !member->lost && !member->server->failing &&
+           lh_m_reachable(m, member->server);
+}
+
+/* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
+static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
+{
+    return (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE ? 2u : 0u) + (s == c->avoid ? 1u : 0u);
+}
+
+/* Who should have the free lease? */
 static struct lh_m_server *choose_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_m_server *best = NULL;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
-        if (c->members[i].joining || c->members[i].lost || s->failing || !lh_m_reachable(m, s))
+        if (!lh_m_can_lead(m, &c->members[i]))
             continue;
         if (s == c->avoid && !lh_instant_reached(m->now, c->retry_at))
             continue;
         if (best == NULL) {
             best = s;
-        } else if ((s == c->avoid) != (best == c->avoid)) {
-            if (best == c->avoid)
+        } else if (reluctance(c, s) != reluctance(c, best)) {
+            if (reluctance(c, s) < reluctance(c, best))
                 best = s;
         } else if (s->held_count != best->held_count) {
             if (s->held_count < best->held_count)

@@ -200,7 +200,7 @@ void lh_m_list_leases(
     free(items);
 }
 
-static void server_view(
+void lh_m_server_view(
     const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info)
 {
     leasehold__server_info__init(info);
@@ -213,11 +213,24 @@ static void server_view(
     if (info->live)
         info->session_left_ms = lh_duration_ms(
             lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)));
+    else
+        info->away_ms = lh_duration_ms(lh_instant_until(s->away_since, m->now));
     info->capacity_bytes = s->capacity_bytes;
     info->free_bytes = s->free_bytes;
     info->replicas = s->replicas;
     info->primaries = s->held_count;
     info->failure_domain = s->failure_domain;
+    info->admin = s->admin;
+    info->safe_to_stop = lh_m_safe_to_stop(m, s);
+    info->replicas_to_move = lh_m_replicas_to_move(m, s);
+    info->copies_in = s->copies_in;
+    info->copies_out = s->copies_out;
+}
+
+/* A server that the master has forgotten, or that has not come back since, is not there. */
+static bool listed(const struct lh_m_server *s)
+{
+    return s->incarnation != 0 || s->census.members > 0;
 }
 
 void lh_m_list_servers(struct lh_master *m, uint64_t link)
@@ -230,7 +243,9 @@ void lh_m_list_servers(struct lh_master *m, uint64_t link)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        server_view(m, s, &items[count]);
+        if (!listed(s))
+            continue;
+        lh_m_server_view(m, s, &items[count]);
         pointers[count] = &items[count];
         count++;
     }

@@ -22,6 +22,7 @@ struct options {
     const char *data_dir;
     struct lh_duration session_term, chunk_term, create_timeout;
     uint64_t drift_ppm, replication, min_replicas, chunk_size;
+    bool balance;
 };
 
 struct node {
@@ -160,6 +161,7 @@ static int open_and_run(const struct options *o)
     config.replication = (uint32_t)o->replication;
     config.min_replicas = (uint32_t)o->min_replicas;
     config.chunk_size = o->chunk_size;
+    config.balance = o->balance;
     if (lh_master_config_check(&config, why, sizeof why) != LH_OK) {
         (void)fprintf(stderr, "leasehold-master: %s\n", why);
         return LH_SERVER_CONFIG;
@@ -239,6 +241,12 @@ int main(int argc, char **argv)
             .preset = "3s",
             .min = 10000000,
             .help = "a chunkserver that has not created a replica by then is replaced"},
+        {.name = "balance",
+            .type = LH_FLAG_BOOL,
+            .value = &o.balance,
+            .preset = "on",
+            .help = "move replicas and primaries, a few at a time, from chunkservers with more of "
+                    "them to others"},
         LH_SERVER_NETWORK_FLAG(o.server),
         LH_SERVER_LOG_FLAGS(o.server),
     };

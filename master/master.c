@@ -112,6 +112,7 @@ static void start(struct lh_master *m)
     m->wait_timer.fire = lh_m_wait_ended;
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
+    lh_m_moving_start(m);
     m->term++;
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
@@ -210,6 +211,9 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
         break;
     case LH_METHOD_RECALL:
         lh_m_recall_call(m, link, message);
+        break;
+    case LH_METHOD_SET_SERVER:
+        lh_m_set_server(m, link, message);
         break;
     default:
         lh_fx_close(m->fx, link, LH_ERR_UNIMPLEMENTED, "this is a master, not a chunkserver");
@@ -377,6 +381,7 @@ struct lh_master_config lh_master_config_default(void)
         .waiters_max = 65536,
         .waiters_file_max = 4096,
         .servers_max = 10000,
+        .balance = true,
     };
 }
 

@@ -46,6 +46,7 @@ struct lh_master_config {
     uint32_t waiters_max;              /* calls that wait for a primary, all together */
     uint32_t waiters_file_max;         /* likewise, for one file */
     uint32_t servers_max;              /* chunkservers ever registered */
+    bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
 };
 
 /* The documented defaults; `seed` is left 0. */

@@ -1,5 +1,5 @@
 /* Where new replicas go: distinct failure domains as far as there are enough, and among equals the
- * server with the most room and the least to do. */
+ * server with the most room and the least to do. None goes to a server that is drained. */
 #include "master/state.h"
 
 void lh_m_unsettled(struct lh_master *m)
@@ -7,8 +7,10 @@ void lh_m_unsettled(struct lh_master *m)
     m->unsettled_until = lh_instant_add(m->now, m->config.create_timeout);
 }
 
-static bool fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
+bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
+    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+        return false;
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
     return lh_m_live(m, s) && s->announced && s->link != 0 && !s->failing &&
@@ -39,10 +41,16 @@ static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
     return a->free_bytes > b->free_bytes;
 }
 
-/* A server that names no domain is one of its own. */
-static bool same_domain(const struct lh_m_server *a, const struct lh_m_server *b)
+bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b)
 {
     return a->failure_domain[0] != 0 && strcmp(a->failure_domain, b->failure_domain) == 0;
+}
+
+/* Does the member keep others out of its domain? Not one whose replica the new one is to replace:
+ * then the best place may well be beside it. */
+static bool occupies(const struct lh_m_member *member)
+{
+    return !lh_m_leaving(member) && !member->lost;
 }
 
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
@@ -55,14 +63,14 @@ uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
         bool best_apart = false;
         TAILQ_FOREACH(s, &m->all_servers, all_link)
         {
-            bool used = !fits(m, s, bytes), apart = true;
+            bool used = !lh_m_fits(m, s, bytes), apart = true;
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
                 used = exclude[i].server == s;
-                apart = apart && !same_domain(exclude[i].server, s);
+                apart = apart && !(occupies(&exclude[i]) && lh_m_same_domain(exclude[i].server, s));
             }
             for (uint32_t i = 0; i < count && !used; i++) {
                 used = chosen[i] == s;
-                apart = apart && !same_domain(chosen[i], s);
+                apart = apart && !lh_m_same_domain(chosen[i], s);
             }
             if (used)
                 continue;

@@ -173,13 +173,21 @@ static int check_register(
             r->server_id, r->master_term_seen, m->term);
         return LH_ERR_STALE_MASTER;
     }
+    if (r->incarnation == 0) {
+        snprintf(text, text_size, "chunkserver %s: incarnation 0", r->server_id);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
     struct lh_m_server *s;
     HASH_FIND_STR(m->servers, r->server_id, s);
+    if (s != NULL && lh_m_forgotten(s)) {
+        LH_MARK("registration-of-decommissioned");
+        snprintf(text, text_size,
+            "chunkserver %s was decommissioned: start it with an empty data directory and another "
+            "--server-id, or take it back with `leasehold undrain %s`",
+            r->server_id, r->server_id);
+        return LH_ERR_WRONG_IDENTITY;
+    }
     if (s == NULL) {
-        if (r->incarnation == 0) {
-            snprintf(text, text_size, "chunkserver %s: incarnation 0", r->server_id);
-            return LH_ERR_INVALID_ARGUMENT;
-        }
         if (HASH_COUNT(m->servers) >= m->config.servers_max) {
             snprintf(text, text_size, "chunkserver %s: the limit of %u chunkservers is reached",
                 r->server_id, m->config.servers_max);
@@ -209,14 +217,16 @@ static void replace_text(char **to, const char *text)
     *to = copy;
 }
 
-/* Ends what the server's former registration left: its stream, its answer, its session. */
-static void supersede(struct lh_master *m, struct lh_m_server *s, const struct lh_m_link *by)
+/* Ends what the server's registration left: its stream unless that is `stays`, its answer, its
+ * session. */
+static void end_registration(
+    struct lh_master *m, struct lh_m_server *s, uint64_t stays, int error, const char *why)
 {
     if (s->session != 0)
         lh_grantor_session_close(m->grantor, s->session); /* frees nothing (SES-5) */
-    if (s->link != 0 && s->link != by->id) {
+    if (s->link != 0 && s->link != stays) {
         struct lh_m_link *old = find_link(m, s->link);
-        lh_fx_close(m->fx, s->link, LH_ERR_STALE_REGISTRATION, "the server registered anew");
+        lh_fx_close(m->fx, s->link, error, why);
         if (old != NULL)
             forget_link(m, old);
     }
@@ -229,6 +239,14 @@ static void supersede(struct lh_master *m, struct lh_m_server *s, const struct l
     free(s->reports);
     s->reports = NULL;
     s->report_count = s->report_next = s->reports_unknown = 0;
+}
+
+void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
+{
+    LH_ASSERT(s->held_count == 0);
+    end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
+    s->session = 0;
+    s->away_since = m->now;
 }
 
 static void keep_reports(
@@ -310,7 +328,7 @@ static void on_register(
         LH_MARK("registration-again");
     else
         LH_MARK("registration-of-new-process");
-    supersede(m, s, l);
+    end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
     if (l->server != NULL && l->server != s && l->server->link == l->id)
         l->server->link = 0; /* a stream that speaks for another server now */
     s->incarnation = request->incarnation;

@@ -92,6 +92,12 @@ struct lh_m_server {
     Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
     struct lh_instant away_since;  /* without a session: since then, or since this master's start */
     uint32_t copies_in, copies_out; /* replicas that it is receiving, or is a source of */
+    struct {
+        uint64_t members, needed;               /* as the last complete census found them */
+        uint64_t members_so_far, needed_so_far; /* in the one under way */
+        uint64_t first; /* an earlier census began before the operator's word, and says nothing */
+        bool copying;   /* it was receiving replicas when the one under way began */
+    } census;           /* see moving.c */
 
     TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
     size_t held_count;
@@ -250,6 +256,34 @@ struct lh_m_mark {
     STAILQ_ENTRY(lh_m_mark) link;
 };
 
+/* At most this many replicas move at once for the sake of an even load or of failure domains. */
+#define LH_M_MOVES 8u
+
+/* A replica that goes elsewhere although its server is well. */
+struct lh_m_move {
+    uint64_t chunk;
+    struct lh_m_server *from;
+    bool for_space;
+    bool moved;              /* it is no member any more; its bytes may still be there */
+    struct lh_instant until; /* moved: the server has told its room anew by then; else: given up */
+};
+
+/* See moving.c. */
+struct lh_m_moving {
+    struct lh_m_timer timer;
+    bool counting;                 /* a census is under way: */
+    uint64_t next_chunk;           /* chunks from this one on are still to be seen */
+    uint64_t begun, complete;      /* numbers of censuses */
+    struct lh_instant next_census; /* if none is under way */
+    uint64_t degraded;             /* chunks with too few good replicas, in the last census */
+    uint64_t degraded_so_far;
+    size_t domains;              /* that could take a replica, when the census began */
+    unsigned tries;              /* chunks that this step may still look for a better place for */
+    struct lh_m_server *fullest; /* its replicas move in this census; NULL: nobody's do */
+    struct lh_m_move moves[LH_M_MOVES];
+    unsigned move_count;
+};
+
 /* A Session stream. */
 struct lh_m_link {
     uint64_t id;
@@ -294,6 +328,8 @@ struct lh_master {
     struct lh_effects *fx;
     struct lh_instant now;
     uint64_t wall_ms;
+
+    struct lh_m_moving moving;
 
     struct lh_grantor *grantor;
     struct lh_m_timers timers;
@@ -376,6 +412,8 @@ void lh_m_session_message(
 void lh_m_session_closed(struct lh_master *m, uint64_t link);
 void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session_id session);
 void lh_m_announce(struct lh_master *m, struct lh_m_server *s);
+/* Ends the server's session and its stream for good. It holds no lease. */
+void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s);
 void lh_m_look_at_reports(struct lh_master *m);
 uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s);
 /* Sends on the server's link; true if there is one and its registration was answered. */
@@ -443,6 +481,8 @@ bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c);
 bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c);
 /* A new version for the present holder (LEASE-3). */
 void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c);
+/* Could this member be given the free lease? */
+bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member);
 /* The lease is over; `why` for the log. */
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why);
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
@@ -473,6 +513,32 @@ void lh_m_unsettled(struct lh_master *m);
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen);
+
+/* Could the server take a replica of `bytes` now? */
+bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
+/* Are both in one failure domain? A server that names none is one of its own. */
+bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b);
+
+/* ---- moving.c */
+/* The replica is to go elsewhere: its server is drained, or the master chose it (KEEP-2). */
+static inline bool lh_m_leaving(const struct lh_m_member *member)
+{
+    return member->leaving || member->server->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+}
+/* Decommissioned, and nothing is left on it: only its name is remembered, so that it stays away. */
+static inline bool lh_m_forgotten(const struct lh_m_server *s)
+{
+    return s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && s->incarnation == 0;
+}
+void lh_m_set_server(
+    struct lh_master *m, uint64_t link, const Leasehold__SetServerRequest *request);
+void lh_m_moving_start(struct lh_master *m);
+/* Something happened that a drain may go on after: looks at the draining servers soon. */
+void lh_m_moving_kick(struct lh_master *m);
+/* Draining, and no chunk needs what is on it (any more). */
+bool lh_m_safe_to_stop(const struct lh_master *m, const struct lh_m_server *s);
+/* Draining: replicas that a chunk needs until there is another one. */
+uint64_t lh_m_replicas_to_move(const struct lh_master *m, const struct lh_m_server *s);
 
 /* ---- namespace.c */
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
@@ -513,5 +579,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
 void lh_m_list_leases(
     struct lh_master *m, uint64_t link, const Leasehold__ListLeasesRequest *request);
 void lh_m_list_servers(struct lh_master *m, uint64_t link);
+void lh_m_server_view(
+    const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info);
 
 #endif
