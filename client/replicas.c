@@ -63,7 +63,8 @@ static int check_batches(const struct lh_buf *batches, uint64_t end, struct lh_r
         int error = lh_batch_check(batches, at, LH_BATCH_BYTES_LIMIT, &h);
         if (error != LH_OK)
             return lh_fail(LH_ERR_CORRUPT, "the batch at %llu is damaged: %s",
-                (unsigned long long)scan->offset, lh_error_text(error));
+                (unsigned long long)scan->offset,
+                error == LH_ERR_WOULD_BLOCK ? "it is cut off" : lh_error_text(error));
         if (h.size > end - scan->offset)
             return lh_fail(LH_ERR_MALFORMED, "the batch at %llu does not end at %llu or before",
                 (unsigned long long)scan->offset, (unsigned long long)end);

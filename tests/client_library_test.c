@@ -35,7 +35,7 @@ struct server {
     struct lh_buf log;
     struct stored *stored;
     size_t stored_count, stored_capacity;
-    bool paused;            /* appends are stored but not answered */
+    bool paused;            /* appends are stored but not answered, reads dropped */
     size_t answered;        /* of `stored` */
     uint64_t streams[4096]; /* by batch: whom to answer */
 };
@@ -128,13 +128,22 @@ static void answer_read(struct server *s, const struct lh_input *in, struct lh_e
     struct lh_buf bytes = {0};
     uint64_t end = q->offset;
 
+    if (s->paused)
+        return;
     for (size_t i = 0; i < s->stored_count; i++)
         if (s->stored[i].offset == end &&
             (end == q->offset || end + s->stored[i].size - q->offset <= q->max_bytes))
             end += s->stored[i].size;
-    lh_buf_append(&bytes, &s->log, q->offset, end - q->offset);
+    if (end > q->offset)
+        lh_buf_append(&bytes, &s->log, q->offset, end - q->offset);
+    m.version = 1;
     m.committed = s->log.size;
     m.primary = true;
+    if (q->chunk != 1) {
+        m = (Leasehold__ReadReply)LEASEHOLD__READ_REPLY__INIT;
+        m.error = LEASEHOLD__ERROR_CODE__NO_REPLICA;
+        lh_buf_clear(&bytes);
+    }
     lh_fx_reply(fx, in->link, &m.base, &bytes);
 }
 
@@ -163,6 +172,22 @@ static void answer(struct server *s, struct lh_input *in, struct lh_effects *fx)
         Leasehold__LocateReply m = LEASEHOLD__LOCATE_REPLY__INIT;
         m.info = &info;
         m.chunks = chunks;
+        m.n_chunks = 1;
+        lh_fx_reply(fx, in->link, &m.base, NULL);
+    } else if (in->method == LH_METHOD_EXPLAIN) {
+        Leasehold__ExplainReply m = LEASEHOLD__EXPLAIN_REPLY__INIT;
+        const Leasehold__ExplainRequest *q = in->message;
+        Leasehold__ChunkState lacking = LEASEHOLD__CHUNK_STATE__INIT;
+        m.info = &info;
+        m.chunk = q->chunk == 2 ? &lacking : NULL;
+        lh_fx_reply(fx, in->link, &m.base, NULL);
+    } else if (in->method == LH_METHOD_LIST_CHUNKS) {
+        Leasehold__ListChunksReply m = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
+        Leasehold__ChunkState state = LEASEHOLD__CHUNK_STATE__INIT;
+        Leasehold__ChunkState *states[] = {&state};
+        state.chunk = &chunk;
+        state.path = info.path;
+        m.chunks = states;
         m.n_chunks = 1;
         lh_fx_reply(fx, in->link, &m.base, NULL);
     } else if (in->method == LH_METHOD_READ) {
@@ -506,6 +531,80 @@ static void a_following_reader_waits(void **state)
     assert_int_equal(lh_appender_close(a, 10000), LH_OK);
 }
 
+static void one_server_is_asked_for_its_replica(void **state)
+{
+    struct fixture *f = *state;
+    const char *address = f->server.address;
+    struct lh_appender *a = open_appender(f, NULL);
+    struct lh_replica_status status;
+    struct lh_replica_scan scan = {0}, wrong = {0};
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lh_append(a, "record", 6, 10000, NULL), LH_OK);
+    assert_int_equal(lh_appender_close(a, 10000), LH_OK);
+    assert_int_equal(lh_replica_stat(f->cluster, address, 1, 10000, &status), LH_OK);
+    assert_int_equal(status.version, 1);
+    assert_int_equal(status.committed, 3 * (LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES + 6));
+    assert_true(status.primary);
+    assert_false(status.sealed);
+    while (lh_replica_check(f->cluster, address, 1, status.committed, 10000, &scan) == LH_OK)
+        continue;
+    assert_int_equal(scan.offset, status.committed);
+
+    /* The running checksum, batch by batch. */
+    uint64_t checksum = 0;
+    struct lh_batch_header h;
+    for (size_t at = 0; at < f->server.log.size; at += h.size) {
+        assert_int_equal(
+            lh_batch_check(&f->server.log, at, lh_batch_bytes_max(CHUNK_SIZE), &h), LH_OK);
+        checksum = lh_log_checksum(checksum, &h);
+    }
+    assert_int_equal(scan.checksum, checksum);
+
+    /* An end within a batch, and one behind the log. */
+    assert_int_equal(lh_replica_check(f->cluster, address, 1, h.size + 1, 10000, &wrong), LH_OK);
+    assert_int_equal(wrong.offset, h.size);
+    assert_int_equal(
+        lh_replica_check(f->cluster, address, 1, h.size + 1, 10000, &wrong), LH_ERR_MALFORMED);
+    assert_int_equal(wrong.offset, h.size);
+    assert_int_equal(lh_replica_check(f->cluster, address, 1, status.committed + 1, 10000, &scan),
+        LH_ERR_MALFORMED);
+
+    /* Nobody else is tried, and nothing is tried twice. */
+    assert_int_equal(lh_replica_stat(f->cluster, address, 9, 10000, &status), LH_ERR_NO_REPLICA);
+    assert_int_equal(
+        lh_replica_stat(f->cluster, "127.0.0.1:1", 1, 10000, &status), LH_ERR_UNAVAILABLE);
+    server_pause(&f->server, true);
+    assert_int_equal(
+        lh_replica_stat(f->cluster, address, 1, 20, &status), LH_ERR_DEADLINE_EXCEEDED);
+    server_pause(&f->server, false);
+}
+
+static void operators_get_what_the_master_said(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_explanation e;
+    struct lh_chunk_state_list chunks;
+    struct lh_server_info server;
+
+    assert_int_equal(lh_explain(f->cluster, "/f", 0, 10000, &e), LH_OK);
+    assert_string_equal(e.info.path, "/f");
+    assert_false(e.has_chunk);
+    lh_explanation_deinit(&e);
+    assert_int_equal(lh_explain(f->cluster, NULL, 2, 10000, &e), LH_ERR_MALFORMED);
+    assert_int_equal(lh_explain(f->cluster, NULL, 0, 10000, &e), LH_ERR_INVALID_ARGUMENT);
+
+    assert_int_equal(lh_chunks(f->cluster, NULL, 0, 0, 10000, &chunks), LH_OK);
+    assert_int_equal(chunks.count, 1);
+    assert_int_equal(chunks.chunks[0].info.member_count, 1);
+    assert_string_equal(chunks.chunks[0].path, "/f");
+    lh_chunk_state_list_deinit(&chunks);
+    assert_int_equal(lh_set_server(f->cluster, "s1", (enum lh_server_admin)7, 10000, &server),
+        LH_ERR_INVALID_ARGUMENT);
+    assert_int_equal(lh_remove(f->cluster, NULL, NULL, 10000, NULL), LH_ERR_INVALID_ARGUMENT);
+    assert_int_equal(lh_restore(f->cluster, NULL, 0, "/g", 10000, NULL), LH_ERR_INVALID_ARGUMENT);
+}
+
 static void mistakes_are_named(void **state)
 {
     struct fixture *f = *state;
@@ -549,6 +648,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(closing_tells_what_is_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(callbacks_may_append, setup, teardown),
         cmocka_unit_test_setup_teardown(a_following_reader_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_server_is_asked_for_its_replica, setup, teardown),
+        cmocka_unit_test_setup_teardown(operators_get_what_the_master_said, setup, teardown),
         cmocka_unit_test_setup_teardown(mistakes_are_named, setup, teardown),
     };
 

@@ -1,0 +1,464 @@
+#!/usr/bin/python3
+"""The command for operators, against a staged master and staged chunkservers: what it asks, what it
+prints, its JSON and its exit codes."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import process_cluster
+from process_cluster import binary
+from process_stage import StagedChunkServer, StagedMaster, log_checksum
+from process_wire import load_schema, pack_batch
+
+GB = 10 ** 9
+
+
+class CommandTest(unittest.TestCase):
+
+    schema = None
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        cls.addClassCleanup(folder.cleanup)
+        cls.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"], folder.name)
+
+    def setUp(self):
+        self.master = StagedMaster(self.schema)
+        self.addCleanup(self.master.stop)
+
+    def run_command(self, *args, status=0, master=None):
+        """Returns (stdout, stderr); the exit status must be `status`."""
+        result = subprocess.run(
+            [binary("leasehold"), *args], capture_output=True, timeout=60, check=False,
+            stdin=subprocess.DEVNULL, encoding="utf-8",
+            env=dict(os.environ, LEASEHOLD_MASTER=master or self.master.address))
+        self.assertEqual(result.returncode, status,
+                         f"{args}: {result.stdout}\n{result.stderr}")
+        return result.stdout, result.stderr
+
+    def run_json(self, *args, status=0):
+        """One well-formed document with names in snake_case."""
+        document = json.loads(self.run_command(*args, "--json", status=status)[0])
+
+        def names(value):
+            if isinstance(value, dict):
+                for name, inner in value.items():
+                    self.assertRegex(name, r"^[a-z][a-z0-9_]*$")
+                    names(inner)
+            elif isinstance(value, list):
+                for inner in value:
+                    names(inner)
+
+        names(document)
+        return document
+
+    def file(self, **fields):
+        return self.schema.FileInfo(**{
+            "file": 7, "path": "/a", "replication": 3, "min_replicas": 2, "chunk_size": 1 << 26,
+            "chunks": 2, "sealed_length": 100, "created_unix_ms": 1700000000000,
+            "on_primary_loss": self.schema.ROLL, **fields})
+
+
+class FilesTest(CommandTest):
+
+    def test_create_says_what_becomes_of_a_lost_primary(self):
+        self.master.replies["Create"] = self.schema.CreateReply(info=self.file())
+        for word, wanted in (("roll", self.schema.ROLL), ("wait", self.schema.WAIT),
+                             ("default", self.schema.AS_CONFIGURED)):
+            self.run_command("create", f"--on-primary-loss={word}", "/a")
+            self.assertEqual(self.master.asked("Create")[-1].on_primary_loss, wanted)
+        self.assertIn("roll", self.run_command("create", "--on-primary-loss=so", "/a",
+                                               status=64)[1])
+
+    def test_one_document_for_one_path_or_many(self):
+        self.master.replies["Create"] = self.schema.CreateReply(info=self.file())
+        self.master.replies["Stat"] = self.schema.StatReply(info=self.file())
+        for command in ("create", "stat"):
+            self.assertEqual(self.run_json(command, "/a")["on_primary_loss"], "roll")
+            self.assertEqual([f["file"] for f in self.run_json(command, "/a", "/b")["files"]],
+                             [7, 7])
+
+    def test_texts_that_are_no_utf8_do_not_break_a_document(self):
+        for sent, shown in ((b'"1"\\\n\xc3\xa4', '"1"\\\n\u00e4'), (b'"1"\xff\xc3.', '"1"??.')):
+            reply = self.schema.ListServersReply(
+                servers=[self.schema.ServerInfo(server_id="cs1", failure_domain="x" * len(sent))])
+            self.master.replies["ListServers"] = reply.SerializeToString().replace(
+                b"x" * len(sent), sent)
+            self.assertEqual(self.run_json("servers")["servers"][0]["failure_domain"], shown)
+
+    def test_rm_says_for_how_long(self):
+        self.master.replies["Remove"] = self.schema.RemoveReply(file=7, trash_left_ms=86400000)
+        out, _ = self.run_command("rm", "/a", "/b")
+        self.assertIn("24.0 h", out)
+        self.assertIn("restore --file=7", out)
+        self.assertEqual([r.path for r in self.master.asked("Remove")], ["/a", "/b"])
+        self.assertEqual(self.run_json("rm", "/a"), {"removed": [
+            {"path": "/a", "file": 7, "trash_left_ms": 86400000}]})
+        self.master.replies["Remove"] = self.schema.RemoveReply(file=7)
+        self.assertIn("for good", self.run_command("rm", "--now", "/a")[0])
+        self.assertTrue(self.master.asked("Remove")[-1].now)
+        self.run_command("rm", "--now", "--file=9")
+        self.assertEqual(self.master.asked("Remove")[-1].file, 9)
+        self.run_command("rm", status=64)
+        self.run_command("rm", "--file=9", "/a", status=64)
+
+    def test_rm_goes_on_after_a_failure(self):
+        self.master.replies["Remove"] = [
+            self.schema.RemoveReply(error=self.schema.NOT_FOUND, error_text="there is no file /a"),
+            self.schema.RemoveReply(file=8, trash_left_ms=1000)]
+        out, err = self.run_command("rm", "/a", "/b", status=1)
+        self.assertIn("/b: in the trash", out)
+        self.assertIn("/a", err)
+
+    def test_trash_lists_page_by_page(self):
+        pages = [
+            self.schema.ListReply(more=True, files=[
+                self.file(file=1, path="/x", trashed=True, trash_left_ms=60000),
+                self.file(file=2, path="/x", trashed=True, trash_left_ms=90000)]),
+            self.schema.ListReply(files=[
+                self.file(file=3, path="/y", trashed=True, trash_left_ms=86400000 * 3)])]
+        self.master.replies["List"] = list(pages)
+        out, _ = self.run_command("trash", "/")
+        self.assertEqual([line.split()[0] for line in out.splitlines()[1:]], ["1", "2", "3"])
+        self.assertIn("3.0 days", out)
+        first, second = self.master.asked("List")
+        self.assertTrue(first.trash and second.trash)
+        self.assertEqual((second.after, second.after_file), ("/x", 2))
+        self.master.replies["List"] = list(pages)
+        files = self.run_json("trash")["files"]
+        self.assertEqual([(f["file"], f["trashed"], f["trash_left_ms"]) for f in files],
+                         [(1, True, 60000), (2, True, 90000), (3, True, 86400000 * 3)])
+
+    def test_restore(self):
+        self.master.replies["Restore"] = self.schema.RestoreReply(info=self.file(path="/b"))
+        self.assertIn("/b: restored", self.run_command("restore", "/a", "--to", "/b")[0])
+        request = self.master.asked("Restore")[-1]
+        self.assertEqual((request.path, request.file, request.to), ("/a", 0, "/b"))
+        self.assertEqual(self.run_json("restore", "--file=7")["path"], "/b")
+        self.assertEqual(self.master.asked("Restore")[-1].file, 7)
+        self.run_command("restore", status=64)
+        self.master.replies["Restore"] = self.schema.RestoreReply(
+            error=self.schema.ALREADY_EXISTS, error_text="/a is taken")
+        self.assertIn("--to", self.run_command("restore", "/a", status=1)[1])
+
+    def test_leases_show_what_only_runs_out(self):
+        self.master.replies["ListLeases"] = self.schema.ListLeasesReply(leases=[self.schema.Lease(
+            chunk=4, path="/a", version=2, primary="cs1", state="EXPIRING", left_ms=4200)])
+        self.assertIn("EXPIRING", self.run_command("leases")[0])
+        self.assertEqual(self.run_json("leases")["leases"][0]["state"], "EXPIRING")
+
+
+class ServersTest(CommandTest):
+
+    def server(self, **fields):
+        return self.schema.ServerInfo(**{
+            "server_id": "cs1", "address": "10.0.0.1:7500", "live": True, "reachable": True,
+            "capacity_bytes": 10 * GB, "free_bytes": 4 * GB, "replicas": 12, "primaries": 3,
+            **fields})
+
+    def reply(self, *servers, **fields):
+        return self.schema.ListServersReply(servers=servers, **{"deleting": True, **fields})
+
+    def test_the_table(self):
+        self.master.replies["ListServers"] = self.reply(
+            self.server(copies_in=2, copies_out=1),
+            self.server(server_id="cs2", admin=self.schema.DRAINING, replicas_to_move=5),
+            self.server(server_id="cs3", live=False, away_ms=90000, grace_left_ms=210000),
+            self.server(server_id="cs4", admin=self.schema.DRAINING, safe_to_stop=True),
+            repair=self.schema.RepairInfo(
+                chunks_degraded=20, chunks_endangered=3, copies_running=4, copies_waiting=16,
+                bytes_left=1200 * 10 ** 6, bytes_per_second=60 * 10 ** 6, left_ms=20000))
+        out, err = self.run_command("servers")
+        rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("cs")}
+        self.assertIn("2 in, 1 out", rows["cs1"])
+        self.assertIn("6.0 GB", rows["cs1"])
+        self.assertIn("draining", rows["cs2"])
+        self.assertIn("5 to move", rows["cs2"])
+        self.assertIn("  no", rows["cs2"])
+        self.assertIn("away for 90.0 s", rows["cs3"])
+        self.assertIn("replaced in 3.5 min", rows["cs3"])
+        self.assertIn("  yes", rows["cs4"])
+        for part in ("20 chunks degraded", "3 with a single", "4 copies running", "16 waiting",
+                     "1.2 GB left", "60.0 MB/s", "20.0 s"):
+            self.assertIn(part, out)
+        self.assertEqual(err, "")
+        document = self.run_json("servers")
+        self.assertEqual(document["repair"]["chunks_endangered"], 3)
+        self.assertEqual([s["safe_to_stop"] for s in document["servers"]],
+                         [False, False, False, True])
+        self.assertEqual([s["admin"] for s in document["servers"]],
+                         ["active", "draining", "active", "draining"])
+        self.assertEqual(document["servers"][0]["used_bytes"], 6 * GB)
+
+    def test_warnings(self):
+        self.master.replies["ListServers"] = self.reply(self.server())
+        out, err = self.run_command("servers")
+        self.assertIn("nothing to do", out)
+        self.assertEqual(err, "")
+        self.master.replies["ListServers"] = self.reply(
+            self.server(), deleting=False, deleting_text="cs1 has chunk 9, which is unknown here",
+            repair=self.schema.RepairInfo(chunks_degraded=1, chunks_unreadable=1))
+        err = self.run_command("servers")[1]
+        self.assertIn("cs1 has chunk 9", err)
+        self.assertIn("garbage --resume", err)
+        self.assertIn("fsck", err)
+        self.assertFalse(self.run_json("servers")["deleting"])
+
+    def test_drain(self):
+        draining = self.server(admin=self.schema.DRAINING, replicas_to_move=12)
+        self.master.replies["SetServer"] = self.schema.SetServerReply(server=draining)
+        out, _ = self.run_command("drain", "cs1")
+        self.assertIn("12 replicas and 3 leases", out)
+        request = self.master.asked("SetServer")[-1]
+        self.assertEqual((request.server_id, request.admin), ("cs1", self.schema.DRAINING))
+        self.assertEqual(self.run_json("drain", "cs1"), {
+            "server_id": "cs1", "admin": "draining", "safe_to_stop": False, "forgotten": False,
+            "replicas_to_move": 12, "primaries": 3})
+        self.master.replies["SetServer"] = self.schema.SetServerReply(server=self.server())
+        self.assertIn("active", self.run_command("undrain", "cs1")[0])
+        self.assertEqual(self.master.asked("SetServer")[-1].admin, self.schema.ACTIVE)
+        self.master.replies["SetServer"] = self.schema.SetServerReply(
+            error=self.schema.NOT_FOUND, error_text="there is no chunkserver cs9")
+        self.assertIn("cs9", self.run_command("drain", "cs9", status=1)[1])
+
+    def test_drain_waits_until_it_is_safe(self):
+        draining = self.server(admin=self.schema.DRAINING, replicas_to_move=1)
+        self.master.replies["SetServer"] = self.schema.SetServerReply(server=draining)
+        pages = [self.reply(draining),
+                 self.schema.ListServersReply(error=self.schema.UNAVAILABLE),
+                 self.reply(self.server(admin=self.schema.DRAINING, safe_to_stop=True))]
+        self.master.replies["ListServers"] = list(pages)
+        self.assertIn("can be switched off", self.run_command("drain", "--wait", "cs1")[0])
+        self.master.replies["ListServers"] = list(pages)
+        self.assertTrue(self.run_json("drain", "--wait", "cs1")["safe_to_stop"])
+        self.master.replies["ListServers"] = pages[:1]
+        err = self.run_command("drain", "--wait", "--give-up=1s", "cs1", status=75)[1]
+        self.assertIn("1 replicas", err)
+        self.assertFalse(self.run_json("drain", "--wait", "--give-up=1s", "cs1",
+                                       status=75)["safe_to_stop"])
+
+    def test_decommission_waits_until_it_is_forgotten(self):
+        leaving = self.server(admin=self.schema.DECOMMISSIONING, replicas_to_move=1)
+        self.master.replies["SetServer"] = self.schema.SetServerReply(server=leaving)
+        self.master.replies["ListServers"] = [self.reply(leaving), self.reply()]
+        self.assertIn("forgotten", self.run_command("decommission", "--wait", "cs1")[0])
+        self.assertEqual(self.master.asked("SetServer")[-1].admin, self.schema.DECOMMISSIONING)
+
+
+class AskingTest(CommandTest):
+
+    def test_explain(self):
+        said = ["Chunk 3 of /a takes no appends.", "cs1 may act as its primary for 4.0 s more."]
+        self.master.replies["Explain"] = self.schema.ExplainReply(
+            info=self.file(), sentences=said,
+            chunk=self.schema.ChunkState(
+                chunk=self.schema.ChunkInfo(chunk=3, version=5), path="/a", lease="HELD",
+                checksum=(1 << 64) - 1,
+                replicas=[self.schema.ReplicaInfo(server_id="cs1", state="AWAY", primary=True)]))
+        self.assertEqual(self.run_command("explain", "/a")[0].splitlines(), said)
+        self.assertEqual(self.master.asked("Explain")[-1].path, "/a")
+        document = self.run_json("explain", "3")
+        self.assertEqual(self.master.asked("Explain")[-1].chunk, 3)
+        self.assertEqual(document["sentences"], said)
+        self.assertEqual(document["chunk"]["replicas"][0]["state"], "AWAY")
+        self.assertEqual(document["chunk"]["checksum"], "f" * 16)
+        self.assertIn("neither", self.run_command("explain", "3x", status=64)[1])
+        self.master.replies["Explain"] = self.schema.ExplainReply(info=self.file())
+        self.assertIsNone(self.run_json("explain", "/a")["chunk"])
+
+    def test_garbage(self):
+        self.master.replies["Garbage"] = self.schema.GarbageReply(
+            deleting=True, files_trashed=2, replicas_extra=3, replicas_deleted=40)
+        out, _ = self.run_command("garbage")
+        self.assertIn("2 files in the trash", out)
+        self.assertIn("40 deleted", out)
+        self.assertFalse(self.master.asked("Garbage")[-1].resume)
+        self.run_command("garbage", "--resume")
+        self.assertTrue(self.master.asked("Garbage")[-1].resume)
+        self.master.replies["Garbage"] = self.schema.GarbageReply(why_not="cs1 knows chunk 9")
+        self.assertIn("cs1 knows chunk 9", self.run_command("garbage")[0])
+        self.assertEqual(self.run_json("garbage"), {
+            "deleting": False, "why_not": "cs1 knows chunk 9", "files_trashed": 0,
+            "replicas_extra": 0, "replicas_deleted": 0})
+
+    def test_an_old_master_and_none_at_all(self):
+        for args in (["trash"], ["explain", "/a"], ["garbage"], ["drain", "cs1"], ["fsck"]):
+            self.master.replies.clear()
+            err = self.run_command(*args, status=69 if args == ["fsck"] else 1)[1]
+            self.assertIn("UNIMPLEMENTED", err)
+            err = self.run_command(*args, "--timeout=300ms", status=69, master="127.0.0.1:1")[1]
+            self.assertIn("127.0.0.1:1", err)
+
+    def test_each_says_how_it_is_used(self):
+        for command in ("rm", "trash", "restore", "drain", "undrain", "decommission", "servers",
+                        "explain", "fsck", "garbage"):
+            self.assertIn(f"leasehold {command}", self.run_command(command, "--help")[0])
+            self.assertIn(f"  {command} ", self.run_command("--help")[0])
+
+
+class FsckTest(CommandTest):
+    """One sealed chunk (1) and one that grows (2), on three servers."""
+
+    def setUp(self):
+        super().setUp()
+        self.size = len(pack_batch(5, 1, [b"x" * 1000] * 10))  # of each batch
+        self.log = b"".join(pack_batch(5, i * 10 + 1, [b"%02d" % i * 500] * 10) for i in range(20))
+        self.servers = {}
+        for name in ("cs1", "cs2", "cs3"):
+            server = self.servers[name] = StagedChunkServer(self.schema)
+            self.addCleanup(server.stop)
+            server.replicas = {1: {"log": self.log, "version": 3, "sealed": True},
+                               2: {"log": self.log, "version": 4, "sealed": False}}
+        self.states = {1: {}, 2: {}}  # of a chunk's replicas by server, where not GOOD
+        self.chunks = self.two_chunks
+        self.master.ListChunks = self.list_chunks
+
+    def chunk(self, number, sealed):
+        return self.schema.ChunkState(
+            chunk=self.schema.ChunkInfo(chunk=number, version=4 - sealed, sealed=sealed,
+                                        length=len(self.log) if sealed else 0),
+            path="/a", file=7, replication=3, min_replicas=2, created=True, lease="HELD",
+            checksum=log_checksum(self.log) if sealed else 0,
+            replicas=[self.schema.ReplicaInfo(server_id=name, address=server.address,
+                                              state=self.states[number].get(name, "GOOD"))
+                      for name, server in self.servers.items()])
+
+    def two_chunks(self):
+        return [self.chunk(1, True), self.chunk(2, False)]
+
+    def list_chunks(self, request):
+        """One chunk a page."""
+        left = [c for c in self.chunks() if c.chunk.chunk > request.after_chunk]
+        return self.schema.ListChunksReply(chunks=left[:1], more=len(left) > 1)
+
+    def replica(self, name, chunk):
+        return self.servers[name].replicas[chunk]
+
+    def kinds(self, *flags, status):
+        document = self.run_json("fsck", *flags, status=status)
+        self.assertEqual(document["clean"], status == 0)
+        for problem in document["problems"]:
+            self.assertTrue(problem["text"] and problem["advice"])
+        return {(p["chunk"], p["server_id"], p["kind"]) for p in document["problems"]}
+
+    def test_clean(self):
+        out, _ = self.run_command("fsck")
+        self.assertIn("2 chunks checked at 6 replicas", out)
+        self.assertIn("clean", out)
+        document = self.run_json("fsck", "--deep", "/")
+        self.assertEqual(document["bytes_read"], 6 * len(self.log))
+        self.assertEqual(document["chunks_checked"], 2)
+        self.assertEqual(self.master.asked("ListChunks")[-1].prefix, "/")
+
+    def test_what_the_master_knows_already(self):
+        for state, kind in (("AWAY", "away"), ("GONE", "gone"), ("LOST", "lost"),
+                            ("MISSING", "missing"), ("STALE", "stale")):
+            self.states[1] = {"cs2": state}
+            self.assertEqual(self.kinds(status=1), {(1, "cs2", kind)})
+        out, _ = self.run_command("fsck", status=1)
+        self.assertIn("chunk 1 of /a: degraded: cs2", out)
+        self.assertIn("1 degraded", out)
+
+    def test_replicas_that_do_not_count_are_no_problem(self):
+        for state in ("JOINING", "COPYING", "EXTRA"):
+            self.states[2] = {"cs3": state}
+            self.assertEqual(self.kinds(status=1), {(2, "", "too_few")})
+
+    def test_a_chunk_that_never_held_anything(self):
+        chunk = self.chunk(2, False)
+        chunk.created = False
+        self.chunks = lambda: [self.chunk(1, True), chunk]
+        self.servers["cs1"].replicas.pop(2)
+        self.assertEqual(self.kinds("--deep", status=0), set())
+
+    def test_servers_that_do_not_show_theirs(self):
+        for error, kind in ((self.schema.NO_REPLICA, "missing"), (self.schema.CORRUPT, "lost"),
+                            (self.schema.RECOVERING, "busy"), (self.schema.IO, "lost")):
+            self.servers["cs1"].replicas[2] = error
+            self.assertEqual(self.kinds(status=1), {(2, "cs1", kind)})
+        self.servers["cs1"].stop()
+        self.assertEqual(self.kinds("--timeout=1s", status=1),
+                         {(1, "cs1", "unreachable"), (2, "cs1", "unreachable")})
+
+    def test_nothing_can_be_read(self):
+        self.states[1] = {"cs1": "AWAY", "cs2": "LOST", "cs3": "GONE"}
+        self.assertIn((1, "", "unreadable"), self.kinds(status=2))
+        out, _ = self.run_command("fsck", status=2)
+        self.assertIn("chunk 1 of /a: DAMAGE: no good replica", out)
+        self.assertIn("1 damaged", out)
+
+    def test_a_replica_without_the_seal(self):
+        self.replica("cs1", 1)["sealed"] = False
+        self.assertEqual(self.kinds(status=1), {(1, "cs1", "stale")})
+
+    def test_what_passes_by_itself_is_no_problem(self):
+        self.replica("cs1", 1)["sealed"] = False
+        looks = []
+
+        def seal_arrives(request):
+            looks.append(request)
+            if len(looks) == 2:  # the second look at the first page's chunk
+                self.replica("cs1", 1)["sealed"] = True
+            return self.list_chunks(request)
+
+        self.master.ListChunks = seal_arrives
+        self.assertEqual(self.kinds(status=0), set())
+        self.assertEqual(len(looks), 3)
+
+    def test_a_chunk_that_is_gone_by_then(self):
+        self.servers["cs1"].replicas.pop(2)
+        looks = []
+
+        def removed(request):
+            looks.append(request)
+            if len(looks) == 3:  # the second look at the second page's
+                self.chunks = lambda: [self.chunk(1, True)]
+            return self.list_chunks(request)
+
+        self.master.ListChunks = removed
+        self.assertEqual(self.kinds(status=0), set())
+
+    def test_metadata_older_than_the_replicas(self):
+        self.replica("cs1", 1)["version"] = 9
+        self.replica("cs2", 2)["sealed"] = True
+        self.assertEqual(self.kinds(status=2), {(1, "cs1", "newer"), (2, "cs2", "newer")})
+
+    def test_a_sealed_replica_of_another_length(self):
+        self.replica("cs1", 1)["log"] = self.log[:3 * self.size]
+        self.assertEqual(self.kinds(status=2), {(1, "cs1", "differs")})
+
+    def test_rot(self):
+        rotten = bytearray(self.log)
+        rotten[len(rotten) // 2] ^= 1
+        self.replica("cs2", 1)["log"] = bytes(rotten)
+        self.replica("cs3", 2)["log"] = bytes(rotten)
+        self.assertEqual(self.kinds(status=0), set())
+        self.assertEqual(self.kinds("--deep", status=1),
+                         {(1, "cs2", "corrupt"), (2, "cs3", "corrupt")})
+
+    def test_other_records(self):
+        other = pack_batch(6, 1, [b"x" * 1000] * 10)
+        other += self.log[len(other):]
+        self.assertEqual(len(other), len(self.log))
+        self.replica("cs2", 1)["log"] = other
+        self.replica("cs3", 2)["log"] = other
+        self.assertEqual(self.kinds(status=0), set())
+        found = self.kinds("--deep", status=2)
+        self.assertIn((1, "cs2", "differs"), found)
+        self.assertEqual({kind for chunk, _, kind in found if chunk == 2}, {"differs"})
+
+    def test_members_that_know_less_are_compared_as_far_as_they_know(self):
+        self.replica("cs1", 2)["log"] = self.log[:7 * self.size]
+        self.replica("cs2", 2)["log"] = b""
+        document = self.run_json("fsck", "--deep")
+        self.assertEqual(document["bytes_read"], (3 + 1) * len(self.log) + 7 * self.size)
+        self.replica("cs1", 2)["log"] = pack_batch(6, 1, [b"x" * 1000] * 10)
+        self.assertEqual(self.kinds("--deep", status=2), {(2, "cs1", "differs")})
+
+
+if __name__ == "__main__":
+    process_cluster.main()
