@@ -1,6 +1,23 @@
 /* What must hold between any two steps. */
 #include "master/state.h"
 
+/* FAIL-2a. */
+static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    const struct lh_m_roll *roll = c->roll;
+
+    LH_ASSERT((roll != NULL) == (c->intent_to_seal && !c->sealed));
+    if (roll == NULL)
+        return;
+    /* It is the tail: nothing comes after it before its seal. */
+    LH_ASSERT(roll->chunk == c && c->index + 1 == c->file->chunk_count && c->created);
+    LH_ASSERT(!m->started || (roll->timer.armed && roll->ticket < m->next_ticket));
+    LH_ASSERT(roll->answer_count <= c->member_count);
+    /* Nobody is asked, so nobody has answered, before the intent is durable. */
+    LH_ASSERT(roll->answer_count == 0 || lh_m_is_durable(m, roll->ticket));
+    LH_ASSERT(!roll->decided || roll->answer_count > 0);
+}
+
 static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->dirty && c->ticket < m->next_ticket);
@@ -21,22 +38,28 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
     LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) == !c->sealed);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
               (c->holder != NULL));
-    LH_ASSERT(c->in_todo == (c->holder != NULL && (!c->confirmed || c->recalling)));
+    LH_ASSERT(
+        c->in_todo == (c->holder != NULL && !c->intent_to_seal && (!c->confirmed || c->recalling)));
     if (c->holder == NULL) {
         LH_ASSERT(c->session == 0 && !c->waiting && !c->sent && !c->confirmed && !c->recalling);
     } else {
-        LH_ASSERT(!c->sealed && c->created && lh_m_member(c, c->holder) != NULL);
+        /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
+        LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
+        LH_ASSERT(c->sealed || lh_m_member(c, c->holder) != NULL);
+        LH_ASSERT(
+            c->intent_to_seal ? c->granted_version < c->version : c->granted_version == c->version);
         LH_ASSERT(c->session != 0 || c->waiting);
         LH_ASSERT(!c->confirmed || c->sent);
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
     if (lh_grantor_find(m->grantor, c->id, m->now, &info)) {
-        LH_ASSERT(info.version == c->version && info.session == c->session);
+        LH_ASSERT(info.version == c->granted_version && info.session == c->session);
         LH_ASSERT(c->holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->sent || lh_m_is_durable(m, c->ticket));
+    LH_ASSERT(!c->sent || c->intent_to_seal || lh_m_is_durable(m, c->ticket));
+    check_roll(m, c);
 }
 
 static void check_file(const struct lh_master *m, struct lh_m_file *f)

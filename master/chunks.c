@@ -33,6 +33,7 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
 
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
+    lh_m_roll_free(m, c);
     HASH_DELETE(hh, m->chunks, c);
     free(c->members);
     free(c);
@@ -60,6 +61,7 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     else
         LH_MARK("remove-while-free");
     lh_m_creation_stop(m, c);
+    lh_m_roll_free(m, c);
     lh_m_timer_disarm(m, &c->timer);
     if (c->waiting)
         TAILQ_REMOVE(&m->waiting, c, waiting_link);
@@ -134,6 +136,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
     if (c->creating)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);
+    lh_m_roll_durable(m, c);
     lh_m_touch(m, c->file);
 }
 
@@ -141,12 +144,19 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
+    if (c != NULL && c->intent_to_seal && c->holder == s &&
+        c->holder_incarnation == s->incarnation && report->version == c->granted_version) {
+        LH_MARK(
+            "seal-report-after-intent"); /* what is sealed is decided by fences; but it stopped */
+        lh_m_lease_over(m, c, "was given up with a seal that came too late");
+        return;
+    }
     if (c == NULL || lh_m_member(c, s) == NULL || report->version != c->version ||
         c->version == 0 || (c->holder != NULL && c->holder != s))
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
         LH_MARK("seal-report-again");
-        if (c->seal_told)
+        if (c->seal_told && lh_m_is_durable(m, c->ticket))
             lh_m_record_seal(m, c, NULL);
         return;
     }
@@ -215,6 +225,12 @@ void lh_m_on_member_failed(
         return;
     if (full < c->file->min_replicas) {
         LH_MARK("member-failed-too-few-left");
+        c->short_at = m->now;
+        for (uint32_t i = 0; i < c->member_count; i++)
+            c->members[i].suspect = true;
+        for (uint32_t i = 0; i < left_count; i++)
+            lh_m_member(c, left[i].server)->suspect = false;
+        lh_m_touch(m, c->file);
         /* With the members' addresses of today: they may have come back elsewhere. */
         if (!c->recalling && lh_m_is_durable(m, c->ticket))
             lh_m_send_grant(m, c);

@@ -11,7 +11,8 @@
 
 void lh_m_todo_update(struct lh_m_chunk *c)
 {
-    bool wanted = c->holder != NULL && (!c->confirmed || c->recalling);
+    /* After an intent to seal the holder hears of fences alone (FAIL-2a). */
+    bool wanted = c->holder != NULL && !c->intent_to_seal && (!c->confirmed || c->recalling);
 
     if (wanted == c->in_todo)
         return;
@@ -82,7 +83,7 @@ bool lh_master_lease_of(
     if (!waiting && !engine)
         return false;
     *lease = (struct lh_master_lease){.holder = c->holder->id,
-        .version = c->version,
+        .version = c->granted_version,
         .end = waiting ? m->wait_end : info.end,
         .confirmed = c->confirmed,
         .recalling = c->recalling,
@@ -94,7 +95,8 @@ bool lh_master_lease_of(
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->confirmed && !c->recalling && c->session == c->holder->session && in_force(m, c);
+    return c->confirmed && !c->recalling && !c->intent_to_seal &&
+           c->session == c->holder->session && in_force(m, c);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
@@ -104,7 +106,7 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     LH_ASSERT(s != NULL);
     if (c->session != 0) {
         /* Whether the engine still had it does not matter. */
-        int error = lh_grantor_release(m->grantor, c->id, c->version, c->session);
+        int error = lh_grantor_release(m->grantor, c->id, c->granted_version, c->session);
         (void)error;
     }
     if (c->waiting)
@@ -113,12 +115,13 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_m_set_holder(m, c, NULL);
     c->session = 0;
     c->sent = c->confirmed = c->recalling = false;
-    lh_m_dirty_chunk(m, c);
+    if (!c->sealed) /* the store names no holder of a sealed one */
+        lh_m_dirty_chunk(m, c);
     lh_m_touch(m, c->file);
     if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
         lh_m_moving_kick(m);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
-        c->id, c->file->path, s->id, c->version, why);
+        c->id, c->file->path, s->id, c->granted_version, why);
 }
 
 /* REC-1: full members of the newest durable version alone; SES-4 and SES-6: only those that hear us
@@ -268,8 +271,9 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_server *s = c->holder;
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
-    if (s == NULL || c->removed || c->session == 0 || c->session != s->session || !s->announced ||
-        !lh_m_is_durable(m, c->ticket) || !in_force(m, c))
+    if (s == NULL || c->removed || c->intent_to_seal || c->session == 0 ||
+        c->session != s->session || !s->announced || !lh_m_is_durable(m, c->ticket) ||
+        !in_force(m, c))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->confirmed && !(c->recalling && c->sent))
@@ -286,7 +290,7 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
 {
     int error;
 
-    if (c->recalling)
+    if (c->recalling || c->intent_to_seal)
         return;
     if (c->waiting)
         LH_MARK("recall-in-restart-wait");
@@ -311,8 +315,8 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         const Leasehold__ChunkVersion *active = heartbeat->active[i];
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
-        if (c == NULL || c->holder != s || c->version != active->version)
-            continue;
+        if (c == NULL || c->holder != s || c->intent_to_seal || c->version != active->version)
+            continue; /* no extension after an intent to seal (FAIL-2a) */
         c->appends = active->appends;
         names[asked] = (struct lh_lease_name){.key = c->id, .version = c->version};
         places[asked++] = i;
@@ -339,6 +343,7 @@ static bool enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m
 
     /* Never shorter than what the old session promised: the holder may act on that until it hears
      * of the new one (TIME-4). */
+    LH_ASSERT(!c->intent_to_seal);
     if (c->session != 0)
         error = lh_grantor_continue(m->grantor, c->id, c->version, c->session, s->session, m->now,
             s->received_at, m->config.chunk_term);
@@ -420,9 +425,14 @@ void lh_m_on_confirm(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
-    if (c == NULL || c->holder != s || c->session != s->session || c->version != confirm->version ||
-        !c->sent)
+    if (c == NULL || c->holder != s || c->session != s->session ||
+        c->granted_version != confirm->version || !c->sent)
         return;
+    if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
+        if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
+            lh_m_lease_over(m, c, "was refused");
+        return;
+    }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
         if (c->confirmed)
             return;
@@ -456,10 +466,10 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
 
-    /* For exactly the newest version (LEASE-2), by the process that holds it (LEASE-6: it will
+    /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
     if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        (c->version != release->version && !LH_PLANTED("any-version-released"))) {
+        (c->granted_version != release->version && !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
     }

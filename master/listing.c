@@ -141,6 +141,8 @@ static const char *lease_state(const struct lh_master *m, const struct lh_m_chun
 {
     if (c->holder == NULL || !lh_m_held(m, c))
         return "FREE";
+    if (c->intent_to_seal)
+        return "EXPIRING"; /* FAIL-2a: left to run out */
     if (c->recalling)
         return "RECALLING";
     if (c->session == 0)
@@ -154,7 +156,7 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = c->version;
+    lease->version = c->holder == NULL ? c->version : c->granted_version;
     lease->state = (char *)(uintptr_t)lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
@@ -167,6 +169,16 @@ static void lease_view(
     lease->session_live = lh_m_live(m, c->holder) && c->session == c->holder->session;
 }
 
+/* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */
+static struct lh_m_chunk *next_lease(struct lh_master *m, uint64_t id, bool all)
+{
+    struct lh_m_chunk key = {.id = id};
+    struct lh_m_chunk *held = RB_NFIND(lh_m_leased, &m->leased, &key);
+    struct lh_m_chunk *open = all ? RB_NFIND(lh_m_open, &m->open, &key) : NULL;
+
+    return open == NULL || (held != NULL && held->id < open->id) ? held : open;
+}
+
 void lh_m_list_leases(
     struct lh_master *m, uint64_t link, const Leasehold__ListLeasesRequest *request)
 {
@@ -174,14 +186,11 @@ void lh_m_list_leases(
     uint32_t limit = page_size(request->limit, LIST_DEFAULT, LIST_MAX);
     Leasehold__Lease *items = NULL;
     size_t count = 0, capacity = 0;
-    struct lh_m_chunk key = {.id = request->after_chunk + 1};
     struct lh_m_chunk *c = NULL;
 
     if (request->after_chunk != UINT64_MAX)
-        c = request->all ? RB_NFIND(lh_m_open, &m->open, &key)
-                         : RB_NFIND(lh_m_leased, &m->leased, &key);
-    for (; c != NULL;
-         c = request->all ? RB_NEXT(lh_m_open, &m->open, c) : RB_NEXT(lh_m_leased, &m->leased, c)) {
+        c = next_lease(m, request->after_chunk + 1, request->all);
+    for (; c != NULL; c = next_lease(m, c->id + 1, request->all)) {
         if (count == limit) {
             reply.more = true;
             break;

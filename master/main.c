@@ -20,9 +20,10 @@
 struct options {
     struct lh_server_options server;
     const char *data_dir;
-    struct lh_duration session_term, chunk_term, create_timeout;
+    struct lh_duration session_term, chunk_term, create_timeout, suspect_after;
     uint64_t drift_ppm, replication, min_replicas, chunk_size;
     bool balance;
+    int on_primary_loss; /* index in `losses` */
 };
 
 struct node {
@@ -162,6 +163,8 @@ static int open_and_run(const struct options *o)
     config.min_replicas = (uint32_t)o->min_replicas;
     config.chunk_size = o->chunk_size;
     config.balance = o->balance;
+    config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
+    config.suspect_after = o->suspect_after;
     if (lh_master_config_check(&config, why, sizeof why) != LH_OK) {
         (void)fprintf(stderr, "leasehold-master: %s\n", why);
         return LH_SERVER_CONFIG;
@@ -184,6 +187,7 @@ static int open_and_run(const struct options *o)
 
 int main(int argc, char **argv)
 {
+    static const char *const losses[] = {"roll", "wait", NULL};
     struct options o = {0};
     const struct lh_flag table[] = {
         LH_SERVER_LISTEN_FLAG(o.server, "127.0.0.1:7400"),
@@ -235,6 +239,21 @@ int main(int argc, char **argv)
             .min = LH_CHUNK_BYTES_MIN,
             .max = LH_CHUNK_BYTES_MAX,
             .help = "largest size of a chunk, likewise"},
+        {.name = "on-primary-loss",
+            .type = LH_FLAG_ENUM,
+            .value = &o.on_primary_loss,
+            .preset = "roll",
+            .choices = losses,
+            .help = "when the primary of a file's last chunk is lost: roll over to a new chunk, or "
+                    "wait for its lease to run out; likewise"},
+        {.name = "suspect-after",
+            .type = LH_FLAG_DURATION,
+            .value = &o.suspect_after,
+            .preset = "300ms",
+            .min = 1000000,
+            .help =
+                "a primary that a client has lost is taken for lost if it does not show by then "
+                "that it lives"},
         {.name = "create-timeout",
             .type = LH_FLAG_DURATION,
             .value = &o.create_timeout,

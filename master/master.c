@@ -97,6 +97,7 @@ static void start(struct lh_master *m)
     size_t granted = 0;
 
     m->started = true;
+    m->started_at = m->now;
     if (m->cluster_id == NULL) {
         struct lh_prng prng = {m->config.seed};
         char id[33];
@@ -121,6 +122,7 @@ static void start(struct lh_master *m)
     m->namespace_ticket = m->next_ticket;
     LH_ASSERT(m->next_ticket == 1);
 
+    lh_m_rolls_start(m);
     TAILQ_FOREACH(c, &m->waiting, waiting_link)
     granted++;
     /* Members of a chunk whose creation was under way have to register first. */
@@ -156,7 +158,8 @@ static void take_expired(struct lh_master *m)
         } else {
             LH_MARK("lease-run-out");
             lh_m_lease_over(m, c, "has run out");
-            lh_m_spare_drop(m, c->file);
+            if (!c->intent_to_seal)
+                lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
         }
     }
 }
@@ -377,6 +380,8 @@ struct lh_master_config lh_master_config_default(void)
         .replication = 3,
         .min_replicas = 2,
         .chunk_size = UINT64_C(64) << 20,
+        .on_primary_loss = LH_LOSS_ROLL,
+        .suspect_after = lh_milliseconds(300),
         .create_timeout = lh_seconds(3),
         .waiters_max = 65536,
         .waiters_file_max = 4096,
@@ -404,6 +409,10 @@ int lh_master_config_check(const struct lh_master_config *config, char *text, si
         wrong = "the smallest number of replicas must be between 1 and the replication";
     else if (config->chunk_size < LH_CHUNK_BYTES_MIN || config->chunk_size > LH_CHUNK_BYTES_MAX)
         wrong = "the chunk size must be between 64 KiB and 1 GiB";
+    else if (config->on_primary_loss != LH_LOSS_ROLL && config->on_primary_loss != LH_LOSS_WAIT)
+        wrong = "a file rolls over or waits when its primary is lost";
+    else if (config->suspect_after.ns < 1000000)
+        wrong = "a primary must be given at least 1 ms to show that it lives";
     else if (config->create_timeout.ns == 0)
         wrong = "the timeout for creating a replica must not be zero";
     if (wrong == NULL)
@@ -429,6 +438,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
     TAILQ_INIT(&m->new_spares);
+    TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);

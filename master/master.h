@@ -33,13 +33,21 @@ struct lh_master;
 #define LH_SESSION_TERM_MAX_NS   3600000000000ull
 #define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
 
+/* What becomes of a file's appends when its tail's primary is lost (FAIL-2, FAIL-2a). The wire's
+ * numbers. */
+enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
+
 struct lh_master_config {
-    struct lh_duration session_term;   /* T_session: 200 ms to an hour */
-    struct lh_duration chunk_term;     /* T_chunk: at least T_session */
-    uint32_t drift_ppm;                /* TIME-3; at most LH_DRIFT_PPM_MAX */
-    uint32_t replication;              /* of files that do not say; 1 to LH_REPLICATION_MAX */
-    uint32_t min_replicas;             /* likewise; 1 to `replication` */
-    uint64_t chunk_size;               /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
+    struct lh_duration session_term;         /* T_session: 200 ms to an hour */
+    struct lh_duration chunk_term;           /* T_chunk: at least T_session */
+    uint32_t drift_ppm;                      /* TIME-3; at most LH_DRIFT_PPM_MAX */
+    uint32_t replication;                    /* of files that do not say; 1 to LH_REPLICATION_MAX */
+    uint32_t min_replicas;                   /* likewise; 1 to `replication` */
+    uint64_t chunk_size;                     /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
+    enum lh_on_primary_loss on_primary_loss; /* likewise */
+    struct lh_duration suspect_after;        /* a primary that a client lost is taken for lost if it
+                                                does not show within this that it lives; at least
+                                                1 ms */
     struct lh_duration create_timeout; /* a server that has not created a replica within this is
                                           replaced by another one */
     uint64_t seed;                     /* gives a new store its cluster id: draw it at random */

@@ -80,6 +80,7 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
     info->min_replicas = f->min_replicas;
     info->chunk_size = f->chunk_size;
     info->created_unix_ms = f->created_unix_ms;
+    info->on_primary_loss = f->on_primary_loss;
     info->chunks = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *tail = f->chunks[f->chunk_count - 1];
@@ -110,6 +111,16 @@ static int check_create(const struct lh_master *m, const Leasehold__CreateReques
         request->durability != LEASEHOLD__DURABILITY__SYNCED) {
         snprintf(text, text_size, "durability %d is neither buffered (0) nor synced (1)",
             (int)request->durability);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    wanted->on_primary_loss = request->on_primary_loss;
+    if (wanted->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__AS_CONFIGURED)
+        wanted->on_primary_loss = (Leasehold__OnPrimaryLoss)m->config.on_primary_loss;
+    if (wanted->on_primary_loss != LEASEHOLD__ON_PRIMARY_LOSS__ROLL &&
+        wanted->on_primary_loss != LEASEHOLD__ON_PRIMARY_LOSS__WAIT) {
+        snprintf(text, text_size,
+            "on_primary_loss %d is neither as configured (0) nor roll (1) nor wait (2)",
+            (int)request->on_primary_loss);
         return LH_ERR_INVALID_ARGUMENT;
     }
     if (wanted->replication > LH_REPLICATION_MAX) {
@@ -153,6 +164,7 @@ void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequ
     f->min_replicas = info.min_replicas;
     f->chunk_size = info.chunk_size;
     f->created_unix_ms = m->wall_ms;
+    f->on_primary_loss = info.on_primary_loss;
     lh_m_dirty_master(m);
     lh_m_dirty_file(m, f);
     lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" created: %u replicas, at least %u, %s",

@@ -159,7 +159,7 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.sealed = c->sealed;
     record.length = c->length;
     record.checksum = c->checksum;
-    if (c->holder != NULL) {
+    if (c->holder != NULL && !c->sealed) {
         record.holder = c->holder->id;
         record.holder_incarnation = c->holder_incarnation;
         record.granted_version = c->granted_version == c->version ? 0 : c->granted_version;
@@ -336,7 +336,8 @@ static bool follows(
         if (size == 0 || size > LH_NAME_BYTES_MAX)
             return false;
     }
-    if (strlen(record->holder) > LH_NAME_BYTES_MAX)
+    if (strlen(record->holder) > LH_NAME_BYTES_MAX || record->granted_version > record->version ||
+        (record->intent_to_seal && !record->created))
         return false;
     if (f->chunk_count == 0)
         return record->start == 0;
@@ -380,6 +381,8 @@ static void take_chunk(
         if (!record->created)
             LH_MARK("restart-in-creation");
         lh_m_creation_start(m, c);
+        if (record->intent_to_seal)
+            lh_m_roll_resume(m, c);
     }
 }
 

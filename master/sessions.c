@@ -122,6 +122,7 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link)
         LH_MARK("session-stream-broke");
     lh_m_unsettled(m);
     forget_link(m, l);
+    lh_m_rolls_advance(m);
     lh_m_touch_waited(m);
 }
 
@@ -258,8 +259,7 @@ static void keep_reports(
     s->report_count = request->n_replicas;
     for (size_t i = 0; i < request->n_replicas; i++) {
         const Leasehold__ReplicaReport *r = request->replicas[i];
-        s->reports[i] = (struct lh_m_report){
-            .chunk = r->chunk,
+        s->reports[i] = (struct lh_m_report){.chunk = r->chunk,
             .version = r->version,
             .sealed = r->sealed,
             .lost = r->lost,
@@ -403,6 +403,7 @@ void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
         lh_m_creation_send(m, c, s);
     TAILQ_FOREACH(c, &s->todo, todo_link)
     lh_m_push(m, c);
+    lh_m_roll_announced(m, s);
     lh_m_touch_waited(m);
 }
 
@@ -590,6 +591,10 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
 static void on_recovered(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Recovered *report)
 {
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+
+    if (c != NULL && c->holder == s && c->short_version == report->version)
+        c->short_version = 0; /* it goes on with the members that failed */
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
@@ -639,6 +644,9 @@ static bool named_session(const Leasehold__SessionRequest *r, uint64_t *session)
         return true;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
         *session = r->seal_recorded->session;
+        return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
+        *session = r->fenced->session;
         return true;
     default:
         return false;
@@ -701,6 +709,9 @@ void lh_m_session_message(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
         on_possible_loss(m, s, request->possible_loss);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
+        lh_m_on_fenced(m, s, request->fenced);
         break;
     default:
         break; /* SealRecorded: good to know, nothing to do */

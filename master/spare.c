@@ -40,27 +40,71 @@ void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f)
     lh_m_spare_free(m, spare);
 }
 
-static void not_in_time(struct lh_master *m, struct lh_m_timer *timer)
+static bool rolling(const struct lh_m_file *f)
 {
-    struct lh_m_spare *spare = LH_M_OWNER(timer, struct lh_m_spare, timer);
-
-    lh_m_spare_drop(m, spare->file);
+    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->roll != NULL;
 }
 
-void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
+static void remove_member(struct lh_master *m, struct lh_m_spare *spare, uint32_t i)
 {
-    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+    /* What it made goes again, if it hears of it: it never held a byte. */
+    if (spare->asked)
+        lh_m_send_remove(m, spare->members[i].server, spare->id, 0);
+    spare->members[i] = spare->members[--spare->member_count];
+}
 
-    if (f->spare != NULL || f->chunk_count < 2)
+static bool all_created(const struct lh_m_spare *spare)
+{
+    for (uint32_t i = 0; i < spare->member_count; i++)
+        if (!spare->members[i].created)
+            return false;
+    return true;
+}
+
+/* `unable` (NULL: whoever has not yet) does not create its replica. A spare that a roll waits for
+ * goes on without it, or elsewhere. */
+static void without(struct lh_master *m, struct lh_m_spare *spare, const struct lh_m_server *unable)
+{
+    struct lh_m_member suspects[LH_REPLICATION_MAX];
+    struct lh_m_file *f = spare->file;
+
+    if (!rolling(f)) {
+        lh_m_spare_drop(m, f);
         return;
-    if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
-        return;
+    }
+    LH_MARK("roll-next-chunk-without-a-member");
+    for (uint32_t i = spare->member_count; i-- > 0;) {
+        struct lh_m_server *s = spare->members[i].server;
+        if (unable == NULL ? spare->members[i].created : s != unable)
+            continue;
+        s->avoid_until = lh_instant_add(
+            m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
+        remove_member(m, spare, i);
+    }
+    uint32_t count = lh_m_suspects(f->chunks[f->chunk_count - 1], suspects);
+    if (spare->member_count < f->min_replicas)
+        lh_m_spare_for_roll(m, f, suspects, count);
+    else if (all_created(spare))
+        lh_m_timer_disarm(m, &spare->timer);
+    lh_m_roll_spare_changed(m, f);
+}
+
+static void not_in_time(struct lh_master *m, struct lh_m_timer *timer)
+{
+    without(m, LH_M_OWNER(timer, struct lh_m_spare, timer), NULL);
+}
+
+/* In this step's commit: an id that is used up, and a tombstone for it. */
+static void spare_new(
+    struct lh_master *m, struct lh_m_file *f, struct lh_m_server *const *chosen, uint32_t count)
+{
     struct lh_m_spare *spare = lh_alloc(sizeof *spare);
+
     spare->id = m->next_chunk++;
     spare->file = f;
-    spare->member_count = f->replication;
-    spare->members = lh_alloc_array(f->replication, sizeof *spare->members);
-    for (uint32_t i = 0; i < f->replication; i++) {
+    spare->member_count = count;
+    spare->members = lh_alloc_array(count, sizeof *spare->members);
+    for (uint32_t i = 0; i < count; i++) {
         spare->members[i].server = chosen[i];
         lh_m_reserve(chosen[i], f->chunk_size);
     }
@@ -72,6 +116,84 @@ void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
     HASH_ADD(hh, m->spares, id, sizeof spare->id, spare);
     TAILQ_INSERT_TAIL(&m->new_spares, spare, link);
     f->spare = spare;
+}
+
+void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+
+    if (f->spare != NULL || f->chunk_count < 2)
+        return;
+    if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
+        return;
+    spare_new(m, f, chosen, f->replication);
+}
+
+/* ---- For a file that rolls over (FAIL-2a). */
+
+static bool fit(const struct lh_master *m, const struct lh_m_server *s,
+    const struct lh_m_member *suspects, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (suspects[i].server == s)
+            return false;
+    return lh_m_reachable(m, s) && !s->failing;
+}
+
+uint32_t lh_m_spare_fit(const struct lh_master *m, const struct lh_m_file *f,
+    const struct lh_m_member *suspects, uint32_t count)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; f->spare != NULL && i < f->spare->member_count; i++)
+        left += fit(m, f->spare->members[i].server, suspects, count);
+    return left;
+}
+
+void lh_m_spare_for_roll(
+    struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *suspects, uint32_t count)
+{
+    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+    struct lh_m_spare *spare = f->spare;
+
+    if (lh_m_spare_fit(m, f, suspects, count) >= f->min_replicas) {
+        LH_MARK("roll-keeps-spare");
+        for (uint32_t i = spare->member_count; i-- > 0;)
+            if (!fit(m, spare->members[i].server, suspects, count))
+                remove_member(m, spare, i);
+        if (all_created(spare))
+            lh_m_timer_disarm(m, &spare->timer);
+        return;
+    }
+    lh_m_spare_drop(m, f);
+    uint32_t found = lh_m_place(m, f->chunk_size, f->replication, suspects, count, chosen);
+    if (found < f->min_replicas)
+        return;
+    LH_MARK("roll-makes-spare");
+    spare_new(m, f, chosen, found);
+}
+
+bool lh_m_spare_ready(const struct lh_master *m, const struct lh_m_file *f)
+{
+    for (uint32_t i = 0; i < f->spare->member_count; i++)
+        if (!f->spare->members[i].created || !lh_m_reachable(m, f->spare->members[i].server))
+            return false;
+    return true;
+}
+
+bool lh_m_spare_shrink(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_spare *spare = f->spare;
+    uint32_t ready = 0;
+
+    for (uint32_t i = 0; i < spare->member_count; i++)
+        ready += spare->members[i].created && lh_m_reachable(m, spare->members[i].server);
+    if (ready < f->min_replicas)
+        return false;
+    for (uint32_t i = spare->member_count; i-- > 0;)
+        if (!spare->members[i].created || !lh_m_reachable(m, spare->members[i].server))
+            remove_member(m, spare, i);
+    return true;
 }
 
 /* Only when its id can never be used for another chunk again. */
@@ -92,22 +214,21 @@ bool lh_m_spare_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
     struct lh_m_spare *spare;
-    bool all = true;
 
     HASH_FIND(hh, m->spares, &report->chunk, sizeof report->chunk, spare);
     if (spare == NULL)
         return false;
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
-        lh_m_spare_drop(m, spare->file);
+        without(m, spare, s);
         return true;
     }
-    for (uint32_t i = 0; i < spare->member_count; i++) {
+    for (uint32_t i = 0; i < spare->member_count; i++)
         if (spare->members[i].server == s)
             spare->members[i].created = true;
-        all = all && spare->members[i].created;
-    }
-    if (all)
+    if (all_created(spare)) {
         lh_m_timer_disarm(m, &spare->timer);
+        lh_m_roll_spare_changed(m, spare->file);
+    }
     return true;
 }
 
@@ -125,12 +246,11 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
 
     if (spare == NULL)
         return;
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        if (!spare->members[i].created || !lh_m_reachable(m, spare->members[i].server)) {
-            LH_MARK("spare-not-ready");
-            lh_m_spare_drop(m, f);
-            return;
-        }
+    if (!lh_m_spare_ready(m, f)) {
+        LH_MARK("spare-not-ready");
+        lh_m_spare_drop(m, f);
+        return;
+    }
     LH_MARK("spare-taken");
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
     lh_m_dirty_tombstone(m, c->id, false);

@@ -84,6 +84,8 @@ struct lh_m_server {
     unsigned answer_next;
     struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
     bool confirmed;
+    struct lh_instant inquired_at; /* when it was last asked whether it lives */
+    bool inquired;
 
     uint64_t capacity_bytes, free_bytes, replicas;
     uint64_t placed_bytes; /* given to it since it last told its free bytes */
@@ -118,7 +120,32 @@ struct lh_m_member {
     bool stale;   /* it lacks what its chunk's seal covers, and must be refreshed */
     bool sealed;  /* it has recorded the chunk's seal, as far as this master heard */
     bool leaving; /* another server is to take its place: it is drained, or too much lies on it */
+    bool suspect; /* its chunk's primary, lost, or a member that this cannot go on without: what
+                     comes after a roll is placed elsewhere (FAIL-2a) */
     lh_session_id seen; /* in this session its server has shown that it has the replica */
+};
+
+/* What a member answered to Fence: its durable log (FENCE-1). */
+struct lh_m_fenced {
+    const struct lh_m_server *server;
+    uint64_t length, checksum, committed;
+    bool doubted;
+};
+
+/* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c. */
+struct lh_m_roll {
+    struct lh_m_chunk *chunk;
+    uint64_t ticket; /* of the commit that made the intent durable */
+    bool resumed;    /* it was begun by a former master */
+    struct lh_instant began;
+    struct lh_instant usable_at; /* since then it could be decided; NEVER: not yet */
+    bool decided;                /* `length` is what will be sealed */
+    struct lh_instant decided_at;
+    uint64_t length, checksum;
+    struct lh_m_fenced answers[LH_REPLICATION_MAX];
+    uint32_t answer_count;
+    struct lh_m_timer timer;
+    TAILQ_ENTRY(lh_m_roll) link;
 };
 
 struct lh_m_chunk {
@@ -155,7 +182,9 @@ struct lh_m_chunk {
     struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
     int unable_error;           /* and why */
     uint64_t short_version; /* the operator was told that too few members are left at this one */
-    bool seal_told;         /* RecordSeal went out once since the seal is durable */
+    struct lh_instant short_at; /* when its primary last said so */
+    struct lh_m_roll *roll;     /* NULL: none under way */
+    bool seal_told;             /* RecordSeal went out once since the seal is durable */
 
     TAILQ_ENTRY(lh_m_chunk) held_link;
     TAILQ_ENTRY(lh_m_chunk) todo_link;
@@ -184,6 +213,7 @@ struct lh_m_waiter {
 
     /* OpenTail. */
     uint64_t full_chunk, failed_version;
+    uint64_t failed_chunk;        /* what `failed_version` is one of; 0: nothing that counts */
     uint64_t arrival_version;     /* of the tail when the call came */
     struct lh_instant hold_until; /* a primary that the caller could not reach is not named again
                                      before this, unless it shows that it lives */
@@ -321,6 +351,7 @@ struct lh_master {
     bool dirty;
 
     bool started, stopping, stopped;
+    struct lh_instant started_at;
     struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
     struct lh_m_timer wait_timer;
 
@@ -348,6 +379,7 @@ struct lh_master {
     struct lh_m_waiter *waiters;       /* hash */
     struct lh_m_spare *spares;         /* hash */
     TAILQ_HEAD(, lh_m_spare) new_spares;
+    TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_chunk) creating;
     TAILQ_HEAD(, lh_m_chunk) waiting;
     TAILQ_HEAD(, lh_m_file) waited;
@@ -467,8 +499,38 @@ bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk);
  * granted, in the seal's own commit. */
 void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f);
 void lh_m_spare_free(struct lh_master *m, struct lh_m_spare *spare);
+/* How many members of the file's spare could be used, none of the `count` suspects counted. */
+uint32_t lh_m_spare_fit(const struct lh_master *m, const struct lh_m_file *f,
+    const struct lh_m_member *suspects, uint32_t count);
+/* Sees to it that the file has a spare without the suspects, in this step's commit. Too few servers
+ * for that: it has none afterwards. */
+void lh_m_spare_for_roll(
+    struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *suspects, uint32_t count);
+/* Every member has created its replica and can be granted the lease. */
+bool lh_m_spare_ready(const struct lh_master *m, const struct lh_m_file *f);
+/* Leaves only members out of the spare that are ready, if they are enough; false: they are not. */
+bool lh_m_spare_shrink(struct lh_master *m, struct lh_m_file *f);
 /* The file is idle or gone: gives the room back. */
 void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f);
+
+/* ---- roll.c */
+/* Does the file roll over when the primary of its tail is lost? */
+bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f);
+/* Somebody waits for the file's tail: rolls it over if its primary is lost, or asks whether it
+ * is. */
+void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f);
+/* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
+void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_rolls_start(struct lh_master *m);
+void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c); /* nothing if there is none */
+/* A commit with the chunk is durable, its server registered, a stream broke, its spare changed. */
+void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s);
+void lh_m_rolls_advance(struct lh_master *m);
+void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f);
+/* The members that the next chunk is placed without; how many. */
+uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects);
+void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
 
 /* ---- leases.c */
 void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);

@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 
-/* A caller that could not reach the primary is not sent back to it at once: for this long, or until
- * the primary shows that it lives. */
+/* A caller that could not reach the primary of a file that does not roll over is not sent back to
+ * it at once: for this long, or until the primary shows that it lives. */
 #define SUSPECT_HOLD_MS 500u
 
 static struct lh_m_chunk *tail_of(const struct lh_m_file *f)
@@ -54,6 +54,36 @@ void lh_m_waiter_closed(struct lh_master *m, uint64_t link)
 
 /* ---- Answers. */
 
+/* Where the caller may have to settle what it sent: in the chunk that was full; or, if it lost a
+ * primary, in the newest one that is sealed, should the file have rolled over meanwhile. */
+static const struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh_m_waiter *w)
+{
+    const struct lh_m_file *f = w->file;
+    const struct lh_m_chunk *c = lh_m_chunk_find(m, w->full_chunk);
+
+    if (w->full_chunk == 0 && w->failed_version != 0)
+        for (size_t i = f->chunk_count; i > 0 && c == NULL && i + 2 > f->chunk_count; i--)
+            if (f->chunks[i - 1]->sealed)
+                c = f->chunks[i - 1];
+    return c != NULL && c->file == f && c->sealed ? c : NULL;
+}
+
+/* Members that can be asked now come first. */
+static void best_first(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view)
+{
+    size_t count = 0;
+
+    for (int good = 1; good >= 0; good--)
+        for (uint32_t i = 0; i < c->member_count; i++) {
+            const struct lh_m_member *member = &c->members[i];
+            int this_one = !member->suspect && !member->joining && !member->lost &&
+                           !member->stale && lh_m_looks_alive(m, member->server);
+            if (this_one == good)
+                view->pointers[count++] = &view->members[i];
+        }
+}
+
 static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)
 {
     Leasehold__OpenTailReply reply = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
@@ -84,9 +114,10 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     } else {
         reply.retry_after_ms = lh_duration_ms(m->heartbeat);
     }
-    const struct lh_m_chunk *full = lh_m_chunk_find(m, w->full_chunk);
-    if (full != NULL && full->file == f && full->sealed) {
-        lh_m_chunk_view(m, full, &settled_view);
+    const struct lh_m_chunk *settled = settled_for(m, w);
+    if (settled != NULL) {
+        lh_m_chunk_view(m, settled, &settled_view);
+        best_first(m, settled, &settled_view);
         reply.settled = &settled_view.info;
     }
     lh_m_reply(m, w->link, lh_m_ticket(m, f), &reply.base);
@@ -160,6 +191,14 @@ static int why_not(
         return tail->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
                                                       : LH_ERR_NOT_ENOUGH_SERVERS;
     }
+    if (tail->roll != NULL) {
+        LH_MARK("no-tail-rolling-over");
+        snprintf(text, text_size,
+            "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: %u of "
+            "%u members have said how much they have",
+            tail->id, f->path, tail->roll->answer_count, tail->member_count);
+        return LH_ERR_UNAVAILABLE;
+    }
     if (tail->sealed || !tail->created) {
         snprintf(text, text_size, "\"%.256s\": its next chunk is being created", f->path);
         return LH_ERR_UNAVAILABLE;
@@ -172,7 +211,7 @@ static int why_not(
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
-            tail->id, f->path, tail->holder->id, tail->version,
+            tail->id, f->path, tail->holder->id, tail->granted_version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
             tail->recalling   ? "was asked to give it up"
             : tail->confirmed ? "does not answer"
@@ -206,7 +245,8 @@ static bool tail_ready(
         return false;
     }
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
-    if (w->failed_version == tail->version && lh_instant_before(m->now, w->hold_until) &&
+    if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
+        lh_instant_before(m->now, w->hold_until) &&
         !lh_instant_before(w->arrived_at, tail->holder->received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
@@ -241,6 +281,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = tail_of(f);
 
+    lh_m_roll_consider(m, f);
     if (wanted(f, tail)) {
         /* SEAL-1: the next chunk only after the seal is durable. */
         if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->ticket))) {
@@ -335,9 +376,12 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     w->full_chunk = request->full_chunk;
     w->failed_version = request->failed_version;
     w->arrival_version = tail == NULL ? 0 : tail->version;
-    if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version) {
-        w->hold_until =
-            lh_instant_add(m->now, lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
+    if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version &&
+        (w->full_chunk == 0 || w->full_chunk == tail->id)) {
+        w->failed_chunk = tail->id;
+        w->hold_until = lh_instant_add(m->now,
+            lh_m_rolls(m, f) ? m->config.suspect_after
+                             : lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
         if (lh_instant_before(w->hold_until, w->deadline))
             lh_m_timer_arm(m, &w->timer, w->hold_until);
         if (LH_PLANTED("hint-takes-lease") && lh_m_held(m, tail))

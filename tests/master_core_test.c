@@ -56,6 +56,7 @@ static const Leasehold__CreateReply *create(const char *path)
     Leasehold__CreateRequest r = LEASEHOLD__CREATE_REQUEST__INIT;
 
     r.path = (char *)(uintptr_t)path;
+    r.on_primary_loss = LEASEHOLD__ON_PRIMARY_LOSS__WAIT; /* the other: master_roll_test.c */
     return world_reply(&w, world_call(&w, LH_METHOD_CREATE, &r));
 }
 

@@ -1,0 +1,532 @@
+/* Rolling over (FAIL-2a): when the primary of a file's tail is lost, the chunk is sealed by fences
+ * instead of waiting for the lease, and the file goes on in its next chunk.
+ *
+ *   (a) the intent to seal, a version above the grant's and the id of the next chunk: one commit
+ *   (b) Fence to every full member, CreateReplica to the members of the next chunk, at once
+ *   (c) the shortest log that an undoubted member reports is what is sealed
+ *   (d) the seal, the next chunk and its grant: one commit
+ *
+ * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
+ * is granted over it; and nothing will be, for the chunk is sealed. */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+/* A server is asked at most this often whether it lives. */
+#define INQUIRY_PAUSE_MS 50u
+/* A fence is sent again after this. */
+#define FENCE_PAUSE_MS 200u
+/* Once enough is known: how long others that look alive are waited for. */
+#define PATIENCE_MS 250u
+/* A primary that said so lately has too few members left. */
+#define SHORT_MS 3000u
+
+bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f)
+{
+    if (f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__AS_CONFIGURED)
+        return m->config.on_primary_loss == LH_LOSS_ROLL;
+    return f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__ROLL;
+}
+
+uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].suspect)
+            suspects[count++] = c->members[i];
+    return count;
+}
+
+/* REC-4, FAIL-5: does its log count? */
+static bool is_full(const struct lh_m_member *member)
+{
+    return !member->joining && !member->lost;
+}
+
+/* ---- (b) Fences. */
+
+static struct lh_m_fenced *answer_of(struct lh_m_roll *roll, const struct lh_m_server *s)
+{
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        if (roll->answers[i].server == s)
+            return &roll->answers[i];
+    return NULL;
+}
+
+static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Fence fence = LEASEHOLD__FENCE__INIT;
+
+    if (!lh_m_live(m, s))
+        return;
+    fence.session = lh_m_wire_session(m, s->session);
+    fence.chunk = c->id;
+    fence.version = c->version;
+    fence.master_term = m->term;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_FENCE;
+    reply.fence = &fence;
+    lh_m_send(m, s, &reply);
+}
+
+/* To the members that have not answered; to `only` if not NULL. */
+static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struct lh_m_server *only)
+{
+    struct lh_m_chunk *c = roll->chunk;
+
+    if (roll->decided)
+        return;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        if (is_full(&c->members[i]) && answer_of(roll, s) == NULL && (only == NULL || only == s))
+            send_fence(m, c, s);
+    }
+}
+
+/* ---- (c) How long was it? */
+
+static bool better(const struct lh_m_fenced *a, const struct lh_m_fenced *b)
+{
+    if (LH_PLANTED("roll-takes-the-longest"))
+        return a->length > b->length;
+    return a->length < b->length;
+}
+
+/* The shortest log of those that have everything that was ever acknowledged; NULL: none is known
+ * to. */
+static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
+{
+    const struct lh_m_fenced *best = NULL;
+    uint64_t committed = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        if (roll->answers[i].committed > committed)
+            committed = roll->answers[i].committed;
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        const struct lh_m_fenced *a = &roll->answers[i];
+        if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
+            (a->doubted || a->length < committed))
+            continue; /* REC-2a */
+        if (best == NULL || better(a, best))
+            best = a;
+    }
+    return best;
+}
+
+static const struct lh_m_fenced *longest(const struct lh_m_roll *roll)
+{
+    const struct lh_m_fenced *best = NULL;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        if (best == NULL || roll->answers[i].length > best->length)
+            best = &roll->answers[i];
+    return best;
+}
+
+/* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
+static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bool *all)
+{
+    const struct lh_m_chunk *c = roll->chunk;
+    bool awaited = false;
+
+    *all = true;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_member *member = &c->members[i];
+        if (!is_full(member) || answer_of(roll, member->server) != NULL)
+            continue;
+        *all = false;
+        awaited = awaited || (!member->suspect && lh_m_looks_alive(m, member->server));
+    }
+    return !awaited;
+}
+
+/* When, with what is known now, the rest is waited for no longer. */
+static struct lh_instant patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
+{
+    struct lh_instant end = roll->usable_at;
+
+    if (end.ns == LH_INSTANT_NEVER.ns)
+        return end;
+    end = lh_instant_add(end, lh_milliseconds(PATIENCE_MS));
+    /* After a restart members have to register first. */
+    if (roll->resumed)
+        end = lh_instant_max(end, lh_instant_add(roll->began, m->config.create_timeout));
+    return end;
+}
+
+static void decide(struct lh_master *m, struct lh_m_roll *roll)
+{
+    struct lh_m_chunk *c = roll->chunk;
+    const struct lh_m_fenced *best = shortest(roll);
+    bool all, nobody = nobody_awaited(m, roll, &all);
+
+    if (best == NULL) {
+        roll->usable_at = LH_INSTANT_NEVER;
+        best = longest(roll);
+        if (!all || best == NULL)
+            return; /* somebody who is away may have it all (REC-2a) */
+        LH_MARK("roll-all-doubted");
+        lh_fx_log(m->fx, LH_ERROR,
+            "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
+            "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
+            c->id, c->file->path, best->length, c->version);
+    } else {
+        if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
+            roll->usable_at = m->now;
+        if (!all && !(nobody && !roll->resumed) &&
+            !lh_instant_reached(m->now, patience_end(m, roll)))
+            return;
+        if (!nobody)
+            LH_MARK("roll-decided-without-a-live-member");
+    }
+    roll->decided = true;
+    roll->decided_at = m->now;
+    roll->length = best->length;
+    roll->checksum = best->checksum;
+}
+
+/* ---- (d) The seal. */
+
+static void seal(struct lh_master *m, struct lh_m_roll *roll)
+{
+    struct lh_m_chunk *c = roll->chunk;
+    struct lh_m_file *f = c->file;
+
+    c->length = roll->length;
+    c->checksum = roll->checksum;
+    lh_fx_log(m->fx, LH_INFO,
+        "chunk %" PRIu64 " of \"%s\": rolled over: sealed at %" PRIu64 " bytes, version %" PRIu64
+        ", after %" PRIu64 " ms, by the logs of %u of %u members",
+        c->id, f->path, c->length, c->version,
+        lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
+    lh_m_roll_free(m, c);
+    lh_m_set_sealed(m, c);
+    lh_m_dirty_chunk(m, c);
+    if (f->spare == NULL)
+        LH_MARK("roll-sealed-without-next-chunk");
+    lh_m_spare_take(m, f);
+    lh_m_touch(m, f);
+}
+
+/* Is the next chunk there, or has it been waited for long enough? */
+static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
+{
+    struct lh_m_file *f = roll->chunk->file;
+    struct lh_duration patience = lh_milliseconds(PATIENCE_MS);
+
+    if (f->spare == NULL || lh_m_spare_ready(m, f))
+        return true;
+    LH_MARK("roll-waits-for-next-chunk");
+    if (lh_instant_reached(m->now, lh_instant_add(roll->decided_at, patience)) &&
+        lh_m_spare_shrink(m, f))
+        return true;
+    return lh_instant_reached(m->now, lh_instant_add(roll->decided_at, m->config.create_timeout));
+}
+
+static void arm(struct lh_master *m, struct lh_m_roll *roll)
+{
+    struct lh_instant at = lh_instant_add(m->now, lh_milliseconds(FENCE_PAUSE_MS));
+    struct lh_instant end = patience_end(m, roll);
+
+    if (!roll->decided && lh_instant_before(m->now, end))
+        at = lh_instant_min(at, end);
+    lh_m_timer_arm(m, &roll->timer, at);
+}
+
+static void advance(struct lh_master *m, struct lh_m_roll *roll)
+{
+    if (!lh_m_is_durable(m, roll->ticket))
+        return;
+    if (!roll->decided)
+        decide(m, roll);
+    if (roll->decided && next_is_there(m, roll))
+        seal(m, roll);
+    else
+        arm(m, roll);
+}
+
+static void roll_timer(struct lh_master *m, struct lh_m_timer *timer)
+{
+    struct lh_m_roll *roll = LH_M_OWNER(timer, struct lh_m_roll, timer);
+
+    if (lh_m_is_durable(m, roll->ticket))
+        send_fences(m, roll, NULL);
+    arm(m, roll);
+    advance(m, roll);
+}
+
+void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+    struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
+    struct lh_m_roll *roll = c == NULL ? NULL : c->roll;
+
+    if (roll == NULL || roll->decided || member == NULL || !is_full(member) ||
+        !lh_m_is_durable(m, roll->ticket) || answer_of(roll, s) != NULL)
+        return;
+    if (report->error == LEASEHOLD__ERROR_CODE__OK) {
+        if (report->version != c->version || report->length > c->file->chunk_size) {
+            LH_MARK("fenced-makes-no-sense");
+            return;
+        }
+        member->seen = s->session;
+        roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
+            .length = report->length,
+            .checksum = report->checksum,
+            .committed = report->committed,
+            .doubted = report->doubted};
+    } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
+               report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
+        LH_MARK("fence-finds-no-replica");
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": %s has lost its replica", c->id,
+            c->file->path, s->id);
+        member->lost = true;
+        lh_m_dirty_chunk(m, c);
+    } else {
+        LH_MARK("fence-answered-later"); /* it is asked again */
+        return;
+    }
+    advance(m, roll);
+}
+
+void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_roll *roll = c->roll;
+
+    if (roll == NULL || !lh_m_is_durable(m, roll->ticket))
+        return;
+    send_fences(m, roll, NULL);
+    advance(m, roll);
+}
+
+void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_m_roll *roll;
+
+    TAILQ_FOREACH(roll, &m->rolls, link)
+    if (lh_m_is_durable(m, roll->ticket))
+        send_fences(m, roll, s);
+}
+
+void lh_m_rolls_advance(struct lh_master *m)
+{
+    struct lh_m_roll *roll, *next;
+
+    for (roll = TAILQ_FIRST(&m->rolls); roll != NULL; roll = next) {
+        next = TAILQ_NEXT(roll, link);
+        advance(m, roll);
+    }
+}
+
+void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_chunk *tail = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+
+    if (tail != NULL && tail->roll != NULL && tail->roll->decided)
+        advance(m, tail->roll);
+}
+
+/* ---- (a) The beginning. */
+
+static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_roll *roll = lh_alloc(sizeof *roll);
+
+    LH_ASSERT(c->roll == NULL && c->intent_to_seal && !c->sealed);
+    roll->chunk = c;
+    roll->usable_at = LH_INSTANT_NEVER;
+    roll->timer.fire = roll_timer;
+    TAILQ_INSERT_TAIL(&m->rolls, roll, link);
+    c->roll = roll;
+    return roll;
+}
+
+void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (c->roll == NULL)
+        return;
+    lh_m_timer_disarm(m, &c->roll->timer);
+    TAILQ_REMOVE(&m->rolls, c->roll, link);
+    free(c->roll);
+    c->roll = NULL;
+}
+
+void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_MARK("restart-with-intent");
+    roll_new(m, c)->resumed = true;
+    if (c->holder != NULL && lh_m_member(c, c->holder) != NULL)
+        lh_m_member(c, c->holder)->suspect = true;
+}
+
+void lh_m_rolls_start(struct lh_master *m)
+{
+    struct lh_m_roll *roll;
+
+    TAILQ_FOREACH(roll, &m->rolls, link)
+    {
+        roll->began = m->now;
+        roll->ticket = m->next_ticket; /* the start's: before it nobody is told anything */
+        arm(m, roll);
+    }
+}
+
+static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
+{
+    struct lh_m_member suspects[LH_REPLICATION_MAX];
+    uint32_t suspect_count = lh_m_suspects(c, suspects);
+
+    lh_fx_log(m->fx, LH_WARN,
+        "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
+        ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
+        c->id, c->file->path, c->holder->id, why, c->version + 1, c->granted_version,
+        lh_duration_ms(lh_m_lease_left(m, c)));
+    c->intent_to_seal = true;
+    c->version++; /* `granted_version` stays: it is the lease's */
+    lh_m_todo_update(c);
+    lh_m_dirty_chunk(m, c);
+    struct lh_m_roll *roll = roll_new(m, c);
+    roll->began = m->now;
+    roll->ticket = c->ticket;
+    lh_m_spare_for_roll(m, c->file, suspects, suspect_count);
+    arm(m, roll);
+    if (LH_PLANTED("roll-fence-before-durable"))
+        send_fences(m, roll, NULL);
+}
+
+/* Is there what a roll needs: a log to seal by, and servers to go on with? */
+static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
+{
+    struct lh_m_member suspects[LH_REPLICATION_MAX];
+    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+    uint32_t suspect_count = lh_m_suspects(c, suspects), wanted = c->file->min_replicas;
+    bool log = false;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        log = log || (is_full(&c->members[i]) && !c->members[i].suspect &&
+                         lh_m_looks_alive(m, c->members[i].server));
+    return log && (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
+                      lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
+                          wanted);
+}
+
+/* What is wrong with the tail's primary, as far as the master can see for itself. */
+enum trouble { NO_TROUBLE, CUT_OFF, SILENT, SHORT };
+
+static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return c->short_version == c->version &&
+           lh_instant_before(m->now, lh_instant_add(c->short_at, lh_milliseconds(SHORT_MS)));
+}
+
+static enum trouble trouble(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_waiter *w)
+{
+    const struct lh_m_server *s = c->holder;
+
+    if (s->link == 0 || c->session != s->session)
+        return CUT_OFF; /* no stream, or it has come back without the lease */
+    if (is_short(m, c))
+        return SHORT;
+    if (!lh_instant_before(s->received_at, w->arrived_at))
+        return NO_TROUBLE;
+    return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
+}
+
+/* From when on the primary counts as lost if the trouble lasts. */
+static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_chunk *c,
+    const struct lh_m_waiter *w, enum trouble what)
+{
+    bool failed = w->failed_chunk == c->id || w->full_chunk == c->id;
+    struct lh_instant at = lh_instant_add(w->arrived_at, m->config.suspect_after);
+
+    switch (what) {
+    case SHORT:
+        return failed ? w->arrived_at : LH_INSTANT_NEVER;
+    case CUT_OFF:
+        if (failed)
+            at = w->arrived_at;
+        /* After a restart it has to find this master first. */
+        if (c->waiting && c->session == 0)
+            at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.create_timeout));
+        return at;
+    case SILENT:
+        return at;
+    default:
+        return LH_INSTANT_NEVER;
+    }
+}
+
+/* INV-9: asks the primary whether it lives. The answer is a heartbeat. */
+static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_waiter *w)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
+    struct lh_instant next = lh_instant_add(s->inquired_at, lh_milliseconds(INQUIRY_PAUSE_MS));
+
+    if (s->inquired && !lh_instant_before(s->inquired_at, w->arrived_at))
+        return; /* it was asked since */
+    if (s->inquired && lh_instant_before(m->now, next)) {
+        LH_MARK("inquiry-put-off");
+        lh_m_timer_arm(m, &w->timer, lh_instant_min(w->deadline, next));
+        return;
+    }
+    LH_MARK("inquiry-sent");
+    inquiry.session = lh_m_wire_session(m, s->session);
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
+    reply.inquiry = &inquiry;
+    s->inquired = lh_m_send(m, s, &reply) || s->inquired;
+    s->inquired_at = m->now;
+}
+
+static const char *words(enum trouble what)
+{
+    return what == CUT_OFF  ? "it has no session stream"
+           : what == SILENT ? "it does not answer"
+                            : "too few of its members answer";
+}
+
+/* Whom is the next chunk to be placed without? */
+static void suspect(struct lh_m_chunk *c, enum trouble what)
+{
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (what != SHORT) /* else those that its primary reported */
+            c->members[i].suspect = c->members[i].server == c->holder;
+}
+
+void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_chunk *c = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+    struct lh_m_waiter *w;
+
+    if (c == NULL || c->sealed || c->intent_to_seal || !lh_m_rolls(m, f) || !lh_m_held(m, c))
+        return;
+    TAILQ_FOREACH(w, &f->waiters, file_link)
+    {
+        enum trouble what = trouble(m, c, w);
+        struct lh_instant at = lost_at(m, c, w, what);
+        if (w->kind != LH_WAIT_TAIL || at.ns == LH_INSTANT_NEVER.ns)
+            continue;
+        if (!lh_instant_reached(m->now, at)) {
+            if (lh_instant_before(at, w->deadline))
+                lh_m_timer_arm(m, &w->timer, at);
+            if (what == SILENT)
+                inquire(m, c->holder, w);
+            continue;
+        }
+        suspect(c, what);
+        if (!possible(m, c)) {
+            LH_MARK("roll-impossible");
+            return;
+        }
+        if (what == CUT_OFF)
+            LH_MARK("roll-for-a-broken-stream");
+        else if (what == SILENT)
+            LH_MARK("roll-for-silence");
+        else
+            LH_MARK("roll-for-too-few-members");
+        begin(m, c, words(what));
+        return;
+    }
+}
