@@ -1,0 +1,311 @@
+/* Scrubbing: every replica's log is read once in a while, slowly, and every batch is checked, so
+ * that rot is found while other members are good (FAIL-4). The running checksum at a log's end
+ * finds what no batch's own checksum can: a whole batch in the wrong place.
+ *
+ * One pass goes through the replicas in the order of their chunks' ids and may take the whole
+ * period. The position is kept in the data directory, so that a server that is started often comes
+ * to an end too. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES  (1u << 20)
+#define LOOK_BYTES   4096u       /* what looking at a replica costs, even at an empty one */
+#define RATE_MIN     (64u << 10) /* bytes a second */
+#define SAVE_CHUNKS  1024u
+#define SAVE_SECONDS 300u
+#define SECOND       UINT64_C(1000000000)
+
+static bool off(const struct lh_chunkserver *cs)
+{
+    return cs->config.scrub_period.ns == LH_DURATION_FOREVER.ns;
+}
+
+static struct lh_duration age(const struct lh_chunkserver *cs)
+{
+    return lh_duration_add(cs->scrub.age, lh_instant_until(cs->scrub.pass_began, cs->now));
+}
+
+static void save(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+    char text[48];
+    int size = snprintf(text, sizeof text, "%llu %llu", (unsigned long long)s->finished,
+        (unsigned long long)(age(cs).ns / SECOND));
+
+    s->unsaved = 0;
+    s->saved_at = cs->now;
+    lh_fx_persist(cs->fx, 0);
+    lh_fx_put(cs->fx, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY), text, (size_t)size);
+}
+
+static void save_now_and_then(struct lh_chunkserver *cs)
+{
+    const struct scrub *s = &cs->scrub;
+    uint64_t since = lh_instant_until(s->saved_at, cs->now).ns;
+
+    if (s->unsaved >= SAVE_CHUNKS || (s->unsaved > 0 && since >= SAVE_SECONDS * SECOND))
+        save(cs);
+}
+
+/* What an earlier process kept. Nothing that is not understood is believed: the pass begins anew. */
+static void resume(struct lh_chunkserver *cs)
+{
+    const char *text = cs->config.scrub_position;
+    unsigned long long finished, seconds;
+
+    if (sscanf(text, "%20llu %20llu", &finished, &seconds) != 2)
+        return;
+    LH_MARK("scrub-resumed");
+    cs->scrub.finished = finished;
+    cs->scrub.age = lh_seconds(seconds);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * A pass. */
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Lists what is to be read behind `finished`, and sets the pace for all that is held. */
+static void plan(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+    uint64_t held = 0, seconds = cs->config.scrub_period.ns / SECOND;
+    struct replica *r, *next;
+
+    free(s->chunks);
+    s->chunks = lh_alloc_array(HASH_COUNT(cs->replicas), sizeof *s->chunks);
+    s->count = s->next = 0;
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        held += r->end;
+        if (r->chunk > s->finished)
+            s->chunks[s->count++] = r->chunk;
+    }
+    qsort(s->chunks, s->count, sizeof *s->chunks, by_id);
+    uint64_t rate = held / (seconds == 0 ? 1 : seconds);
+    rate = rate < RATE_MIN ? RATE_MIN : rate;
+    s->pace.rate = rate < cs->config.scrub_rate ? rate : cs->config.scrub_rate;
+}
+
+static void set_timer(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+    struct lh_instant at = pacing_ready_at(&s->pace);
+
+    if (s->replica == NULL && s->next == s->count) {
+        /* The pass is done: the next one begins when this one's period is over. */
+        struct lh_duration left = {
+            age(cs).ns < cs->config.scrub_period.ns ? cs->config.scrub_period.ns - age(cs).ns : 0};
+        at = lh_instant_max(at, lh_instant_add(cs->now, left));
+    }
+    lh_timer_set(&cs->timers, &s->timer, s->ticket != NULL ? LH_INSTANT_NEVER : at);
+}
+
+void scrub_start(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    if (off(cs) || cs->stopping)
+        return;
+    s->timer.kind = TIMER_SCRUB;
+    s->timer.owner = cs;
+    s->pass_began = s->saved_at = cs->now;
+    resume(cs);
+    plan(cs);
+    pacing_take(&s->pace, cs->now, PIECE_BYTES);
+    set_timer(cs);
+}
+
+static void pass_done(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    LH_MARK("scrub-pass-done");
+    s->passes++;
+    s->finished = 0;
+    s->age = lh_nanoseconds(0);
+    s->pass_began = cs->now;
+    plan(cs);
+    save(cs);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * A log. */
+
+static void leave(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    if (s->ticket != NULL)
+        s->ticket->owner = NULL;
+    s->ticket = NULL;
+    s->replica = NULL;
+    lh_buf_clear(&s->rest);
+}
+
+void scrub_turn_away(struct replica *r)
+{
+    struct lh_chunkserver *cs = r->cs;
+
+    if (cs->scrub.replica != r)
+        return;
+    leave(cs);
+    if (!cs->scrub.stopped)
+        set_timer(cs);
+}
+
+/* An open log is good up to what is committed: behind that it may still be cut. */
+static uint64_t limit_of(const struct replica *r)
+{
+    if (r->header.sealed)
+        return r->end;
+    return r->committed < r->written ? r->committed : r->written;
+}
+
+static void finished(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    s->finished = s->replica->chunk;
+    s->unsaved++;
+    leave(cs);
+    save_now_and_then(cs);
+}
+
+static void found(struct lh_chunkserver *cs, int error, const char *what)
+{
+    struct scrub *s = &cs->scrub;
+    struct replica *r = s->replica;
+    uint64_t at = s->at;
+
+    lh_fx_log(cs->fx, LH_ERROR, "chunk %llu: the scrub found %s at %llu",
+        (unsigned long long)r->chunk, what, (unsigned long long)at);
+    LH_MARK("scrub-finds-rot");
+    s->found++;
+    finished(cs);
+    replica_lose(r, error, at);
+    replica_pump(r);
+}
+
+/* The next piece, or the end of this log. */
+static void go_on(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+    struct replica *r = s->replica;
+    uint64_t read = s->at + s->rest.size, limit = limit_of(r);
+
+    if (read < limit) {
+        s->asked = limit - read < PIECE_BYTES ? limit - read : PIECE_BYTES;
+        pacing_take(&s->pace, cs->now, s->asked);
+        s->ticket = disk(cs, TICKET_SCRUB, r, s, LH_DISK_READ, LH_LOG_START + read, s->asked, NULL);
+        return;
+    }
+    bool checked = !LH_PLANTED("scrub-reads-but-does-not-check");
+    if (s->rest.size > 0 && (r->header.sealed || limit == r->committed) && checked)
+        found(cs, LH_ERR_CORRUPT, "a batch that does not end");
+    else if (s->at == r->end && s->checksum != r->checksum && checked)
+        found(cs, LH_ERR_CORRUPT, "a log that does not add up");
+    else
+        finished(cs);
+}
+
+/* Chooses the next log of the pass that can be read. */
+static void choose(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    while (s->replica == NULL && s->next < s->count) {
+        struct replica *r = replica_find(cs, s->chunks[s->next++]);
+        if (r == NULL || r->state != REPLICA_READY || r->incomplete)
+            continue;
+        s->replica = r;
+        s->at = s->checksum = 0;
+        pacing_take(&s->pace, cs->now, LOOK_BYTES);
+    }
+}
+
+void scrub_timer(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    if (s->replica == NULL && s->next == s->count && age(cs).ns >= cs->config.scrub_period.ns)
+        pass_done(cs);
+    choose(cs);
+    if (s->replica != NULL)
+        go_on(cs);
+    set_timer(cs);
+}
+
+/* Every batch that is whole. False: one of them has rotted. */
+static bool check_batches(struct scrub *s)
+{
+    uint32_t batch_max = lh_batch_bytes_max(s->replica->header.chunk_size);
+    size_t at = 0;
+    int error = LH_OK;
+
+    while (at < s->rest.size) {
+        struct lh_batch_header h;
+        error = lh_batch_check(&s->rest, at, batch_max, &h);
+        if (error != LH_OK)
+            break;
+        s->checksum = lh_log_checksum(s->checksum, &h);
+        at += h.size;
+    }
+    struct lh_buf rest = {0};
+    lh_buf_append(&rest, &s->rest, at, s->rest.size - at);
+    lh_buf_clear(&s->rest);
+    s->rest = rest;
+    s->at += at;
+    return error == LH_OK || error == LH_ERR_WOULD_BLOCK;
+}
+
+void scrub_disk_done(struct lh_chunkserver *cs, int error, struct lh_buf *bytes)
+{
+    struct scrub *s = &cs->scrub;
+
+    s->ticket = NULL;
+    if (s->replica->state != REPLICA_READY) {
+        leave(cs); /* cut, lost or removed meanwhile */
+    } else if (error != LH_OK) {
+        found(cs, error, "bytes that cannot be read");
+    } else if (bytes->size < s->asked) {
+        found(cs, LH_ERR_CORRUPT, "the end of the file");
+    } else {
+        s->read += bytes->size;
+        lh_buf_append(&s->rest, bytes, 0, bytes->size);
+        if (LH_PLANTED("scrub-reads-but-does-not-check")) {
+            s->at += s->rest.size;
+            lh_buf_clear(&s->rest);
+        } else if (!check_batches(s)) {
+            found(cs, LH_ERR_CORRUPT, "rot");
+        }
+    }
+    set_timer(cs);
+}
+
+void scrub_stop(struct lh_chunkserver *cs)
+{
+    struct scrub *s = &cs->scrub;
+
+    if (s->stopped || s->timer.owner == NULL)
+        return; /* or it never began */
+    s->stopped = true;
+    if (s->unsaved > 0)
+        save(cs);
+    leave(cs);
+    free(s->chunks);
+    s->chunks = NULL;
+    s->count = s->next = 0;
+    lh_timer_unset(&cs->timers, &s->timer);
+}
