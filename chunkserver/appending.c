@@ -40,6 +40,15 @@ void stream_link_closed(struct lh_chunkserver *cs, struct link *l)
         stream_free(l->owner);
 }
 
+/* A reply to a stream, which is a sign of life. */
+static void tell(struct stream *s, const Leasehold__AppendReply *m)
+{
+    struct lh_chunkserver *cs = s->primary->replica->cs;
+
+    s->spoken = cs->now;
+    lh_fx_send(cs->fx, s->link, &m->base, NULL);
+}
+
 void stream_end(struct stream *s, int error, const char *text)
 {
     struct replica *r = s->primary->replica;
@@ -108,7 +117,7 @@ void stream_flush(struct stream *s)
         list[i] = &s->stored[i];
     m.stored = list;
     m.n_stored = s->stored_count;
-    lh_fx_send(s->primary->replica->cs->fx, s->link, &m.base, NULL);
+    tell(s, &m);
     s->stored_count = 0;
 }
 
@@ -124,7 +133,7 @@ void stream_refuse_writer(struct stream *s, struct stream_writer *w, int error, 
     m.error = (Leasehold__ErrorCode)-error;
     m.error_text = (char *)(uintptr_t)text;
     m.version = r->adopting;
-    lh_fx_send(r->cs->fx, s->link, &m.base, NULL);
+    tell(s, &m);
 }
 
 /* The primary is open: may this writer go on where it says? */
@@ -150,8 +159,60 @@ static void open_writer(struct stream *s, struct stream_writer *w)
     m.version = r->adopting;
     m.window_batches = LH_WRITER_WINDOW;
     m.window_bytes = WINDOW_BYTES;
-    lh_fx_send(r->cs->fx, s->link, &m.base, NULL);
+    m.alive_ms = lh_duration_ms(r->cs->config.alive_interval);
+    tell(s, &m);
 }
+
+/* ------------------------------------------------------------------------------------------------
+ * Signs of life: a client tells a primary that has much to do, or waits for others, from one that
+ * hangs. */
+
+/* Twice as often as is promised, so that what was sent just after a look is no matter. */
+static struct lh_instant next_look(const struct lh_chunkserver *cs)
+{
+    return lh_instant_add(cs->now, lh_nanoseconds(cs->config.alive_interval.ns / 2));
+}
+
+/* From now on somebody waits for an answer. */
+static void expect_life(struct lh_chunkserver *cs)
+{
+    if (!lh_timer_is_set(&cs->alive_timer))
+        lh_timer_set(&cs->timers, &cs->alive_timer, next_look(cs));
+}
+
+static bool waits(const struct stream *s)
+{
+    for (size_t i = 0; i < s->writer_count; i++)
+        if (!s->writers[i].refused && (!s->writers[i].opened || s->writers[i].unanswered > 0))
+            return true;
+    return false;
+}
+
+void streams_show_life(struct lh_chunkserver *cs)
+{
+    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+    uint64_t half = cs->config.alive_interval.ns / 2;
+    struct primary *p;
+    struct stream *s;
+
+    m.alive_ms = lh_duration_ms(cs->config.alive_interval);
+    DL_FOREACH(cs->primaries, p)
+    {
+        DL_FOREACH(p->streams, s)
+        {
+            if (!waits(s))
+                continue;
+            expect_life(cs);
+            if (lh_instant_until(s->spoken, cs->now).ns < half)
+                continue;
+            LH_MARK("stream-sign-of-life");
+            tell(s, &m);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Opening. */
 
 /* A writer joins the stream, or begins anew on it: whatever it sent before came before. */
 static void add_writer(struct stream *s, const Leasehold__AppendRequest *m)
@@ -168,10 +229,12 @@ static void add_writer(struct stream *s, const Leasehold__AppendRequest *m)
         w = &s->writers[s->writer_count++];
     }
     *w = (struct stream_writer){.id = m->writer, .first_sequence = m->first_sequence};
-    if (s->primary->state == PRIMARY_OPEN)
+    if (s->primary->state == PRIMARY_OPEN) {
         open_writer(s, w);
-    else
+    } else {
         LH_MARK("stream-waits-for-recovery");
+        expect_life(s->primary->replica->cs);
+    }
 }
 
 void stream_open_all(struct primary *p)
@@ -227,6 +290,7 @@ static void first_message(
     s->chunk = m->chunk;
     s->version = m->version;
     s->primary = r->primary;
+    s->spoken = cs->now;
     l->owner = s;
     DL_APPEND(r->primary->streams, s);
     add_writer(s, m);
@@ -298,7 +362,8 @@ static void take_batches(struct lh_chunkserver *cs, struct stream *s, struct lh_
     bool more = true;
     size_t at = 0;
 
-    if (p->state == PRIMARY_OPEN && p->member_count + 1 < p->min_replicas) {
+    if (p->state == PRIMARY_OPEN && primary_full_members(p) < p->min_replicas) {
+        LH_MARK("append-too-few-replicas");
         stream_end(s, LH_ERR_UNAVAILABLE, "the chunk has too few replicas to take appends");
         return;
     }
@@ -324,6 +389,7 @@ static void take_batches(struct lh_chunkserver *cs, struct stream *s, struct lh_
         at += h.size;
     }
     hold_if_full(cs, s);
+    expect_life(cs);
     primary_pump(p);
 }
 

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REPAIR_RATE     (UINT64_C(64) << 20)
+#define SCRUB_RATE      (UINT64_C(16) << 20)
+#define SCRUB_PERIOD_MS (UINT64_C(14) * 24 * 3600 * 1000)
+
 static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
 {
     return d.ns == 0 ? lh_milliseconds(ms) : d;
@@ -45,6 +49,13 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->config.reconnect_max = or_default(config->reconnect_max, 500);
     cs->config.notice_delay = or_default(config->notice_delay, 5);
     cs->config.disk_stall = or_default(config->disk_stall, 500);
+    cs->config.alive_interval = or_default(config->alive_interval, 200);
+    cs->config.settle_wait = or_default(config->settle_wait, 500);
+    cs->config.scrub_period = or_default(config->scrub_period, SCRUB_PERIOD_MS);
+    cs->config.scrub_position = copy_or_empty(config->scrub_position);
+    cs->config.scrub_rate = config->scrub_rate == 0 ? SCRUB_RATE : config->scrub_rate;
+    cs->config.repair_rate = config->repair_rate == 0 ? REPAIR_RATE : config->repair_rate;
+    cs->copy_in.rate = cs->copy_out.rate = cs->config.repair_rate;
     if (cs->config.pending_bytes_max == 0)
         cs->config.pending_bytes_max = UINT64_C(512) << 20;
     cs->holder = lh_holder_create();
@@ -52,6 +63,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->session.master_term = config->master_term;
     cs->session.timer.kind = TIMER_SESSION;
     cs->session.timer.owner = cs;
+    cs->alive_timer.kind = TIMER_ALIVE;
     return cs;
 }
 
@@ -65,8 +77,11 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     struct untold_loss *loss, *next_loss;
 
     cs->fx = &none;
+    scrub_stop(cs);
     HASH_ITER(hh, cs->replicas, r, next_replica)
     {
+        if (r->copying != NULL)
+            copying_end(r->copying);
         if (r->primary != NULL)
             primary_end(r->primary, LH_ERR_SHUTTING_DOWN);
         readings_refuse_all(r, LH_ERR_SHUTTING_DOWN);
@@ -111,6 +126,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     free((char *)(uintptr_t)cs->config.address);
     free((char *)(uintptr_t)cs->config.failure_domain);
     free((char *)(uintptr_t)cs->config.machine_id);
+    free((char *)(uintptr_t)cs->config.scrub_position);
     free(cs->cluster_id);
     free(cs);
 }
@@ -216,6 +232,10 @@ static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
         if (done.owner != NULL)
             member_copied(done.owner, in->error, &in->payload);
         break;
+    case TICKET_SCRUB:
+        if (done.owner != NULL)
+            scrub_disk_done(cs, in->error, &in->payload);
+        break;
     case TICKET_PROBE:
         session_probe_done(cs, in->op, in->error);
         return;
@@ -261,6 +281,9 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
     case LINK_FETCH:
         primary_fetched(l->owner, in->message, &in->payload);
         break;
+    case LINK_COPY:
+        copying_received(l->owner, in->message, &in->payload);
+        break;
     case LINK_APPEND:
         stream_message(cs, l, in->message, &in->payload);
         break;
@@ -294,6 +317,9 @@ static void on_link_closed(struct lh_chunkserver *cs, const struct lh_input *in)
     case LINK_FETCH:
         primary_fetch_failed(gone.owner);
         break;
+    case LINK_COPY:
+        copying_link_closed(gone.owner);
+        break;
     case LINK_APPEND:
         stream_link_closed(cs, &gone);
         break;
@@ -316,12 +342,15 @@ static void on_stop(struct lh_chunkserver *cs)
     if (cs->stopping)
         return;
     cs->stopping = true;
+    scrub_stop(cs);
     cs->stop_at =
         lh_instant_add(cs->now, lh_duration_add(cs->config.drain_timeout, lh_milliseconds(500)));
     HASH_ITER(hh, cs->replicas, r, next)
     {
         if (r->primary != NULL)
             primary_recall(r->primary);
+        if (r->copying != NULL)
+            copying_end(r->copying);
     }
 }
 
@@ -361,6 +390,18 @@ static void run_timers(struct lh_chunkserver *cs)
         case TIMER_READING:
             reading_timer(t->owner);
             break;
+        case TIMER_SETTLING:
+            settling_timer(t->owner);
+            break;
+        case TIMER_ALIVE:
+            streams_show_life(cs);
+            break;
+        case TIMER_COPYING:
+            copying_timer(t->owner);
+            break;
+        case TIMER_SCRUB:
+            scrub_timer(cs);
+            break;
         }
     }
 }
@@ -395,7 +436,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     case LH_IN_PERSISTED:
         if (in->error != LH_OK)
             lh_fx_log(fx, LH_ERROR,
-                "the cluster's id or the master's term could not be kept in the data directory: %s",
+                "what was learnt could not be kept in the data directory: %s",
                 lh_error_text(in->error));
         break;
     case LH_IN_TIMER:
@@ -459,14 +500,31 @@ bool lh_chunkserver_replica(
         .length = r->end,
         .committed = r->committed,
         .checksum = r->checksum,
-        .sealed = r->header.sealed,
+        .sealed = r->header.sealed && !r->incomplete,
         .doubted = replica_doubted(r),
         .lost = r->state == REPLICA_LOST,
+        .copying = r->incomplete,
         .primary = r->primary != NULL,
         .open = r->primary != NULL && r->primary->state == PRIMARY_OPEN,
         .appends = r->primary == NULL ? 0 : r->primary->appends,
     };
     return true;
+}
+
+void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver_stats *stats)
+{
+    const struct copying *c;
+
+    *stats = (struct lh_chunkserver_stats){
+        .copied_in = cs->copied_in,
+        .copied_out = cs->copied_out,
+        .scrub_passes = cs->scrub.passes,
+        .scrub_read = cs->scrub.read,
+        .scrub_found = cs->scrub.found,
+        .scrub_chunk = cs->scrub.finished,
+        .scrub_rate = cs->scrub.pace.rate,
+    };
+    DL_COUNT(cs->copies, c, stats->copies);
 }
 
 bool lh_chunkserver_may_act(
@@ -520,6 +578,8 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(r->committed <= r->end);
         LH_ASSERT(r->end <= r->header.chunk_size);
         LH_ASSERT(!r->header.sealed || r->primary == NULL);
+        LH_ASSERT(!r->incomplete || (r->primary == NULL && r->readings == NULL));
+        LH_ASSERT(r->copying == NULL || r->copying->replica == r);
         if (r->primary != NULL)
             check_primary(r->primary);
     }

@@ -4,13 +4,18 @@
  * Files, by concern:
  *   session.c    registration and heartbeats (SES-*, LEASE-4, LEASE-7)
  *   orders.c     what the master asks for: grants, recalls, seals, replicas (LEASE-6, SEAL-1)
+ *   fencing.c    adopting a version at the master's word (FAIL-2a)
  *   replica.c    one chunk's log and header on disk (FENCE-1, FAIL-3, FAIL-5)
+ *   jobs.c       changes of a header, of a file's length or existence, each alone
+ *   copying.c    a replica copied from other servers (REC-4, REC-5)
+ *   scrub.c      reading every log once in a while (FAIL-4)
  *   scan.c       reading a log back at start: torn tails, writers, checksum (FAIL-3)
  *   secondary.c  what a primary asks of this replica (APP-2, FENCE-1)
  *   primary.c    the order of appends, commit, seal, recall (APP-*, SEAL-1)
  *   members.c    a primary's connection to each other member: adopt, copy, confirm (REC-2, APP-2)
  *   appending.c  the clients' append streams (APP-4, APP-5)
- *   reading.c    reads and settling (APP-5a, APP-6, FAIL-4)
+ *   reading.c    reads (APP-6, FAIL-4)
+ *   settling.c   what of a writer is in a sealed chunk (APP-5a)
  *   writers.c    the writer table (APP-5)
  *   header.c     the header slots' bytes */
 #ifndef LH_CHUNKSERVER_CHUNKSERVER_H
@@ -50,17 +55,27 @@ struct lh_chunkserver_config {
     struct lh_duration reconnect_max;  /* 500 ms */
     struct lh_duration notice_delay;   /* 5 ms: an idle primary tells the committed length */
     struct lh_duration disk_stall;     /* 500 ms: the least time for SES-6 */
+    struct lh_duration alive_interval; /* 200 ms: append streams with something unanswered hear of
+                                          this server at least this often */
+    struct lh_duration settle_wait;    /* 500 ms: a settling waits for the seal this long */
     uint64_t pending_bytes_max;        /* 512 MiB: uncommitted bytes before streams are held */
+    uint64_t repair_rate;              /* 64 MiB: bytes a second that copies of replicas bring, and
+                                          as many that they take away; UINT64_MAX: no limit */
+    struct lh_duration scrub_period;   /* 14 days: each log is read once in it; FOREVER: never */
+    uint64_t scrub_rate;               /* 16 MiB: bytes a second that the scrub reads at most */
+    const char *scrub_position;        /* what LH_SCRUB_KEY was last given; "" or NULL at first */
 };
 
 /* The file that the core writes to see whether the disk answers (SES-6). Chunk ids start at 1. */
 #define LH_PROBE_FILE 0u
 
 /* The keys of what this core persists, to be kept in the data directory and given back in the
- * config: the cluster's id, learnt at the first registration, and the highest master's term, in
- * digits. */
+ * config: the cluster's id, learnt at the first registration, the highest master's term, in digits,
+ * and how far the scrub has come, in at most LH_SCRUB_TEXT_MAX printable characters. */
 #define LH_MASTER_TERM_KEY "master_term"
 #define LH_CLUSTER_ID_KEY  "cluster_id"
+#define LH_SCRUB_KEY       "scrub"
+#define LH_SCRUB_TEXT_MAX  48u
 
 struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config *config);
 void lh_chunkserver_destroy(struct lh_chunkserver *cs);
@@ -88,10 +103,25 @@ struct lh_replica_status {
     bool sealed;
     bool doubted;
     bool lost;
+    bool copying;     /* incomplete: nobody's full member (REC-4) */
     bool primary;     /* has a primary part at all (recovering included) */
     bool open;        /* takes appends as primary */
     uint64_t appends; /* ordered since the grant */
 };
+
+/* What this server copied and scrubbed since its start. */
+struct lh_chunkserver_stats {
+    uint64_t copies;        /* replicas that are being copied to, now */
+    uint64_t copied_in;     /* bytes that copies brought */
+    uint64_t copied_out;    /* bytes read for copies elsewhere */
+    uint64_t scrub_passes;  /* ended */
+    uint64_t scrub_read;    /* bytes */
+    uint64_t scrub_found;   /* replicas that had rotted */
+    uint64_t scrub_chunk;   /* the last one read in this pass; 0: none yet */
+    uint64_t scrub_rate;    /* bytes a second; 0: it is off */
+};
+
+void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver_stats *stats);
 
 /* False: no such replica. */
 bool lh_chunkserver_replica(

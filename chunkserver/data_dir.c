@@ -92,9 +92,10 @@ static int store(
     char text[IDENTITY_BYTES_MAX];
     int size = snprintf(text, sizeof text,
         MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\nmaster_term %" PRIu64
-              "\n",
+              "\nscrub %s\n",
         FORMAT, identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
-        identity->incarnation, identity->master_term);
+        identity->incarnation, identity->master_term,
+        identity->scrub[0] != '\0' ? identity->scrub : "-");
 
     int fd = openat(dir->fd, IDENTITY_TEMP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -110,6 +111,19 @@ static int store(
         return fail_errno("replace " IDENTITY_NAME " in", dir->path, why, why_size);
     dir->identity = *identity;
     return LH_OK;
+}
+
+static bool text_is_position(const char *text)
+{
+    return strlen(text) <= LH_IDENTITY_TEXT_MAX && text[strspn(text, "0123456789 ")] == '\0';
+}
+
+/* An older release wrote no such line; then, and where it makes no sense, a pass begins anew. */
+static void parse_scrub(const char *text, struct lh_identity *identity)
+{
+    const char *line = strstr(text, "\nscrub ");
+    if (line == NULL || sscanf(line, "\nscrub %64[0-9 ]", identity->scrub) != 1)
+        identity->scrub[0] = '\0';
 }
 
 static int parse(
@@ -136,6 +150,7 @@ static int parse(
             "%s/" IDENTITY_NAME " is damaged; restore it from a backup, or set this server up anew "
             "in an empty directory and let the others' replicas be copied to it",
             path);
+    parse_scrub(line, identity);
     if (strcmp(identity->cluster_id, "-") == 0)
         identity->cluster_id[0] = '\0';
     errno = 0;
@@ -300,6 +315,17 @@ int lh_data_dir_note_master_term(
     if (master_term <= identity.master_term)
         return LH_OK;
     identity.master_term = master_term;
+    return store(dir, &identity, why, why_size);
+}
+
+int lh_data_dir_note_scrub(
+    struct lh_data_dir *dir, const char *position, char *why, size_t why_size)
+{
+    struct lh_identity identity = dir->identity;
+
+    if (!text_is_position(position))
+        return fail(LH_ERR_MALFORMED, why, why_size, "'%s' is no position of a scrub", position);
+    (void)snprintf(identity.scrub, sizeof identity.scrub, "%s", position);
     return store(dir, &identity, why, why_size);
 }
 

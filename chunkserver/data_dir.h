@@ -3,7 +3,8 @@
  *     LOCK       held under flock(2) by the process that uses the directory: a second one is
  *                refused, and a lock that could be taken proves that the last process is dead
  *                (SES-5)
- *     IDENTITY   text: format, server_id, cluster_id, incarnation; replaced as a whole, durably
+ *     IDENTITY   text: format, server_id, cluster_id, incarnation, master_term, scrub; replaced as
+ *                a whole, durably
  *     chunks/    the chunk files, see runtime/disk.h
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes
@@ -25,6 +26,7 @@ struct lh_identity {
     char cluster_id[LH_IDENTITY_TEXT_MAX + 1]; /* empty: never registered anywhere */
     uint64_t incarnation;                      /* this process's; from 1 */
     uint64_t master_term;                      /* the highest seen (LEASE-7); 0: none */
+    char scrub[LH_IDENTITY_TEXT_MAX + 1];      /* how far the scrub has come; empty: nowhere */
 };
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
@@ -39,7 +41,7 @@ struct lh_identity {
 LH_MUST_USE int lh_data_dir_open(
     const char *path, const char *server_id, struct lh_data_dir **dir, char *why, size_t why_size);
 
-/* Never changes but through the two functions below. */
+/* Never changes but through the functions below. */
 const struct lh_identity *lh_data_dir_identity(const struct lh_data_dir *dir);
 
 /* Writes down the cluster that this server now belongs to, durably.
@@ -52,6 +54,13 @@ LH_MUST_USE int lh_data_dir_join(
  * Errors as above. */
 LH_MUST_USE int lh_data_dir_note_master_term(
     struct lh_data_dir *dir, uint64_t master_term, char *why, size_t why_size);
+
+/* Writes down, durably, how far the scrub has come: digits and blanks, at most
+ * LH_IDENTITY_TEXT_MAX of them.
+ *   MALFORMED         it is something else
+ *   others            as above */
+LH_MUST_USE int lh_data_dir_note_scrub(
+    struct lh_data_dir *dir, const char *position, char *why, size_t why_size);
 
 /* Bytes that the chunk files take up on the disk, as of now; looks at each of them. */
 uint64_t lh_data_dir_used(const struct lh_data_dir *dir);

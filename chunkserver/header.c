@@ -25,9 +25,10 @@ enum {
 
 static const char magic[8] = "LHCHUNK\0";
 
-#define FORMAT      1u
-#define FLAG_SEALED 1u
-#define FLAG_LOST   2u
+#define FORMAT       1u
+#define FLAG_SEALED  1u
+#define FLAG_LOST    2u
+#define FLAG_COPYING 4u
 
 struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
 {
@@ -42,7 +43,8 @@ struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
     lh_put64(p + AT_VERSION, h->version);
     lh_put64(p + AT_CHUNK_SIZE, h->chunk_size);
     lh_put32(p + AT_DURABILITY, h->durability);
-    lh_put32(p + AT_FLAGS, (h->sealed ? FLAG_SEALED : 0) | (h->lost ? FLAG_LOST : 0));
+    lh_put32(p + AT_FLAGS, (h->sealed ? FLAG_SEALED : 0) | (h->lost ? FLAG_LOST : 0) |
+                               (h->copying ? FLAG_COPYING : 0));
     lh_put64(p + AT_SEALED_LENGTH, h->sealed_length);
     lh_put64(p + AT_SEALED_CHECKSUM, h->sealed_checksum);
     lh_put64(p + AT_EQUAL_LENGTH, h->equal_length);
@@ -67,6 +69,7 @@ static int decode_slot(const uint8_t *p, struct lh_chunk_header *h)
         .durability = (uint8_t)lh_get32(p + AT_DURABILITY),
         .sealed = (lh_get32(p + AT_FLAGS) & FLAG_SEALED) != 0,
         .lost = (lh_get32(p + AT_FLAGS) & FLAG_LOST) != 0,
+        .copying = (lh_get32(p + AT_FLAGS) & FLAG_COPYING) != 0,
         .sealed_length = lh_get64(p + AT_SEALED_LENGTH),
         .sealed_checksum = lh_get64(p + AT_SEALED_CHECKSUM),
         .equal_length = lh_get64(p + AT_EQUAL_LENGTH),

@@ -6,6 +6,7 @@
 #include "base/timers.h"
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/header.h"
+#include "chunkserver/pacing.h"
 #include "chunkserver/writers.h"
 #include "lease/holder.h"
 #include "proto/codec.h"
@@ -25,6 +26,7 @@ enum link_kind {
     LINK_MASTER,    /* ours, SESSION; owner: none */
     LINK_MEMBER,    /* ours, REPLICATE to a member of a chunk that we are primary of */
     LINK_FETCH,     /* ours, READ of what a member's log has and ours lacks; owner: the primary */
+    LINK_COPY,      /* ours, READ of what a copy lacks; owner: the copying */
     LINK_APPEND,    /* served; owner: a stream */
     LINK_SECONDARY, /* served REPLICATE; owner: the replica, once adopted, else NULL */
     LINK_READ,      /* served; owner: a reading, once it asked */
@@ -46,6 +48,7 @@ enum ticket_kind {
     TICKET_JOB,   /* a step of the running job */
     TICKET_READ,  /* owner: a reading */
     TICKET_COPY,  /* owner: a member that lacks bytes */
+    TICKET_SCRUB, /* owner: the scrub; NULL: it has turned away from the replica */
     TICKET_PROBE
 };
 
@@ -71,8 +74,17 @@ enum replica_state {
     REPLICA_REMOVING
 };
 
-enum job_kind { JOB_CREATE, JOB_ADOPT, JOB_CONFIRM, JOB_SEAL, JOB_CUT, JOB_LOSE, JOB_REMOVE };
-enum job_origin { FOR_MASTER, FOR_PRIMARY, FOR_SECONDARY, FOR_NOBODY };
+enum job_kind {
+    JOB_CREATE,
+    JOB_ADOPT,
+    JOB_CONFIRM,
+    JOB_SEAL,
+    JOB_CUT,
+    JOB_COPY, /* says that it is incomplete, then cuts the log to `length` (REC-4) */
+    JOB_LOSE,
+    JOB_REMOVE
+};
+enum job_origin { FOR_MASTER, FOR_PRIMARY, FOR_SECONDARY, FOR_COPYING, FOR_NOBODY };
 
 /* A change of a replica that runs alone: after every byte accepted before it was written, and
  * before any accepted after it. */
@@ -95,9 +107,14 @@ struct replica {
     enum replica_state state;
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     bool headless;                 /* no valid header was found */
-    bool header_synced;            /* the header that was read or written is on the disk for sure */
+    bool header_synced;            /* its version is on the disk for sure */
+    bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
     bool loading;                  /* registration waits for its header and log to be read */
     uint64_t adopting;             /* the highest version adopted or being adopted */
+    bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
+                                      on the disk before the first foreign byte is */
+    bool misfit;                   /* incomplete, and it was no prefix of the primary's log */
+    struct copying *copying;       /* not NULL: it is being copied to */
 
     uint64_t end;          /* bytes accepted */
     uint64_t checksum;     /* running checksum at `end` */
@@ -125,7 +142,7 @@ struct replica {
     struct primary *primary; /* not NULL: this server is (becoming) the primary */
 
     struct reading *readings;   /* waiting for more committed bytes */
-    struct settling *settlings; /* waiting for the writer table */
+    struct settling *settlings; /* waiting for the seal or for the writer table */
     UT_hash_handle hh;
 };
 
@@ -165,6 +182,7 @@ struct member {
     uint64_t checksum;  /* ADOPT's report */
     uint64_t committed; /* ADOPT's report */
     bool doubted;
+    bool joining;                       /* not a full member yet (REC-4) */
     uint64_t target, target_checksum;   /* CONFIRM is due at this length */
     uint64_t ends[MEMBER_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
     unsigned unanswered;
@@ -228,7 +246,8 @@ struct stream {
     uint64_t chunk;
     uint64_t version;
     struct primary *primary;
-    bool held; /* LH_FX_HOLD is in force */
+    bool held;                /* LH_FX_HOLD is in force */
+    struct lh_instant spoken; /* when it was last sent anything, or was opened */
     struct stream_writer *writers;
     size_t writer_count, writer_capacity;
     Leasehold__Stored stored[STREAM_STORED_MAX]; /* committed, to go with the next reply */
@@ -248,6 +267,7 @@ struct reading {
     uint64_t offset;
     uint64_t max_bytes;
     bool recovery;
+    bool paced; /* a replica is being copied (REC-4) */
     bool require_primary;
     uint64_t limit;          /* the read under way stops here */
     uint64_t asked;          /* bytes that it is to bring */
@@ -260,8 +280,76 @@ struct reading {
 struct settling {
     uint64_t link;
     struct replica *replica;
+    uint64_t version;
     uint64_t writer;
+    struct lh_instant until; /* waits for the seal until then */
+    struct lh_timer timer;
     struct settling *prev, *next;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Copying (REC-4). */
+
+struct source {
+    char *server_id;
+    char *address;
+};
+
+struct copying {
+    struct replica *replica;
+    /* What the master asked for. */
+    uint64_t version;
+    uint64_t chunk_size;
+    uint8_t durability;
+    bool sealed;
+    uint64_t length, checksum; /* sealed */
+    struct source *sources;
+    size_t source_count;
+
+    size_t source;     /* the one in use, or tried next */
+    size_t failed;     /* sources that failed since the last bytes came */
+    size_t unfit;      /* of these: no batch of theirs begins where this log ends */
+    uint64_t link;     /* a read under way; 0: none */
+    bool from_start;   /* it only asks for the beginning, to see that the source is there */
+    uint64_t reserved; /* bytes that it may bring, taken from the pace */
+    uint64_t copied;   /* bytes that came over the network */
+    uint64_t cut_to;   /* the log is cut to this before anything else; UINT64_MAX: it is not */
+    bool marked;       /* JOB_COPY was submitted, or the mark was there at the start */
+    bool met;          /* a source answered: what is here may be given up */
+    bool made_anew;    /* the file is not the one that was lost */
+    bool restarted;    /* it did not add up once, and was begun anew from nothing */
+    bool sealing;      /* all of it is here and agrees; the seal is being written */
+    bool caught_up;    /* unsealed: all that the source said was committed is here, or nearly */
+    bool told;         /* and the master has been told so */
+    int error;         /* why the replica was lost meanwhile */
+    struct lh_instant progress_at, retry_at, forgotten_at;
+    struct lh_duration backoff;
+    struct lh_timer timer;
+    struct copying *prev, *next;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Scrubbing (FAIL-4). */
+
+struct scrub {
+    struct lh_timer timer;
+    struct pacing pace;
+    bool stopped;
+    uint64_t *chunks; /* of this pass, ascending */
+    size_t count, next;
+    struct lh_instant pass_began;
+    struct lh_duration age;      /* of the pass at that moment: an earlier process began it */
+    uint64_t finished;           /* the last chunk of the pass that was read; 0: none */
+    unsigned unsaved;            /* chunks since the position was kept */
+    struct lh_instant saved_at;
+
+    struct replica *replica; /* under way; NULL: none */
+    uint64_t at;             /* log offset behind the last whole batch that was checked */
+    uint64_t checksum;       /* running checksum there */
+    uint64_t asked;          /* bytes of the read under way */
+    struct lh_buf rest;      /* read, not yet a whole batch: it begins at `at` */
+    struct ticket *ticket;
+    uint64_t passes, read, found;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -269,7 +357,15 @@ struct settling {
 
 enum session_state { SESSION_DOWN, SESSION_REGISTERING, SESSION_LIVE };
 
-enum timer_kind { TIMER_SESSION, TIMER_PRIMARY, TIMER_READING };
+enum timer_kind {
+    TIMER_SESSION,
+    TIMER_PRIMARY,
+    TIMER_READING,
+    TIMER_SETTLING,
+    TIMER_ALIVE,
+    TIMER_COPYING,
+    TIMER_SCRUB
+};
 
 /* A seal that the master has not confirmed yet (SEAL-1: resent until confirmed). */
 struct unconfirmed_seal {
@@ -338,8 +434,15 @@ struct lh_chunkserver {
     struct unconfirmed_seal *seals;
     struct untold_loss *losses;
 
+    struct copying *copies;
+    struct pacing copy_in, copy_out; /* bytes received and served (REC-4) */
+    uint64_t copied_in, copied_out;
+    struct scrub scrub;
+
     uint64_t pending_bytes; /* uncommitted, in all primaries */
     bool holding;           /* streams are held because of it */
+
+    struct lh_timer alive_timer; /* signs of life; set while an append stream waits for an answer */
 
     bool stopping;
     bool stopped;
@@ -383,6 +486,8 @@ void session_tell_loss(
     struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, uint64_t length);
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error);
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
+/* The message names the present session, and no older master than the newest one seen. */
+bool session_named(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term);
 
 /* orders.c */
 void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
@@ -394,6 +499,10 @@ void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error
 void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
 void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
 
+/* fencing.c */
+void fencing_message(struct lh_chunkserver *cs, const Leasehold__Fence *m);
+void fencing_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
+
 /* replica.c */
 struct replica *replica_find(struct lh_chunkserver *cs, uint64_t chunk);
 struct replica *replica_add(struct lh_chunkserver *cs, uint64_t chunk, enum replica_state state);
@@ -402,12 +511,9 @@ uint64_t replica_durable(const struct replica *r);
 bool replica_doubted(const struct replica *r);
 /* The master has sealed the chunk (SEAL-1); recorded here or about to be. */
 bool replica_sealing(const struct replica *r);
-/* The seal is recorded, or is being recorded over exactly the log that is here. */
-bool replica_sealed_as_it_is(const struct replica *r);
 bool replica_usable(const struct replica *r); /* READY and not sealed or being sealed */
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
-void replica_submit(struct replica *r, struct job job);
 void replica_pump(struct replica *r);
 void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op op, int error);
 /* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
@@ -415,6 +521,41 @@ void replica_lose(struct replica *r, int error, uint64_t offset);
 /* The committed length that this replica may show rises to `committed`, if it has that much. */
 uint64_t replica_known_committed(const struct replica *r);
 void replica_note_committed(struct replica *r, uint64_t committed);
+
+/* jobs.c */
+void replica_submit(struct replica *r, struct job job);
+/* May the first job run now? */
+bool jobs_ready(const struct replica *r);
+/* Begins it. */
+void jobs_begin(struct replica *r);
+/* A disk operation of the running job is done. The replica may be freed here. */
+void jobs_disk_done(struct replica *r, enum lh_disk_op op, int error);
+/* Those that wait cannot be done any more; the one that runs ends by itself. */
+void jobs_drop_waiting(struct replica *r, int error);
+
+/* copying.c */
+void copying_message(struct lh_chunkserver *cs, const Leasehold__CopyReplica *m);
+void copying_received(struct copying *c, const Leasehold__ReadReply *m, struct lh_buf *batches);
+void copying_link_closed(struct copying *c);
+void copying_timer(struct copying *c);
+/* Something about the replica has changed: goes on if it can. The copying may end here. */
+void copying_pump(struct copying *c);
+void copying_job_done(struct replica *r, const struct job *j, int error);
+/* Ends it without a word to the master. What is here stays, and stays incomplete. */
+void copying_end(struct copying *c);
+/* Ends it with an error that the master is told. */
+void copying_fail(struct copying *c, int error);
+/* A new session: what is not asked for in it is given up after a while. */
+void copying_session_begins(struct lh_chunkserver *cs);
+
+/* scrub.c */
+void scrub_start(struct lh_chunkserver *cs);
+void scrub_timer(struct lh_chunkserver *cs);
+void scrub_disk_done(struct lh_chunkserver *cs, int error, struct lh_buf *bytes);
+/* The replica's log is not, or no longer, what is being read: it is left alone in this pass. */
+void scrub_turn_away(struct replica *r);
+/* Keeps the position, before a clean stop, and ends. */
+void scrub_stop(struct lh_chunkserver *cs);
 
 /* scan.c */
 void scan_load_more(struct lh_chunkserver *cs);
@@ -435,7 +576,8 @@ void secondary_end(struct replica *r, int error);
 
 /* primary.c */
 void primary_grant(struct replica *r, const Leasehold__Grant *g);
-/* The grant of this version was sent again: members may be found elsewhere by now. */
+/* The grant of this version was sent again: members may be found elsewhere by now, or have become
+ * full ones. */
 void primary_addresses(struct primary *p, const Leasehold__Grant *g);
 /* Ends the primary part: streams are told `error`, nothing is released. */
 void primary_end(struct primary *p, int error);
@@ -444,6 +586,10 @@ void primary_recall(struct primary *p);
 /* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
 void primary_abandon(struct primary *p, int error);
 bool primary_may_act(const struct primary *p);
+/* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */
+size_t primary_full_members(const struct primary *p);
+/* Tells the master that recovery at this version is complete. */
+void primary_tell_recovered(struct primary *p);
 void primary_local_durable(struct primary *p);
 void primary_job_done(struct primary *p, const struct job *j, int error);
 void primary_timer(struct primary *p);
@@ -474,8 +620,11 @@ void primary_report_failed(struct primary *p);
 void member_init(struct member *m, struct primary *p, const Leasehold__Member *info);
 void member_deinit(struct member *m);
 void member_connect(struct member *m);
-/* Where it is to be reached from now on; "" is ignored. */
-void member_address(struct member *m, const char *address);
+/* What the grant says of it by now: where it is to be reached ("" is ignored), and whether it has
+ * joined for good. */
+void member_told(struct member *m, const Leasehold__Member *info);
+/* May its log decide anything in a recovery? Not while it is joining (REC-4). */
+bool member_counts(const struct member *m);
 void member_message(struct member *m, const Leasehold__ReplicateReply *reply);
 void member_link_closed(struct member *m);
 void member_set_target(struct member *m, uint64_t length, uint64_t checksum);
@@ -500,6 +649,8 @@ void stream_end_all(struct primary *p, int error, const char *text);
 void stream_hold_all(struct primary *p);
 void stream_stored(struct stream *s, const struct uncommitted *u);
 void stream_flush(struct stream *s);
+/* Tells clients that wait and have heard nothing for a while that this server lives. */
+void streams_show_life(struct lh_chunkserver *cs);
 void streams_release_pressure(struct lh_chunkserver *cs);
 
 /* reading.c */
@@ -510,8 +661,15 @@ void reading_link_closed(struct lh_chunkserver *cs, struct link *l);
 /* The committed length rose, the chunk was sealed, or the replica changed: look again. */
 void readings_wake(struct replica *r);
 void readings_refuse_all(struct replica *r, int error);
+
+/* settling.c */
 void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__SettleRequest *m);
 void settling_link_closed(struct lh_chunkserver *cs, struct link *l);
+void settling_timer(struct settling *st);
+/* The chunk was sealed, or the replica has changed: look again. */
+void settlings_look(struct replica *r);
+/* The log was read back for them. */
 void settlings_answer(struct replica *r);
+void settlings_refuse_all(struct replica *r, int error);
 
 #endif

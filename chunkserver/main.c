@@ -27,8 +27,8 @@ struct options {
     struct lh_server_options server;
     const char *advertise, *data_dir, *server_id, *failure_domain;
     struct lh_flag_list masters;
-    uint64_t capacity, disk_threads, open_files, pending_bytes;
-    struct lh_duration member_timeout, drain_timeout, stop_timeout;
+    uint64_t capacity, disk_threads, open_files, pending_bytes, repair_rate, scrub_rate;
+    struct lh_duration member_timeout, drain_timeout, stop_timeout, scrub_period;
     bool uring;
 };
 
@@ -88,12 +88,13 @@ static bool key_is(const struct lh_change *c, const char *key)
     return c->key_size == strlen(key) && memcmp(c->key, key, c->key_size) == 0;
 }
 
-/* The core persists two things: which cluster it belongs to, and the highest master's term. */
+/* The core persists which cluster it belongs to, the highest master's term, and how far the scrub
+ * has come. */
 static int keep(struct lh_data_dir *dir, const struct lh_change *c, char *why, size_t why_size)
 {
     char text[LH_IDENTITY_TEXT_MAX + 1];
 
-    (void)snprintf(why, why_size, "cannot keep what the master sent as its cluster's id or term");
+    (void)snprintf(why, why_size, "cannot keep what the master sent or the scrub's position");
     if (c->value == NULL || c->value_size > LH_IDENTITY_TEXT_MAX)
         return LH_ERR_MALFORMED;
     memcpy(text, c->value, c->value_size);
@@ -102,6 +103,8 @@ static int keep(struct lh_data_dir *dir, const struct lh_change *c, char *why, s
         return lh_data_dir_join(dir, text, why, why_size);
     if (key_is(c, LH_MASTER_TERM_KEY))
         return lh_data_dir_note_master_term(dir, strtoull(text, NULL, 10), why, why_size);
+    if (key_is(c, LH_SCRUB_KEY))
+        return lh_data_dir_note_scrub(dir, text, why, why_size);
     return LH_ERR_MALFORMED;
 }
 
@@ -205,6 +208,10 @@ static int run(struct node *node)
         .member_timeout = o->member_timeout,
         .drain_timeout = o->drain_timeout,
         .pending_bytes_max = o->pending_bytes,
+        .repair_rate = o->repair_rate == 0 ? UINT64_MAX : o->repair_rate,
+        .scrub_period = o->scrub_period.ns == 0 ? LH_DURATION_FOREVER : o->scrub_period,
+        .scrub_rate = o->scrub_rate,
+        .scrub_position = identity->scrub,
     };
     if (!parse_boot_id(boot, config.boot_id)) {
         lh_log(LH_ERROR, COMPONENT,
@@ -343,6 +350,23 @@ int main(int argc, char **argv)
             .preset = "512MiB",
             .min = 1u << 20,
             .help = "uncommitted bytes held in memory before appenders are made to wait"},
+        {.name = "repair-rate",
+            .type = LH_FLAG_SIZE,
+            .value = &o.repair_rate,
+            .preset = "64MiB",
+            .help = "bytes a second that copies of replicas bring here, and as many that they "
+                    "take from here; 0: no limit"},
+        {.name = "scrub-period",
+            .type = LH_FLAG_DURATION,
+            .value = &o.scrub_period,
+            .preset = "14d",
+            .help = "every replica is read and checked once in so long; 0: never"},
+        {.name = "scrub-rate",
+            .type = LH_FLAG_SIZE,
+            .value = &o.scrub_rate,
+            .preset = "16MiB",
+            .min = 4096,
+            .help = "bytes a second that this reads at most"},
         {.name = "disk-threads",
             .type = LH_FLAG_UINT,
             .value = &o.disk_threads,

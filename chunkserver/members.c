@@ -19,6 +19,7 @@ void member_init(struct member *m, struct primary *p, const Leasehold__Member *i
         .server_id = lh_strdup(info->server_id),
         .address = lh_strdup(info->address),
         .state = MEMBER_DOWN,
+        .joining = info->joining,
         .progress_at = p->replica->cs->now,
         .retry_at = p->replica->cs->now,
         .backoff = p->replica->cs->config.reconnect_min,
@@ -60,12 +61,21 @@ static void fill(
     q->committed = p->state >= PRIMARY_OPEN ? p->replica->committed : 0;
 }
 
-void member_address(struct member *m, const char *address)
+bool member_counts(const struct member *m)
 {
-    if (address[0] == '\0' || strcmp(address, m->address) == 0)
+    return !m->joining || LH_PLANTED("joining-is-the-longest");
+}
+
+void member_told(struct member *m, const Leasehold__Member *info)
+{
+    if (m->joining && !info->joining) {
+        LH_MARK("member-joined");
+        m->joining = false; /* never the other way round at one version */
+    }
+    if (info->address[0] == '\0' || strcmp(info->address, m->address) == 0)
         return;
     free(m->address);
-    m->address = lh_strdup(address);
+    m->address = lh_strdup(info->address);
     if (m->state == MEMBER_DOWN)
         m->retry_at = server(m)->now;
 }
@@ -92,6 +102,7 @@ void member_connect(struct member *m)
     m->retry_at = LH_INSTANT_NEVER;
     fill(m, &q, LEASEHOLD__REPLICATE_KIND__ADOPT);
     q.master_term = cs->session.master_term;
+    q.joining = m->joining;
     lh_fx_send(cs->fx, l->id, &q.base, NULL);
 }
 
@@ -131,6 +142,12 @@ static void refused(struct member *m, int error, const char *text)
 
 void member_set_target(struct member *m, uint64_t length, uint64_t checksum)
 {
+    if (m->length > length) {
+        /* It is joining: whoever counts has no longer log than this. */
+        LH_MARK("member-joins-with-too-much");
+        refused(m, LH_ERR_CORRUPT, "its log is longer than its primary's");
+        return;
+    }
     m->target = length;
     m->target_checksum = checksum;
     m->sent = m->length;

@@ -22,23 +22,17 @@ void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t ve
     session_send(cs, &m);
 }
 
-static bool in_this_session(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term)
-{
-    return cs->session.state == SESSION_LIVE && session == session_id(cs) &&
-           master_term >= cs->session.master_term;
-}
-
 static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
 {
     struct replica *r = replica_find(cs, g->chunk);
     struct session *s = &cs->session;
 
-    if (!in_this_session(cs, g->session, g->master_term) || g->stamp > s->stamp_sent)
+    if (!session_named(cs, g->session, g->master_term) || g->stamp > s->stamp_sent)
         return;
     if (r != NULL && r->primary != NULL && g->version < r->primary->version)
         return;
     int refusal = LH_OK;
-    if (r == NULL || r->state == REPLICA_CREATING)
+    if (r == NULL || r->state == REPLICA_CREATING || r->incomplete)
         refusal = LH_ERR_NO_REPLICA;
     else if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
         refusal = LH_ERR_CORRUPT;
@@ -185,7 +179,7 @@ static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m
         orders_release(cs, m->chunk, m->version);
 }
 
-static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
 {
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
@@ -193,6 +187,7 @@ static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t ve
     recorded.session = session_id(cs);
     recorded.chunk = chunk;
     recorded.version = version;
+    recorded.error = (Leasehold__ErrorCode)-error;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
     m.seal_recorded = &recorded;
     session_send(cs, &m);
@@ -202,13 +197,17 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
 {
     struct replica *r = replica_find(cs, m->chunk);
 
-    if (!in_this_session(cs, m->session, m->master_term))
+    if (!session_named(cs, m->session, m->master_term))
         return;
     forget_seal(cs, m->chunk);
     if (r == NULL || r->state == REPLICA_LOST || r->state == REPLICA_REMOVING)
         return;
+    if (r->incomplete) {
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        return; /* the copy records it (REC-4) */
+    }
     if (r->header.sealed && r->state == REPLICA_READY && !r->job_running) {
-        seal_recorded(cs, m->chunk, r->header.version);
+        seal_recorded(cs, m->chunk, r->header.version, LH_OK);
         return;
     }
     /* Only a member of the sealed version holds everything below the sealed length. */
@@ -218,14 +217,26 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
         return; /* asked again: the answer is on its way */
     if (r->primary != NULL)
         primary_end(r->primary, LH_ERR_CHUNK_FULL);
-    if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
+    secondary_end(r, LH_ERR_CHUNK_FULL);
+    if (r->end < m->length) {
+        /* A machine that went down, or was not reached while others went on (FAIL-2a): what is here
+         * is good, and a copy of the rest makes it a full member again. */
         LH_MARK("seal-above-own-log");
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        return;
+    }
+    if (r->end == m->length && r->checksum != m->checksum) {
+        LH_MARK("seal-of-another-log");
         replica_lose(r, LH_ERR_CORRUPT, r->end);
         replica_pump(r);
         return;
     }
     LH_MARK("seal-recorded");
-    secondary_end(r, LH_ERR_CHUNK_FULL);
+    if (r->end > m->length && r->writers_known && !lh_writers_cut(&r->writers, m->length)) {
+        LH_MARK("seal-cuts-unknown-writers");
+        lh_writers_clear(&r->writers);
+        r->writers_known = false; /* read back when somebody asks */
+    }
     replica_submit(r, (struct job){
                           .kind = JOB_SEAL,
                           .origin = FOR_MASTER,
@@ -234,6 +245,7 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
                           .length = m->length,
                           .checksum = m->checksum,
                       });
+    readings_wake(r); /* settlings */
     replica_pump(r);
 }
 
@@ -254,17 +266,18 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
 {
     struct replica *r = replica_find(cs, m->chunk);
 
-    if (!in_this_session(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
+    if (!session_named(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
         return;
     if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX ||
         m->version > 1) {
         replica_created(cs, m->chunk, LH_ERR_INVALID_ARGUMENT);
         return;
     }
-    if (r != NULL && r->state == REPLICA_CREATING)
+    if (r != NULL && r->state == REPLICA_CREATING && !r->incomplete)
         return; /* asked again: the answer is on its way */
     if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
-        bool empty = r->state == REPLICA_READY && r->adopting == m->version && r->end == 0;
+        bool empty = r->state == REPLICA_READY && r->adopting == m->version && r->end == 0 &&
+                     !r->incomplete;
         replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
         return;
     }
@@ -286,28 +299,62 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
     replica_pump(r);
 }
 
+static void replica_removed(struct lh_chunkserver *cs, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaRemoved removed = LEASEHOLD__REPLICA_REMOVED__INIT;
+
+    removed.session = session_id(cs);
+    removed.chunk = chunk;
+    removed.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REMOVED;
+    m.removed = &removed;
+    session_send(cs, &m);
+}
+
 static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica *m)
 {
     struct replica *r = replica_find(cs, m->chunk);
 
-    if (!in_this_session(cs, m->session, m->master_term) || r == NULL ||
-        r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING)
+    if (!session_named(cs, m->session, m->master_term))
         return;
+    if (r == NULL) {
+        replica_removed(cs, m->chunk, LH_OK);
+        return;
+    }
+    if (r->state == REPLICA_CREATING && !r->incomplete)
+        return;
+    if (r->state == REPLICA_REMOVING) {
+        for (struct job *j = r->jobs; j != NULL; j = j->next)
+            j->session = m->session; /* asked again: the answer goes there */
+        return;
+    }
     if (m->version == 0 ? r->adopting > 1 || r->end > 0 || r->primary != NULL
-                        : r->adopting > m->version)
-        return; /* FENCE-2; or it is not as unused as the master thinks */
-    if (r->state != REPLICA_READY && r->state != REPLICA_LOST)
-        return; /* being read back: the master says it again when this server registers next */
+                        : r->adopting > m->version) {
+        /* FENCE-2; or it is not as unused as the master thinks. */
+        replica_removed(cs, m->chunk, LH_ERR_STALE_VERSION);
+        return;
+    }
+    if (r->state != REPLICA_READY && r->state != REPLICA_LOST && !r->incomplete) {
+        replica_removed(cs, m->chunk, LH_ERR_RECOVERING); /* being read back */
+        return;
+    }
     if (r->primary != NULL)
         primary_end(r->primary, LH_ERR_NOT_FOUND);
     secondary_end(r, LH_ERR_NOT_FOUND);
+    if (r->copying != NULL) {
+        LH_MARK("copy-removed");
+        copying_end(r->copying);
+    }
+    scrub_turn_away(r);
     forget_seal(cs, r->chunk);
     readings_refuse_all(r, LH_ERR_NO_REPLICA);
     lh_holder_forget(cs->holder, r->chunk);
     lh_buf_clear(&r->pending);
     r->end = r->written + r->writing;
     r->state = REPLICA_REMOVING;
-    replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
+    replica_submit(
+        r, (struct job){.kind = JOB_REMOVE, .origin = FOR_MASTER, .session = m->session});
     replica_pump(r);
 }
 
@@ -318,7 +365,11 @@ void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct 
     if (j->kind == JOB_CREATE)
         replica_created(cs, r->chunk, error);
     else if (j->kind == JOB_SEAL && error == LH_OK)
-        seal_recorded(cs, r->chunk, j->version);
+        seal_recorded(cs, r->chunk, j->version, LH_OK);
+    else if (j->kind == JOB_ADOPT)
+        fencing_job_done(cs, r, j, error);
+    else if (j->kind == JOB_REMOVE)
+        replica_removed(cs, r->chunk, error);
 }
 
 void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error)
@@ -355,6 +406,12 @@ void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
         on_remove(cs, m->remove);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_COPY:
+        copying_message(cs, m->copy);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
+        fencing_message(cs, m->fence);
         break;
     default:
         break; /* a newer master's word that this server does not know */

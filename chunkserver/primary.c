@@ -97,7 +97,8 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
     bool named = false;
 
     for (size_t i = 0; i < g->n_members; i++)
-        named = named || strcmp(g->members[i]->server_id, cs->config.server_id) == 0;
+        named = named || (strcmp(g->members[i]->server_id, cs->config.server_id) == 0 &&
+                             !g->members[i]->joining); /* REC-4 */
     if (!named) {
         lh_holder_release(cs->holder, g->chunk, g->version);
         orders_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
@@ -137,7 +138,16 @@ void primary_addresses(struct primary *p, const Leasehold__Grant *g)
     for (size_t i = 0; i < p->member_count; i++)
         for (size_t j = 0; j < g->n_members; j++)
             if (strcmp(g->members[j]->server_id, p->members[i].server_id) == 0)
-                member_address(&p->members[i], g->members[j]->address);
+                member_told(&p->members[i], g->members[j]);
+}
+
+size_t primary_full_members(const struct primary *p)
+{
+    size_t full = 1;
+
+    for (size_t i = 0; i < p->member_count; i++)
+        full += !p->members[i].joining;
+    return full;
 }
 
 void primary_end(struct primary *p, int error)
@@ -201,7 +211,8 @@ static uint64_t known_committed(const struct primary *p)
     uint64_t committed = replica_known_committed(p->replica);
 
     for (size_t i = 0; i < p->member_count; i++)
-        if (p->members[i].state >= MEMBER_ADOPTED && p->members[i].committed > committed)
+        if (p->members[i].state >= MEMBER_ADOPTED && member_counts(&p->members[i]) &&
+            p->members[i].committed > committed)
             committed = p->members[i].committed;
     return committed;
 }
@@ -217,7 +228,7 @@ static bool some_undoubted(const struct primary *p)
         return true;
     for (size_t i = 0; i < p->member_count; i++) {
         const struct member *m = &p->members[i];
-        if (m->state >= MEMBER_ADOPTED && !m->doubted && m->length >= committed)
+        if (m->state >= MEMBER_ADOPTED && member_counts(m) && !m->doubted && m->length >= committed)
             return true;
     }
     return false;
@@ -269,14 +280,16 @@ static void gathered(struct primary *p)
         LH_MARK("recovery-all-doubted");
         uint64_t longest = r->end;
         for (size_t i = 0; i < p->member_count; i++)
-            if (p->members[i].length > longest)
+            if (member_counts(&p->members[i]) && p->members[i].length > longest)
                 longest = p->members[i].length;
         report_possible_loss(p, longest);
     }
     p->fetch_from = NULL;
     for (size_t i = 0; i < p->member_count; i++) {
         struct member *m = &p->members[i];
-        if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
+        if (!member_counts(m))
+            LH_MARK("recovery-with-joining-member");
+        else if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
             p->fetch_from = m;
     }
     if (p->fetch_from != NULL) {
@@ -370,12 +383,25 @@ void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh
     replica_pump(r);
 }
 
+void primary_tell_recovered(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
+
+    done.session = session_id(cs);
+    done.chunk = p->replica->chunk;
+    done.version = p->version;
+    done.length = p->replica->committed; /* what was ordered since may not be yet */
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    m.recovered = &done;
+    session_send(cs, &m);
+}
+
 static void recovered(struct primary *p)
 {
     struct replica *r = p->replica;
     struct lh_chunkserver *cs = r->cs;
-    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
 
     LH_MARK("recovery-done");
     p->state = PRIMARY_OPEN;
@@ -383,13 +409,7 @@ static void recovered(struct primary *p)
     lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
         (unsigned long long)r->chunk, (unsigned long long)p->version, p->member_count + 1,
         (unsigned long long)r->end);
-    done.session = lh_holder_session(cs->holder);
-    done.chunk = r->chunk;
-    done.version = p->version;
-    done.length = r->end;
-    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
-    m.recovered = &done;
-    session_send(cs, &m);
+    primary_tell_recovered(p);
     p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
     primary_set_timer(p);
     stream_open_all(p);
@@ -647,15 +667,16 @@ void primary_report_failed(struct primary *p)
     Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
 
     /* A member that may be the only one to have every acknowledged byte is waited for. */
-    if (!some_undoubted(p)) {
+    bool undoubted = some_undoubted(p);
+    if (!undoubted)
         LH_MARK("member-failed-and-waited-for");
-        return;
-    }
     char **ids = lh_alloc_array(p->member_count, sizeof *ids);
     failed.server_ids = ids;
     for (size_t i = 0; i < p->member_count; i++) {
         struct member *member = &p->members[i];
         struct lh_duration silent = lh_instant_until(member->progress_at, cs->now);
+        if (!undoubted && !member->joining)
+            continue;
         if (!member->refused &&
             (member->state != MEMBER_DOWN || silent.ns < cs->config.member_timeout.ns))
             continue;

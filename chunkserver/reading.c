@@ -1,5 +1,5 @@
-/* Reads below the committed length (APP-6), a primary's fetches (REC-2), and what of a writer is in
- * a sealed chunk (APP-5a). Every batch is checked before it leaves (FAIL-4). */
+/* Reads below the committed length (APP-6) and a primary's fetches (REC-2). Every batch is checked
+ * before it leaves (FAIL-4). */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
@@ -78,8 +78,18 @@ static void start(struct reading *rd, uint64_t bytes)
     uint64_t left = rd->limit - rd->offset;
 
     rd->asked = bytes < left ? bytes : left;
+    if (rd->paced) {
+        pacing_take(&r->cs->copy_out, r->cs->now, rd->asked);
+        r->cs->copied_out += rd->asked;
+    }
     rd->ticket =
         disk(r->cs, TICKET_READ, r, rd, LH_DISK_READ, LH_LOG_START + rd->offset, rd->asked, NULL);
+}
+
+/* From when on bytes may be read for copies elsewhere (REC-4). */
+static struct lh_instant paced_until(const struct lh_chunkserver *cs)
+{
+    return pacing_ready_at(&cs->copy_out);
 }
 
 /* Reads if there is something to read, waits if it may come, answers otherwise. */
@@ -103,7 +113,10 @@ static void look(struct reading *rd)
         finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
         return;
     }
-    if (rd->offset < limit) {
+    if (rd->offset < limit && rd->paced && !lh_instant_reached(r->cs->now, paced_until(r->cs))) {
+        LH_MARK("copy-source-waits");
+        lh_timer_set(&r->cs->timers, &rd->timer, paced_until(r->cs));
+    } else if (rd->offset < limit) {
         rd->limit = limit;
         start(rd, rd->max_bytes);
     } else if (sealed(r) || lh_instant_reached(r->cs->now, rd->until)) {
@@ -125,6 +138,11 @@ void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold_
         reply(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL, NULL);
         return;
     }
+    if (r->incomplete) {
+        LH_MARK("read-incomplete");
+        reply(cs, l->id, NULL, LH_ERR_RECOVERING, "this replica is incomplete", NULL);
+        return;
+    }
     if (r->state == REPLICA_LOST) {
         LH_MARK("read-lost-replica");
         reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost: read another one", NULL);
@@ -143,6 +161,7 @@ void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold_
                     : m->max_bytes < READ_BYTES_MAX      ? m->max_bytes
                                                          : READ_BYTES_MAX;
     rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
+    rd->paced = m->mode == LEASEHOLD__READ_MODE__COPY;
     rd->require_primary = m->require_primary;
     rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
     rd->timer.kind = TIMER_READING;
@@ -230,127 +249,16 @@ void readings_wake(struct replica *r)
     {
         look(rd);
     }
+    settlings_look(r);
 }
 
 void readings_refuse_all(struct replica *r, int error)
 {
     struct reading *rd, *next;
-    struct settling *st, *next_settling;
 
     DL_FOREACH_SAFE(r->readings, rd, next)
     {
         finish(rd, error, "this replica is lost or removed: read another one", NULL);
     }
-    DL_FOREACH_SAFE(r->settlings, st, next_settling)
-    {
-        Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
-        m.error = (Leasehold__ErrorCode)-error;
-        lh_fx_send(r->cs->fx, st->link, &m.base, NULL);
-        link_close(r->cs, st->link, LH_OK, NULL);
-        DL_DELETE(r->settlings, st);
-        free(st);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------
- * Settling. */
-
-static void refuse_settling(struct lh_chunkserver *cs, uint64_t link, int error, const char *text)
-{
-    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
-
-    m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
-    lh_fx_send(cs->fx, link, &m.base, NULL);
-    link_close(cs, link, LH_OK, NULL);
-}
-
-static void settle(struct replica *r, uint64_t link, uint64_t writer)
-{
-    const struct lh_writer *w = lh_writers_find(&r->writers, writer);
-    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
-    Leasehold__Stored stored[LH_WRITER_WINDOW];
-    Leasehold__Stored *list[LH_WRITER_WINDOW];
-
-    if (w == NULL) {
-        LH_MARK("settle-stored-nothing");
-    } else {
-        LH_MARK("settle-stored-some");
-        m.known = true;
-        m.first_sequence = w->first;
-        m.last_sequence = w->last;
-        for (uint32_t i = 0; i < w->count; i++) {
-            const struct lh_stored_batch *b = lh_writer_recent(w, i);
-            leasehold__stored__init(&stored[i]);
-            stored[i].sequence = b->sequence;
-            stored[i].count = b->count;
-            stored[i].offset = b->offset;
-            list[i] = &stored[i];
-        }
-        m.last = list;
-        m.n_last = w->count;
-    }
-    lh_fx_send(r->cs->fx, link, &m.base, NULL);
-    link_close(r->cs, link, LH_OK, NULL);
-}
-
-void settlings_answer(struct replica *r)
-{
-    struct settling *st, *next;
-
-    DL_FOREACH_SAFE(r->settlings, st, next)
-    {
-        if (r->writers_known)
-            settle(r, st->link, st->writer);
-        else
-            refuse_settling(r->cs, st->link, LH_ERR_CORRUPT, NULL);
-        DL_DELETE(r->settlings, st);
-        free(st);
-    }
-}
-
-void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__SettleRequest *m)
-{
-    struct replica *r = replica_find(cs, m->chunk);
-
-    if (l->owner != NULL)
-        return;
-    if (r == NULL || r->state == REPLICA_LOST || r->state == REPLICA_REMOVING) {
-        refuse_settling(cs, l->id, LH_ERR_NO_REPLICA, NULL);
-        return;
-    }
-    /* Only that very seal: an unsealed log may still change. One that is being sealed and needs no
-     * cut holds what it will always hold; that its header does not say so yet changes nothing. */
-    if (r->state != REPLICA_READY ||
-        (!replica_sealed_as_it_is(r) && !LH_PLANTED("settled-by-unsealed-replica"))) {
-        LH_MARK("settle-before-seal");
-        refuse_settling(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
-        return;
-    }
-    if (r->adopting != m->version) {
-        refuse_settling(cs, l->id, LH_ERR_STALE_VERSION, NULL);
-        return;
-    }
-    if (r->writers_known) {
-        settle(r, l->id, m->writer);
-        return;
-    }
-    struct settling *st = lh_alloc(sizeof *st);
-    st->link = l->id;
-    st->replica = r;
-    st->writer = m->writer;
-    l->owner = st;
-    DL_APPEND(r->settlings, st);
-    scan_start(r);
-}
-
-void settling_link_closed(struct lh_chunkserver *cs, struct link *l)
-{
-    struct settling *st = l->owner;
-
-    (void)cs;
-    if (st == NULL)
-        return;
-    DL_DELETE(st->replica->settlings, st);
-    free(st);
+    settlings_refuse_all(r, error);
 }

@@ -58,6 +58,11 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
         return;
     }
     r->adopting = r->header.version;
+    r->incomplete = r->header.copying;
+    if (r->incomplete) {
+        LH_MARK("scan-incomplete");
+        r->header.sealed = false;
+    }
     if (r->header.lost && !LH_PLANTED("lost-replica-comes-back")) {
         LH_MARK("scan-lost");
         r->state = REPLICA_LOST;
@@ -163,7 +168,7 @@ static bool note(struct replica *r, const struct lh_batch_header *h, uint64_t of
 
 void scan_read_done(struct replica *r, int error, struct lh_buf *bytes)
 {
-    if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING) {
+    if (r->state == REPLICA_LOST || r->state == REPLICA_REMOVING || r->state == REPLICA_CREATING) {
         r->scanning = false;
         return;
     }

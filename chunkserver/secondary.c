@@ -85,6 +85,11 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
+    if (r->incomplete && (!m->joining || r->misfit || (r->copying != NULL && r->copying->sealed))) {
+        LH_MARK("adopt-incomplete");
+        refuse(cs, l->id, r, LH_ERR_NO_REPLICA, "this replica is incomplete (REC-4)");
+        return;
+    }
     if (replica_sealing(r)) {
         refuse(cs, l->id, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
         return;
@@ -100,6 +105,10 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         /* Somebody else was given a higher version: what we held is over (FENCE-1). */
         LH_MARK("adopt-ends-primary");
         primary_end(r->primary, LH_ERR_STALE_VERSION);
+    }
+    if (r->copying != NULL) {
+        LH_MARK("copy-joins");
+        copying_end(r->copying); /* from now on the primary feeds it */
     }
     if (r->secondary_link != 0)
         LH_MARK("adopt-supersedes");
@@ -207,6 +216,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
     if (error != LH_OK) {
         lh_fx_log(cs->fx, LH_WARN, "chunk %llu: the primary's message does not fit this log: %s",
             (unsigned long long)r->chunk, lh_error_text(error));
+        r->misfit = r->incomplete;
         secondary_end(r, error);
     } else {
         replica_note_committed(r, m->committed);

@@ -22,6 +22,12 @@ bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
     return true;
 }
 
+bool session_named(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term)
+{
+    return cs->session.state == SESSION_LIVE && session == session_id(cs) &&
+           master_term >= cs->session.master_term;
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Possible losses (REC-2a). */
 
@@ -157,9 +163,10 @@ static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
         report->chunk = r->chunk;
         report->version = r->header.version;
         report->length = replica_durable(r);
-        report->sealed = r->header.sealed;
+        report->sealed = r->header.sealed && !r->incomplete;
         report->doubted = replica_doubted(r);
         report->lost = r->state == REPLICA_LOST;
+        report->copying = r->incomplete;
         reg->replicas[reg->n_replicas++] = report;
     }
     if (reg->n_replicas == 0)
@@ -256,6 +263,7 @@ void session_start(struct lh_chunkserver *cs)
 {
     if (cs->loading > 0 || cs->session.registration > 0)
         return;
+    scrub_start(cs);
     session_connect(cs);
     session_set_timer(cs);
 }
@@ -370,12 +378,15 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
         }
         LH_MARK("primary-continued");
         primary_set_timer(p);
+        if (p->state >= PRIMARY_OPEN)
+            primary_tell_recovered(p); /* the session before may have taken it along */
     }
     lh_fx_log(cs->fx, LH_INFO, "session %llu with the master at %s (term %llu) begins",
         (unsigned long long)m->session, cs->config.masters[s->master],
         (unsigned long long)m->master_term);
     orders_resend_seals(cs);
     tell_losses(cs);
+    copying_session_begins(cs);
     session_set_timer(cs);
 }
 
@@ -389,6 +400,34 @@ static bool wants_extension(const struct primary *p)
         return false;
     return p->state != PRIMARY_OPEN || p->queue_count > 0 ||
            (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
+}
+
+/* How far the copies have come that the master asked for (REC-4). */
+static void fill_copies(struct lh_chunkserver *cs, Leasehold__Heartbeat *hb)
+{
+    const struct copying *c;
+    size_t n = 0;
+
+    DL_COUNT(cs->copies, c, n);
+    if (n == 0)
+        return;
+    Leasehold__CopyProgress *copies = lh_alloc_array(n, sizeof *copies);
+    hb->copies = lh_alloc_array(n, sizeof(void *));
+    DL_FOREACH(cs->copies, c)
+    {
+        Leasehold__CopyProgress *progress = &copies[hb->n_copies];
+        leasehold__copy_progress__init(progress);
+        progress->chunk = c->replica->chunk;
+        progress->length = c->replica->written;
+        hb->copies[hb->n_copies++] = progress;
+    }
+}
+
+static void free_copies(Leasehold__Heartbeat *hb)
+{
+    if (hb->n_copies > 0)
+        free(hb->copies[0]);
+    free(hb->copies);
 }
 
 static void heartbeat(struct lh_chunkserver *cs)
@@ -435,11 +474,13 @@ static void heartbeat(struct lh_chunkserver *cs)
     hb.free_bytes = cs->config.free_bytes;
     hb.replicas = HASH_COUNT(cs->replicas);
     hb.failing = s->failing;
+    fill_copies(cs, &hb);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
     m.heartbeat = &hb;
     session_send(cs, &m);
     free(active);
     free(list);
+    free_copies(&hb);
     orders_resend_seals(cs);
     s->heartbeat_at = lh_instant_add(cs->now, s->heartbeat);
 }
@@ -519,12 +560,24 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
     }
 }
 
+/* Somebody cannot reach this server: the master wants to know whether it lives (INV-9). */
+static void on_inquiry(struct lh_chunkserver *cs, const Leasehold__Inquiry *m)
+{
+    if (cs->session.state != SESSION_LIVE || m->session != session_id(cs))
+        return;
+    LH_MARK("inquiry-answered");
+    heartbeat(cs);
+    session_set_timer(cs);
+}
+
 void session_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)
 {
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
         on_registered(cs, m->registered);
     else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT)
         on_heartbeat_reply(cs, m->heartbeat);
+    else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_INQUIRY)
+        on_inquiry(cs, m->inquiry);
     else
         orders_message(cs, m);
 }

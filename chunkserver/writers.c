@@ -74,6 +74,37 @@ enum lh_sequence lh_writers_classify(const struct lh_writers *w, const struct lh
     return LH_SEQUENCE_OTHER;
 }
 
+/* False: everything that is remembered of it lies behind `length`, and so may what is not. */
+static bool cut_writer(struct lh_writers *w, struct lh_writer *writer, uint64_t length)
+{
+    while (writer->count > 0) {
+        const struct lh_stored_batch *newest = lh_writer_recent(writer, writer->count - 1);
+        if (newest->offset < length)
+            return true;
+        bool oldest_of_all = newest->sequence == writer->first;
+        writer->last = newest->sequence - 1;
+        writer->count--;
+        if (oldest_of_all) {
+            HASH_DELETE(hh, w->by_id, writer);
+            free(writer);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lh_writers_cut(struct lh_writers *w, uint64_t length)
+{
+    struct lh_writer *writer, *next;
+
+    HASH_ITER(hh, w->by_id, writer, next)
+    {
+        if (!cut_writer(w, writer, length))
+            return false;
+    }
+    return true;
+}
+
 void lh_writers_clear(struct lh_writers *w)
 {
     struct lh_writer *writer, *next;

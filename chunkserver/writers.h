@@ -1,5 +1,5 @@
 /* The writer table (APP-5): per writer, what of its sequence this log holds, and where its last
- * batches lie. Rebuilt from the log, and dropped whenever the log is cut. */
+ * batches lie. Rebuilt from the log, and cut or dropped whenever the log is cut. */
 #ifndef LH_CHUNKSERVER_WRITERS_H
 #define LH_CHUNKSERVER_WRITERS_H
 
@@ -50,6 +50,10 @@ enum lh_sequence lh_writers_classify(const struct lh_writers *w, const struct lh
 
 /* The i-th of the remembered batches, oldest first. */
 const struct lh_stored_batch *lh_writer_recent(const struct lh_writer *w, uint32_t i);
+
+/* Forgets every batch at log offset `length` or behind it: the log is being cut there. False: of
+ * some writer more may have been cut than is remembered, and the table is of no use any more. */
+LH_MUST_USE bool lh_writers_cut(struct lh_writers *w, uint64_t length);
 
 void lh_writers_clear(struct lh_writers *w);
 

@@ -325,8 +325,8 @@ static void settler_closed(void *owner, int error, const char *text)
     ask_settler(a);
 }
 
-/* A server that hangs must not hold the writer up while another one could answer. But it may be slow
- * because it reads a whole log back: so the time grows. */
+/* A server that hangs must not hold the writer up while another one could answer. But it may be
+ * slow because it reads a whole log back: so the time grows. */
 static struct lh_duration settle_patience(const struct lh_client_appender *a)
 {
     const struct lh_client_config *config = &a->client->config;

@@ -9,8 +9,8 @@
  * FULL_MESSAGE_BYTES have gathered. So one append waits for nobody, many small ones settle into
  * two messages that take turns, a busy pipe is filled by large ones, and there is no timer in it.
  *
- * A primary that lives says so while anything is unanswered. One from which nothing at all comes for
- * a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a).
+ * A primary that lives says so while anything is unanswered. One from which nothing at all comes
+ * for a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a).
  *
  * A writer never comes back to a stream that it has left. Late answers on the old stream, to
  * batches or to its opening, then find nobody; on the same one they could be taken for answers to

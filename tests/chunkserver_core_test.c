@@ -311,6 +311,8 @@ STORY(a_full_chunk_is_sealed_and_settled)
     struct conn *early = settler(w, A, 1, WRITER);
     settle(w);
     assert_int_equal(full->error, LH_ERR_NOT_PRIMARY);
+    assert_int_equal(early->count, 0); /* it waits for the seal, for a while */
+    pass(w, 500);
     assert_int_equal(settle_reply(early)->error, LEASEHOLD__ERROR_CODE__RECOVERING);
 
     uint64_t checksum = node_status(w, A).checksum;

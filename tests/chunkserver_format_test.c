@@ -24,6 +24,7 @@ static const struct lh_chunk_header example = {
     .durability = 1,
     .sealed = true,
     .lost = true,
+    .copying = true,
     .sealed_length = 1234567,
     .sealed_checksum = UINT64_C(0x0123456789abcdef),
     .equal_length = 1000,
@@ -82,7 +83,7 @@ static void the_bytes_are_those_of_the_format(void **state)
     assert_memory_equal(p, "LHCHUNK\0", 8);
     const uint8_t head[] = {1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 5};
     assert_memory_equal(p + 12, head, sizeof head);
-    assert_int_equal(p[52], 3); /* sealed, lost */
+    assert_int_equal(p[52], 7); /* sealed, lost, incomplete */
     assert_memory_equal(p + 88, example.equal_boot, LH_BOOT_ID_BYTES);
     uint32_t crc = lh_crc32c(0, p + 12, LH_SLOT_BYTES - 12);
     const uint8_t little[] = {

@@ -116,6 +116,22 @@ static uint8_t *copy(const uint8_t *bytes, size_t size)
     return c;
 }
 
+void node_put_file(struct world *w, int node, uint64_t id, const void *bytes, size_t size)
+{
+    struct file *f = node_file(w, node, id);
+
+    for (size_t i = 0; f == NULL && i < 8; i++)
+        if (w->nodes[node].files[i].cache == NULL)
+            f = &w->nodes[node].files[i];
+    assert_non_null(f);
+    file_clear(f);
+    f->id = id;
+    f->cache = copy(bytes, size);
+    f->durable = copy(bytes, size);
+    f->size = f->durable_size = size;
+    f->durable_there = true;
+}
+
 static void disk_begin(struct world *w, int node, struct lh_effect *e)
 {
     struct file *f = node_file(w, node, e->file);
@@ -245,6 +261,15 @@ static void check_answer(struct world *w, const struct wire *l, const struct lh_
     lh_wire_free(m);
 }
 
+static void keep(struct node *n, const struct lh_change *c)
+{
+    if (c->key_size != strlen(LH_SCRUB_KEY) || memcmp(c->key, LH_SCRUB_KEY, c->key_size) != 0)
+        return;
+    assert_true(c->value_size <= LH_SCRUB_TEXT_MAX && c->value_size < sizeof n->scrub);
+    memcpy(n->scrub, c->value, c->value_size);
+    n->scrub[c->value_size] = '\0';
+}
+
 static void carry_out(struct world *w, int node, struct lh_effect *e)
 {
     struct wire *l;
@@ -292,6 +317,10 @@ static void carry_out(struct world *w, int node, struct lh_effect *e)
     case LH_FX_DISK:
         disk_begin(w, node, e);
         break;
+    case LH_FX_PERSIST:
+        for (size_t i = 0; i < e->change_count; i++)
+            keep(&w->nodes[node], &e->changes[i]);
+        break;
     case LH_FX_STOPPED:
         w->nodes[node].stopped = true;
         w->nodes[node].stopped_error = e->error;
@@ -338,6 +367,10 @@ void node_start(struct world *w, int node)
         .master_count = 1,
         .chunks = chunks,
         .chunk_count = count,
+        .repair_rate = w->repair_rate,
+        .scrub_period = w->scrub_period,
+        .scrub_rate = w->scrub_rate,
+        .scrub_position = n->scrub,
     };
     n->cs = lh_chunkserver_create(&config);
     n->stopped = false;
@@ -491,6 +524,10 @@ static void on_heartbeat(struct world *w, int node, const Leasehold__Heartbeat *
 
     assert_true(hb->session == n->session);
     n->stamp = hb->stamp;
+    n->heard.copy_progress = 0;
+    for (size_t i = 0; i < hb->n_copies; i++)
+        if (hb->copies[i]->chunk == CHUNK)
+            n->heard.copy_progress = hb->copies[i]->length;
     for (size_t i = 0; i < hb->n_active; i++) {
         leasehold__continued__init(&extended[i]);
         extended[i].chunk = hb->active[i]->chunk;
@@ -531,6 +568,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
     }
     case LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT:
         on_heartbeat(w, node, m->heartbeat);
+        h->heartbeat.n++;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         HEAR(confirm, .version = m->confirm->version, .error = -(int)m->confirm->error);
@@ -561,7 +599,21 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(loss, .version = m->possible_loss->version, .length = m->possible_loss->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
-        HEAR(recorded, .version = m->seal_recorded->version);
+        HEAR(
+            recorded, .version = m->seal_recorded->version, .error = -(int)m->seal_recorded->error);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
+        HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,
+            .length = m->fenced->length, .checksum = m->fenced->checksum,
+            .doubted = m->fenced->doubted, .committed = m->fenced->committed);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        HEAR(copied, .version = m->copied->version, .length = m->copied->length,
+            .sealed = m->copied->sealed, .bytes = m->copied->copied_bytes,
+            .error = -(int)m->copied->error);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_REMOVED:
+        HEAR(removed, .error = -(int)m->removed->error);
         break;
     default:
         fail_msg("an unknown message to the master");
@@ -607,6 +659,7 @@ void master_grant(struct world *w, int node, uint64_t version, unsigned members,
             continue;
         leasehold__member__init(&info[i]);
         info[i].server_id = (char *)(uintptr_t)names[i];
+        info[i].joining = (w->joining & 1u << i) != 0;
         /* A server without a session has no address known to the master. */
         info[i].address = (char *)(uintptr_t)(w->nodes[i].session == 0 ? "" : names[i]);
         list[g.n_members++] = &info[i];
@@ -623,6 +676,31 @@ void master_grant(struct world *w, int node, uint64_t version, unsigned members,
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     m.grant = &g;
     w->members = members;
+    master_send(w, node, &m);
+}
+
+void master_fence(struct world *w, int node, uint64_t version)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Fence f = LEASEHOLD__FENCE__INIT;
+
+    f.session = w->nodes[node].session;
+    f.chunk = CHUNK;
+    f.version = version;
+    f.master_term = w->master_term;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_FENCE;
+    m.fence = &f;
+    master_send(w, node, &m);
+}
+
+void master_inquire(struct world *w, int node)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Inquiry q = LEASEHOLD__INQUIRY__INIT;
+
+    q.session = w->nodes[node].session;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
+    m.inquiry = &q;
     master_send(w, node, &m);
 }
 
@@ -667,6 +745,36 @@ void master_remove(struct world *w, int node, uint64_t version)
     r.master_term = w->master_term;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REMOVE;
     m.remove = &r;
+    master_send(w, node, &m);
+}
+
+void master_copy(struct world *w, int node, uint64_t version, bool sealed, uint64_t length,
+    uint64_t checksum, unsigned sources)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__CopyReplica copy = LEASEHOLD__COPY_REPLICA__INIT;
+    Leasehold__Member info[NODES];
+    Leasehold__Member *list[NODES];
+
+    for (int i = 0; i < NODES; i++) {
+        if ((sources & 1u << i) == 0)
+            continue;
+        leasehold__member__init(&info[i]);
+        info[i].server_id = info[i].address = (char *)(uintptr_t)names[i];
+        list[copy.n_sources++] = &info[i];
+    }
+    copy.sources = list;
+    copy.session = w->nodes[node].session;
+    copy.chunk = CHUNK;
+    copy.version = version;
+    copy.chunk_size = CHUNK_SIZE;
+    copy.durability = w->synced ? LEASEHOLD__DURABILITY__SYNCED : LEASEHOLD__DURABILITY__BUFFERED;
+    copy.sealed = sealed;
+    copy.length = length;
+    copy.checksum = checksum;
+    copy.master_term = w->master_term;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_COPY;
+    m.copy = &copy;
     master_send(w, node, &m);
 }
 
@@ -736,7 +844,12 @@ static void conn_hears(struct conn *c, ProtobufCMessage *m, struct lh_buf payloa
     if (c->wire->method != LH_METHOD_APPEND)
         return;
     const Leasehold__AppendReply *r = (const Leasehold__AppendReply *)m;
-    c->opened = c->opened || r->opened;
+    if (r->opened) {
+        c->opened = true;
+        c->alive_ms = r->alive_ms;
+    } else if (r->alive_ms > 0) {
+        c->alive++;
+    }
     for (size_t i = 0; i < r->n_stored; i++)
         note_stored(c, r->stored[i]);
     if (r->error != LEASEHOLD__ERROR_CODE__OK) {
@@ -1079,6 +1192,7 @@ struct world *world_create(uint64_t seed, bool synced)
     w->now = (struct lh_instant){1000000000};
     w->master_term = 1;
     w->master_continues = true;
+    w->scrub_period = LH_DURATION_FOREVER;
     for (int i = 0; i < NODES; i++) {
         w->nodes[i].boot = 1;
         node_start(w, i);

@@ -88,6 +88,8 @@ struct conn {
     size_t count;
     /* APPEND, gathered from the replies: */
     bool opened;
+    uint64_t alive_ms; /* as the opening said */
+    unsigned alive;    /* signs of life */
     int error;
     const char *text;
     struct stored stored[REPLIES_MAX];
@@ -101,7 +103,11 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-    } confirm, release, seal, recovered, failed, created, lost, loss, recorded;
+        bool sealed, doubted;
+        uint64_t checksum, committed, bytes;
+    } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
+        removed, heartbeat;
+    uint64_t copy_progress; /* of CHUNK, in the last heartbeat; 0: none */
 };
 
 struct node {
@@ -120,6 +126,7 @@ struct node {
     struct wire *session_wire;
     uint64_t session, stamp;
     unsigned registrations;
+    char scrub[64];                        /* the scrub's position, as it was kept */
     Leasehold__SessionRequest *registered; /* the last registration */
     struct heard heard;
 };
@@ -134,6 +141,9 @@ struct world {
     struct lh_instant now;
     struct lh_prng prng;
     bool synced; /* the durability of replicas to be created */
+    uint64_t repair_rate, scrub_rate;
+    struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
+    unsigned joining;                /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;
     struct disk_op *ops;
@@ -164,6 +174,8 @@ void node_start(struct world *w, int node);
 void node_kill(struct world *w, int node, bool power);
 void node_input(struct world *w, int node, struct lh_input in);
 struct file *node_file(struct world *w, int node, uint64_t id); /* NULL: none */
+/* Lays down a file of these bytes, durably; one that is there is replaced. */
+void node_put_file(struct world *w, int node, uint64_t id, const void *bytes, size_t size);
 /* The next operation `op` on the chunk's file (after `after` more) fails with `error`. */
 void node_fail_disk(struct world *w, int node, enum lh_disk_op op, unsigned after, int error);
 struct lh_replica_status node_status(struct world *w, int node);
@@ -182,10 +194,15 @@ void pass(struct world *w, uint64_t ms);
 void master_send(struct world *w, int node, Leasehold__SessionReply *m);
 void master_create(struct world *w, unsigned members);
 void master_grant(struct world *w, int node, uint64_t version, unsigned members, uint32_t min);
+void master_fence(struct world *w, int node, uint64_t version);
+void master_inquire(struct world *w, int node);
 void master_recall(struct world *w, int node, uint64_t version);
 void master_record_seal(
     struct world *w, int node, uint64_t version, uint64_t length, uint64_t checksum);
 void master_remove(struct world *w, int node, uint64_t version);
+/* `sources`: bits. An unsealed chunk's copy has neither length nor checksum. */
+void master_copy(struct world *w, int node, uint64_t version, bool sealed, uint64_t length,
+    uint64_t checksum, unsigned sources);
 void heard_clear(struct world *w);
 
 /* A client's side. Batches of one record of `size` bytes whose content follows from writer and

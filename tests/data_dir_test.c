@@ -140,6 +140,29 @@ static void the_highest_masters_term_is_remembered(void **state)
     lh_data_dir_close(dir);
 }
 
+static void the_scrubs_position_is_remembered(void **state)
+{
+    (void)state;
+    struct lh_data_dir *dir = open_ok("cs1");
+    assert_string_equal(lh_data_dir_identity(dir)->scrub, "");
+    assert_int_equal(lh_data_dir_note_scrub(dir, "48 301020", why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_scrub(dir, "4\nx 1", why, sizeof why), LH_ERR_MALFORMED);
+    lh_data_dir_close(dir);
+
+    dir = open_ok("cs1");
+    assert_string_equal(lh_data_dir_identity(dir)->scrub, "48 301020");
+    assert_int_equal(lh_data_dir_identity(dir)->incarnation, 2);
+    lh_data_dir_close(dir);
+
+    /* An older release did not write it. */
+    write_file("IDENTITY",
+        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation 9\nmaster_term 3\n");
+    dir = open_ok("cs1");
+    assert_string_equal(lh_data_dir_identity(dir)->scrub, "");
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 3);
+    lh_data_dir_close(dir);
+}
+
 static void a_newer_format_is_refused_and_left_alone(void **state)
 {
     (void)state;
@@ -225,6 +248,7 @@ int main(void)
         cmocka_unit_test_setup(a_cluster_is_joined_once, setup),
         cmocka_unit_test_setup(somebody_elses_directory_is_left_alone, setup),
         cmocka_unit_test_setup(the_highest_masters_term_is_remembered, setup),
+        cmocka_unit_test_setup(the_scrubs_position_is_remembered, setup),
         cmocka_unit_test_setup(a_newer_format_is_refused_and_left_alone, setup),
         cmocka_unit_test_setup(what_is_no_identity_is_refused, setup),
         cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
