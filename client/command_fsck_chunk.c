@@ -235,13 +235,11 @@ static int by_committed(const void *a, const void *b)
            (x->status.committed < y->status.committed);
 }
 
-static void read_unsealed(struct check *c)
+/* Compares the first `count` with the last of them, which knows most. */
+static void compare(struct check *c, size_t count)
 {
-    if (c->count == 0)
-        return;
-    qsort(c->shown, c->count, sizeof *c->shown, by_committed);
-    struct shown *longest = &c->shown[c->count - 1];
-    for (size_t i = 0; i < c->count; i++) {
+    struct shown *longest = &c->shown[count - 1];
+    for (size_t i = 0; i < count; i++) {
         struct shown *s = &c->shown[i];
         if (!s->good || !read_to(c, s, s->status.committed) || s == longest)
             continue;
@@ -251,7 +249,34 @@ static void read_unsealed(struct check *c)
     }
 }
 
+static void read_unsealed(struct check *c)
+{
+    qsort(c->shown, c->count, sizeof *c->shown, by_committed);
+    for (size_t count = c->count; count > 0; count--) {
+        for (size_t i = 0; i < count; i++)
+            c->shown[i].scan = (struct lh_replica_scan){0};
+        if (!c->shown[count - 1].good)
+            continue;
+        compare(c, count);
+        if (c->shown[count - 1].good)
+            break; /* otherwise it was no measure for the others */
+    }
+}
+
 /* --- all of it ---------------------------------------------------------------------------- */
+
+static void unreadable(struct check *c)
+{
+    const struct lh_chunk_info *chunk = &c->state->info;
+    char end[32] = "the end";
+    if (chunk->sealed)
+        (void)snprintf(end, sizeof end, "%" PRIu64, chunk->start + chunk->length);
+    add(c, DAMAGE_OR_PASSING, "unreadable", NULL,
+        "Start the servers that are away, and keep what the others have on their disks: without "
+        "them these records are lost.",
+        "no good replica can be reached now of the file's bytes from %" PRIu64 " to %s",
+        chunk->start, end);
+}
 
 void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *options,
     const struct lh_chunk_state *state, struct lh_fsck_report *report)
@@ -278,10 +303,7 @@ void lh_fsck_chunk(struct lh_cluster *cluster, const struct lh_fsck_options *opt
     for (size_t i = 0; i < c.count; i++)
         good += c.shown[i].good;
     if (good == 0)
-        add(&c, DAMAGE_OR_PASSING, "unreadable", NULL,
-            "Start the servers that are away, and keep what the others have on their disks: "
-            "without them these records are lost.",
-            "no good replica can be reached now");
+        unreadable(&c);
     else if (good < state->replication && report->count == 0)
         add(&c, DEGRADED, "too_few", NULL,
             "It is copied by itself if there are enough other servers with room.",

@@ -459,6 +459,18 @@ class FsckTest(CommandTest):
         self.replica("cs1", 2)["log"] = pack_batch(6, 1, [b"x" * 1000] * 10)
         self.assertEqual(self.kinds("--deep", status=2), {(2, "cs1", "differs")})
 
+    def test_a_damaged_longest_member_is_no_measure(self):
+        rotten = bytearray(self.log)
+        rotten[self.size * 5 + 100] ^= 1
+        self.replica("cs3", 2)["log"] = bytes(rotten)
+        self.replica("cs1", 2)["log"] = self.log[:10 * self.size]
+        self.replica("cs2", 2)["log"] = self.log[:12 * self.size]
+        self.assertEqual(self.kinds("--deep", status=1), {(2, "cs3", "corrupt")})
+        other = pack_batch(6, 1, [b"x" * 1000] * 10)
+        self.replica("cs1", 2)["log"] = other + self.log[self.size:10 * self.size]
+        self.assertEqual(self.kinds("--deep", status=2),
+                         {(2, "cs3", "corrupt"), (2, "cs1", "differs")})
+
 
 if __name__ == "__main__":
     process_cluster.main()
