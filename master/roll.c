@@ -18,7 +18,7 @@
 #define FENCE_PAUSE_MS 200u
 /* Once enough is known: how long others that look alive are waited for. */
 #define PATIENCE_MS 250u
-/* A primary that said so lately has too few members left. */
+/* For so long a primary's word counts that too few of its members answer; it says so again. */
 #define SHORT_MS 3000u
 
 bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f)
@@ -227,9 +227,11 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 static void arm(struct lh_master *m, struct lh_m_roll *roll)
 {
     struct lh_instant at = lh_instant_add(m->now, lh_milliseconds(FENCE_PAUSE_MS));
-    struct lh_instant end = patience_end(m, roll);
+    struct lh_instant end =
+        roll->decided ? lh_instant_add(roll->decided_at, lh_milliseconds(PATIENCE_MS))
+                      : patience_end(m, roll);
 
-    if (!roll->decided && lh_instant_before(m->now, end))
+    if (lh_instant_before(m->now, end))
         at = lh_instant_min(at, end);
     lh_m_timer_arm(m, &roll->timer, at);
 }
@@ -414,8 +416,15 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 /* What is wrong with the tail's primary, as far as the master can see for itself. */
 enum trouble { NO_TROUBLE, CUT_OFF, SILENT, SHORT };
 
+/* Does its primary take no appends for want of members (REC-3)? */
 static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
 {
+    uint32_t full = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        full += !c->members[i].joining;
+    if (full < c->file->min_replicas)
+        return true;
     return c->short_version == c->version &&
            lh_instant_before(m->now, lh_instant_add(c->short_at, lh_milliseconds(SHORT_MS)));
 }
@@ -491,7 +500,7 @@ static const char *words(enum trouble what)
 static void suspect(struct lh_m_chunk *c, enum trouble what)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (what != SHORT) /* else those that its primary reported */
+        if (what != SHORT) /* else it is those that its primary reported */
             c->members[i].suspect = c->members[i].server == c->holder;
 }
 

@@ -2,7 +2,8 @@
  * time, links that break, masters that die. After every step the core's own invariants are checked
  * (lh_master_check), and an observer who sees all messages checks
  *   INV-2  nobody is granted a chunk while the last holder may believe that it holds it,
- *   INV-3  versions sent for a chunk never fall, and no version is given to two servers.
+ *   INV-3  versions sent for a chunk never fall, and no version is given to two servers,
+ *   SEAL-1, FAIL-2a  a seal never changes, and nothing is granted once a chunk is fenced.
  *
  * LH_SEED=n replays one schedule, LH_RUNS=n tries so many. */
 #include "base/prng.h"
@@ -26,11 +27,17 @@ struct belief {
     uint64_t incarnation, version, session, end_ns;
 };
 
+struct seal {
+    uint64_t version, length, checksum;
+};
+
 static struct world w;
 static struct lh_prng prng;
 static struct server servers[SERVERS];
 static uint64_t session_ends[SERVERS]; /* as the server believes */
 static struct belief beliefs[CHUNKS];  /* the newest holder of each chunk */
+static struct seal seals[CHUNKS];
+static uint64_t fences[CHUNKS]; /* the versions that were fenced; 0: none */
 static const char *const names[SERVERS] = {"a", "b", "c", "d"};
 
 static uint64_t below(uint64_t bound)
@@ -92,6 +99,19 @@ static void plan(unsigned s, Leasehold__SessionReply__BodyCase to, uint64_t chun
     planned[planned_count++].version = version;
 }
 
+/* SEAL-1: a seal fixes the length for ever. */
+static void sealed(const Leasehold__RecordSeal *seal)
+{
+    assert_true(seal->chunk < CHUNKS);
+    struct seal *known = &seals[seal->chunk];
+    if (known->version != 0) {
+        assert_int_equal(seal->version, known->version);
+        assert_int_equal(seal->length, known->length);
+        assert_int_equal(seal->checksum, known->checksum);
+    }
+    *known = (struct seal){seal->version, seal->length, seal->checksum};
+}
+
 static void hear(unsigned s, const Leasehold__SessionReply *r)
 {
     switch (r->body_case) {
@@ -126,6 +146,8 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
         break;
     }
     case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
+        /* FAIL-2a: after the intent to seal nothing is granted. */
+        assert_true(r->grant->chunk < CHUNKS && fences[r->grant->chunk] == 0);
         if (r->grant->session != servers[s].session)
             break;
         told(s, r->grant->chunk, r->grant->version, r->grant->stamp + r->grant->term_ns, false);
@@ -133,6 +155,14 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
         plan(s, r->body_case, r->create->chunk, 0);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
+        assert_true(r->fence->chunk < CHUNKS);
+        fences[r->fence->chunk] = r->fence->version;
+        plan(s, r->body_case, r->fence->chunk, r->fence->version);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
+        sealed(r->record_seal);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
         plan(s, r->body_case, r->recall->chunk, r->recall->version);
@@ -197,6 +227,9 @@ static void do_planned(void)
         server_created(&w, &servers[s], chunk, LH_OK);
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_GRANT) {
         server_confirm(&w, &servers[s], chunk, version, LH_OK);
+    } else if (to == LEASEHOLD__SESSION_REPLY__BODY_FENCE) {
+        server_fenced(&w, &servers[s], chunk, version, below(8) == 0 ? LH_ERR_RECOVERING : LH_OK,
+            below(1000), below(100), below(4) == 0);
     } else {
         dropped(s, chunk, version);
         server_release(&w, &servers[s], chunk, version);
@@ -375,6 +408,8 @@ static void run(uint64_t seed)
     w.config.min_replicas = 1 + (uint32_t)below(2);
     world_crash(&w);
     planned_count = 0;
+    memset(seals, 0, sizeof seals);
+    memset(fences, 0, sizeof fences);
     for (unsigned i = 0; i < CHUNKS; i++)
         beliefs[i] = (struct belief){.server = -1};
     for (unsigned i = 0; i < SERVERS; i++) {

@@ -502,6 +502,25 @@ void server_member_failed(
     server_send(w, s, &request);
 }
 
+void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
+    uint64_t length, uint64_t committed, bool doubted)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.session = s->session;
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.error = (Leasehold__ErrorCode)-error;
+    fenced.length = length;
+    fenced.checksum = length * 31;
+    fenced.committed = committed;
+    fenced.doubted = doubted;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    request.fenced = &fenced;
+    server_send(w, s, &request);
+}
+
 const Leasehold__Grant *server_grant(struct world *w, struct server *s)
 {
     const Leasehold__SessionReply *reply =
