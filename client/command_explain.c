@@ -17,6 +17,22 @@ static json_t *explanation_json(const struct lh_explanation *e)
         e->has_chunk ? lh_json_chunk_state(&e->chunk) : json_null());
 }
 
+/* The verdict, before the reasons. */
+static void print_explanation(const struct lh_explanation *e)
+{
+    const struct lh_chunk_info *c = &e->chunk.info;
+    const char *verdict = e->writable ? "takes appends" : "takes no appends now";
+    if (e->has_chunk)
+        (void)printf("chunk %" PRIu64 " of %s%s, version %" PRIu64 ": %s\n", c->chunk, e->info.path,
+            e->info.trashed ? " (in the trash)" : "", c->version,
+            c->sealed ? "sealed, and will never change" : verdict);
+    else
+        (void)printf("%s%s, no chunk yet: %s\n", e->info.path,
+            e->info.trashed ? " (in the trash)" : "", verdict);
+    for (size_t i = 0; i < e->sentence_count; i++)
+        (void)printf("  %s\n", e->sentences[i]);
+}
+
 static int explain(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct lh_command_common *common = options;
@@ -31,12 +47,10 @@ static int explain(void *options, struct lh_cluster *cluster, const char **args)
     int error = lh_explain(cluster, path, chunk, lh_command_timeout_ms(common), &e);
     if (error != LH_OK)
         return lh_command_failed("explain", args[0], error);
-    if (common->json) {
+    if (common->json)
         lh_command_print_json(explanation_json(&e));
-    } else {
-        for (size_t i = 0; i < e.sentence_count; i++)
-            (void)puts(e.sentences[i]);
-    }
+    else
+        print_explanation(&e);
     lh_explanation_deinit(&e);
     return LH_EXIT_OK;
 }

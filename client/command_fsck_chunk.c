@@ -251,6 +251,8 @@ static void compare(struct check *c, size_t count)
 
 static void read_unsealed(struct check *c)
 {
+    if (c->count == 0)
+        return;
     qsort(c->shown, c->count, sizeof *c->shown, by_committed);
     for (size_t count = c->count; count > 0; count--) {
         for (size_t i = 0; i < count; i++)

@@ -5,6 +5,8 @@
 #include "client/command_table.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void state_cell(struct lh_table *table, const struct lh_server_info *s)
 {
@@ -117,6 +119,12 @@ static json_t *servers_json(const struct lh_server_list *list)
         servers);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct lh_server_info *x = a, *y = b;
+    return strcmp(x->server_id, y->server_id);
+}
+
 static int list_servers(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct lh_command_common *common = options;
@@ -125,6 +133,8 @@ static int list_servers(void *options, struct lh_cluster *cluster, const char **
     (void)args;
     if (error != LH_OK)
         return lh_command_failed("servers", NULL, error);
+    if (list.count > 0)
+        qsort(list.servers, list.count, sizeof *list.servers, by_name);
     if (common->json)
         lh_command_print_json(servers_json(&list));
     else

@@ -165,8 +165,8 @@ class ServersTest(CommandTest):
 
     def test_the_table(self):
         self.master.replies["ListServers"] = self.reply(
-            self.server(copies_in=2, copies_out=1),
             self.server(server_id="cs2", admin=self.schema.DRAINING, replicas_to_move=5),
+            self.server(copies_in=2, copies_out=1),
             self.server(server_id="cs3", live=False, away_ms=90000, grace_left_ms=210000),
             self.server(server_id="cs4", admin=self.schema.DRAINING, safe_to_stop=True),
             repair=self.schema.RepairInfo(
@@ -259,7 +259,9 @@ class AskingTest(CommandTest):
                 chunk=self.schema.ChunkInfo(chunk=3, version=5), path="/a", lease="HELD",
                 checksum=(1 << 64) - 1,
                 replicas=[self.schema.ReplicaInfo(server_id="cs1", state="AWAY", primary=True)]))
-        self.assertEqual(self.run_command("explain", "/a")[0].splitlines(), said)
+        self.assertEqual(self.run_command("explain", "/a")[0].splitlines(),
+                         ["chunk 3 of /a, version 5: takes no appends now"]
+                         + ["  " + sentence for sentence in said])
         self.assertEqual(self.master.asked("Explain")[-1].path, "/a")
         document = self.run_json("explain", "3")
         self.assertEqual(self.master.asked("Explain")[-1].chunk, 3)
@@ -269,6 +271,7 @@ class AskingTest(CommandTest):
         self.assertIn("neither", self.run_command("explain", "3x", status=64)[1])
         self.master.replies["Explain"] = self.schema.ExplainReply(info=self.file())
         self.assertIsNone(self.run_json("explain", "/a")["chunk"])
+        self.assertIn("/a, no chunk yet", self.run_command("explain", "/a")[0])
 
     def test_garbage(self):
         self.master.replies["Garbage"] = self.schema.GarbageReply(

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""The operator's commands on a real cluster: fsck, explain, the trash, draining."""
+
+import json
+import os
+
+import process_cluster
+from process_cluster import LOG_START, ClusterTest, wait_for
+
+PATH = "/operate/log"
+RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(1000))
+
+
+class OperateTest(ClusterTest):
+
+    def start(self, servers=4, master_flags=(), **options):
+        self.start_cluster(servers=servers, master_flags=["--grace=3s", *master_flags], **options)
+        self.cluster.command("create", "--chunk-size=64KiB", PATH)
+        self.cluster.command("append", "--batch-bytes=8KiB", PATH, stdin=RECORDS)
+
+    def fsck(self, *flags, status=0):
+        result = self.cluster.run("fsck", "--json", *flags)
+        self.assertEqual(result.returncode, status,
+                         (result.stdout + result.stderr).decode(errors="replace"))
+        return json.loads(result.stdout)
+
+    def await_clean(self):
+        def clean():
+            return self.cluster.run("fsck").returncode == 0
+        wait_for("fsck to find nothing", clean, 60, 0.5)
+
+    def servers(self):
+        return {s["server_id"]: s for s in self.cluster.json("servers")["servers"]}
+
+    def assert_all_there(self):
+        self.assertEqual(self.cluster.command("cat", PATH), RECORDS)
+
+    def test_fsck_finds_rot_and_repair_mends_it(self):
+        self.start()
+        self.await_clean()
+        whole = self.fsck("--deep", "/operate")
+        self.assertGreaterEqual(whole["bytes_read"], 3 * len(RECORDS))
+        self.assertEqual(self.fsck("--deep", "/elsewhere")["chunks_checked"], 0)
+        chunk = next(c for c in self.cluster.chunks(PATH) if c["sealed"])
+        server = chunk["members"][0]["server_id"]
+        with open(self.cluster.chunk_file(server, chunk["chunk"]), "r+b") as file:
+            file.seek(LOG_START + chunk["length"] // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        found = self.fsck("--deep", status=1)
+        self.assertEqual({(p["chunk"], p["server_id"], p["kind"]) for p in found["problems"]},
+                         {(chunk["chunk"], server, "corrupt")})
+        self.await_clean()
+        self.fsck("--deep")
+        self.assert_all_there()
+
+    def test_fsck_while_a_server_is_away(self):
+        self.start(servers=3)
+        self.await_clean()
+        self.cluster.servers["cs2"].kill()
+        wait_for("the master to see it", lambda: not self.servers()["cs2"]["live"])
+        kinds = {p["kind"] for p in self.fsck(status=1)["problems"]}
+        self.assertLessEqual(kinds, {"away", "gone", "too_few"})
+        self.assertIn("away for", self.cluster.command("servers").decode())
+        self.cluster.servers["cs2"].start()
+        self.cluster.wait_ready()
+        self.await_clean()
+
+    def test_fsck_beside_appends(self):
+        self.start()
+        self.cluster.command("create", "--chunk-size=256KiB", PATH + "2")
+        self.start_writers(PATH + "2", 2)
+        for _ in range(5):
+            result = self.cluster.run("fsck", "--deep")
+            self.assertEqual(result.returncode, 0, result.stdout.decode())
+        self.finish_writers()
+        self.check_file(PATH + "2")
+
+    def test_explain(self):
+        self.start()
+        said = self.cluster.json("explain", PATH)
+        self.assertEqual(said["file"]["path"], PATH)
+        self.assertTrue(said["sentences"])
+        tail = said["chunk"]["chunk"]
+        text = self.cluster.command("explain", str(tail)).decode()
+        self.assertIn(PATH, text)
+        self.assertEqual(self.cluster.run("explain", "/none").returncode, 1)
+        self.assertEqual(self.cluster.run("explain", "999999").returncode, 1)
+
+    def test_the_trash(self):
+        self.start(master_flags=["--trash-retention=1h"])
+        out = self.cluster.command("rm", PATH).decode()
+        self.assertIn("in the trash", out)
+        self.assertEqual(self.cluster.run("stat", PATH).returncode, 1)
+        [trashed] = self.cluster.json("trash")["files"]
+        self.assertEqual(trashed["path"], PATH)
+        self.assertGreater(trashed["trash_left_ms"], 3500 * 1000)
+        self.assertEqual(self.cluster.json("garbage")["files_trashed"], 1)
+        self.cluster.command("create", PATH)
+        self.assertEqual(self.cluster.run("restore", PATH).returncode, 1)
+        self.cluster.command("rm", "--now", PATH)
+        self.cluster.command("restore", f"--file={trashed['file']}", "--to", "/back")
+        self.assertEqual(self.cluster.command("cat", "/back"), RECORDS)
+        self.assertEqual(self.cluster.json("trash")["files"], [])
+        self.cluster.command("rm", "/back")
+        self.cluster.command("rm", "--now", f"--file={trashed['file']}")
+        self.assertEqual(self.cluster.json("trash")["files"], [])
+        self.assertEqual(self.cluster.run("restore", "/back").returncode, 1)
+
+    def test_drain_and_undrain(self):
+        self.start()
+        primary = self.cluster.primary(PATH)
+        result = self.cluster.json("drain", "--wait", "--give-up=60s", primary)
+        self.assertTrue(result["safe_to_stop"])
+        self.assertEqual(self.cluster.servers[primary].stop(), 0)
+        self.assert_all_there()
+        self.cluster.command("append", PATH, stdin=b"after\n")
+        self.cluster.servers[primary].start()
+        self.cluster.wait_ready()
+        self.assertEqual(self.servers()[primary]["admin"], "draining")
+        self.cluster.command("undrain", primary)
+        self.assertEqual(self.servers()[primary]["admin"], "active")
+        self.await_clean()
+
+    def test_decommission(self):
+        self.start()
+        result = self.cluster.json("decommission", "--wait", "--give-up=60s", "cs1")
+        self.assertTrue(result["safe_to_stop"])
+        self.cluster.servers["cs1"].kill()
+        self.assert_all_there()
+        self.await_clean()
+
+
+if __name__ == "__main__":
+    process_cluster.main()
