@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES_MIN  (64u << 10)
 #define READ_BYTES_MAX  (4u << 20)
 #define READ_TIMEOUT_MS 20000u
 #define FOLLOW_WAIT_MS  5000u
@@ -127,16 +126,6 @@ static void source_failed(struct copying *c)
     set_timer(c);
 }
 
-/* How much one read asks for: less where the pace is slow, so that it goes on steadily. */
-static uint64_t read_bytes(const struct copying *c)
-{
-    uint64_t bytes = c->replica->cs->copy_in.rate / 4;
-
-    return bytes < READ_BYTES_MIN   ? READ_BYTES_MIN
-           : bytes < READ_BYTES_MAX ? bytes
-                                    : READ_BYTES_MAX;
-}
-
 static void ask(struct copying *c, bool from_start)
 {
     struct lh_chunkserver *cs = c->replica->cs;
@@ -154,7 +143,7 @@ static void ask(struct copying *c, bool from_start)
     q.chunk = c->replica->chunk;
     q.version = c->version;
     q.offset = from_start ? 0 : c->replica->end;
-    q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES : read_bytes(c);
+    q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES : pacing_piece(&cs->copy_in, READ_BYTES_MAX);
     q.mode = LEASEHOLD__READ_MODE__COPY;
     q.wait_ms = c->caught_up && !from_start ? FOLLOW_WAIT_MS : 0;
     /* What a source has nothing of may be long in coming: that is paid for when it is here. */

@@ -11,6 +11,8 @@
 #define PACING_UNLIMITED UINT64_MAX
 #define PACING_BURST_MS  100u
 
+#define PACING_PIECE_MIN (UINT64_C(16) << 10)
+
 /* A larger step counts as this one, so that nothing overflows. */
 #define PACING_STEP_MAX (UINT64_C(1) << 33)
 
@@ -24,6 +26,16 @@ static inline struct lh_duration pacing_cost(const struct pacing *p, uint64_t by
     if (bytes > PACING_STEP_MAX)
         bytes = PACING_STEP_MAX;
     return lh_nanoseconds(bytes * UINT64_C(1000000000) / p->rate);
+}
+
+/* What goes at once, of at most `most` bytes: less where the pace is slow, so that it goes on
+ * steadily. */
+static inline uint64_t pacing_piece(const struct pacing *p, uint64_t most)
+{
+    uint64_t piece = p->rate / 4;
+
+    piece = piece < PACING_PIECE_MIN ? PACING_PIECE_MIN : piece;
+    return piece < most ? piece : most;
 }
 
 /* From when on more may be taken. */

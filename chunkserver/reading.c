@@ -162,6 +162,8 @@ void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold_
                                                          : READ_BYTES_MAX;
     rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
     rd->paced = m->mode == LEASEHOLD__READ_MODE__COPY;
+    if (rd->paced)
+        rd->max_bytes = pacing_piece(&cs->copy_out, rd->max_bytes);
     rd->require_primary = m->require_primary;
     rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
     rd->timer.kind = TIMER_READING;

@@ -14,12 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_BYTES  (1u << 20)
-#define LOOK_BYTES   4096u       /* what looking at a replica costs, even at an empty one */
-#define RATE_MIN     (64u << 10) /* bytes a second */
-#define SAVE_CHUNKS  1024u
-#define SAVE_SECONDS 300u
-#define SECOND       UINT64_C(1000000000)
+#define PIECE_BYTES   (1u << 20)
+#define LOOK_BYTES    4096u       /* what looking at a replica costs, even at an empty one */
+#define RATE_MIN      (64u << 10) /* bytes a second */
+#define BEGIN_SECONDS 1u          /* after the start: what a server does first is more urgent */
+#define SAVE_CHUNKS   1024u
+#define SAVE_SECONDS  300u
+#define SECOND        UINT64_C(1000000000)
 
 static bool off(const struct lh_chunkserver *cs)
 {
@@ -123,7 +124,7 @@ void scrub_start(struct lh_chunkserver *cs)
     s->pass_began = s->saved_at = cs->now;
     resume(cs);
     plan(cs);
-    pacing_take(&s->pace, cs->now, PIECE_BYTES);
+    s->pace.paid = lh_instant_add(cs->now, lh_seconds(BEGIN_SECONDS));
     set_timer(cs);
 }
 

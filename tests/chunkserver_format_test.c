@@ -66,7 +66,7 @@ static void everything_that_was_written_is_read_back(void **state)
     assert_int_equal(h.version, 5);
     assert_int_equal(h.chunk_size, 64u << 20);
     assert_int_equal(h.durability, 1);
-    assert_true(h.sealed && h.lost);
+    assert_true(h.sealed && h.lost && h.copying);
     assert_int_equal(h.sealed_length, 1234567);
     assert_int_equal(h.sealed_checksum, UINT64_C(0x0123456789abcdef));
     assert_int_equal(h.equal_length, 1000);
