@@ -462,6 +462,20 @@ void lh_m_on_confirm(
     lh_m_lease_over(m, c, "was refused");
 }
 
+/* Is a lease that was recalled to be given to another member as soon as it is released, in the same
+ * commit? Its writers will ask for that anyway, a round trip later. */
+static bool handed_over(const struct lh_m_chunk *c)
+{
+    const struct lh_m_waiter *w;
+
+    if (!c->recalling || c->appends == 0 || c->sealed || c->intent_to_seal)
+        return false;
+    TAILQ_FOREACH(w, &c->file->waiters, file_link)
+    if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
+        return false;
+    return true;
+}
+
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
@@ -474,9 +488,14 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
         return;
     }
     LH_MARK("lease-released");
+    bool hand_over = handed_over(c);
     c->avoid = s;
     c->retry_at = m->now;
     lh_m_lease_over(m, c, "was released");
+    if (hand_over) {
+        LH_MARK("lease-handed-over");
+        lh_m_grant_free(m, c);
+    }
 }
 
 void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)

@@ -481,6 +481,54 @@ static void a_recall_moves_the_primary(void **state)
     assert_int_equal(reply->version, 2);
 }
 
+static void a_busy_chunk_that_was_recalled_goes_to_another_member_in_one_commit(void **state)
+{
+    uint64_t chunk = 0;
+    const Leasehold__Grant *grant;
+    Leasehold__ChunkVersion active = LEASEHOLD__CHUNK_VERSION__INIT;
+    Leasehold__ChunkVersion *pointer = &active;
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Heartbeat beat = LEASEHOLD__HEARTBEAT__INIT;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_primary("/f", &chunk);
+    active.chunk = chunk;
+    active.version = 1;
+    active.appends = 17;
+    beat.session = primary->session;
+    beat.stamp = w.now.ns;
+    beat.last_stamp = primary->last_stamp;
+    beat.n_active = 1;
+    beat.active = &pointer;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
+    request.heartbeat = &beat;
+    server_send(&w, primary, &request);
+    uint64_t call = recall(chunk, 1, false);
+    world_advance(&w, 1); /* nobody waits any more */
+    assert_non_null(world_reply(&w, call));
+    w.hold_commits = true;
+    server_release(&w, primary, chunk, 1);
+    assert_int_equal(w.commit_count, 1);
+    world_commit(&w);
+    struct server *next = granted(&grant);
+    assert_non_null(next);
+    assert_ptr_not_equal(next, primary);
+    assert_int_equal(grant->version, 2);
+    /* Who only wants it released gets it released. */
+    w.hold_commits = false;
+    world_commit_all(&w);
+    server_confirm(&w, next, chunk, 2, LH_OK);
+    active.version = 2;
+    beat.session = next->session;
+    beat.last_stamp = next->last_stamp;
+    server_send(&w, next, &request);
+    recall(chunk, 5000, true);
+    server_release(&w, next, chunk, 2);
+    assert_null(granted(&grant));
+    assert_string_equal(lease_of(chunk)->state, "FREE");
+}
+
 static void a_recall_without_an_answer_waits_for_the_term(void **state)
 {
     uint64_t chunk = 0;
@@ -1484,6 +1532,7 @@ int main(void)
         STORY(active_leases_are_extended_and_idle_ones_run_out),
         STORY(the_same_session_gets_a_new_version_without_a_member),
         STORY(a_recall_moves_the_primary),
+        STORY(a_busy_chunk_that_was_recalled_goes_to_another_member_in_one_commit),
         STORY(a_recall_without_an_answer_waits_for_the_term),
         STORY(a_recall_carries_over_to_a_new_version),
         STORY(a_seal_is_durable_before_members_record_it_and_the_next_chunk_exists),
