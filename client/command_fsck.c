@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PAGE     1000u
-#define JOBS_MAX 64u
-#define WAKE_NS  100000000L
+#define PAGE      1000u
+#define PAGE_DEEP 64u /* reading takes long, and what the master said gets old */
+#define JOBS_MAX  64u
+#define WAKE_NS   100000000L
 
 struct options {
     struct lh_command_common common;
@@ -131,9 +132,12 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
     struct totals *totals, json_t *json)
 {
     struct lh_progress progress;
+    struct lh_fsck_silent silent = LH_FSCK_SILENT_INIT;
     struct page p = {
         .cluster = cluster,
-        .options = {.deep = o->deep, .timeout_ms = lh_command_timeout_ms(&o->common)},
+        .options = {.deep = o->deep,
+            .timeout_ms = lh_command_timeout_ms(&o->common),
+            .silent = &silent},
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .finished = PTHREAD_COND_INITIALIZER,
     };
@@ -141,7 +145,8 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
     uint64_t after = 0;
     lh_progress_begin(&progress);
     for (bool more = true; more && code == LH_EXIT_OK;) {
-        int error = lh_chunks(cluster, prefix, after, PAGE, p.options.timeout_ms, &p.list);
+        int error = lh_chunks(
+            cluster, prefix, after, o->deep ? PAGE_DEEP : PAGE, p.options.timeout_ms, &p.list);
         if (error != LH_OK) {
             lh_progress_clear(&progress);
             code = lh_command_failed("fsck", NULL, error);
@@ -163,6 +168,7 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
     lh_progress_clear(&progress);
     (void)pthread_cond_destroy(&p.finished);
     (void)pthread_mutex_destroy(&p.mutex);
+    lh_fsck_silent_deinit(&silent);
     return code;
 }
 

@@ -4,6 +4,8 @@
 
 #include "client/command.h"
 
+#include <pthread.h>
+
 struct lh_fsck_problem {
     const char *kind;   /* a word that stays, for JSON: docs/command.md lists them. Static */
     char *server_id;    /* whose replica; "" for the whole chunk */
@@ -21,9 +23,23 @@ struct lh_fsck_report {
     uint64_t bytes_read;
 };
 
+/* Servers that did not answer, not even at the second look: they are not waited for again. Shared
+ * by all threads of a run. */
+struct lh_fsck_silent {
+    pthread_mutex_t mutex;
+    char **server_ids;
+    size_t count, capacity;
+};
+#define LH_FSCK_SILENT_INIT                                                                        \
+    {                                                                                              \
+        .mutex = PTHREAD_MUTEX_INITIALIZER                                                         \
+    }
+void lh_fsck_silent_deinit(struct lh_fsck_silent *silent);
+
 struct lh_fsck_options {
     bool deep; /* read every byte */
     uint64_t timeout_ms;
+    struct lh_fsck_silent *silent;
 };
 
 /* Compares what the master says of a chunk with what its members say themselves. A server that

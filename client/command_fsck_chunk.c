@@ -15,7 +15,11 @@
 #include <string.h>
 #include <time.h>
 
-#define SECOND_LOOK_MS 500u /* orders that were under way have arrived by then */
+#define SECOND_LOOK_MS 500u  /* orders that were under way have arrived by then */
+#define STAT_MS        5000u /* a server that lives has answered by then */
+
+#define UNREACHABLE        "unreachable"
+#define UNREACHABLE_ADVICE "Check that it runs, and the network between here and there."
 
 /* A replica that its server shows. */
 struct shown {
@@ -115,9 +119,8 @@ static void refused(struct check *c, const struct lh_replica_info *r, int error)
             "%s is reading its replica back or copying it", r->server_id);
         break;
     default:
-        add(c, PASSING, "unreachable", r,
-            "Check that it runs, and the network between here and there.",
-            "%s at %s does not answer: %s", r->server_id, r->address, lh_last_error());
+        add(c, PASSING, UNREACHABLE, r, UNREACHABLE_ADVICE, "%s at %s does not answer: %s",
+            r->server_id, r->address, lh_last_error());
     }
 }
 
@@ -160,6 +163,37 @@ static void look_unsealed(struct check *c, struct shown *s)
         s->good = true; /* an older version is brought up to date by the next primary (REC-2) */
 }
 
+static bool is_silent(struct lh_fsck_silent *silent, const char *server_id)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&silent->mutex);
+    for (size_t i = 0; i < silent->count && !found; i++)
+        found = strcmp(silent->server_ids[i], server_id) == 0;
+    (void)pthread_mutex_unlock(&silent->mutex);
+    return found;
+}
+
+static void note_silent(struct lh_fsck_silent *silent, const struct lh_fsck_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct lh_fsck_problem *p = &report->problems[i];
+        if (strcmp(p->kind, UNREACHABLE) != 0 || is_silent(silent, p->server_id))
+            continue;
+        (void)pthread_mutex_lock(&silent->mutex);
+        LH_GROW(silent->server_ids, silent->capacity, silent->count + 1);
+        silent->server_ids[silent->count++] = lh_strdup(p->server_id);
+        (void)pthread_mutex_unlock(&silent->mutex);
+    }
+}
+
+void lh_fsck_silent_deinit(struct lh_fsck_silent *silent)
+{
+    for (size_t i = 0; i < silent->count; i++)
+        free(silent->server_ids[i]);
+    free(silent->server_ids);
+    (void)pthread_mutex_destroy(&silent->mutex);
+}
+
 static void look(struct check *c, const struct lh_replica_info *r)
 {
     if (master_knows(c, r))
@@ -167,8 +201,15 @@ static void look(struct check *c, const struct lh_replica_info *r)
     struct shown *s = &c->shown[c->count];
     *s = (struct shown){.info = r};
     c->report->replicas_asked++;
-    int error = lh_replica_stat(
-        c->cluster, r->address, c->state->info.chunk, c->options->timeout_ms, &s->status);
+    if (is_silent(c->options->silent, r->server_id)) {
+        add(c, DEGRADED, UNREACHABLE, r, UNREACHABLE_ADVICE,
+            "%s at %s was not asked: it did not answer before", r->server_id, r->address);
+        return;
+    }
+    uint64_t patience_ms = c->options->timeout_ms;
+    patience_ms = patience_ms < STAT_MS ? patience_ms : STAT_MS;
+    int error =
+        lh_replica_stat(c->cluster, r->address, c->state->info.chunk, patience_ms, &s->status);
     if (error != LH_OK) {
         refused(c, r, error);
         return;
@@ -330,6 +371,7 @@ void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_option
     lh_fsck_report_deinit(report);
     if (now.count == 1 && now.chunks[0].info.chunk == state->info.chunk)
         lh_fsck_chunk(cluster, options, &now.chunks[0], report);
+    note_silent(options->silent, report);
     report->replicas_asked = asked;
     report->bytes_read += bytes;
     lh_chunk_state_list_deinit(&now);

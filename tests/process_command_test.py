@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
+import time
 import unittest
 
 import process_cluster
@@ -327,7 +329,7 @@ class FsckTest(CommandTest):
             path="/a", file=7, replication=3, min_replicas=2, created=True, lease="HELD",
             checksum=log_checksum(self.log) if sealed else 0,
             replicas=[self.schema.ReplicaInfo(server_id=name, address=server.address,
-                                              state=self.states[number].get(name, "GOOD"))
+                                              state=self.states.get(number, {}).get(name, "GOOD"))
                       for name, server in self.servers.items()])
 
     def two_chunks(self):
@@ -386,6 +388,19 @@ class FsckTest(CommandTest):
         self.servers["cs1"].stop()
         self.assertEqual(self.kinds("--timeout=1s", status=1),
                          {(1, "cs1", "unreachable"), (2, "cs1", "unreachable")})
+
+    def test_a_silent_server_is_waited_for_once(self):
+        many = [self.chunk(number, True) for number in range(1, 40)]
+        for server in self.servers.values():
+            server.replicas = {number: server.replicas[1] for number in range(1, 40)}
+        hangs = threading.Event()
+        self.addCleanup(hangs.set)
+        self.servers["cs3"].Read = lambda request: hangs.wait(60)
+        self.chunks = lambda: many
+        begun = time.monotonic()
+        self.assertEqual(self.kinds("--timeout=1s", status=1),
+                         {(number, "cs3", "unreachable") for number in range(1, 40)})
+        self.assertLess(time.monotonic() - begun, 30)
 
     def test_nothing_can_be_read(self):
         self.states[1] = {"cs1": "AWAY", "cs2": "LOST", "cs3": "GONE"}
