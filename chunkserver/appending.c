@@ -53,6 +53,7 @@ void stream_end(struct stream *s, int error, const char *text)
 {
     struct replica *r = s->primary->replica;
 
+    r->cs->counts.append_errors[-error]++;
     stream_flush(s);
     send_error(r->cs, s->link, error, text, r->adopting);
     stream_free(s);
@@ -126,6 +127,7 @@ void stream_refuse_writer(struct stream *s, struct stream_writer *w, int error, 
     struct replica *r = s->primary->replica;
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
+    r->cs->counts.append_errors[-error]++;
     stream_flush(s);
     w->opened = false;
     w->refused = true;

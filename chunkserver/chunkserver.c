@@ -187,6 +187,7 @@ struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct rep
     t->kind = kind;
     t->replica = r;
     t->owner = owner;
+    t->began = cs->now;
     if (HASH_COUNT(cs->tickets) == 0)
         cs->disk_quiet_since = cs->now;
     HASH_ADD(hh, cs->tickets, id, sizeof t->id, t);
@@ -207,6 +208,10 @@ static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
     cs->disk_quiet_since = cs->now;
     struct ticket done = *t;
     free(t);
+    if (in->op == LH_DISK_WRITE)
+        lh_histogram_note(&cs->counts.disk_write, lh_instant_until(done.began, cs->now));
+    else if (in->op == LH_DISK_SYNC)
+        lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(done.began, cs->now));
     struct replica *r = done.replica;
     if (r != NULL) {
         LH_ASSERT(r->outstanding > 0);

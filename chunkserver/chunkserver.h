@@ -21,6 +21,7 @@
 #ifndef LH_CHUNKSERVER_CHUNKSERVER_H
 #define LH_CHUNKSERVER_CHUNKSERVER_H
 
+#include "base/metrics.h"
 #include "base/step.h"
 
 #include <stdbool.h>
@@ -122,6 +123,14 @@ struct lh_chunkserver_stats {
 };
 
 void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver_stats *stats);
+
+/* Appends all figures for Prometheus (docs/metrics.md). */
+void lh_chunkserver_metrics(
+    const struct lh_chunkserver *cs, struct lh_instant now, struct lh_metrics *out);
+
+/* Does it do its work: in session, its disk well? If not, `why` says so in a sentence. */
+bool lh_chunkserver_ready(
+    const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size);
 
 /* False: no such replica. */
 bool lh_chunkserver_replica(

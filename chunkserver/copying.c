@@ -84,6 +84,7 @@ void copying_end(struct copying *c)
 
 void copying_fail(struct copying *c, int error)
 {
+    c->replica->cs->counts.copies_failed++;
     lh_fx_log(c->replica->cs->fx, LH_WARN, "chunk %llu: cannot be copied at version %llu: %s",
         (unsigned long long)c->replica->chunk, (unsigned long long)c->version,
         lh_error_text(error));
@@ -277,11 +278,13 @@ static int refusal(const struct replica *r, uint64_t version, bool sealed)
     return LH_OK;
 }
 
+/* The answer was lost. A header that says so is not enough: what the master has copied anew may have
+ * rotted, and a process that knew it have ended before the mark was on the disk (FAIL-4). */
 static bool good_already(const struct copying *c)
 {
     const struct replica *r = c->replica;
 
-    return c->sealed && r->header.sealed && !r->incomplete && r->header.version == c->version &&
+    return c->sealed && r->added_up && r->header.sealed && !r->incomplete && r->header.version == c->version &&
            r->header.sealed_length == c->length && r->header.sealed_checksum == c->checksum;
 }
 
@@ -366,6 +369,7 @@ void copying_pump(struct copying *c)
     }
     if (!c->sealed && c->caught_up && !c->told) {
         LH_MARK("copy-caught-up");
+        r->cs->counts.copies++;
         c->told = true;
         tell(c, LH_OK);
     }
@@ -385,6 +389,8 @@ void copying_job_done(struct replica *r, const struct job *j, int error)
         if (error != LH_OK)
             return; /* the replica is lost */
         LH_MARK("copy-sealed");
+        r->added_up = true;
+        r->cs->counts.copies++;
         lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: copied: %llu bytes, of which %llu came over",
             (unsigned long long)r->chunk, (unsigned long long)r->end,
             (unsigned long long)c->copied);

@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "base/timers.h"
 #include "chunkserver/chunkserver.h"
+#include "chunkserver/counts.h"
 #include "chunkserver/header.h"
 #include "chunkserver/pacing.h"
 #include "chunkserver/writers.h"
@@ -58,6 +59,7 @@ struct ticket {
     enum ticket_kind kind;
     struct replica *replica;
     void *owner;
+    struct lh_instant began;
     UT_hash_handle hh;
 };
 
@@ -114,6 +116,7 @@ struct replica {
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */
     bool misfit;                   /* incomplete, and it was no prefix of the primary's log */
+    bool added_up;                 /* a copy of this life has compared it with the seal */
     struct copying *copying;       /* not NULL: it is being copied to */
 
     uint64_t end;          /* bytes accepted */
@@ -203,6 +206,7 @@ struct uncommitted {
     uint64_t sequence;
     uint32_t count;
     uint64_t stream; /* link of the append stream to answer; 0: none any more */
+    struct lh_instant ordered_at;
     struct lh_buf bytes;
 };
 
@@ -437,6 +441,7 @@ struct lh_chunkserver {
     struct copying *copies;
     struct pacing copy_in, copy_out; /* bytes received and served (REC-4) */
     uint64_t copied_in, copied_out;
+    struct lh_chunkserver_counts counts;
     struct scrub scrub;
 
     uint64_t pending_bytes; /* uncommitted, in all primaries */

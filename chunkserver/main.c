@@ -6,6 +6,7 @@
 #include "runtime/flags.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/observe.h"
 #include "runtime/server.h"
 
 #include <ctype.h>
@@ -38,6 +39,7 @@ struct node {
     struct lh_disk *disk;
     struct lh_chunkserver *core;
     struct lh_loop *loop;
+    struct lh_observe *observe;
 };
 
 /* --- who and where this machine is -------------------------------------------------------- */
@@ -120,6 +122,37 @@ static void persist(void *arg, uint64_t ticket, struct lh_change *changes, size_
     }
     lh_changes_free(changes, count);
     lh_loop_persisted(node->loop, ticket, error);
+}
+
+/* --- figures ------------------------------------------------------------------------------ */
+
+static void metrics(void *arg, struct lh_metrics *out)
+{
+    struct node *node = arg;
+
+    lh_loop_lock(node->loop);
+    lh_chunkserver_metrics(node->core, lh_clock_now(), out);
+    lh_loop_unlock(node->loop);
+}
+
+static bool ready(void *arg, char *why, size_t why_size)
+{
+    struct node *node = arg;
+
+    lh_loop_lock(node->loop);
+    bool is = lh_chunkserver_ready(node->core, lh_clock_now(), why, why_size);
+    lh_loop_unlock(node->loop);
+    return is;
+}
+
+static int observe(struct node *node, char *why, size_t why_size)
+{
+    const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = node};
+
+    return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);
 }
 
 /* --- running ------------------------------------------------------------------------------ */
@@ -244,6 +277,9 @@ static int run(struct node *node)
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
+    error = observe(node, why, sizeof why);
+    if (error != LH_OK)
+        return lh_server_refused(COMPONENT, error, why);
     lh_log(LH_INFO, COMPONENT,
         "server %s incarnation %" PRIu64 " on %s, known as %s, data in %s (%zu chunks, %s)",
         identity->server_id, identity->incarnation, o->server.listen, o->advertise, o->data_dir,
@@ -263,6 +299,7 @@ static int open_and_run(struct options *o)
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
     int code = run(&node);
+    lh_observe_stop(node.observe);
     lh_loop_destroy(node.loop);
     lh_disk_destroy(node.disk);
     if (node.core != NULL)
@@ -387,6 +424,7 @@ int main(int argc, char **argv)
             .value = &o.uring,
             .preset = "true",
             .help = "use io_uring where the kernel lets us"},
+        LH_SERVER_METRICS_FLAG(o.server),
         LH_SERVER_LOG_FLAGS(o.server),
     };
     const struct lh_flags flags = {

@@ -17,6 +17,8 @@ void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t ve
     c.chunk = chunk;
     c.version = version;
     c.error = (Leasehold__ErrorCode)-error;
+    if (error != LH_OK)
+        cs->counts.grants_refused++;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
     m.confirm = &c;
     session_send(cs, &m);
@@ -75,6 +77,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
             orders_confirm_grant(cs, g->chunk, g->version, LH_OK);
         return;
     }
+    cs->counts.grants++;
     primary_grant(r, g);
 }
 
@@ -83,6 +86,7 @@ void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
 
+    cs->counts.releases++;
     lh_holder_release(cs->holder, chunk, version);
     if (cs->session.state != SESSION_LIVE) {
         LH_MARK("release-without-session");
@@ -210,7 +214,13 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
         seal_recorded(cs, m->chunk, r->header.version, LH_OK);
         return;
     }
-    /* Only a member of the sealed version holds everything below the sealed length. */
+    /* Only a member of the sealed version holds everything below the sealed length. One that was
+     * not reached by the fence is made equal by a copy (REC-5). */
+    if (r->state == REPLICA_READY && r->adopting < m->version && r->primary == NULL) {
+        LH_MARK("seal-of-a-version-that-was-missed");
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        return;
+    }
     if (r->state != REPLICA_READY || r->adopting != m->version)
         return; /* the master resends it when this server registers */
     if (replica_sealing(r))

@@ -184,6 +184,7 @@ void primary_abandon(struct primary *p, int error)
 void primary_fenced(struct primary *p, uint64_t version)
 {
     LH_MARK("primary-fenced");
+    p->replica->cs->counts.fenced++;
     lh_fx_log(p->replica->cs->fx, LH_WARN,
         "chunk %llu: fenced at version %llu by version %llu: no longer its primary",
         (unsigned long long)p->replica->chunk, (unsigned long long)p->version,
@@ -404,6 +405,7 @@ static void recovered(struct primary *p)
     struct lh_chunkserver *cs = r->cs;
 
     LH_MARK("recovery-done");
+    cs->counts.recoveries++;
     p->state = PRIMARY_OPEN;
     replica_note_committed(r, r->end);
     lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
@@ -471,6 +473,8 @@ static void commit(struct primary *p)
             const struct uncommitted *u = primary_queue_at(p, 0);
             if (u->offset + u->bytes.size > committed)
                 break;
+            lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
+            cs->counts.batches_committed++;
             struct link *l = u->stream == 0 ? NULL : link_find(cs, u->stream);
             s = l == NULL ? NULL : l->owner;
             if (s != NULL) {
@@ -547,8 +551,11 @@ static void order(struct primary *p, struct stream *s, struct stream_writer *w,
         .sequence = h->sequence,
         .count = h->count,
         .stream = s->link,
+        .ordered_at = cs->now,
         .bytes = lh_buf_ref(bytes),
     };
+    cs->counts.batches_ordered++;
+    cs->counts.bytes_ordered += h->size;
     cs->pending_bytes += h->size;
     bool next = replica_accept(r, h, bytes);
     LH_ASSERT(next);
@@ -560,6 +567,7 @@ static void order(struct primary *p, struct stream *s, struct stream_writer *w,
 static void answer_repeat(struct primary *p, struct stream *s, struct stream_writer *w,
     const struct lh_stored_batch *stored)
 {
+    p->replica->cs->counts.repeats++;
     if (stored->offset < p->replica->committed || LH_PLANTED("repeat-answered-before-commit")) {
         struct uncommitted u = {
             .offset = stored->offset,
@@ -718,6 +726,7 @@ void primary_timer(struct primary *p)
 
     if (!primary_may_act(p)) {
         LH_MARK("primary-lease-run-out");
+        cs->counts.expiries++;
         lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
             (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
         primary_end(p, LH_ERR_NOT_PRIMARY);

@@ -44,6 +44,12 @@ static void reply(struct lh_chunkserver *cs, uint64_t link, const struct replica
 {
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
 
+    if (error == LH_OK)
+        cs->counts.reads++;
+    else
+        cs->counts.read_errors[-error]++;
+    if (batches != NULL)
+        cs->counts.bytes_read += batches->size;
     m.error = (Leasehold__ErrorCode)-error;
     m.error_text = (char *)(uintptr_t)(error == LH_OK ? ""
                                        : text == NULL ? lh_error_text(error)

@@ -240,11 +240,13 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
         "chunk %llu: this replica is lost (%s at %llu); it must be copied anew",
         (unsigned long long)r->chunk, lh_error_text(error), (unsigned long long)offset);
     LH_MARK("replica-lost");
+    r->cs->counts.replicas_lost[-error]++;
     if (r->primary != NULL) {
         LH_MARK("replica-lost-of-primary");
         primary_abandon(r->primary, error);
     }
     r->state = REPLICA_LOST;
+    r->added_up = false;
     secondary_end(r, error);
     readings_refuse_all(r, LH_ERR_CORRUPT);
     lh_buf_clear(&r->pending);

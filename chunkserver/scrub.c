@@ -179,6 +179,7 @@ static void finished(struct lh_chunkserver *cs)
     struct scrub *s = &cs->scrub;
 
     s->finished = s->replica->chunk;
+    cs->counts.scrub_replicas++;
     s->unsaved++;
     leave(cs);
     save_now_and_then(cs);
@@ -194,6 +195,7 @@ static void found(struct lh_chunkserver *cs, int error, const char *what)
         (unsigned long long)r->chunk, what, (unsigned long long)at);
     LH_MARK("scrub-finds-rot");
     s->found++;
+    cs->counts.scrub_replicas--; /* finished, and not good */
     finished(cs);
     replica_lose(r, error, at);
     replica_pump(r);

@@ -212,6 +212,7 @@ static void session_connect(struct lh_chunkserver *cs)
     s->link = l->id;
     s->state = SESSION_REGISTERING;
     s->registration++;
+    cs->counts.registrations++;
     s->stamp = cs->now.ns;
     s->retry_at = lh_instant_add(cs->now, lh_milliseconds(REGISTER_TIMEOUT_MS));
 
@@ -468,6 +469,7 @@ static void heartbeat(struct lh_chunkserver *cs)
         p->appends_extended = p->appends;
         list[hb.n_active++] = a;
     }
+    cs->counts.heartbeats++;
     hb.session = session_id(cs);
     hb.stamp = s->stamp_sent = cs->now.ns;
     hb.last_stamp = s->last_stamp;

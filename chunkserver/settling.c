@@ -40,6 +40,7 @@ static void send_answer(struct replica *r, uint64_t link, uint64_t writer)
         m.last = list;
         m.n_last = w->count;
     }
+    r->cs->counts.settles++;
     lh_fx_send(r->cs->fx, link, &m.base, NULL);
     link_close(r->cs, link, LH_OK, NULL);
 }

@@ -48,6 +48,7 @@ int lh_server_refused(const char *component, int error, const char *why);
 /* The options that both servers have. */
 struct lh_server_options {
     const char *listen;
+    const char *metrics_listen; /* NULL: nobody asks */
     uint64_t network_threads;
     int log_level, log_format;
 };
@@ -60,6 +61,12 @@ extern const char *const lh_server_log_formats[];
     {                                                                                              \
         .name = "listen", .type = LH_FLAG_STRING, .value = &(o).listen, .preset = (address),       \
         .metavar = "ADDRESS", .help = "address to serve on"                                        \
+    }
+#define LH_SERVER_METRICS_FLAG(o)                                                                  \
+    {                                                                                              \
+        .name = "metrics-listen", .type = LH_FLAG_STRING, .value = &(o).metrics_listen,            \
+        .metavar = "ADDRESS",                                                                      \
+        .help = "address for /metrics, /healthz and /readyz over HTTP; by default none"            \
     }
 #define LH_SERVER_NETWORK_FLAG(o)                                                                  \
     {                                                                                              \
