@@ -58,8 +58,34 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         LH_ASSERT(c->holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->sent || c->intent_to_seal || lh_m_is_durable(m, c->ticket));
+    LH_ASSERT(!c->sent || lh_m_is_durable(m, c->grant_ticket));
     check_roll(m, c);
+}
+
+/* What is known of replicas that nobody needs: each in the lists of its chunk and its server. */
+static void check_extras(const struct lh_master *m)
+{
+    const struct lh_m_extra *e, *other;
+    const struct lh_m_server *s;
+    const struct lh_m_kept *k;
+    size_t extras = 0, kept = 0, trashed = 0;
+    const struct lh_m_file *f;
+
+    TAILQ_FOREACH(e, &m->extras, all_link)
+    {
+        size_t found = 0;
+        LH_ASSERT(e->server->session != 0);
+        TAILQ_FOREACH(other, &e->chunk->extras, link)
+        found += other->server == e->server;
+        LH_ASSERT(found == 1);
+        extras++;
+    }
+    for (s = m->servers; s != NULL; s = s->hh.next)
+        TAILQ_FOREACH(k, &s->kept, link)
+    kept++;
+    for (f = m->files; f != NULL; f = f->hh.next)
+        trashed += f->trashed;
+    LH_ASSERT(extras == m->extra_count && kept == m->kept_count && trashed == m->trash_count);
 }
 
 static void check_file(const struct lh_master *m, struct lh_m_file *f)
@@ -68,7 +94,11 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     struct lh_m_waiter *w;
 
     LH_ASSERT(!f->dirty && !f->removed && !f->in_work);
-    LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
+    if (f->trashed)
+        LH_ASSERT(RB_FIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, f) == f &&
+                  TAILQ_EMPTY(&f->waiters) && f->spare == NULL);
+    else
+        LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
     for (size_t i = 0; i < f->chunk_count; i++)
         LH_ASSERT(f->chunks[i]->file == f && f->chunks[i]->index == i);
@@ -98,8 +128,70 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         held++;
     }
     LH_ASSERT(held == s->held_count);
+    LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session == 0 && s->link == 0));
     TAILQ_FOREACH(c, &s->todo, todo_link)
     LH_ASSERT(c->in_todo && c->holder == s);
+}
+
+/* REC-4 and KEEP-1: what repair does, and what it counts. */
+static void check_repair(const struct lh_master *m)
+{
+    const struct lh_m_server *s;
+    const struct lh_m_copy *copy;
+    struct lh_m_chunk *c;
+    size_t conditions[LH_M_CONDITIONS] = {0}, waiting = 0;
+    uint64_t want_bytes = 0;
+    uint32_t copies = 0, grants = 0;
+
+    RB_FOREACH(c, lh_m_all, (struct lh_m_all *)(uintptr_t)&m->all)
+    {
+        uint32_t copies_here = 0;
+        conditions[c->condition]++;
+        grants += c->repair_granted;
+        waiting += c->wanting;
+        want_bytes += c->wanting ? c->want_bytes : 0;
+        TAILQ_FOREACH(copy, &c->copies, chunk_link)
+        copies_here++;
+        LH_ASSERT(copies_here == c->copy_count && copies_here <= c->file->replication);
+        for (uint32_t i = 0; i < c->member_count; i++)
+            if (c->members[i].joining)
+                LH_ASSERT(!c->sealed && c->members[i].server != c->holder);
+    }
+    for (unsigned i = 0; i < LH_M_CONDITIONS; i++)
+        LH_ASSERT(conditions[i] == m->repair.conditions[i]);
+    LH_ASSERT(waiting == m->repair.waiting && want_bytes == m->repair.want_bytes);
+    LH_ASSERT(grants == m->repair.grants);
+    TAILQ_FOREACH(copy, &m->copies, link)
+    {
+        LH_ASSERT(copy->target != copy->source);
+        LH_ASSERT(copy->timer.armed || copy->chunk->removed);
+        copies++;
+    }
+    LH_ASSERT(copies == m->repair.copies);
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        uint32_t in = 0, out = 0;
+        TAILQ_FOREACH(copy, &m->copies, link)
+        {
+            in += copy->target == s;
+            out += copy->source == s;
+        }
+        LH_ASSERT(in == s->copies_in && out == s->copies_out);
+        LH_ASSERT(in <= m->config.repair_streams && out <= 2 * m->config.repair_streams);
+        LH_ASSERT(in == 0 || s->session != 0);
+    }
+}
+
+static void check_moving(const struct lh_master *m)
+{
+    const struct lh_m_moving *v = &m->moving;
+
+    LH_ASSERT(!m->started || v->timer.armed);
+    LH_ASSERT(v->complete <= v->begun && v->move_count <= LH_M_MOVES);
+    for (unsigned i = 0; i < v->move_count; i++)
+        for (unsigned j = 0; j < i; j++) /* of one chunk, one replica at a time */
+            LH_ASSERT(
+                v->moves[i].chunk != v->moves[j].chunk || v->moves[i].moved || v->moves[j].moved);
 }
 
 void lh_master_check(const struct lh_master *m)
@@ -120,6 +212,9 @@ void lh_master_check(const struct lh_master *m)
         check_file(m, f);
     for (s = m->servers; s != NULL; s = s->hh.next)
         check_server(m, s);
+    check_extras(m);
+    check_moving(m);
+    check_repair(m);
     TAILQ_FOREACH(c, &m->waiting, waiting_link)
     LH_ASSERT(c->waiting);
     TAILQ_FOREACH(c, &m->creating, creating_link)

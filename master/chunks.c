@@ -17,6 +17,9 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
 
     c->id = id;
     c->file = f;
+    TAILQ_INIT(&c->extras);
+    TAILQ_INIT(&c->copies);
+    m->repair.conditions[c->condition]++;
     c->index = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
@@ -33,6 +36,10 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
 
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
+    lh_m_copies_free(m, c);
+    if (c->attended)
+        TAILQ_REMOVE(&m->attention, c, attention_link);
+    lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
     HASH_DELETE(hh, m->chunks, c);
     free(c->members);
@@ -44,6 +51,15 @@ void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
     LH_ASSERT(!c->sealed);
     c->sealed = true;
     RB_REMOVE(lh_m_open, &m->open, c);
+    /* Who was joining gives no sealed length, and is one of them only if it has recorded the seal
+     * (REC-4). */
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_member *member = &c->members[i];
+        if (member->joining)
+            LH_MARK("sealed-while-joining");
+        member->stale = member->stale || member->joining;
+        member->joining = false;
+    }
 }
 
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
@@ -73,6 +89,7 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_set_holder(m, c, NULL);
     c->session = 0;
     lh_m_dirty_chunk(m, c);
+    lh_m_health_forget(m, c);
     c->removed = true;
 
     struct lh_m_tombstone *t = lh_alloc(sizeof *t);
@@ -88,6 +105,10 @@ void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
 
     if (!lh_m_live(m, s))
         return;
+    if (!lh_m_deleting(m) && version != 0) {
+        lh_m_keep(m, s, chunk, version); /* KEEP-4 */
+        return;
+    }
     remove.session = lh_m_wire_session(m, s->session);
     remove.chunk = chunk;
     remove.version = version;
@@ -102,7 +123,8 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecordSeal seal = LEASEHOLD__RECORD_SEAL__INIT;
 
-    LH_ASSERT(c->sealed && lh_m_is_durable(m, c->ticket)); /* SEAL-1 */
+    /* SEAL-1. Its record may be on the way to the store again, for its members' sake. */
+    LH_ASSERT(c->sealed && c->seal_told);
     seal.chunk = c->id;
     seal.version = c->version;
     seal.length = c->length;
@@ -121,11 +143,19 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
 
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
+    const struct lh_m_extra *e;
+    const struct lh_m_copy *copy;
+
     if (!lh_m_is_durable(m, c->ticket))
         return; /* a newer change is under way; its commit comes here again */
     if (c->removed) {
         for (uint32_t i = 0; i < c->member_count; i++)
             lh_m_send_remove(m, c->members[i].server, c->id, c->version);
+        TAILQ_FOREACH(e, &c->extras, link)
+        lh_m_send_remove(m, e->server, c->id, c->version);
+        TAILQ_FOREACH(copy, &c->copies, chunk_link)
+        if (lh_m_member(c, copy->target) == NULL)
+            lh_m_send_remove(m, copy->target, c->id, c->version);
         lh_m_chunk_free(m, c);
         return;
     }
@@ -136,7 +166,9 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
     if (c->creating)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);
+    lh_m_tell_full(m, c);
     lh_m_roll_durable(m, c);
+    lh_m_attend(m, c);
     lh_m_touch(m, c->file);
 }
 
@@ -204,6 +236,35 @@ static uint32_t without(const struct lh_m_chunk *c, char *const *ids, size_t cou
     return full;
 }
 
+/* Could some of the members named, which fail, be of use again by waiting for them? */
+static bool worth_waiting(
+    const struct lh_master *m, const struct lh_m_chunk *c, char *const *ids, size_t count)
+{
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        enum lh_m_health health = lh_m_member_health(m, c, &c->members[i]);
+        if (health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_GONE ||
+            health == LH_M_JOINING)
+            continue;
+        for (size_t j = 0; j < count; j++)
+            if (strcmp(c->members[i].server->id, ids[j]) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* What lies at the members that are not in `left` is not lost for a repair. */
+static void note_left_out(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_member *left,
+    uint32_t left_count)
+{
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        bool out = true;
+        for (uint32_t j = 0; j < left_count && out; j++)
+            out = left[j].server != c->members[i].server;
+        if (out)
+            lh_m_extra_note(m, c, c->members[i].server, c->version, false, false);
+    }
+}
+
 void lh_m_on_member_failed(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report)
 {
@@ -223,7 +284,10 @@ void lh_m_on_member_failed(
         itself = itself || left[i].server == s;
     if (left_count == c->member_count || !itself)
         return;
-    if (full < c->file->min_replicas) {
+    /* Members that will not be of use again stand in the way of a repair: without them the primary
+     * recovers alone, takes no appends (REC-3), and others can join. */
+    bool too_few = full < c->file->min_replicas;
+    if (too_few && worth_waiting(m, c, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-too-few-left");
         c->short_at = m->now;
         for (uint32_t i = 0; i < c->member_count; i++)
@@ -244,7 +308,11 @@ void lh_m_on_member_failed(
             c->file->min_replicas);
         return;
     }
+    note_left_out(m, c, left, left_count);
     memcpy(c->members, left, left_count * sizeof *left);
+    /* It may be back at once, and has nearly everything then; see lh_m_extra_fit(). */
+    c->repair_at =
+        too_few ? m->now : lh_instant_add(m->now, lh_nanoseconds(m->config.session_term.ns / 2));
     for (size_t j = 0; j < report->n_server_ids; j++)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": goes on without %.128s (%.128s): "
@@ -264,7 +332,7 @@ void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
         return;
     /* It stays a member until the primary reports it: only the primary knows who has what. */
     LH_MARK("replica-lost-heard");
-    member->lost = true;
+    lh_m_lose(m, c, member);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
         "); it needs to be copied anew",

@@ -177,6 +177,7 @@ void lh_m_on_created(
         return;
     if (ok) {
         member->created = true;
+        lh_m_seen(m, c, s);
         member->lost = false; /* what it had of this chunk was thrown away */
         lh_m_touch(m, c->file);
     } else {

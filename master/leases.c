@@ -115,6 +115,7 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_m_set_holder(m, c, NULL);
     c->session = 0;
     c->sent = c->confirmed = c->recalling = false;
+    lh_m_repair_pause(m, c);
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(m, c);
     lh_m_touch(m, c->file);
@@ -170,8 +171,8 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     if (c->holder != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
-    struct lh_m_server *s = choose_primary(m, c);
-    if (s == NULL || lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE,
+    struct lh_m_server *s = c->file->trashed ? NULL : choose_primary(m, c);
+    if (s == NULL || lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
                          s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK) {
         LH_MARK("grant-to-nobody");
         return false;
@@ -182,7 +183,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         LH_MARK("grant-to-the-same");
     else
         LH_MARK("grant-to-another");
-    c->version++;
+    c->version = lh_m_next_version(c);
     if (!c->created)
         lh_m_creation_stop(m, c);
     c->created = true;
@@ -193,6 +194,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->appends = 0;
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
+    c->grant_ticket = c->ticket;
     if (LH_PLANTED("grant-sent-before-durable")) {
         lh_m_send_grant(m, c);
         c->sent = false; /* this time did not count */
@@ -205,16 +207,17 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_server *s = c->holder;
-    int error = lh_grantor_grant(m->grantor, c->id, c->version + 1, LH_LEASE_EXCLUSIVE, c->session,
-        m->now, s->received_at, m->config.chunk_term);
+    int error = lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
+        c->session, m->now, s->received_at, m->config.chunk_term);
 
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
     LH_MARK("grant-new-version-same-session");
-    c->granted_version = ++c->version;
+    c->granted_version = c->version = lh_m_next_version(c);
     c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c);
+    c->grant_ticket = c->ticket;
 }
 
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
@@ -233,6 +236,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         leasehold__member__init(&members[i]);
         members[i].server_id = c->members[i].server->id;
         members[i].address = c->members[i].server->address;
+        members[i].joining = c->members[i].joining;
         pointers[i] = &members[i];
     }
     grant.session = lh_m_wire_session(m, c->session);
@@ -438,6 +442,8 @@ void lh_m_on_confirm(
             return;
         LH_MARK("grant-confirmed");
         c->confirmed = true;
+        lh_m_seen(m, c, s);
+        lh_m_attend(m, c);
         c->avoid = NULL;
         c->last_primary = s;
         lh_m_todo_update(c);
@@ -455,7 +461,7 @@ void lh_m_on_confirm(
     struct lh_m_member *member = lh_m_member(c, s);
     /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
     if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
-        member->lost = true;
+        lh_m_lose(m, c, member);
     c->avoid = s;
     c->retry_at = lh_instant_add(m->now, m->heartbeat);
     lh_m_timer_arm(m, &c->timer, c->retry_at);

@@ -14,6 +14,30 @@ static uint32_t page_size(uint32_t asked, uint32_t preset, uint32_t max)
     return asked == 0 ? preset : asked < max ? asked : max;
 }
 
+static struct lh_m_file *next_listed(const Leasehold__ListRequest *request, struct lh_m_file *f)
+{
+    return request->trash ? RB_NEXT(lh_m_trash, NULL, f) : RB_NEXT(lh_m_paths, NULL, f);
+}
+
+static struct lh_m_file *first_listed(struct lh_master *m, const Leasehold__ListRequest *request)
+{
+    bool resumes = strcmp(request->after, request->prefix) >= 0 && request->after[0] != 0;
+    struct lh_m_file key = {.path = resumes ? request->after : request->prefix};
+
+    if (request->trash) {
+        /* Several may have had one path: without `after_file` all of them are passed over. */
+        key.id = !resumes ? 0 : request->after_file == 0 ? UINT64_MAX : request->after_file;
+        struct lh_m_file *f = RB_NFIND(lh_m_trash, &m->trash, &key);
+        return f != NULL && resumes && strcmp(f->path, key.path) == 0 && f->id == key.id
+                   ? RB_NEXT(lh_m_trash, &m->trash, f)
+                   : f;
+    }
+    struct lh_m_file *f = RB_NFIND(lh_m_paths, &m->paths, &key);
+    return f != NULL && resumes && strcmp(f->path, key.path) == 0
+               ? RB_NEXT(lh_m_paths, &m->paths, f)
+               : f;
+}
+
 void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest *request)
 {
     Leasehold__ListReply reply = LEASEHOLD__LIST_REPLY__INIT;
@@ -33,20 +57,16 @@ void lh_m_list(struct lh_master *m, uint64_t link, const Leasehold__ListRequest 
     Leasehold__FileInfo *items = NULL;
     size_t count = 0, capacity = 0;
     uint64_t ticket = lh_m_ticket(m, NULL);
-    bool resumes = strcmp(request->after, request->prefix) >= 0 && request->after[0] != 0;
-    struct lh_m_file key = {.path = resumes ? request->after : request->prefix};
-    struct lh_m_file *f = RB_NFIND(lh_m_paths, &m->paths, &key);
+    struct lh_m_file *f = first_listed(m, request);
 
-    if (f != NULL && resumes && strcmp(f->path, request->after) == 0)
-        f = RB_NEXT(lh_m_paths, &m->paths, f);
     for (; f != NULL && strncmp(f->path, request->prefix, prefix_size) == 0;
-         f = RB_NEXT(lh_m_paths, &m->paths, f)) {
+         f = next_listed(request, f)) {
         if (count == limit) {
             reply.more = true;
             break;
         }
         LH_GROW(items, capacity, count + 1);
-        lh_m_file_info(f, &items[count++]);
+        lh_m_trash_info(m, f, &items[count++]);
         if (f->ticket > ticket)
             ticket = f->ticket;
     }
@@ -75,6 +95,7 @@ void lh_m_chunk_view(
         view->members[i].server_id = s->id;
         if (lh_m_live(m, s))
             view->members[i].address = s->address;
+        view->members[i].joining = c->members[i].joining;
         view->pointers[i] = &view->members[i];
     }
     view->info.n_members = c->member_count;
@@ -137,7 +158,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
     free(views);
 }
 
-static const char *lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
+const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     if (c->holder == NULL || !lh_m_held(m, c))
         return "FREE";
@@ -157,7 +178,7 @@ static void lease_view(
     lease->chunk = c->id;
     lease->path = c->file->path;
     lease->version = c->holder == NULL ? c->version : c->granted_version;
-    lease->state = (char *)(uintptr_t)lease_state(m, c);
+    lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
     if (c->holder == NULL)
@@ -224,6 +245,7 @@ void lh_m_server_view(
             lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)));
     else
         info->away_ms = lh_duration_ms(lh_instant_until(s->away_since, m->now));
+    info->grace_left_ms = lh_duration_ms(lh_m_grace_left(m, s));
     info->capacity_bytes = s->capacity_bytes;
     info->free_bytes = s->free_bytes;
     info->replicas = s->replicas;
@@ -245,6 +267,7 @@ static bool listed(const struct lh_m_server *s)
 void lh_m_list_servers(struct lh_master *m, uint64_t link)
 {
     Leasehold__ListServersReply reply = LEASEHOLD__LIST_SERVERS_REPLY__INIT;
+    Leasehold__RepairInfo repair;
     size_t count = 0, most = HASH_COUNT(m->servers);
     Leasehold__ServerInfo *items = lh_alloc_array(most + 1, sizeof *items);
     Leasehold__ServerInfo **pointers = lh_alloc_array(most + 1, sizeof *pointers);
@@ -262,6 +285,11 @@ void lh_m_list_servers(struct lh_master *m, uint64_t link)
     reply.servers = pointers;
     reply.master_term = m->term;
     reply.cluster_id = m->cluster_id;
+    lh_m_repair_info(m, &repair);
+    reply.repair = &repair;
+    reply.deleting = m->behind == NULL;
+    if (m->behind != NULL)
+        reply.deleting_text = m->behind;
     reply.session_term_ms = lh_duration_ms(m->config.session_term);
     reply.chunk_term_ms = lh_duration_ms(m->config.chunk_term);
     lh_m_reply(m, link, 1, &reply.base);

@@ -21,7 +21,11 @@ struct options {
     struct lh_server_options server;
     const char *data_dir;
     struct lh_duration session_term, chunk_term, create_timeout, suspect_after;
+    struct lh_duration trash_retention;
     uint64_t drift_ppm, replication, min_replicas, chunk_size;
+    struct lh_duration grace;
+    uint64_t repair_streams;
+    bool restored;
     bool balance;
     int on_primary_loss; /* index in `losses` */
 };
@@ -162,6 +166,10 @@ static int open_and_run(const struct options *o)
     config.replication = (uint32_t)o->replication;
     config.min_replicas = (uint32_t)o->min_replicas;
     config.chunk_size = o->chunk_size;
+    config.grace = o->grace;
+    config.repair_streams = (uint32_t)o->repair_streams;
+    config.trash_retention = o->trash_retention;
+    config.restored = o->restored;
     config.balance = o->balance;
     config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
     config.suspect_after = o->suspect_after;
@@ -260,6 +268,30 @@ int main(int argc, char **argv)
             .preset = "3s",
             .min = 10000000,
             .help = "a chunkserver that has not created a replica by then is replaced"},
+        {.name = "grace",
+            .type = LH_FLAG_DURATION,
+            .value = &o.grace,
+            .preset = "5m",
+            .help = "what a chunkserver has is copied elsewhere once it has been away for this "
+                    "long"},
+        {.name = "repair-streams",
+            .type = LH_FLAG_UINT,
+            .value = &o.repair_streams,
+            .preset = "2",
+            .max = LH_REPAIR_STREAMS_MAX,
+            .help = "replicas that are copied to one chunkserver at a time; 0: none are"},
+        {.name = "trash-retention",
+            .type = LH_FLAG_DURATION,
+            .value = &o.trash_retention,
+            .preset = "24h",
+            .max = LH_TRASH_RETENTION_MAX_NS,
+            .help = "a removed file can be restored for this long of a running master's time; 0: "
+                    "it is gone at once"},
+        {.name = "restored",
+            .type = LH_FLAG_BOOL,
+            .value = &o.restored,
+            .help = "the data directory was restored from a backup: nothing is deleted until "
+                    "`leasehold garbage --resume`; give it for the first start alone"},
         {.name = "balance",
             .type = LH_FLAG_BOOL,
             .value = &o.balance,

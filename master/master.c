@@ -17,6 +17,13 @@ static int compare_paths(const struct lh_m_file *a, const struct lh_m_file *b)
     return strcmp(a->path, b->path);
 }
 
+static int compare_trash(const struct lh_m_file *a, const struct lh_m_file *b)
+{
+    int order = strcmp(a->path, b->path);
+
+    return order != 0 ? order : a->id < b->id ? -1 : a->id > b->id;
+}
+
 static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
 {
     return a->id < b->id ? -1 : a->id > b->id;
@@ -24,6 +31,7 @@ static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b
 
 RB_GENERATE(lh_m_timers, lh_m_timer, node, compare_timers)
 RB_GENERATE(lh_m_paths, lh_m_file, path_node, compare_paths)
+RB_GENERATE(lh_m_trash, lh_m_file, path_node, compare_trash)
 RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
 RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
 RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
@@ -114,7 +122,11 @@ static void start(struct lh_master *m)
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
     lh_m_moving_start(m);
+    lh_m_health_start(m);
     m->term++;
+    if (m->config.restored)
+        lh_m_restored(m);
+    lh_m_trash_start(m);
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
@@ -134,6 +146,11 @@ static void start(struct lh_master *m)
         "wait for their holders, at most %" PRIu64 " ms",
         m->cluster_id, m->term, HASH_COUNT(m->files), HASH_COUNT(m->chunks), granted,
         granted == 0 ? 0 : lh_duration_ms(lh_instant_until(m->now, m->wait_end)));
+    if (m->behind != NULL && !m->config.restored)
+        lh_fx_log(m->fx, LH_WARN,
+            "nothing is deleted until somebody has looked and says \"leasehold garbage --resume\": "
+            "%s",
+            m->behind);
 }
 
 static void take_expired(struct lh_master *m)
@@ -200,6 +217,18 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     case LH_METHOD_REMOVE:
         lh_m_remove(m, link, message);
         break;
+    case LH_METHOD_RESTORE:
+        lh_m_restore(m, link, message);
+        break;
+    case LH_METHOD_EXPLAIN:
+        lh_m_explain(m, link, message);
+        break;
+    case LH_METHOD_LIST_CHUNKS:
+        lh_m_list_chunks(m, link, message);
+        break;
+    case LH_METHOD_GARBAGE:
+        lh_m_garbage_call(m, link, message);
+        break;
     case LH_METHOD_LOCATE:
         lh_m_locate(m, link, message);
         break;
@@ -243,6 +272,7 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     m->durable = ticket;
     send_durable_replies(m);
     lh_m_spares_durable(m);
+    lh_m_garbage_durable(m);
     for (size_t i = 0; i < commit->server_count; i++)
         lh_m_announce(m, commit->servers[i]);
     for (size_t i = 0; i < commit->chunk_count; i++) {
@@ -328,6 +358,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     m->fx = fx;
     m->now = LH_PLANTED("wall-clock") ? wall_clock(m, in) : in->now;
     m->wall_ms = in->wall_ms;
+    m->purged = 0;
     if (!m->started)
         start(m);
     take_expired(m);
@@ -335,6 +366,8 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     dispatch(m, in);
     if (!m->stopped) {
         lh_m_look_at_reports(m);
+        if (!m->stopping)
+            lh_m_health_step(m);
         while ((f = TAILQ_FIRST(&m->work)) != NULL) {
             TAILQ_REMOVE(&m->work, f, work_link);
             f->in_work = false;
@@ -359,6 +392,8 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     struct lh_m_timer *first = RB_MIN(lh_m_timers, (struct lh_m_timers *)(uintptr_t)&m->timers);
     if (first != NULL)
         at = lh_instant_min(at, first->at);
+    if (lh_m_health_busy(m) && !m->stopping)
+        return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
         struct lh_m_server *s;
@@ -383,10 +418,13 @@ struct lh_master_config lh_master_config_default(void)
         .on_primary_loss = LH_LOSS_ROLL,
         .suspect_after = lh_milliseconds(300),
         .create_timeout = lh_seconds(3),
+        .grace = lh_seconds(300),
+        .repair_streams = 2,
         .waiters_max = 65536,
         .waiters_file_max = 4096,
         .servers_max = 10000,
         .balance = true,
+        .trash_retention = lh_seconds(24u * 3600),
     };
 }
 
@@ -413,8 +451,12 @@ int lh_master_config_check(const struct lh_master_config *config, char *text, si
         wrong = "a file rolls over or waits when its primary is lost";
     else if (config->suspect_after.ns < 1000000)
         wrong = "a primary must be given at least 1 ms to show that it lives";
+    else if (config->trash_retention.ns > LH_TRASH_RETENTION_MAX_NS)
+        wrong = "the trash must not keep files for longer than ten years";
     else if (config->create_timeout.ns == 0)
         wrong = "the timeout for creating a replica must not be zero";
+    else if (config->repair_streams > LH_REPAIR_STREAMS_MAX)
+        wrong = "a chunkserver can receive at most 64 replicas at a time";
     if (wrong == NULL)
         return LH_OK;
     snprintf(text, text_size, "%s", wrong);
@@ -433,7 +475,10 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->grantor = lh_grantor_create(0);
     RB_INIT(&m->timers);
     RB_INIT(&m->paths);
+    RB_INIT(&m->trash);
     RB_INIT(&m->all);
+    TAILQ_INIT(&m->extras);
+    lh_m_garbage_init(m);
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
@@ -442,6 +487,9 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);
+    TAILQ_INIT(&m->attention);
+    TAILQ_INIT(&m->copies);
+    RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);
     STAILQ_INIT(&m->dirty_servers);
     STAILQ_INIT(&m->dirty_chunks);
@@ -493,6 +541,7 @@ void lh_master_destroy(struct lh_master *m)
     HASH_ITER(hh, m->servers, s, next_server)
     {
         HASH_DELETE(hh, m->servers, s);
+        lh_m_extras_forget(m, s);
         lh_buf_clear(&s->announcement);
         free(s->id);
         free(s->machine_id);
@@ -516,6 +565,7 @@ void lh_master_destroy(struct lh_master *m)
     free_queues(m);
     lh_grantor_destroy(m->grantor);
     free(m->cluster_id);
+    free(m->behind);
     free(m);
 }
 

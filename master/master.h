@@ -32,6 +32,8 @@ struct lh_master;
 #define LH_SESSION_TERM_MIN_NS   200000000ull
 #define LH_SESSION_TERM_MAX_NS   3600000000000ull
 #define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
+#define LH_REPAIR_STREAMS_MAX    64u
+#define LH_TRASH_RETENTION_MAX_NS (UINT64_C(10) * 365 * 24 * LH_SESSION_TERM_MAX_NS)
 
 /* What becomes of a file's appends when its tail's primary is lost (FAIL-2, FAIL-2a). The wire's
  * numbers. */
@@ -50,11 +52,18 @@ struct lh_master_config {
                                                 1 ms */
     struct lh_duration create_timeout; /* a server that has not created a replica within this is
                                           replaced by another one */
+    struct lh_duration grace; /* a chunkserver without a session for longer than this does not count
+                                 any more: what it has is copied elsewhere (KEEP-1) */
+    uint32_t repair_streams;  /* replicas that are copied to one chunkserver at a time; at most
+                                 LH_REPAIR_STREAMS_MAX; 0: none are */
     uint64_t seed;                     /* gives a new store its cluster id: draw it at random */
     uint32_t waiters_max;              /* calls that wait for a primary, all together */
     uint32_t waiters_file_max;         /* likewise, for one file */
     uint32_t servers_max;              /* chunkservers ever registered */
     bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
+    struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
+                                           master's time; 0: it is gone at once */
+    bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
 };
 
 /* The documented defaults; `seed` is left 0. */

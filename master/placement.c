@@ -53,7 +53,8 @@ static bool occupies(const struct lh_m_member *member)
     return !lh_m_leaving(member) && !member->lost;
 }
 
-uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
+/* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. */
+static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint32_t streams,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
 {
     uint32_t count = 0;
@@ -63,7 +64,7 @@ uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
         bool best_apart = false;
         TAILQ_FOREACH(s, &m->all_servers, all_link)
         {
-            bool used = !lh_m_fits(m, s, bytes), apart = true;
+            bool used = s->copies_in >= streams || !lh_m_fits(m, s, bytes), apart = true;
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
                 used = exclude[i].server == s;
                 apart = apart && !(occupies(&exclude[i]) && lh_m_same_domain(exclude[i].server, s));
@@ -85,4 +86,19 @@ uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
         chosen[count++] = best;
     }
     return count;
+}
+
+uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
+    const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
+{
+    return place(m, bytes, wanted, UINT32_MAX, exclude, exclude_count, chosen);
+}
+
+struct lh_m_server *lh_m_place_copy(struct lh_master *m, uint64_t bytes,
+    const struct lh_m_member *exclude, uint32_t exclude_count)
+{
+    struct lh_m_server *chosen = NULL;
+
+    place(m, bytes, 1, m->config.repair_streams, exclude, exclude_count, &chosen);
+    return chosen;
 }

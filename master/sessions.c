@@ -18,6 +18,8 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
     s->failure_domain = lh_strdup("");
     TAILQ_INIT(&s->held);
     TAILQ_INIT(&s->todo);
+    TAILQ_INIT(&s->extras);
+    TAILQ_INIT(&s->kept);
     TAILQ_INSERT_TAIL(&m->all_servers, s, all_link);
     HASH_ADD_KEYPTR(hh, m->servers, s->id, strlen(s->id), s);
     return s;
@@ -170,7 +172,8 @@ static int check_register(
     if (r->master_term_seen > m->term) {
         snprintf(text, text_size,
             "chunkserver %s has seen master term %" PRIu64 ", this master's is %" PRIu64
-            ": the metadata store is an old copy, or another master is running",
+            ": another master is running, or the metadata store was restored from a backup: then "
+            "start this master with --restored",
             r->server_id, r->master_term_seen, m->term);
         return LH_ERR_STALE_MASTER;
     }
@@ -231,6 +234,8 @@ static void end_registration(
         if (old != NULL)
             forget_link(m, old);
     }
+    lh_m_extras_forget(m, s);
+    lh_m_copies_end(m, s);
     lh_buf_clear(&s->announcement);
     s->announcing = s->announced = s->confirmed = false;
     memset(s->answers, 0, sizeof s->answers);
@@ -248,6 +253,7 @@ void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
     end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
     s->session = 0;
     s->away_since = m->now;
+    lh_m_server_changed(m, s);
 }
 
 static void keep_reports(
@@ -261,13 +267,14 @@ static void keep_reports(
         const Leasehold__ReplicaReport *r = request->replicas[i];
         s->reports[i] = (struct lh_m_report){.chunk = r->chunk,
             .version = r->version,
+            .length = r->length,
             .sealed = r->sealed,
             .lost = r->lost,
             .copying = r->copying};
         struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-        if (member != NULL)
-            member->lost = r->lost;
+        if (member != NULL && r->lost)
+            lh_m_lose(m, c, member); /* only a copy makes it good again (FAIL-5) */
     }
     m->reporting++;
 }
@@ -404,7 +411,29 @@ void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
     TAILQ_FOREACH(c, &s->todo, todo_link)
     lh_m_push(m, c);
     lh_m_roll_announced(m, s);
+    if (s->report_count == 0)
+        lh_m_server_changed(m, s);
     lh_m_touch_waited(m);
+}
+
+/* A reported replica of a chunk that there is not. */
+static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_chunk *leaving;
+
+    if (lh_m_report_evidence(m, s, NULL, r)) {
+        /* Left alone until the operator has looked (KEEP-4). */
+        s->reports_unknown++;
+        lh_m_keep(m, s, r->chunk, r->version);
+        return;
+    }
+    HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
+    HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
+    if (t != NULL && leaving == NULL) {
+        LH_MARK("report-of-removed-chunk");
+        lh_m_send_remove(m, s, r->chunk, t->version);
+    }
 }
 
 /* One reported replica: does its server have to be told something about it? */
@@ -413,28 +442,22 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
     struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
 
     if (c == NULL) {
-        struct lh_m_tombstone *t;
-        HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
-        struct lh_m_chunk *leaving;
-        HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
-        if (t != NULL && leaving == NULL) {
-            LH_MARK("report-of-removed-chunk");
-            lh_m_send_remove(m, s, r->chunk, t->version);
-        } else if (t == NULL && !lh_m_spare_known(m, r->chunk)) {
-            s->reports_unknown++; /* left alone: nothing proves that it is of no use */
-        }
+        look_at_unknown(m, s, r);
+        return;
+    }
+    lh_m_report_evidence(m, s, c, r);
+    lh_m_reported(m, c, s, r);
+    if (lh_m_member(c, s) == NULL && (r->version > 0 || r->copying)) {
+        LH_MARK("report-of-left-replica");
+        lh_m_extra_note(m, c, s, r->version, r->sealed, r->copying);
         return;
     }
     if (!lh_m_is_durable(m, c->ticket))
         return;
     if (lh_m_member(c, s) == NULL) {
         /* Its creation came too late or failed half-way; it was never used. */
-        if (r->version == 0) {
-            LH_MARK("report-of-vain-creation");
-            lh_m_send_remove(m, s, c->id, 0);
-        } else {
-            LH_MARK("report-of-left-replica");
-        }
+        LH_MARK("report-of-vain-creation");
+        lh_m_send_remove(m, s, c->id, 0);
     } else if (c->sealed && !r->sealed) {
         LH_MARK("report-of-missed-seal");
         lh_m_record_seal(m, c, s);
@@ -462,13 +485,14 @@ void lh_m_look_at_reports(struct lh_master *m)
         if (s->report_next == s->report_count) {
             if (s->reports_unknown > 0)
                 lh_fx_log(m->fx, LH_WARN,
-                    "chunkserver %s has %zu replicas of chunks that this master does not know; "
-                    "they are left alone",
+                    "chunkserver %s has %zu replicas that this master knows nothing of; they are "
+                    "left alone",
                     s->id, s->reports_unknown);
             free(s->reports);
             s->reports = NULL;
             s->report_count = s->report_next = 0;
             m->reporting--;
+            lh_m_server_changed(m, s);
         }
     }
 }
@@ -559,12 +583,16 @@ static void on_heartbeat(
     s->placed_bytes = 0;
     if (heartbeat->failing)
         LH_MARK("heartbeat-failing");
-    if (s->failing != (heartbeat->failing != 0))
+    if (s->failing != (heartbeat->failing != 0)) {
         lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
             s->id,
             heartbeat->failing ? "does not answer; it gets no leases and no replicas"
                                : "answers again");
-    s->failing = heartbeat->failing;
+        s->failing = heartbeat->failing;
+        s->failing_since = m->now;
+        lh_m_server_changed(m, s);
+    }
+    lh_m_on_progress(m, s, heartbeat);
     answer_heartbeat(m, s, heartbeat);
 
     struct lh_m_chunk *c;
@@ -581,23 +609,14 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
     s->session = 0;
     s->away_since = m->now;
     s->confirmed = false;
+    lh_m_extras_forget(m, s);
+    lh_m_copies_end(m, s);
+    lh_m_server_changed(m, s);
     lh_m_unsettled(m);
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: no heartbeat for %" PRIu64 " ms; its session is over", s->id,
         lh_duration_ms(lh_instant_until(s->received_at, m->now)));
     lh_m_touch_waited(m);
-}
-
-static void on_recovered(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__Recovered *report)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
-
-    if (c != NULL && c->holder == s && c->short_version == report->version)
-        c->short_version = 0; /* it goes on with the members that failed */
-    lh_fx_log(m->fx, LH_INFO,
-        "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
-        report->chunk, report->version, s->id, report->length);
 }
 
 static void on_possible_loss(
@@ -644,6 +663,12 @@ static bool named_session(const Leasehold__SessionRequest *r, uint64_t *session)
         return true;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
         *session = r->seal_recorded->session;
+        return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_REMOVED:
+        *session = r->removed->session;
+        return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        *session = r->copied->session;
         return true;
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         *session = r->fenced->session;
@@ -696,7 +721,7 @@ void lh_m_session_message(
         lh_m_on_seal(m, s, request->seal);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED:
-        on_recovered(m, s, request->recovered);
+        lh_m_on_recovered(m, s, request->recovered);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED:
         lh_m_on_member_failed(m, s, request->member_failed);
@@ -707,6 +732,15 @@ void lh_m_session_message(
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
         lh_m_on_lost(m, s, request->lost);
         break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_REMOVED:
+        lh_m_on_removed(m, s, request->removed);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        lh_m_on_copied(m, s, request->copied);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
+        lh_m_on_seal_recorded(m, s, request->seal_recorded);
+        break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
         on_possible_loss(m, s, request->possible_loss);
         break;
@@ -714,6 +748,6 @@ void lh_m_session_message(
         lh_m_on_fenced(m, s, request->fenced);
         break;
     default:
-        break; /* SealRecorded: good to know, nothing to do */
+        break;
     }
 }

@@ -122,7 +122,7 @@ void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
 
-    if (f->spare != NULL || f->chunk_count < 2)
+    if (f->spare != NULL || f->chunk_count < 2 || f->trashed)
         return;
     if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
         return;
@@ -223,8 +223,10 @@ bool lh_m_spare_created(
         return true;
     }
     for (uint32_t i = 0; i < spare->member_count; i++)
-        if (spare->members[i].server == s)
+        if (spare->members[i].server == s) {
             spare->members[i].created = true;
+            spare->members[i].seen = s->session;
+        }
     if (all_created(spare)) {
         lh_m_timer_disarm(m, &spare->timer);
         lh_m_roll_spare_changed(m, spare->file);

@@ -52,7 +52,7 @@ struct lh_m_timer {
 RB_HEAD(lh_m_timers, lh_m_timer);
 
 struct lh_m_report {
-    uint64_t chunk, version;
+    uint64_t chunk, version, length;
     bool sealed, lost, copying;
 };
 
@@ -85,6 +85,7 @@ struct lh_m_server {
     struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
     bool confirmed;
     struct lh_instant inquired_at; /* when it was last asked whether it lives */
+    struct lh_instant silent_since; /* when it was first asked so without having answered since */
     bool inquired;
 
     uint64_t capacity_bytes, free_bytes, replicas;
@@ -93,18 +94,23 @@ struct lh_m_server {
     struct lh_instant avoid_until; /* it lately failed to create a replica */
     Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
     struct lh_instant away_since;  /* without a session: since then, or since this master's start */
-    uint32_t copies_in, copies_out; /* replicas that it is receiving, or is a source of */
+    struct lh_instant failing_since; /* `failing`: since then */
+    struct lh_m_timer grace_timer;   /* away or failing: when its members are GONE (KEEP-1) */
+    uint32_t copies_in, copies_out; /* replicas that it is receiving, or is the first source of */
     struct {
         uint64_t members, needed;               /* as the last complete census found them */
         uint64_t members_so_far, needed_so_far; /* in the one under way */
         uint64_t first; /* an earlier census began before the operator's word, and says nothing */
         bool copying;   /* it was receiving replicas when the one under way began */
+        bool told;      /* the operator, that they have nowhere to go */
     } census;           /* see moving.c */
 
     TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
     size_t held_count;
     TAILQ_HEAD(, lh_m_chunk) todo; /* of these: grant not confirmed, or recall not answered */
 
+    TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */
+    TAILQ_HEAD(, lh_m_kept) kept;    /* removals that wait while nothing is deleted (KEEP-4) */
     struct lh_m_report *reports; /* of the registration, looked at from `report_next` on */
     size_t report_count, report_next, reports_unknown;
 
@@ -148,6 +154,44 @@ struct lh_m_roll {
     TAILQ_ENTRY(lh_m_roll) link;
 };
 
+/* What a member's replica is worth now (KEEP-1). */
+enum lh_m_health {
+    LH_M_GOOD,
+    LH_M_AWAY,    /* no session, or a failing disk, for less than the grace period */
+    LH_M_GONE,    /* for longer */
+    LH_M_LOST,    /* FAIL-4, FAIL-5 */
+    LH_M_MISSING, /* its server registered without it */
+    LH_M_STALE,   /* it missed what the chunk's seal covers */
+    LH_M_JOINING  /* REC-4 */
+};
+
+/* A chunk's, for the operator. */
+enum lh_m_condition {
+    LH_M_WHOLE,
+    LH_M_DEGRADED,   /* fewer good replicas than its file asks for */
+    LH_M_ENDANGERED, /* one */
+    LH_M_UNREADABLE, /* none */
+    LH_M_CONDITIONS
+};
+
+/* A replica that is being copied to a server (REC-4). */
+struct lh_m_copy {
+    struct lh_m_chunk *chunk;
+    struct lh_m_server *target, *source; /* `source`: the one that is to be asked first */
+    uint64_t version;                    /* CopyReplica's */
+    bool sealed;                         /* of the whole chunk; else to join it */
+    bool refresh;                        /* the target is a member */
+    bool caught_up;                      /* it can join now */
+    struct lh_instant begun;
+    uint64_t length;         /* bytes of the log that are there, as it last told */
+    bool told;               /* `length` */
+    uint64_t metered;        /* bytes that arrived, of what the meter counted */
+    struct lh_m_timer timer; /* it makes no progress */
+    TAILQ_ENTRY(lh_m_copy) link;
+    TAILQ_ENTRY(lh_m_copy) chunk_link;
+};
+TAILQ_HEAD(lh_m_copies, lh_m_copy);
+
 struct lh_m_chunk {
     /* Durable. */
     uint64_t id;
@@ -184,7 +228,29 @@ struct lh_m_chunk {
     uint64_t short_version; /* the operator was told that too few members are left at this one */
     struct lh_instant short_at; /* when its primary last said so */
     struct lh_m_roll *roll;     /* NULL: none under way */
-    bool seal_told;             /* RecordSeal went out once since the seal is durable */
+    bool seal_told;         /* RecordSeal went out once since the seal is durable */
+    uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
+    TAILQ_HEAD(, lh_m_extra) extras;
+    uint64_t grant_ticket; /* the commit that made the newest grant durable (LEASE-1) */
+
+    /* Repair; see health.c and repair.c. */
+    enum lh_m_condition condition; /* as it was when the chunk was last looked at */
+    bool attended;                 /* in `m->attention` */
+    bool wanting;                  /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    uint32_t want_good;
+    uint64_t want_bytes;
+    struct lh_m_copies copies;
+    uint32_t copy_count;
+    struct lh_instant repair_at;      /* nothing is tried before this */
+    uint32_t repair_failures;         /* in a row */
+    struct lh_m_server *repair_avoid; /* its copy failed last: another one, if there is */
+    bool repair_granted;              /* granted so that a primary looks after its members */
+    uint32_t repair_grants;           /* such grants that have not made it whole, in a row */
+    struct lh_instant repair_grant_at; /* and no other before this */
+    struct lh_instant granted_until;  /* as such it counts until then */
+    uint64_t recovered_version; /* the newest that its primary reported recovered */
+    lh_session_id recovered_session; /* and in which session */
+    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
 
     TAILQ_ENTRY(lh_m_chunk) held_link;
     TAILQ_ENTRY(lh_m_chunk) todo_link;
@@ -194,11 +260,33 @@ struct lh_m_chunk {
     RB_ENTRY(lh_m_chunk) all_node;  /* all chunks that are not removed, by id */
     RB_ENTRY(lh_m_chunk) open_node; /* unsealed chunks, by id */
     RB_ENTRY(lh_m_chunk) held_node; /* chunks with a holder, by id */
-    UT_hash_handle hh;              /* by id */
+    TAILQ_ENTRY(lh_m_chunk) attention_link;
+    RB_ENTRY(lh_m_chunk) wanting_node;
+    UT_hash_handle hh; /* by id */
 };
 RB_HEAD(lh_m_all, lh_m_chunk);
+RB_HEAD(lh_m_wanting, lh_m_chunk); /* the fewest good members first */
 RB_HEAD(lh_m_open, lh_m_chunk);
 RB_HEAD(lh_m_leased, lh_m_chunk);
+
+/* A replica whose server is not a member of its chunk; see garbage.c. */
+struct lh_m_extra {
+    struct lh_m_chunk *chunk;
+    struct lh_m_server *server;
+    uint64_t version; /* at most: it was reported, or dropped, at this one */
+    bool sealed, copying;
+    bool asked;                      /* RemoveReplica went out in the server's present session */
+    TAILQ_ENTRY(lh_m_extra) link;    /* of the chunk */
+    TAILQ_ENTRY(lh_m_extra) of_link; /* of the server */
+    TAILQ_ENTRY(lh_m_extra) all_link;
+};
+TAILQ_HEAD(lh_m_extras, lh_m_extra);
+
+/* A replica of a chunk that is removed or unknown, kept because nothing is deleted now (KEEP-4). */
+struct lh_m_kept {
+    uint64_t chunk, version;
+    TAILQ_ENTRY(lh_m_kept) link;
+};
 
 enum lh_m_wait { LH_WAIT_TAIL, LH_WAIT_RECALL };
 
@@ -266,10 +354,18 @@ struct lh_m_file {
                                               NEVER: it does not wait */
     struct lh_m_timer timer;               /* for that */
 
-    RB_ENTRY(lh_m_file) path_node;
-    UT_hash_handle hh; /* by id */
+    /* In the trash (KEEP-5). Durable but for the times, which go with the master's clock. */
+    bool trashed;
+    uint64_t trash_number;         /* files get rising ones as they are removed */
+    struct lh_duration trash_left; /* as it is in the store, at `trash_from` */
+    struct lh_instant trash_from;
+    struct lh_m_timer trash_timer;
+
+    RB_ENTRY(lh_m_file) path_node; /* in `m->paths`, or in `m->trash` if trashed */
+    UT_hash_handle hh;             /* by id */
 };
 RB_HEAD(lh_m_paths, lh_m_file);
+RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */
 
 /* A chunk that was removed: its number is never used again, and replicas of it may go (FENCE-2). */
 struct lh_m_tombstone {
@@ -281,7 +377,7 @@ struct lh_m_tombstone {
 #define LH_M_SPARE_VERSION 1u
 
 struct lh_m_mark {
-    uint64_t chunk;
+    uint64_t chunk, version;
     bool put;
     STAILQ_ENTRY(lh_m_mark) link;
 };
@@ -307,6 +403,8 @@ struct lh_m_moving {
     struct lh_instant next_census; /* if none is under way */
     uint64_t degraded;             /* chunks with too few good replicas, in the last census */
     uint64_t degraded_so_far;
+    uint32_t wanted; /* the highest replication of what is needed on a drained server */
+    uint32_t wanted_so_far;
     size_t domains;              /* that could take a replica, when the census began */
     unsigned tries;              /* chunks that this step may still look for a better place for */
     struct lh_m_server *fullest; /* its replicas move in this census; NULL: nobody's do */
@@ -348,6 +446,7 @@ struct lh_master {
     uint64_t term;
     uint64_t longest_session_ns;
     uint64_t next_file, next_chunk;
+    char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
     bool dirty;
 
     bool started, stopping, stopped;
@@ -370,6 +469,16 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_server) all_servers;
     struct lh_m_file *files; /* hash */
     struct lh_m_paths paths;
+    struct lh_m_trash trash;
+    uint64_t trash_number; /* of the file that is removed next */
+    size_t trash_count, purged; /* `purged`: chunks in this step */
+    struct lh_m_extras extras;
+    size_t extra_count, kept_count;
+    uint64_t extras_deleted;
+    struct lh_m_timer garbage_timer;
+    size_t garbage_round; /* extras that it still has to look at */
+    bool resumed; /* kept removals go out once `resume_ticket` is durable */
+    uint64_t resume_ticket;
     struct lh_m_chunk *chunks; /* hash */
     struct lh_m_all all;
     struct lh_m_open open;
@@ -384,6 +493,25 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_chunk) waiting;
     TAILQ_HEAD(, lh_m_file) waited;
     TAILQ_HEAD(, lh_m_file) work;
+    TAILQ_HEAD(, lh_m_chunk) attention; /* chunks to be looked at in this step or the next ones */
+    struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
+    struct lh_m_copies copies;
+    struct {
+        size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */
+        size_t waiting;                     /* in `wanting` */
+        uint32_t copies, grants;            /* under way */
+        uint64_t want_bytes;                /* of all in `wanting` */
+        uint64_t copies_done, bytes_done;   /* since this master's start */
+        struct lh_instant meter_from;       /* what arrived since then ... */
+        uint64_t meter_bytes, last_bytes;   /* ... and in the interval before */
+        struct lh_duration last_interval;
+        bool patrolling, patrol_again, round, round_again;
+        struct lh_instant round_retry; /* a chunk that the round passed over can be tried then */
+        uint64_t patrol_next; /* the chunk that the patrol looks at next */
+        uint32_t round_good;  /* the round goes on behind this place in `wanting` */
+        uint64_t round_chunk;
+        struct lh_m_timer patrol_timer, round_timer;
+    } repair;
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
 
@@ -400,9 +528,11 @@ struct lh_master {
 
 RB_PROTOTYPE(lh_m_timers, lh_m_timer, node, )
 RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
+RB_PROTOTYPE(lh_m_trash, lh_m_file, path_node, )
 RB_PROTOTYPE(lh_m_all, lh_m_chunk, all_node, )
 RB_PROTOTYPE(lh_m_open, lh_m_chunk, open_node, )
 RB_PROTOTYPE(lh_m_leased, lh_m_chunk, held_node, )
+RB_PROTOTYPE(lh_m_wanting, lh_m_chunk, wanting_node, )
 
 /* ---- master.c */
 void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at);
@@ -425,12 +555,19 @@ static inline Leasehold__ErrorCode lh_m_wire_error(int error)
 /* ---- persist.c */
 /* A spare's tombstone, at version 0: put, or taken back (see spare.c). */
 void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
+/* Replicas of a chunk that has no record, up to this version, may go: durably. */
+void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);
 void lh_m_dirty_master(struct lh_master *m);
 void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f);
 /* Emits the step's commit if anything was marked. */
 void lh_m_flush(struct lh_master *m);
+/* The version of the chunk's next grant: above every one that was ever heard of (KEEP-4). */
+static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)
+{
+    return (c->version > c->seen_version ? c->version : c->seen_version) + 1;
+}
 static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
 {
     return ticket <= m->durable;
@@ -575,6 +712,66 @@ void lh_m_unsettled(struct lh_master *m);
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen);
+/* A server for one more copy of `bytes`; NULL: none. */
+struct lh_m_server *lh_m_place_copy(
+    struct lh_master *m, uint64_t bytes, const struct lh_m_member *exclude, uint32_t exclude_count);
+
+/* ---- health.c */
+enum lh_m_health lh_m_member_health(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
+const char *lh_m_health_text(enum lh_m_health health);
+/* How long a server without a session, or with a failing disk, still counts. */
+struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s);
+/* The server has shown in its present session that it has the replica of `c`; nothing if it is no
+ * member. */
+void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+/* The server's registration tells of its replica of `c`. */
+void lh_m_reported(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, const struct lh_m_report *r);
+/* The member's replica is of no use any more (FAIL-4, FAIL-5): durable with this step. */
+void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member);
+void lh_m_on_seal_recorded(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealRecorded *report);
+/* The chunk is looked at in this step or soon: something of it changed that repair may act on. */
+void lh_m_attend(struct lh_master *m, struct lh_m_chunk *c);
+/* All chunks are: something changed that concerns many. */
+void lh_m_patrol(struct lh_master *m);
+void lh_m_health_start(struct lh_master *m);
+/* The server's session began, ended, or its disk began to fail or to answer. */
+void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
+/* A step's share of looking at chunks and starting copies; `busy`: there is more at once. */
+void lh_m_health_step(struct lh_master *m);
+bool lh_m_health_busy(const struct lh_master *m);
+/* The chunk is removed: out of all that health and repair keep. */
+void lh_m_health_forget(struct lh_master *m, struct lh_m_chunk *c);
+
+/* ---- repair.c */
+/* Does what can be done for `c` without a copy, and says whether copies or a grant are wanting.
+ * `patrol`: nothing special was heard of it. */
+void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol);
+void lh_m_repair_start(struct lh_master *m);
+/* The lease is over: whoever wants it for appends comes before repair. */
+void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c);
+/* Begins a round over all that are wanting. */
+void lh_m_repair_round(struct lh_master *m);
+void lh_m_repair_step(struct lh_master *m);
+void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c);
+/* Ends the copies to that server: its session is over. */
+void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target);
+/* Is a replica of `c` being copied to the server? */
+bool lh_m_copy_at(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *s);
+void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_on_copied(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCopied *report);
+void lh_m_on_progress(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat);
+/* REC-4: the primary has made all members equal at this version. */
+void lh_m_on_recovered(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Recovered *report);
+/* The primary hears of members that became full, once that is durable. */
+void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info);
 
 /* Could the server take a replica of `bytes` now? */
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
@@ -605,7 +802,10 @@ uint64_t lh_m_replicas_to_move(const struct lh_master *m, const struct lh_m_serv
 /* ---- namespace.c */
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
-struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path);
+struct lh_m_file *lh_m_file_new(
+    struct lh_master *m, uint64_t id, const char *path, bool trashed);
+/* Out of memory and store, with its chunks. It may be in the trash. */
+void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f);
 void lh_m_file_free(struct lh_m_file *f);
 /* By id if that is not 0, else by path. NULL: `*error` and `text` say why. */
 struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const char *path,
@@ -614,7 +814,52 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info);
 void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequest *request);
 void lh_m_stat(struct lh_master *m, uint64_t link, const Leasehold__StatRequest *request);
 void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequest *request);
+
+/* ---- trash.c */
 void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request);
+void lh_m_restore(struct lh_master *m, uint64_t link, const Leasehold__RestoreRequest *request);
+/* The file of that path that was removed last; NULL: there is none. */
+struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path);
+/* How long a trashed file can still be restored. */
+struct lh_duration lh_m_trash_left(const struct lh_master *m, const struct lh_m_file *f);
+/* As lh_m_file_info(), with the time that is left. */
+void lh_m_trash_info(
+    const struct lh_master *m, const struct lh_m_file *f, Leasehold__FileInfo *info);
+/* The clocks of what was loaded begin, or go on once deletion was resumed. */
+void lh_m_trash_start(struct lh_master *m);
+
+/* ---- garbage.c */
+void lh_m_garbage_init(struct lh_master *m);
+/* May anything be deleted now? Not while the store looks like an older copy (KEEP-4). */
+bool lh_m_deleting(const struct lh_master *m);
+/* The operator says that the store was restored from a backup: raises what may be in use. */
+void lh_m_restored(struct lh_master *m);
+/* A replica of `c` lies at `s`, which is not a member: reported at, or dropped at, `version`. */
+void lh_m_extra_note(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s,
+    uint64_t version, bool sealed, bool copying);
+/* A chunkserver's session ended or is replaced: its next registration tells anew. */
+void lh_m_extras_forget(struct lh_master *m, struct lh_m_server *s);
+void lh_m_extras_free(struct lh_master *m, struct lh_m_chunk *c);
+/* A live server with room that has a replica of `c`, which a copy can begin with; NULL: none. */
+struct lh_m_server *lh_m_extra_fit(struct lh_master *m, const struct lh_m_chunk *c);
+/* KEEP-4: the store is older than what a server has; the first sentence is kept. */
+__attribute__((format(printf, 2, 3))) void lh_m_set_behind(
+    struct lh_master *m, const char *format, ...);
+/* Looks for signs of that in a report; `c` is NULL if there is no such chunk. True: it is one. */
+bool lh_m_report_evidence(struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c,
+    const struct lh_m_report *r);
+/* A removal that has to wait until the operator has looked. */
+void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+void lh_m_on_removed(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaRemoved *report);
+void lh_m_garbage_durable(struct lh_master *m);
+void lh_m_garbage_call(
+    struct lh_master *m, uint64_t link, const Leasehold__GarbageRequest *request);
+
+/* ---- explain.c */
+void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRequest *request);
+void lh_m_list_chunks(
+    struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request);
 
 /* ---- tail.c */
 void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTailRequest *request);
@@ -643,5 +888,7 @@ void lh_m_list_leases(
 void lh_m_list_servers(struct lh_master *m, uint64_t link);
 void lh_m_server_view(
     const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info);
+/* FREE, GRANTING, ...: as ListLeases has it. */
+const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c);
 
 #endif
