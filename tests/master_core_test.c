@@ -790,9 +790,12 @@ static void a_higher_incarnation_frees_its_leases_at_once(void **state)
     (void)state;
     three_servers();
     struct server *primary = file_with_primary("/f", &chunk);
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    report.chunk = chunk;
+    report.version = 1;
     primary->incarnation++;
     primary->registration = 1;
-    assert_true(server_register(&w, primary));
+    assert_true(server_register_with(&w, primary, &report, 1, NULL, 0));
     assert_string_equal(lease_of(chunk)->state, "FREE");
     open_tail("/f", 1000);
     assert_non_null(granted(&grant));
@@ -1275,6 +1278,7 @@ static uint64_t remove_file(const char *path)
     Leasehold__RemoveRequest r = LEASEHOLD__REMOVE_REQUEST__INIT;
 
     r.path = (char *)(uintptr_t)path;
+    r.now = true;
     return world_call(&w, LH_METHOD_REMOVE, &r);
 }
 
@@ -1305,12 +1309,10 @@ static void a_removed_files_replicas_go(void **state)
     world_crash(&w);
     c.registration = 2;
     c.link = 0;
-    Leasehold__ReplicaReport reports[2] = {
-        LEASEHOLD__REPLICA_REPORT__INIT, LEASEHOLD__REPLICA_REPORT__INIT};
-    reports[0].chunk = chunk;
-    reports[0].version = 1;
-    reports[1].chunk = 4711; /* nobody knows it: it is left alone */
-    assert_true(server_register_with(&w, &c, reports, 2, NULL, 0));
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    report.chunk = chunk;
+    report.version = 1;
+    assert_true(server_register_with(&w, &c, &report, 1, NULL, 0));
     world_advance(&w, 1);
     r = world_next(&w, c.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
     assert_non_null(r);
