@@ -24,9 +24,9 @@ static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
     lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file, timer));
 }
 
-struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path)
+struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)
 {
-    struct lh_m_file *f = lh_alloc(sizeof *f);
+    struct lh_m_file *f = lh_alloc(sizeof *f), *other;
 
     f->id = id;
     f->path = lh_strdup(path);
@@ -34,9 +34,37 @@ struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *pa
     f->place_in_full_until = LH_INSTANT_NEVER;
     TAILQ_INIT(&f->waiters);
     HASH_ADD(hh, m->files, id, sizeof f->id, f);
-    struct lh_m_file *other = RB_INSERT(lh_m_paths, &m->paths, f);
+    f->trashed = trashed;
+    if (trashed) {
+        other = RB_INSERT(lh_m_trash, &m->trash, f);
+        m->trash_count++;
+    } else {
+        other = RB_INSERT(lh_m_paths, &m->paths, f);
+    }
     LH_ASSERT(other == NULL);
     return f;
+}
+
+void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
+{
+    lh_m_dirty_file(m, f);
+    lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
+    lh_m_spare_drop(m, f);
+    for (size_t i = 0; i < f->chunk_count; i++)
+        lh_m_chunk_remove(m, f->chunks[i]);
+    if (f->in_work)
+        TAILQ_REMOVE(&m->work, f, work_link);
+    f->in_work = false;
+    lh_m_timer_disarm(m, &f->timer);
+    lh_m_timer_disarm(m, &f->trash_timer);
+    if (f->trashed) {
+        RB_REMOVE(lh_m_trash, &m->trash, f);
+        m->trash_count--;
+    } else {
+        RB_REMOVE(lh_m_paths, &m->paths, f);
+    }
+    HASH_DELETE(hh, m->files, f);
+    f->removed = true; /* and freed by the step's commit */
 }
 
 void lh_m_file_free(struct lh_m_file *f)
@@ -53,11 +81,16 @@ struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const 
 
     if (id != 0) {
         f = lh_m_file_by_id(m, id);
-        if (f == NULL) {
-            *error = LH_ERR_NOT_FOUND;
+        if (f != NULL && !f->trashed)
+            return f;
+        *error = LH_ERR_NOT_FOUND;
+        if (f == NULL)
             snprintf(text, text_size, "file %" PRIu64 " does not exist (any more)", id);
-        }
-        return f;
+        else
+            snprintf(text, text_size,
+                "file %" PRIu64 " \"%.256s\" is in the trash: restore it to go on with it", id,
+                f->path);
+        return NULL;
     }
     *error = lh_path_check(path, text, text_size);
     if (*error != LH_OK)
@@ -65,7 +98,8 @@ struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const 
     f = lh_m_file_by_path(m, path);
     if (f == NULL) {
         *error = LH_ERR_NOT_FOUND;
-        snprintf(text, text_size, "\"%.256s\" does not exist", path);
+        snprintf(text, text_size, "\"%.256s\" does not exist%s", path,
+            lh_m_trash_find(m, path) == NULL ? "" : "; a file of that path is in the trash");
     }
     return f;
 }
@@ -80,6 +114,7 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
     info->min_replicas = f->min_replicas;
     info->chunk_size = f->chunk_size;
     info->created_unix_ms = f->created_unix_ms;
+    info->trashed = f->trashed;
     info->on_primary_loss = f->on_primary_loss;
     info->chunks = f->chunk_count;
     if (f->chunk_count > 0) {
@@ -158,7 +193,7 @@ void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequ
         lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
         return;
     }
-    struct lh_m_file *f = lh_m_file_new(m, m->next_file++, request->path);
+    struct lh_m_file *f = lh_m_file_new(m, m->next_file++, request->path, false);
     f->durability = info.durability;
     f->replication = info.replication;
     f->min_replicas = info.min_replicas;
@@ -216,34 +251,6 @@ void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequ
         f->path = lh_strdup(request->to);
         RB_INSERT(lh_m_paths, &m->paths, f);
         lh_m_dirty_file(m, f);
-    } else {
-        reply.error = lh_m_wire_error(error);
-        reply.error_text = text;
-    }
-    lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
-}
-
-void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request)
-{
-    Leasehold__RemoveReply reply = LEASEHOLD__REMOVE_REPLY__INIT;
-    char text[LH_TEXT_BYTES];
-    int error = LH_OK;
-    struct lh_m_file *f = lh_m_file_named(m, 0, request->path, &error, text, sizeof text);
-
-    if (f != NULL) {
-        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed with %zu chunks", f->id, f->path,
-            f->chunk_count);
-        lh_m_dirty_file(m, f);
-        lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
-        lh_m_spare_drop(m, f);
-        for (size_t i = 0; i < f->chunk_count; i++)
-            lh_m_chunk_remove(m, f->chunks[i]);
-        if (f->in_work)
-            TAILQ_REMOVE(&m->work, f, work_link);
-        lh_m_timer_disarm(m, &f->timer);
-        RB_REMOVE(lh_m_paths, &m->paths, f);
-        HASH_DELETE(hh, m->files, f);
-        f->removed = true; /* and freed by the step's commit */
     } else {
         reply.error = lh_m_wire_error(error);
         reply.error_text = text;

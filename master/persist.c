@@ -86,6 +86,22 @@ void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
     f->dirty = true;
 }
 
+void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+
+    HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
+    if (t == NULL) {
+        t = lh_alloc(sizeof *t);
+        t->chunk = chunk;
+        HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+    }
+    t->version = version;
+    *mark = (struct lh_m_mark){.chunk = chunk, .version = version, .put = true};
+    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
+}
+
 void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put)
 {
     struct lh_m_mark *mark = lh_alloc(sizeof *mark);
@@ -116,6 +132,8 @@ static void put_master(struct lh_master *m)
     record.longest_session_ns = m->longest_session_ns;
     record.next_file = m->next_file;
     record.next_chunk = m->next_chunk;
+    if (m->behind != NULL)
+        record.behind = m->behind;
     put_message(m, (const uint8_t *)"M", 1, &record.base);
 }
 
@@ -192,6 +210,11 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     record.chunk_size = f->chunk_size;
     record.created_unix_ms = f->created_unix_ms;
     record.on_primary_loss = f->on_primary_loss;
+    record.trashed = f->trashed;
+    if (f->trashed) {
+        record.trash_left_ms = lh_duration_ms(f->trash_left);
+        record.trash_number = f->trash_number;
+    }
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }
 
@@ -213,7 +236,7 @@ void lh_m_flush(struct lh_master *m)
     while ((mark = STAILQ_FIRST(&m->dirty_tombstones)) != NULL) {
         uint8_t key[KEY_MAX], version[8];
         STAILQ_REMOVE_HEAD(&m->dirty_tombstones, link);
-        put_u64(version, 0);
+        put_u64(version, mark->version);
         if (mark->put)
             lh_fx_put(m->fx, key, number_key(key, 'r', mark->chunk), version, sizeof version);
         else
@@ -290,6 +313,7 @@ static int load_master(
         m->longest_session_ns = record->longest_session_ns;
         m->next_file = record->next_file;
         m->next_chunk = record->next_chunk;
+        m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
     }
     leasehold_stored__master__free_unpacked(record, NULL);
     return error;
@@ -308,16 +332,20 @@ static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, siz
         record->min_replicas > record->replication || record->durability > 1 ||
         record->on_primary_loss > LEASEHOLD__ON_PRIMARY_LOSS__WAIT) {
         error = CORRUPT("the record of file %" PRIu64 " makes no sense", id);
-    } else if (lh_m_file_by_path(m, record->path) != NULL) {
+    } else if (!record->trashed && lh_m_file_by_path(m, record->path) != NULL) {
         error = CORRUPT("two files have the path \"%s\"", record->path);
     } else {
-        struct lh_m_file *f = lh_m_file_new(m, id, record->path);
+        struct lh_m_file *f = lh_m_file_new(m, id, record->path, record->trashed);
         f->durability = (Leasehold__Durability)record->durability;
         f->replication = record->replication;
         f->min_replicas = record->min_replicas;
         f->chunk_size = record->chunk_size;
         f->created_unix_ms = record->created_unix_ms;
         f->on_primary_loss = (Leasehold__OnPrimaryLoss)record->on_primary_loss;
+        f->trash_left = lh_milliseconds(record->trash_left_ms);
+        f->trash_number = record->trash_number;
+        if (record->trashed && record->trash_number >= m->trash_number)
+            m->trash_number = record->trash_number + 1;
     }
     leasehold_stored__file__free_unpacked(record, NULL);
     return error;

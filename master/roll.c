@@ -382,10 +382,10 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
-        c->id, c->file->path, c->holder->id, why, c->version + 1, c->granted_version,
+        c->id, c->file->path, c->holder->id, why, lh_m_next_version(c), c->granted_version,
         lh_duration_ms(lh_m_lease_left(m, c)));
     c->intent_to_seal = true;
-    c->version++; /* `granted_version` stays: it is the lease's */
+    c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
@@ -443,6 +443,12 @@ static enum trouble trouble(
     return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
 
+/* It was asked whether it lives, and has not answered since. */
+static bool is_asked(const struct lh_m_server *s)
+{
+    return s->inquired && lh_instant_before(s->received_at, s->silent_since);
+}
+
 /* From when on the primary counts as lost if the trouble lasts. */
 static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_chunk *c,
     const struct lh_m_waiter *w, enum trouble what)
@@ -461,7 +467,10 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.create_timeout));
         return at;
     case SILENT:
-        return at;
+        /* Nobody is lost for silence who was not asked, however long the caller waits already. */
+        return lh_instant_max(at, lh_instant_add(is_asked(c->holder) ? c->holder->silent_since
+                                                                     : m->now,
+                                      m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }
@@ -485,7 +494,11 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
     inquiry.session = lh_m_wire_session(m, s->session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
     reply.inquiry = &inquiry;
-    s->inquired = lh_m_send(m, s, &reply) || s->inquired;
+    if (!lh_m_send(m, s, &reply))
+        return; /* its registration is not answered yet: when it is, it has shown life */
+    if (!is_asked(s))
+        s->silent_since = m->now;
+    s->inquired = true;
     s->inquired_at = m->now;
 }
 

@@ -36,6 +36,7 @@ static struct lh_prng prng;
 static struct server servers[SERVERS];
 static uint64_t session_ends[SERVERS]; /* as the server believes */
 static struct belief beliefs[CHUNKS];  /* the newest holder of each chunk */
+static uint64_t newest_chunk;          /* that anybody was asked to create */
 static struct seal seals[CHUNKS];
 static uint64_t fences[CHUNKS]; /* the versions that were fenced; 0: none */
 static const char *const names[SERVERS] = {"a", "b", "c", "d"};
@@ -154,6 +155,8 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
         plan(s, r->body_case, r->grant->chunk, r->grant->version);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
+        if (r->create->chunk > newest_chunk)
+            newest_chunk = r->create->chunk;
         plan(s, r->body_case, r->create->chunk, 0);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
@@ -164,8 +167,17 @@ static void hear(unsigned s, const Leasehold__SessionReply *r)
     case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
         sealed(r->record_seal);
         break;
+    case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
+        plan(s, r->body_case, r->remove->chunk, r->remove->version);
+        break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
         plan(s, r->body_case, r->recall->chunk, r->recall->version);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_COPY:
+        for (size_t i = 0; i < r->copy->n_sources; i++)
+            assert_string_not_equal(r->copy->sources[i]->server_id, names[s]);
+        assert_true(r->copy->n_sources > 0);
+        plan(s, r->body_case, r->copy->chunk, r->copy->version);
         break;
     default:
         break;
@@ -196,7 +208,7 @@ static void register_again(unsigned s, bool restarted)
     }
     servers[s].registration++;
     for (unsigned i = 0; i < CHUNKS; i++) {
-        if (report_count < 64 && below(4) == 0) {
+        if (i <= newest_chunk && report_count < 64 && below(4) == 0) {
             leasehold__replica_report__init(&reports[report_count]);
             reports[report_count].chunk = i;
             reports[report_count].version = below(4);
@@ -210,6 +222,61 @@ static void register_again(unsigned s, bool restarted)
         }
     }
     server_register_with(&w, &servers[s], reports, report_count, held, count);
+}
+
+static void copied(unsigned s, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCopied m = LEASEHOLD__REPLICA_COPIED__INIT;
+
+    m.session = servers[s].session;
+    m.chunk = chunk;
+    m.version = version;
+    m.error = (Leasehold__ErrorCode)-error;
+    m.sealed = below(2) == 0;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
+    request.copied = &m;
+    server_send(&w, &servers[s], &request);
+}
+
+static void recovered(unsigned s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered m = LEASEHOLD__RECOVERED__INIT;
+
+    m.session = servers[s].session;
+    m.chunk = chunk;
+    m.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    request.recovered = &m;
+    server_send(&w, &servers[s], &request);
+}
+
+static void lost(unsigned s, uint64_t chunk)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaLost m = LEASEHOLD__REPLICA_LOST__INIT;
+
+    m.session = servers[s].session;
+    m.chunk = chunk;
+    m.error = LEASEHOLD__ERROR_CODE__IO;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
+    request.lost = &m;
+    server_send(&w, &servers[s], &request);
+}
+
+static void seal_recorded(unsigned s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded m = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    m.session = servers[s].session;
+    m.chunk = chunk;
+    m.version = version;
+    m.error = below(4) == 0 ? LEASEHOLD__ERROR_CODE__UNAVAILABLE : LEASEHOLD__ERROR_CODE__OK;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    request.seal_recorded = &m;
+    server_send(&w, &servers[s], &request);
 }
 
 /* Does one planned thing; not always the first. */
@@ -227,9 +294,15 @@ static void do_planned(void)
         server_created(&w, &servers[s], chunk, LH_OK);
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_GRANT) {
         server_confirm(&w, &servers[s], chunk, version, LH_OK);
+        if (below(2) == 0)
+            recovered(s, chunk, version);
+    } else if (to == LEASEHOLD__SESSION_REPLY__BODY_COPY) {
+        copied(s, chunk, version, below(4) == 0 ? LH_ERR_UNAVAILABLE : LH_OK);
     } else if (to == LEASEHOLD__SESSION_REPLY__BODY_FENCE) {
         server_fenced(&w, &servers[s], chunk, version, below(8) == 0 ? LH_ERR_RECOVERING : LH_OK,
             below(1000), below(100), below(4) == 0);
+    } else if (to == LEASEHOLD__SESSION_REPLY__BODY_REMOVE) {
+        server_removed(&w, &servers[s], chunk, below(8) == 0 ? LH_ERR_STALE_VERSION : LH_OK);
     } else {
         dropped(s, chunk, version);
         server_release(&w, &servers[s], chunk, version);
@@ -252,7 +325,7 @@ static void speak(unsigned s)
     uint64_t chunk = 1 + below(6) + below(2) * below(40);
     uint64_t version = beliefs[chunk].version - (below(5) == 0 && beliefs[chunk].version > 0);
 
-    switch (below(9)) {
+    switch (below(13)) {
     case 0:
     case 1:
     case 2:
@@ -275,6 +348,19 @@ static void speak(unsigned s)
     case 6:
         server_member_failed(&w, x, chunk, version, names[below(SERVERS)]);
         break;
+    case 7:
+        copied(s, chunk, version, below(4) == 0 ? LH_ERR_CORRUPT : LH_OK);
+        break;
+    case 8:
+        recovered(s, chunk, version);
+        break;
+    case 9:
+        if (below(4) == 0)
+            lost(s, chunk);
+        break;
+    case 10:
+        seal_recorded(s, chunk, version);
+        break;
     default:
         server_created(&w, x, chunk, below(8) == 0 ? LH_ERR_DISK_FULL : LH_OK);
     }
@@ -290,6 +376,10 @@ static void call(void)
     Leasehold__RenameRequest rename_ = LEASEHOLD__RENAME_REQUEST__INIT;
     Leasehold__LocateRequest locate = LEASEHOLD__LOCATE_REQUEST__INIT;
     Leasehold__ListLeasesRequest leases = LEASEHOLD__LIST_LEASES_REQUEST__INIT;
+    Leasehold__RestoreRequest restore = LEASEHOLD__RESTORE_REQUEST__INIT;
+    Leasehold__GarbageRequest garbage = LEASEHOLD__GARBAGE_REQUEST__INIT;
+    Leasehold__ExplainRequest explain = LEASEHOLD__EXPLAIN_REQUEST__INIT;
+    Leasehold__SetServerRequest set_server = LEASEHOLD__SET_SERVER_REQUEST__INIT;
     char *path = paths[below(4)];
 
     switch (below(20)) {
@@ -303,6 +393,7 @@ static void call(void)
         if (below(3) != 0)
             break;
         remove_.path = path;
+        remove_.now = below(2) == 0;
         world_call(&w, LH_METHOD_REMOVE, &remove_);
         break;
     case 4:
@@ -324,6 +415,23 @@ static void call(void)
         recall.wait_ms = below(5000);
         recall.only_release = below(2) == 0;
         world_call(&w, LH_METHOD_RECALL, &recall);
+        break;
+    case 9:
+        restore.path = path;
+        world_call(&w, LH_METHOD_RESTORE, &restore);
+        garbage.resume = below(2) == 0;
+        world_call(&w, LH_METHOD_GARBAGE, &garbage);
+        break;
+    case 10:
+        explain.path = path;
+        explain.chunk = below(newest_chunk + 2); /* 0: by the path */
+        world_call(&w, LH_METHOD_EXPLAIN, &explain);
+        break;
+    case 11: /* mostly taken back, so that somebody is left */
+        set_server.server_id = (char *)(uintptr_t)names[below(SERVERS)];
+        set_server.admin =
+            below(3) == 0 ? (Leasehold__ServerAdmin)below(3) : LEASEHOLD__SERVER_ADMIN__ACTIVE;
+        world_call(&w, LH_METHOD_SET_SERVER, &set_server);
         break;
     default:
         tail.path = path;
@@ -406,8 +514,11 @@ static void run(uint64_t seed)
     w.config.session_term = lh_milliseconds(1000);
     w.config.chunk_term = lh_milliseconds(4000);
     w.config.min_replicas = 1 + (uint32_t)below(2);
+    w.config.grace = lh_milliseconds(below(2) == 0 ? 1500 : 10000);
+    w.config.repair_streams = (uint32_t)below(4);
     world_crash(&w);
     planned_count = 0;
+    newest_chunk = 0;
     memset(seals, 0, sizeof seals);
     memset(fences, 0, sizeof fences);
     for (unsigned i = 0; i < CHUNKS; i++)

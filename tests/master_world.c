@@ -521,6 +521,19 @@ void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t v
     server_send(w, s, &request);
 }
 
+void server_removed(struct world *w, struct server *s, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaRemoved removed = LEASEHOLD__REPLICA_REMOVED__INIT;
+
+    removed.session = s->session;
+    removed.chunk = chunk;
+    removed.error = (Leasehold__ErrorCode)-error;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REMOVED;
+    request.removed = &removed;
+    server_send(w, s, &request);
+}
+
 const Leasehold__Grant *server_grant(struct world *w, struct server *s)
 {
     const Leasehold__SessionReply *reply =
