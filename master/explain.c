@@ -1,0 +1,701 @@
+/* What the operator is told of a file or a chunk: who may act until when, what is missing, and what
+ * happens next. Every sentence stands for itself and is true at the moment of the answer. */
+#include "master/path.h"
+#include "master/state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+
+#define LIST_DEFAULT 1000u
+#define LIST_MAX     10000u
+#define WHEN_BYTES   32u
+
+struct sentences {
+    char **items;
+    size_t count, capacity;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct sentences *s, const char *format, ...)
+{
+    char text[2 * LH_TEXT_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    LH_GROW(s->items, s->capacity, s->count + 1);
+    s->items[s->count++] = lh_strdup(text);
+}
+
+/* "850 ms", "8.2 s", "3 min 20 s", "5 h 2 min". Returns `text`. */
+static const char *how_long(struct lh_duration d, char text[WHEN_BYTES])
+{
+    uint64_t ms = lh_duration_ms(d), s = ms / 1000;
+
+    if (ms < 1000)
+        snprintf(text, WHEN_BYTES, "%" PRIu64 " ms", ms);
+    else if (s < 60)
+        snprintf(text, WHEN_BYTES, "%" PRIu64 ".%" PRIu64 " s", s, ms % 1000 / 100);
+    else if (s < 3600)
+        snprintf(text, WHEN_BYTES, "%" PRIu64 " min %" PRIu64 " s", s / 60, s % 60);
+    else
+        snprintf(text, WHEN_BYTES, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
+    return text;
+}
+
+/* Appends `id` to a list "a, b, c". */
+static void add_name(char *list, size_t size, const char *id)
+{
+    size_t used = strlen(list);
+
+    snprintf(list + used, size - used, "%s%s", used == 0 ? "" : ", ", id);
+}
+
+static uint32_t full_members(const struct lh_m_chunk *c)
+{
+    uint32_t full = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        full += !c->members[i].joining;
+    return full;
+}
+
+/* ---- Servers. */
+
+/* Why the chunkservers that are there do not suffice. */
+static void say_servers(
+    struct lh_master *m, struct sentences *out, uint64_t bytes, const struct lh_m_chunk *without)
+{
+    const struct lh_m_server *s;
+    unsigned live = 0, away = 0, failing = 0, drained = 0, full = 0, members = 0;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        if (lh_m_forgotten(s))
+            continue;
+        if (!lh_m_live(m, s)) {
+            away++;
+            continue;
+        }
+        live++;
+        if (without != NULL && lh_m_member(without, s) != NULL)
+            members++;
+        else if (s->failing)
+            failing++;
+        else if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+            drained++;
+        else if (s->free_bytes < s->placed_bytes || s->free_bytes - s->placed_bytes < bytes)
+            full++;
+    }
+    if (live == 0) {
+        say(out, "No chunkserver has a session with this master; %u are known.", away);
+        return;
+    }
+    say(out,
+        "Of the %u chunkservers that are alive %u are its members already, %u have no room for "
+        "%" PRIu64
+        " bytes, %u are being drained, %u have a disk that does not answer; %u are away.",
+        live, members, full, bytes, drained, failing, away);
+}
+
+/* ---- Where the file's next chunk comes from. */
+
+static bool say_next_chunk(struct lh_master *m, struct sentences *out, const struct lh_m_file *f)
+{
+    struct lh_m_server *chosen[LH_REPLICATION_MAX];
+    uint32_t fit = lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen);
+
+    if (fit < f->min_replicas) {
+        say(out,
+            "A new chunk needs at least %u chunkservers with room, and %u could take a replica "
+            "now: "
+            "appends wait for more.",
+            f->min_replicas, fit);
+        say_servers(m, out, f->chunk_size, NULL);
+        return false;
+    }
+    say(out, "The next append creates a chunk on %u chunkservers (it should have %u).", fit,
+        f->replication);
+    return true;
+}
+
+static void say_creating(
+    const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    char ready[LH_TEXT_BYTES] = "", open[LH_TEXT_BYTES] = "", when[WHEN_BYTES];
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        add_name(c->members[i].created ? ready : open, sizeof ready, c->members[i].server->id);
+    say(out, "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].",
+        c->id, ready, open);
+    if (c->unable != NULL)
+        say(out, "%s cannot create its replica: %s.", c->unable->id,
+            lh_error_text(c->unable_error));
+    if (open[0] == 0)
+        say(out, "The first grant follows as soon as somebody waits for the file and one of them "
+                 "can be primary.");
+    else if (c->timer.armed)
+        say(out,
+            "Who has not created it in %s is replaced by another one, or left out if %u remain.",
+            how_long(lh_instant_until(m->now, c->timer.at), when), c->file->min_replicas);
+}
+
+/* ---- The lease. */
+
+/* What is known of a holder that may have died. */
+static void say_holder(
+    const struct lh_master *m, struct sentences *out, const struct lh_m_server *s)
+{
+    char silent[WHEN_BYTES], left[WHEN_BYTES];
+
+    how_long(lh_instant_until(s->received_at, m->now), silent);
+    if (!lh_m_live(m, s)) {
+        say(out, "%s has no session with this master.", s->id);
+        return;
+    }
+    how_long(lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)), left);
+    if (s->link == 0)
+        say(out,
+            "%s is lost: its session stream broke, and nothing came for %s; its session runs for "
+            "another %s.",
+            s->id, silent, left);
+    else if (!lh_m_looks_alive(m, s))
+        say(out, "%s may be lost: no heartbeat came for %s; its session runs for another %s.",
+            s->id, silent, left);
+}
+
+static void say_roll(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    char names[LH_TEXT_BYTES] = "", when[WHEN_BYTES];
+    const struct lh_m_roll *roll = c->roll;
+
+    say(out,
+        "Chunk %" PRIu64
+        " is being rolled over: its primary was lost, it takes no appends any more, "
+        "and version %" PRIu64 " shuts the old primary out (FAIL-2a).",
+        c->id, c->version);
+    if (roll == NULL)
+        return;
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        add_name(names, sizeof names, roll->answers[i].server->id);
+    if (!lh_m_is_durable(m, roll->ticket))
+        say(out, "The intent to seal it is being written; the members are fenced after that.");
+    else if (roll->decided)
+        say(out,
+            "It will be sealed at %" PRIu64 " bytes, together with the beginning of the next "
+            "chunk, whose replicas are being created.",
+            roll->length);
+    else if (names[0] == 0)
+        say(out, "No member has answered the fence yet; it needs one full member that is alive.");
+    else
+        say(out,
+            "The fence was answered by [%s] of %u members; the sealed length is decided when the "
+            "others have answered or have had their time.",
+            names, full_members(c));
+    if (c->holder != NULL)
+        say(out,
+            "%s may believe in its lease for up to another %s, and can commit nothing under it.",
+            c->holder->id, how_long(lh_m_lease_left(m, c), when));
+}
+
+static void say_policy(const struct lh_master *m, struct sentences *out, const struct lh_m_file *f)
+{
+    if (lh_m_rolls(m, f))
+        say(out, "When a client waits for it and it is lost, the chunk is sealed and the file goes "
+                 "on in the next one at once (--on-primary-loss=roll).");
+    else
+        say(out, "If it is lost, appends wait until the lease is over (--on-primary-loss=wait).");
+}
+
+/* Somebody holds the lease, or may hold it. True: appends are ordered. */
+static bool say_held(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    char left[WHEN_BYTES];
+    const struct lh_m_server *s = c->holder;
+    bool ordered = false;
+
+    how_long(lh_m_lease_left(m, c), left);
+    if (c->recalling) {
+        say(out,
+            "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
+            "answer, the lease runs for up to another %s.",
+            s->id, c->granted_version, left);
+        say_holder(m, out, s);
+    } else if (c->session == 0) {
+        say(out,
+            "A former master granted version %" PRIu64 " to %s, which has not registered with this "
+            "one yet: until it shows its lease nobody else may be primary, for up to another %s "
+            "(LEASE-7).",
+            c->granted_version, s->id, left);
+    } else if (!c->confirmed) {
+        say(out,
+            "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
+            "up to another %s.",
+            s->id, c->granted_version,
+            !lh_m_is_durable(m, c->ticket) ? "the grant is being written"
+            : c->sent                      ? "it was told and has not confirmed yet"
+                                           : "it cannot be told before it has a session",
+            left);
+        say_holder(m, out, s);
+    } else if (!lh_m_has_primary(m, c)) {
+        say(out,
+            "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
+            "to another %s, and nobody else may be primary before.",
+            s->id, c->granted_version, left);
+        say_holder(m, out, s);
+    } else {
+        ordered = lh_m_looks_alive(m, s);
+        say(out,
+            "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
+            "extended by its heartbeats while there are appends.",
+            s->id, c->granted_version, left);
+        say_holder(m, out, s);
+        say_policy(m, out, c->file);
+    }
+    return ordered;
+}
+
+/* Nobody holds the lease. True: somebody can have it at once. */
+static bool say_free(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    uint32_t able = 0, alive = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        able += lh_m_can_lead(m, &c->members[i]);
+        alive += lh_m_live(m, c->members[i].server) && !c->members[i].lost;
+    }
+    if (able == 0) {
+        say(out,
+            "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
+            "), and none of its %u members can be primary now: appends wait until one of them is "
+            "back.",
+            c->id, c->version, c->member_count);
+        return false;
+    }
+    say(out,
+        "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
+        "): the next append has it granted to one of %u members that can be primary.",
+        c->id, c->version, able);
+    if (alive < c->file->min_replicas) {
+        say(out,
+            "%u members are alive, and the file wants at least %u to take appends: that primary "
+            "waits for the others.",
+            alive, c->file->min_replicas);
+        return false;
+    }
+    return true;
+}
+
+/* Are there enough members for appends? */
+static bool say_few(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    uint32_t full = full_members(c);
+
+    if (full < c->file->min_replicas) {
+        say(out,
+            "It has %u full members, and its file wants at least %u: it takes no appends until "
+            "another one is copied or comes back.",
+            full, c->file->min_replicas);
+        return true;
+    }
+    if (c->holder != NULL && c->short_version != 0 && c->short_version == c->version) {
+        char names[LH_TEXT_BYTES] = "";
+        for (uint32_t i = 0; i < c->member_count; i++)
+            if (lh_m_member_health(m, c, &c->members[i]) != LH_M_GOOD)
+                add_name(names, sizeof names, c->members[i].server->id);
+        say(out,
+            "The primary reported members that do not answer, and too few of at least %u would be "
+            "left without them: it takes no appends until they are back%s%s%s.",
+            c->file->min_replicas, names[0] == 0 ? "" : " (not well now: ", names,
+            names[0] == 0 ? "" : ")");
+        return true;
+    }
+    return false;
+}
+
+/* True: appends would be ordered. */
+static bool say_open(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    bool ordered;
+
+    if (c->intent_to_seal) {
+        say_roll(m, out, c);
+        return false;
+    }
+    ordered = c->holder != NULL && lh_m_held(m, c) ? say_held(m, out, c) : say_free(m, out, c);
+    return !say_few(m, out, c) && ordered;
+}
+
+/* ---- Replicas. */
+
+static void say_member(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c,
+    const struct lh_m_member *member)
+{
+    const struct lh_m_server *s = member->server;
+    char away[WHEN_BYTES], left[WHEN_BYTES];
+
+    switch (lh_m_member_health(m, c, member)) {
+    case LH_M_GOOD:
+        if (lh_m_leaving(member))
+            say(out,
+                "%s is to lose its replica (%s): it stays a member until another one has taken its "
+                "place.",
+                s->id,
+                s->admin == LEASEHOLD__SERVER_ADMIN__ACTIVE ? "it moves to another chunkserver"
+                                                            : "the chunkserver is being drained");
+        break;
+    case LH_M_AWAY:
+        how_long(lh_instant_until(s->away_since, m->now), away);
+        how_long(lh_m_grace_left(m, s), left);
+        if (s->failing)
+            say(out,
+                "%s has a disk that does not answer; if that stays so, its replica is copied "
+                "elsewhere in %s.",
+                s->id, left);
+        else if (lh_m_live(m, s))
+            say(out, "%s has registered, and what it has is being looked at.", s->id);
+        else
+            say(out,
+                "%s has been away for %s; if it does not come back, its replica is copied "
+                "elsewhere "
+                "in %s.",
+                s->id, away, left);
+        break;
+    case LH_M_GONE:
+        say(out, "%s is gone: %s for longer than the grace period.", s->id,
+            s->failing ? "its disk has not answered" : "it has been away");
+        break;
+    case LH_M_LOST:
+        say(out, "%s has lost its replica: it is of no use until it is copied anew.", s->id);
+        break;
+    case LH_M_MISSING:
+        say(out, "%s registered without its replica.", s->id);
+        break;
+    case LH_M_STALE:
+        say(out, "%s missed what the seal covers; its replica is to be refreshed.", s->id);
+        break;
+    case LH_M_JOINING:
+        say(out,
+            "%s is joining: every commit needs it already, and it counts as a replica once the "
+            "primary has made it equal (REC-4).",
+            s->id);
+        break;
+    }
+}
+
+static void say_copies(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    Leasehold__RepairInfo info = LEASEHOLD__REPAIR_INFO__INIT;
+    const struct lh_m_copy *copy;
+
+    lh_m_repair_info(m, &info);
+    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    {
+        char text[LH_TEXT_BYTES] = "", when[WHEN_BYTES];
+        if (copy->sealed) {
+            uint64_t left = c->length > copy->length ? c->length - copy->length : 0;
+            uint64_t rate =
+                info.copies_running == 0 ? 0 : info.bytes_per_second / info.copies_running;
+            snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " bytes are there", copy->length,
+                c->length);
+            if (rate > 0)
+                snprintf(text + strlen(text), sizeof text - strlen(text), ", about %s left",
+                    how_long(lh_milliseconds(left * 1000 / rate), when));
+        } else {
+            snprintf(text, sizeof text, "%s",
+                copy->caught_up ? "it has caught up and is to join the set"
+                                : "it is catching up, to join the set then");
+            if (!copy->caught_up)
+                snprintf(text + strlen(text), sizeof text - strlen(text),
+                    " (%" PRIu64 " bytes are there)", copy->length);
+        }
+        say(out, "A replica is being %s at %s, from %s: %s.",
+            copy->refresh ? "refreshed" : "copied", copy->target->id,
+            copy->source == NULL ? "any member" : copy->source->id, text);
+    }
+}
+
+static void say_replicas(struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
+{
+    uint32_t good = 0, counted = 0;
+    char names[LH_TEXT_BYTES] = "";
+    struct lh_m_server *chosen[1];
+    const struct lh_m_extra *e;
+
+    if (!c->created)
+        return;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        enum lh_m_health health = lh_m_member_health(m, c, &c->members[i]);
+        good += health == LH_M_GOOD;
+        counted += health == LH_M_GOOD || health == LH_M_AWAY;
+        if (health == LH_M_GOOD)
+            add_name(names, sizeof names, c->members[i].server->id);
+    }
+    say(out, "%u of the %u replicas that its file asks for are good: [%s].", good,
+        c->file->replication, names);
+    for (uint32_t i = 0; i < c->member_count; i++)
+        say_member(m, out, c, &c->members[i]);
+    say_copies(m, out, c);
+    if (good == 0)
+        say(out, "None of its replicas can be read now.");
+    if (counted < c->file->replication && c->copy_count == 0) {
+        uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
+        if (good > 0 && lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
+            say(out,
+                "It is under repair: another replica will be copied to a chunkserver such as "
+                "%s when its turn comes%s.",
+                chosen[0]->id,
+                c->sealed || (c->holder != NULL && lh_m_held(m, c)) ? "" : " and it has a primary");
+        } else {
+            say(out, "It is degraded, and there is %s.",
+                good == 0 ? "no good replica to copy from" : "no chunkserver to copy it to");
+            say_servers(m, out, bytes, c);
+        }
+    }
+    TAILQ_FOREACH(e, &c->extras, link)
+    if (!lh_m_copy_at(m, c, e->server))
+        say(out, "%s has a replica of version %" PRIu64 " that is not in the set: %s.",
+            e->server->id, e->version,
+            m->behind != NULL ? "nothing is deleted now"
+            : e->asked        ? "it was told to delete it"
+                              : "it is deleted once all members are well without it");
+}
+
+/* ---- Files and chunks. */
+
+static void say_trash(const struct lh_master *m, struct sentences *out, const struct lh_m_file *f)
+{
+    char left[WHEN_BYTES];
+
+    say(out,
+        "\"%.256s\" (file %" PRIu64
+        ") is in the trash and takes no appends; it can be restored for "
+        "another %s of a running master's time and is deleted then.",
+        f->path, f->id, how_long(lh_m_trash_left(m, f), left));
+    if (m->behind != NULL)
+        say(out, "Nothing is deleted now, and no time in the trash passes: %s.", m->behind);
+}
+
+/* True: appends to the file would be ordered. */
+static bool explain_file(
+    struct lh_master *m, struct sentences *out, const struct lh_m_file *f, struct lh_m_chunk *tail)
+{
+    bool writable;
+
+    if (f->trashed)
+        say_trash(m, out, f);
+    if (tail == NULL) {
+        say(out, "\"%.256s\" has no chunk yet.", f->path);
+        return !f->trashed && say_next_chunk(m, out, f);
+    }
+    if (tail->sealed) {
+        char when[WHEN_BYTES];
+        bool durable = lh_m_is_durable(m, tail->ticket);
+        say(out,
+            "Chunk %" PRIu64 " is sealed at %" PRIu64 " bytes (version %" PRIu64
+            ") and never changes%s.",
+            tail->id, tail->length, tail->version, durable ? "" : "; that is being written");
+        if (tail->holder != NULL)
+            say(out,
+                "%s may believe for up to another %s that it holds its lease, and can commit "
+                "nothing under it.",
+                tail->holder->id, how_long(lh_m_lease_left(m, tail), when));
+        writable = tail->index + 1 == f->chunk_count && !f->trashed && durable &&
+                   say_next_chunk(m, out, f);
+    } else if (!tail->created) {
+        say_creating(m, out, tail);
+        writable = false;
+    } else {
+        writable = say_open(m, out, tail) && !f->trashed;
+    }
+    say_replicas(m, out, tail);
+    return writable;
+}
+
+/* Owns its arrays; its strings are the tables'. */
+struct chunk_state {
+    Leasehold__ChunkState state;
+    struct lh_m_chunk_view view;
+    Leasehold__ReplicaInfo *replicas, **pointers;
+    size_t capacity;
+};
+
+static void add_replica(struct chunk_state *s, const struct lh_master *m,
+    const struct lh_m_server *server, const char *state, bool primary)
+{
+    Leasehold__ReplicaInfo *r;
+
+    LH_GROW(s->replicas, s->capacity, s->state.n_replicas + 1);
+    r = &s->replicas[s->state.n_replicas++];
+    leasehold__replica_info__init(r);
+    r->server_id = server->id;
+    if (lh_m_live(m, server))
+        r->address = server->address;
+    r->state = (char *)(uintptr_t)state;
+    r->primary = primary;
+}
+
+static void make_state(const struct lh_master *m, const struct lh_m_chunk *c, struct chunk_state *s)
+{
+    const struct lh_m_copy *copy;
+    const struct lh_m_extra *e;
+    bool primary = c->holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
+
+    memset(s, 0, sizeof *s);
+    leasehold__chunk_state__init(&s->state);
+    lh_m_chunk_view(m, c, &s->view);
+    s->state.chunk = &s->view.info;
+    s->state.path = c->file->path;
+    s->state.file = c->file->id;
+    s->state.replication = c->file->replication;
+    s->state.min_replicas = c->file->min_replicas;
+    s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
+    if (c->holder != NULL)
+        s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
+    s->state.rolling = c->intent_to_seal && !c->sealed;
+    s->state.trashed = c->file->trashed;
+    s->state.checksum = c->sealed ? c->checksum : 0;
+    s->state.created = c->created;
+    for (uint32_t i = 0; i < c->member_count; i++)
+        add_replica(s, m, c->members[i].server,
+            lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
+            primary && c->members[i].server == c->holder);
+    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    if (lh_m_member(c, copy->target) == NULL)
+        add_replica(s, m, copy->target, "COPYING", false);
+    TAILQ_FOREACH(e, &c->extras, link)
+    if (!lh_m_copy_at(m, c, e->server) && lh_m_member(c, e->server) == NULL)
+        add_replica(s, m, e->server, "EXTRA", false);
+    s->pointers = lh_alloc_array(s->state.n_replicas + 1, sizeof *s->pointers);
+    for (size_t i = 0; i < s->state.n_replicas; i++)
+        s->pointers[i] = &s->replicas[i];
+    s->state.replicas = s->pointers;
+}
+
+static void free_state(struct chunk_state *s)
+{
+    free(s->replicas);
+    free(s->pointers);
+}
+
+/* Why there is no such chunk. */
+static void no_chunk(const struct lh_master *m, uint64_t chunk, char *text, size_t text_size)
+{
+    const struct lh_m_tombstone *t;
+
+    HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
+    if (lh_m_spare_known(m, chunk))
+        snprintf(text, text_size,
+            "chunk %" PRIu64 " is a spare: empty replicas that are the next chunk of a file once "
+            "its tail is full",
+            chunk);
+    else if (t != NULL && t->version > 0)
+        snprintf(text, text_size, "chunk %" PRIu64 " was removed at version %" PRIu64, chunk,
+            t->version);
+    else if (t != NULL)
+        snprintf(text, text_size, "chunk %" PRIu64 " was a spare that was not used", chunk);
+    else if (chunk >= m->next_chunk)
+        snprintf(text, text_size, "there is no chunk %" PRIu64 " yet: the next one is %" PRIu64,
+            chunk, m->next_chunk);
+    else
+        snprintf(text, text_size, "this master knows nothing of chunk %" PRIu64, chunk);
+}
+
+/* What the request is about. NULL: `*error` and `text` say why there is nothing. */
+static const struct lh_m_file *named(const struct lh_master *m,
+    const Leasehold__ExplainRequest *request, struct lh_m_chunk **chunk, int *error, char *text,
+    size_t text_size)
+{
+    const struct lh_m_file *f;
+
+    *chunk = NULL;
+    if (request->chunk != 0) {
+        *chunk = lh_m_chunk_find(m, request->chunk);
+        if (*chunk != NULL)
+            return (*chunk)->file;
+        *error = LH_ERR_NOT_FOUND;
+        no_chunk(m, request->chunk, text, text_size);
+        return NULL;
+    }
+    f = lh_m_file_named(m, 0, request->path, error, text, text_size);
+    if (f == NULL && *error == LH_ERR_NOT_FOUND)
+        f = lh_m_trash_find(m, request->path);
+    if (f != NULL && f->chunk_count > 0)
+        *chunk = f->chunks[f->chunk_count - 1];
+    return f;
+}
+
+void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRequest *request)
+{
+    Leasehold__ExplainReply reply = LEASEHOLD__EXPLAIN_REPLY__INIT;
+    Leasehold__FileInfo info;
+    struct sentences out = {0};
+    struct chunk_state state = {0};
+    struct lh_m_chunk *c;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    const struct lh_m_file *f = named(m, request, &c, &error, text, sizeof text);
+
+    if (f == NULL) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    } else {
+        lh_m_trash_info(m, f, &info);
+        reply.info = &info;
+        reply.writable = explain_file(m, &out, f, c);
+        reply.n_sentences = out.count;
+        reply.sentences = out.items;
+        if (c != NULL) {
+            make_state(m, c, &state);
+            reply.chunk = &state.state;
+        }
+    }
+    /* Not held up by commits under way: this is what one asks when something hangs. */
+    lh_m_reply(m, link, 1, &reply.base);
+    for (size_t i = 0; i < out.count; i++)
+        free(out.items[i]);
+    free(out.items);
+    free_state(&state);
+}
+
+void lh_m_list_chunks(
+    struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request)
+{
+    Leasehold__ListChunksReply reply = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
+    uint32_t limit = request->limit == 0         ? LIST_DEFAULT
+                     : request->limit < LIST_MAX ? request->limit
+                                                 : LIST_MAX;
+    size_t prefix_size = strlen(request->prefix), count = 0;
+    char text[LH_TEXT_BYTES];
+    int error = lh_path_prefix_check(request->prefix, text, sizeof text);
+    struct lh_m_chunk key = {.id = request->after_chunk + 1}, *c = NULL;
+
+    if (error != LH_OK) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+        lh_m_reply(m, link, 1, &reply.base);
+        return;
+    }
+    struct chunk_state *states = lh_alloc_array(limit, sizeof *states);
+    Leasehold__ChunkState **pointers = lh_alloc_array(limit, sizeof *pointers);
+    if (request->after_chunk != UINT64_MAX)
+        c = RB_NFIND(lh_m_all, &m->all, &key);
+    for (; c != NULL; c = RB_NEXT(lh_m_all, &m->all, c)) {
+        if (strncmp(c->file->path, request->prefix, prefix_size) != 0)
+            continue;
+        if (count == limit) {
+            reply.more = true;
+            break;
+        }
+        make_state(m, c, &states[count]);
+        pointers[count] = &states[count].state;
+        count++;
+    }
+    reply.n_chunks = count;
+    reply.chunks = pointers;
+    lh_m_reply(m, link, 1, &reply.base);
+    for (size_t i = 0; i < count; i++)
+        free_state(&states[i]);
+    free(states);
+    free(pointers);
+}
