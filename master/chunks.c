@@ -294,6 +294,8 @@ void lh_m_on_member_failed(
             c->members[i].suspect = true;
         for (uint32_t i = 0; i < left_count; i++)
             lh_m_member(c, left[i].server)->suspect = false;
+        if (lh_m_roll_short(m, c))
+            return;
         lh_m_touch(m, c->file);
         /* With the members' addresses of today: they may have come back elsewhere. */
         if (!c->recalling && lh_m_is_durable(m, c->ticket))

@@ -228,6 +228,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
     struct lh_m_server *s = c->holder;
 
+    LH_ASSERT(!c->intent_to_seal); /* FAIL-2a */
     /* It counts from the last heartbeat's stamp, also when sent again: our end moves first. */
     if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->session, m->now,
             s->received_at, m->config.chunk_term) != LH_OK)

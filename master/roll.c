@@ -227,9 +227,9 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 static void arm(struct lh_master *m, struct lh_m_roll *roll)
 {
     struct lh_instant at = lh_instant_add(m->now, lh_milliseconds(FENCE_PAUSE_MS));
-    struct lh_instant end =
-        roll->decided ? lh_instant_add(roll->decided_at, lh_milliseconds(PATIENCE_MS))
-                      : patience_end(m, roll);
+    struct lh_instant end = roll->decided
+                                ? lh_instant_add(roll->decided_at, lh_milliseconds(PATIENCE_MS))
+                                : patience_end(m, roll);
 
     if (lh_instant_before(m->now, end))
         at = lh_instant_min(at, end);
@@ -551,4 +551,14 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
         begin(m, c, words(what));
         return;
     }
+}
+
+bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c)
+{
+    /* The appends wait at the primary, and nobody asks for another tail meanwhile. */
+    if (!lh_m_rolls(m, c->file) || c->appends == 0 || !possible(m, c))
+        return false;
+    LH_MARK("roll-for-appends-that-wait");
+    begin(m, c, words(SHORT));
+    return true;
 }

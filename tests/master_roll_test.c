@@ -489,6 +489,39 @@ static void a_primary_with_too_few_members_is_no_use_either(void **state)
         assert_string_not_equal(grant->members[i]->server_id, second->id);
 }
 
+static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    server_member_failed(&w, primary, chunk, 1, third->id);
+    assert_ptr_equal(granted(&grant), primary);
+    server_confirm(&w, primary, chunk, 2, LH_OK);
+    server_member_failed(&w, primary, chunk, 2, second->id);
+    assert_ptr_equal(granted(&grant), primary); /* nobody wants it: where its members are today */
+    assert_false(anybody_fenced());
+    Leasehold__ChunkVersion active = LEASEHOLD__CHUNK_VERSION__INIT;
+    Leasehold__ChunkVersion *pointer = &active;
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Heartbeat beat = LEASEHOLD__HEARTBEAT__INIT;
+    active.chunk = chunk;
+    active.version = 2;
+    active.appends = 1;
+    beat.session = primary->session;
+    beat.stamp = w.now.ns;
+    beat.last_stamp = primary->last_stamp;
+    beat.n_active = 1;
+    beat.active = &pointer;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
+    request.heartbeat = &beat;
+    server_send(&w, primary, &request);
+    server_member_failed(&w, primary, chunk, 2, second->id);
+    assert_int_equal(fence_of(primary)->version, 3);
+    assert_null(granted(&grant));
+}
+
 /* ---- At which length. */
 
 static void who_does_not_answer_is_not_waited_for_long(void **state)
@@ -966,6 +999,7 @@ int main(void)
         STORY(a_file_that_does_not_say_does_as_configured),
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
         STORY(a_primary_with_too_few_members_is_no_use_either),
+        STORY(appends_that_wait_for_too_few_members_are_cause_enough),
         STORY(who_does_not_answer_is_not_waited_for_long),
         STORY(a_doubted_member_gives_no_length),
         STORY(a_log_below_a_committed_length_gives_no_length),
