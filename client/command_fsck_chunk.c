@@ -173,15 +173,29 @@ static bool is_silent(struct lh_fsck_silent *silent, const char *server_id)
     return found;
 }
 
-static void note_silent(struct lh_fsck_silent *silent, const struct lh_fsck_report *report)
+/* Whether something is wrong at that server, of that kind or (NULL) of any. */
+static bool complains(const struct lh_fsck_report *report, const char *server_id, const char *kind)
 {
     for (size_t i = 0; i < report->count; i++) {
         const struct lh_fsck_problem *p = &report->problems[i];
-        if (strcmp(p->kind, UNREACHABLE) != 0 || is_silent(silent, p->server_id))
+        if (strcmp(p->server_id, server_id) == 0 && (kind == NULL || strcmp(p->kind, kind) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Who did not answer, and at the second look did not either, or is away by then. */
+static void note_silent(struct lh_fsck_silent *silent, const struct lh_fsck_report *first,
+    const struct lh_fsck_report *second)
+{
+    for (size_t i = 0; i < first->count; i++) {
+        const char *server_id = first->problems[i].server_id;
+        if (!complains(first, server_id, UNREACHABLE) || !complains(second, server_id, NULL) ||
+            is_silent(silent, server_id))
             continue;
         (void)pthread_mutex_lock(&silent->mutex);
         LH_GROW(silent->server_ids, silent->capacity, silent->count + 1);
-        silent->server_ids[silent->count++] = lh_strdup(p->server_id);
+        silent->server_ids[silent->count++] = lh_strdup(server_id);
         (void)pthread_mutex_unlock(&silent->mutex);
     }
 }
@@ -366,14 +380,14 @@ void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_option
     (void)nanosleep(&pause, NULL);
     if (lh_chunks(cluster, NULL, state->info.chunk - 1, 1, options->timeout_ms, &now) != LH_OK)
         return; /* what was found stands */
-    size_t asked = report->replicas_asked;
-    uint64_t bytes = report->bytes_read;
-    lh_fsck_report_deinit(report);
+    struct lh_fsck_report first = *report;
+    *report = (struct lh_fsck_report){0};
     if (now.count == 1 && now.chunks[0].info.chunk == state->info.chunk)
         lh_fsck_chunk(cluster, options, &now.chunks[0], report);
-    note_silent(options->silent, report);
-    report->replicas_asked = asked;
-    report->bytes_read += bytes;
+    note_silent(options->silent, &first, report);
+    report->replicas_asked = first.replicas_asked;
+    report->bytes_read += first.bytes_read;
+    lh_fsck_report_deinit(&first);
     lh_chunk_state_list_deinit(&now);
 }
 
