@@ -286,8 +286,8 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
     if (r != NULL && r->state == REPLICA_CREATING && !r->incomplete)
         return; /* asked again: the answer is on its way */
     if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
-        bool empty = r->state == REPLICA_READY && r->adopting == m->version && r->end == 0 &&
-                     !r->incomplete;
+        bool empty =
+            r->state == REPLICA_READY && r->adopting == m->version && r->end == 0 && !r->incomplete;
         replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
         return;
     }
@@ -387,8 +387,12 @@ void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__ReplicaLost lost = LEASEHOLD__REPLICA_LOST__INIT;
 
-    if (cs->session.state != SESSION_LIVE)
-        return; /* the next registration reports it */
+    if (cs->session.state != SESSION_LIVE) {
+        /* The next registration reports it, unless that is on its way already. */
+        r->loss_untold = error;
+        return;
+    }
+    r->loss_untold = LH_OK;
     lost.session = session_id(cs);
     lost.chunk = r->chunk;
     lost.version = r->header.version;
@@ -397,6 +401,19 @@ void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
     m.lost = &lost;
     session_send(cs, &m);
+}
+
+void orders_tell_lost(struct lh_chunkserver *cs)
+{
+    struct replica *r, *next;
+
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        if (r->loss_untold == LH_OK)
+            continue;
+        LH_MARK("replica-lost-while-registering");
+        orders_replica_lost(cs, r, r->loss_untold);
+    }
 }
 
 void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)

@@ -896,6 +896,36 @@ STORY(rot_below_the_confirmed_length_loses_the_replica)
     assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__CORRUPT);
 }
 
+STORY(a_replica_that_is_lost_while_its_server_registers_is_reported)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 2);
+    node_kill(w, B, false);
+    settle(w);
+    w->stalled[MASTER][B] = true; /* its registration is answered late */
+    node_start(w, B);
+    settle(w);
+    assert_false(w->nodes[B].registered->register_->replicas[0]->lost);
+    Leasehold__ReplicateRequest adopt = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    adopt.version = 2;
+    node_fail_disk(w, B, LH_DISK_SYNC, 0, LH_ERR_IO);
+    feed(feeder(w, B), adopt, NULL);
+    settle(w);
+    assert_true(node_status(w, B).lost);
+    assert_int_equal(heard(w, B)->lost.n, 0);
+    w->stalled[MASTER][B] = false;
+    settle(w);
+    assert_int_equal(heard(w, B)->lost.n, 1);
+    assert_int_equal(w->nodes[B].registrations, 2);
+
+    /* Once is enough, and the next registration says so by itself. */
+    break_wire(w, w->nodes[B].session_wire);
+    pass(w, 200);
+    assert_int_equal(w->nodes[B].registrations, 3);
+    assert_true(w->nodes[B].registered->register_->replicas[0]->lost);
+    assert_int_equal(heard(w, B)->lost.n, 1);
+}
+
 STORY(a_failed_sync_loses_the_replica_for_good)
 {
     if (!w->synced)
@@ -1661,6 +1691,7 @@ int main(void)
         cmocka_unit_test(a_torn_tail_is_cut_and_does_not_come_back),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
         cmocka_unit_test(rot_below_the_confirmed_length_loses_the_replica),
+        cmocka_unit_test(a_replica_that_is_lost_while_its_server_registers_is_reported),
         cmocka_unit_test(a_failed_sync_loses_the_replica_for_good),
         cmocka_unit_test(a_primary_whose_write_fails_gives_the_lease_up),
         cmocka_unit_test(a_full_disk_cuts_back_to_what_was_written),
