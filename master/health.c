@@ -60,6 +60,16 @@ const char *lh_m_health_text(enum lh_m_health health)
     return texts[health];
 }
 
+bool lh_m_is_source(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
+{
+    enum lh_m_health health = lh_m_member_health(m, c, member);
+
+    if (health == LH_M_STALE && LH_PLANTED("repair-source-stale"))
+        return true;
+    return health == LH_M_GOOD && (!c->sealed || member->sealed);
+}
+
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
 {
     if (s->session != 0 && !s->failing)

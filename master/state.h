@@ -723,6 +723,9 @@ struct lh_m_server *lh_m_place_copy(
 enum lh_m_health lh_m_member_health(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
 const char *lh_m_health_text(enum lh_m_health health);
+/* Could others copy the chunk from this member? */
+bool lh_m_is_source(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
 /* How long a server without a session, or with a failing disk, still counts. */
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s);
 /* The server has shown in its present session that it has the replica of `c`; nothing if it is no
@@ -748,17 +751,16 @@ bool lh_m_health_busy(const struct lh_master *m);
 /* The chunk is removed: out of all that health and repair keep. */
 void lh_m_health_forget(struct lh_master *m, struct lh_m_chunk *c);
 
-/* ---- repair.c */
-/* Does what can be done for `c` without a copy, and says whether copies or a grant are wanting.
- * `patrol`: nothing special was heard of it. */
-void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol);
-void lh_m_repair_start(struct lh_master *m);
-/* The lease is over: whoever wants it for appends comes before repair. */
-void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c);
-/* Begins a round over all that are wanting. */
-void lh_m_repair_round(struct lh_master *m);
-void lh_m_repair_step(struct lh_master *m);
-void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c);
+/* ---- copies.c */
+/* The one to that server; NULL: none. */
+struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s);
+/* Copies to `target` if a source has room for that. */
+bool lh_m_copy_begin(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *target);
+/* It is forgotten here; `cancel`: and what is at the target becomes an extra, as not needed. */
+void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy);
+void lh_m_copy_cancel(struct lh_master *m, struct lh_m_copy *copy);
+/* The chunk is sealed: copies that were to join go on as copies of the whole of it. */
+void lh_m_copies_finish(struct lh_master *m, struct lh_m_chunk *c);
 /* Ends the copies to that server: its session is over. */
 void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target);
 /* Is a replica of `c` being copied to the server? */
@@ -769,12 +771,26 @@ void lh_m_on_copied(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCopied *report);
 void lh_m_on_progress(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat);
+void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info);
+
+/* ---- repair.c */
+/* The server has copied the whole sealed chunk: a good member from now on. */
+void lh_m_complete(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+/* Does what can be done for `c` without a copy, and says whether copies or a grant are wanting.
+ * `patrol`: nothing special was heard of it. */
+void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol);
+void lh_m_repair_start(struct lh_master *m);
+/* The lease is over: whoever wants it for appends comes before repair. */
+void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c);
+/* Begins a round over all that are wanting. */
+void lh_m_repair_round(struct lh_master *m);
+void lh_m_repair_step(struct lh_master *m);
+void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c);
 /* REC-4: the primary has made all members equal at this version. */
 void lh_m_on_recovered(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Recovered *report);
 /* The primary hears of members that became full, once that is durable. */
 void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c);
-void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info);
 
 /* Could the server take a replica of `bytes` now? */
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
