@@ -35,6 +35,7 @@ struct world {
     struct lh_effects fx;
     struct lh_instant now;
     bool hold_commits; /* commits wait for world_commit() */
+    bool unchecked;    /* the invariants are not checked: for stories with many files */
     struct pair *store;
     size_t store_count, store_capacity;
     struct commit *commits;
