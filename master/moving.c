@@ -176,6 +176,7 @@ static void try_move(
         .for_space = for_space,
         .until = lh_instant_add(m->now, lh_milliseconds(MOVE_MS)),
     };
+    lh_m_attend(m, c);
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": its replica on %s is to go elsewhere, for the sake of %s",
         c->id, c->file->path, member->server->id, for_space ? "space" : "failure domains");
@@ -225,12 +226,6 @@ static void look_for_better(struct lh_master *m, struct lh_m_chunk *c)
 
 /* ---- The census. */
 
-static bool good(const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_member *member)
-{
-    (void)c;
-    return lh_m_live(m, member->server) && !member->lost && !member->joining && !member->stale;
-}
-
 static void count(struct lh_master *m, struct lh_m_chunk *c)
 {
     uint32_t good_ones = 0, staying = 0;
@@ -239,18 +234,24 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
         bool leaving = drained(member->server) || move_of(m, c->id, member->server) != NULL;
+        bool is_good = lh_m_member_health(m, c, member) == LH_M_GOOD;
+        if (member->leaving != leaving)
+            lh_m_attend(m, c);
         member->leaving = leaving;
         moving = moving || leaving;
-        bool is_good = good(m, c, member);
         good_ones += is_good;
         staying += is_good && !leaving;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        member->server->census.members_so_far++;
+        struct lh_m_server *s = member->server;
+        s->census.members_so_far++;
         /* A replica that is of no use, or not complete yet, is needed by nobody. */
-        if (staying < c->file->replication && !member->lost && !member->joining)
-            member->server->census.needed_so_far++;
+        if (staying >= c->file->replication || member->lost || member->joining)
+            continue;
+        s->census.needed_so_far++;
+        if (drained(s) && c->file->replication > m->moving.wanted_so_far)
+            m->moving.wanted_so_far = c->file->replication;
     }
     if (good_ones < c->file->replication && c->created)
         m->moving.degraded_so_far++;
@@ -287,13 +288,13 @@ static size_t count_domains(const struct lh_master *m)
     return domains;
 }
 
-/* Does every server that has replicas hear us, as far as we know? */
+/* Does every server that may have replicas hear us? */
 static bool all_reachable(const struct lh_master *m)
 {
     const struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if (s->census.members > 0 && (s->failing || !lh_m_reachable(m, s)))
+    if ((s->census.members > 0 || s->session != 0) && (s->failing || !lh_m_reachable(m, s)))
         return false;
     return true;
 }
@@ -302,7 +303,7 @@ static bool all_reachable(const struct lh_master *m)
 static bool may_balance(const struct lh_master *m)
 {
     return m->config.balance && m->moving.complete > 0 && m->moving.degraded == 0 &&
-           all_reachable(m) && !anybody_drains(m);
+           m->behind == NULL && all_reachable(m) && !anybody_drains(m);
 }
 
 /* Whose replicas should move for the sake of space; NULL: all are about as full. */
@@ -337,11 +338,41 @@ static void begin_census(struct lh_master *m)
     v->next_chunk = 0;
     v->begun++;
     v->degraded_so_far = 0;
+    v->wanted_so_far = 0;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
         s->census.members_so_far = s->census.needed_so_far = 0;
         s->census.copying = s->copies_in > 0;
     }
+}
+
+/* Are too few servers left for what is to go elsewhere? Then `text` says so. */
+static bool too_few_left(
+    const struct lh_master *m, const struct lh_m_server *s, char *text, size_t text_size)
+{
+    const struct lh_m_server *other;
+    unsigned left = 0;
+
+    TAILQ_FOREACH(other, &m->all_servers, all_link)
+    left += !drained(other) && lh_m_live(m, other);
+    if (!drained(s) || !counted(m, s) || s->census.needed == 0 || left >= m->moving.wanted)
+        return false;
+    snprintf(text, text_size,
+        "%" PRIu64 " replicas on chunkserver %s have nowhere to go: %u chunkservers are left, and "
+        "files ask for %u; add chunkservers, or take the drain of one back",
+        s->census.needed, s->id, left, m->moving.wanted);
+    return true;
+}
+
+static void tell_if_too_few(struct lh_master *m, struct lh_m_server *s)
+{
+    char text[LH_TEXT_BYTES];
+
+    if (s->census.told || !too_few_left(m, s, text, sizeof text))
+        return;
+    LH_MARK("drain-has-nowhere-to-go");
+    s->census.told = true;
+    lh_fx_log(m->fx, LH_WARN, "%s", text);
 }
 
 /* Nothing is left on it, and nobody waits for it to come back. */
@@ -367,6 +398,7 @@ static void end_census(struct lh_master *m)
     v->counting = false;
     v->complete = v->begun;
     v->degraded = v->degraded_so_far;
+    v->wanted = v->wanted_so_far;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
         s->census.members = s->census.members_so_far;
@@ -377,6 +409,7 @@ static void end_census(struct lh_master *m)
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
             counted(m, s) && s->census.members == 0 && s->held_count == 0)
             forget(m, s);
+        tell_if_too_few(m, s);
     }
     uint64_t pause_ms =
         (anybody_drains(m) ? CENSUS_DRAINING_MS : CENSUS_MS) + HASH_COUNT(m->chunks) / 100;
@@ -570,6 +603,7 @@ static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__Ser
     lh_m_unsettled(m);
     /* What was counted so far was counted under other orders. */
     s->census.first = m->moving.begun + 1;
+    s->census.told = false;
     m->moving.counting = false;
     m->moving.next_census = m->now;
     lh_fx_log(m->fx, LH_INFO, "chunkserver %s: %s, by the operator's word", s->id,
@@ -577,6 +611,7 @@ static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__Ser
         : admin == LEASEHOLD__SERVER_ADMIN__DRAINING ? "drained"
                                                      : "decommissioned");
     lh_m_touch_waited(m);
+    lh_m_patrol(m);
 }
 
 /* The server that the request names. NULL: `*error` and `text` say why. */
@@ -628,5 +663,7 @@ void lh_m_set_server(struct lh_master *m, uint64_t link, const Leasehold__SetSer
     }
     lh_m_server_view(m, s, &info);
     reply.server = &info;
+    if (too_few_left(m, s, text, sizeof text))
+        reply.error_text = text; /* done as asked, but to be known */
     lh_m_reply(m, link, s->ticket, &reply.base);
 }

@@ -18,6 +18,10 @@ static struct world w;
 static struct server all[SERVERS];
 static struct server *const a = &all[0], *const b = &all[1], *const c = &all[2], *const d = &all[3];
 
+static bool copying;          /* copies are made */
+static unsigned copies;       /* asked for so far */
+static struct server *copier; /* the last one that was asked for one */
+
 static int set_up(void **state)
 {
     static const char *const names[SERVERS] = {"a", "b", "c", "d", "e"};
@@ -26,6 +30,9 @@ static int set_up(void **state)
     world_open(&w);
     w.config.chunk_term = lh_seconds(3600); /* leases do not run out in the midst of a story */
     world_crash(&w);
+    copying = true;
+    copies = 0;
+    copier = NULL;
     for (size_t i = 0; i < SERVERS; i++)
         all[i] = (struct server){.id = names[i], .incarnation = 1, .registration = 1};
     return 0;
@@ -65,22 +72,6 @@ static void down(struct server *s)
 {
     world_break_link(&w, s->link);
     s->link = s->session = 0;
-}
-
-/* A new process on the same machine, which shows the replicas of chunks 1 to `count`. */
-static void restart(struct server *s, size_t count, uint64_t version)
-{
-    Leasehold__ReplicaReport reports[64];
-
-    for (size_t i = 0; i < count; i++) {
-        leasehold__replica_report__init(&reports[i]);
-        reports[i].chunk = i + 1;
-        reports[i].version = version;
-    }
-    s->incarnation++;
-    s->link = 0;
-    assert_true(server_register_with(&w, s, reports, count, NULL, 0));
-    assert_true(server_heartbeat(&w, s));
 }
 
 static const Leasehold__SetServerReply *set_server(const char *id, Leasehold__ServerAdmin admin)
@@ -210,6 +201,163 @@ static bool granted_to(const Leasehold__Grant *grant, const struct server *s)
     return false;
 }
 
+/* ---- Servers that do as they are told. */
+
+static void say_recovered(struct server *s, const Leasehold__Grant *grant)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered recovered = LEASEHOLD__RECOVERED__INIT;
+
+    recovered.session = s->session;
+    recovered.chunk = grant->chunk;
+    recovered.version = grant->version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    request.recovered = &recovered;
+    server_send(&w, s, &request);
+}
+
+static void say_copied(struct server *s, const Leasehold__CopyReplica *copy)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCopied copied = LEASEHOLD__REPLICA_COPIED__INIT;
+
+    copied.session = s->session;
+    copied.chunk = copy->chunk;
+    copied.version = copy->version;
+    copied.sealed = copy->sealed;
+    copied.length = copied.copied_bytes = copy->length;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
+    request.copied = &copied;
+    server_send(&w, s, &request);
+}
+
+static void say_sealed(struct server *s, const Leasehold__RecordSeal *seal)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    recorded.session = s->session;
+    recorded.chunk = seal->chunk;
+    recorded.version = seal->version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    request.seal_recorded = &recorded;
+    server_send(&w, s, &request);
+}
+
+static void say_removed(struct server *s, const Leasehold__RemoveReplica *remove)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaRemoved removed = LEASEHOLD__REPLICA_REMOVED__INIT;
+
+    removed.session = s->session;
+    removed.chunk = remove->chunk;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REMOVED;
+    request.removed = &removed;
+    server_send(&w, s, &request);
+}
+
+/* Does what one message asks for; false: there is none. */
+static bool obey(struct server *s)
+{
+    const Leasehold__SessionReply *r;
+
+    if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_CREATE)) != NULL) {
+        server_created(&w, s, r->create->chunk, LH_OK);
+    } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_GRANT)) != NULL) {
+        server_confirm(&w, s, r->grant->chunk, r->grant->version, LH_OK);
+        say_recovered(s, r->grant);
+    } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_RECALL)) != NULL) {
+        server_release(&w, s, r->recall->chunk, r->recall->version);
+    } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL)) != NULL) {
+        say_sealed(s, r->record_seal);
+    } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE)) != NULL) {
+        say_removed(s, r->remove);
+    } else if ((r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_COPY)) != NULL) {
+        copies++;
+        copier = s;
+        if (copying)
+            say_copied(s, r->copy);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* For that long, everybody does as told. */
+static void obedience(uint64_t ms)
+{
+    for (uint64_t done = 0; done <= ms; done += 500) {
+        bool more = true;
+        while (more) {
+            more = false;
+            for (size_t i = 0; i < SERVERS; i++)
+                while (is_up(&all[i]) && obey(&all[i]))
+                    more = true;
+        }
+        world_advance(&w, 500);
+        for (size_t i = 0; i < SERVERS; i++)
+            if (is_up(&all[i]))
+                assert_true(server_heartbeat(&w, &all[i]));
+    }
+}
+
+/* Files 1 to `count`, whose only chunks are sealed at that length. */
+static void sealed_files(unsigned count, uint32_t replication, uint64_t length)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    for (unsigned i = 1; i <= count; i++) {
+        create(i, replication);
+        struct server *primary = primary_of(i, &grant);
+        server_seal(&w, primary, i, 1, length);
+    }
+    obedience(0);
+}
+
+static const Leasehold__ChunkInfo *chunk_of(unsigned file)
+{
+    Leasehold__LocateRequest r = LEASEHOLD__LOCATE_REQUEST__INIT;
+    char path[16];
+
+    snprintf(path, sizeof path, "/f%u", file);
+    r.path = path;
+    const Leasehold__LocateReply *reply = world_reply(&w, world_call(&w, LH_METHOD_LOCATE, &r));
+    assert_int_equal(reply->n_chunks, 1);
+    return reply->chunks[0];
+}
+
+static bool lies_on(unsigned file, const struct server *s)
+{
+    const Leasehold__ChunkInfo *chunk = chunk_of(file);
+
+    for (size_t i = 0; i < chunk->n_members; i++)
+        if (strcmp(chunk->members[i]->server_id, s->id) == 0)
+            return true;
+    return false;
+}
+
+/* A new process on the same machine, which shows what it has of files 1 to `count`. */
+static void restart(struct server *s, unsigned count)
+{
+    Leasehold__ReplicaReport reports[64];
+    size_t shown = 0;
+
+    for (unsigned i = 1; i <= count; i++) {
+        const Leasehold__ChunkInfo *chunk = chunk_of(i);
+        if (!lies_on(i, s))
+            continue;
+        leasehold__replica_report__init(&reports[shown]);
+        reports[shown].chunk = chunk->chunk;
+        reports[shown].version = chunk->version;
+        reports[shown].length = chunk->length;
+        reports[shown++].sealed = chunk->sealed;
+    }
+    s->incarnation++;
+    s->link = 0;
+    assert_true(server_register_with(&w, s, reports, shown, NULL, 0));
+    assert_true(server_heartbeat(&w, s));
+}
+
 /* ---- Draining. */
 
 static void a_drain_recalls_primaries_a_few_at_a_time(void **state)
@@ -284,7 +432,7 @@ static void a_lease_that_nobody_else_can_take_stays(void **state)
     assert_false(info_of(primary)->safe_to_stop);
     for (size_t i = 0; i < 3; i++)
         if (&all[i] != primary)
-            restart(&all[i], 1, 1);
+            restart(&all[i], 1);
     world_advance(&w, 2000);
     assert_non_null(recalled(primary));
 }
@@ -307,7 +455,7 @@ static void a_drain_is_durable_before_it_is_answered(void **state)
     const Leasehold__Grant *grant = NULL;
     world_crash(&w);
     for (size_t i = 0; i < 4; i++)
-        restart(&all[i], 0, 0);
+        restart(&all[i], 0);
     assert_int_equal(info_of(a)->admin, LEASEHOLD__SERVER_ADMIN__DRAINING);
     create(1, 3);
     primary_of(1, &grant);
@@ -323,6 +471,130 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(
         set_server("a", (Leasehold__ServerAdmin)7)->error, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
     assert_int_equal(info_of(a)->admin, LEASEHOLD__SERVER_ADMIN__ACTIVE);
+}
+
+static void a_server_is_safe_to_stop_when_every_replica_has_a_replacement(void **state)
+{
+    (void)state;
+    up(3);
+    sealed_files(3, 3, 1000);
+    assert_true(server_register(&w, d));
+    assert_true(server_heartbeat(&w, d));
+    copying = false;
+    drain(a);
+    assert_int_equal(info_of(a)->replicas_to_move, 3);
+    obedience(5000);
+    assert_ptr_equal(copier, d);
+    assert_true(copies > 0);
+    assert_false(info_of(a)->safe_to_stop);
+    for (unsigned i = 1; i <= 3; i++)
+        assert_true(lies_on(i, a)); /* KEEP-2 */
+    copying = true;
+    obedience(60000); /* a copy that makes no progress is asked for again */
+    assert_true(info_of(a)->safe_to_stop);
+    assert_int_equal(info_of(a)->replicas_to_move, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_true(lies_on(i, d));
+        assert_false(lies_on(i, a));
+    }
+    assert_int_equal(info_of(a)->admin, LEASEHOLD__SERVER_ADMIN__DRAINING);
+}
+
+static void the_primary_of_a_tail_moves_and_then_its_replica(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    up(3);
+    files(1, 3);
+    struct server *primary = primary_of(1, &grant);
+    assert_true(server_register(&w, d));
+    assert_true(server_heartbeat(&w, d));
+    drain(primary);
+    assert_false(info_of(primary)->safe_to_stop);
+    obedience(10000);
+    assert_true(info_of(primary)->safe_to_stop);
+    assert_int_equal(info_of(primary)->primaries, 0);
+    assert_true(lies_on(1, d));
+    assert_false(lies_on(1, primary));
+    assert_int_equal(chunk_of(1)->n_members, 3);
+}
+
+static void a_drain_that_is_taken_back_moves_nothing_more(void **state)
+{
+    (void)state;
+    up(3);
+    sealed_files(3, 3, 1000);
+    copying = false;
+    assert_true(server_register(&w, d));
+    assert_true(server_heartbeat(&w, d));
+    drain(a);
+    obedience(2000);
+    assert_true(copies > 0);
+    assert_int_equal(
+        set_server("a", LEASEHOLD__SERVER_ADMIN__ACTIVE)->error, LEASEHOLD__ERROR_CODE__OK);
+    world_drop_lines(&w);
+    copies = 0;
+    copying = true;
+    obedience(120000);
+    assert_int_equal(copies, 0);
+    for (unsigned i = 1; i <= 3; i++)
+        assert_true(lies_on(i, a));
+}
+
+static void a_drain_goes_on_under_the_next_master(void **state)
+{
+    (void)state;
+    up(3);
+    sealed_files(2, 3, 1000);
+    drain(a);
+    world_crash(&w);
+    for (size_t i = 0; i < 3; i++)
+        restart(&all[i], 2);
+    d->link = 0;
+    assert_true(server_register(&w, d));
+    obedience(60000);
+    assert_true(info_of(a)->safe_to_stop);
+    assert_true(lies_on(1, d) && lies_on(2, d));
+}
+
+static void what_a_draining_server_that_dies_had_is_copied_at_once(void **state)
+{
+    (void)state;
+    up(4);
+    sealed_files(4, 3, 1000);
+    copying = false;
+    drain(a);
+    assert_true(info_of(a)->replicas_to_move > 0);
+    down(a);
+    copying = true;
+    obedience(50000); /* far less than the grace period */
+    assert_true(info_of(a)->safe_to_stop);
+    for (unsigned i = 1; i <= 4; i++) {
+        assert_false(lies_on(i, a));
+        assert_int_equal(chunk_of(i)->n_members, 3);
+    }
+}
+
+static void more_than_the_cluster_can_spare_stays_needed(void **state)
+{
+    (void)state;
+    up(4);
+    sealed_files(4, 3, 1000);
+    drain(a);
+    obedience(30000);
+    assert_true(info_of(a)->safe_to_stop);
+    const Leasehold__SetServerReply *reply = set_server("b", LEASEHOLD__SERVER_ADMIN__DRAINING);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_non_null(strstr(reply->error_text, "2 chunkservers are left, and files ask for 3"));
+    obedience(120000);
+    assert_false(info_of(b)->safe_to_stop);
+    assert_int_equal(info_of(b)->replicas_to_move, 4);
+    for (unsigned i = 1; i <= 4; i++)
+        assert_int_equal(chunk_of(i)->n_members, 3); /* nothing fell below what it was */
+    assert_true(server_register(&w, &all[4]));
+    obedience(60000);
+    assert_true(info_of(b)->safe_to_stop);
 }
 
 /* ---- Decommissioning. */
@@ -348,6 +620,35 @@ static void is_refused(struct server *s)
     assert_non_null(strstr(reply->registered->error_text, "decommissioned"));
     assert_non_null(strstr(reply->registered->error_text, "leasehold undrain"));
     s->link = s->session = 0;
+}
+
+static void a_server_is_forgotten_once_all_that_it_had_is_elsewhere(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    up(4);
+    sealed_files(4, 3, 1000);
+    create(5, 3);
+    primary_of(5, &grant);
+    assert_int_equal(set_server("a", LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING)->error,
+        LEASEHOLD__ERROR_CODE__OK);
+    for (unsigned i = 0; i < 200 && info_of(a) != NULL; i++) {
+        for (size_t j = 0; j < SERVERS; j++)
+            while (is_up(&all[j]) && obey(&all[j]))
+                continue;
+        world_advance(&w, 500);
+        for (size_t j = 1; j < 4; j++)
+            assert_true(server_heartbeat(&w, &all[j]));
+        server_heartbeat(&w, a); /* until it is sent away */
+    }
+    assert_null(info_of(a));
+    for (unsigned i = 1; i <= 5; i++) {
+        assert_false(lies_on(i, a));
+        assert_int_equal(chunk_of(i)->n_members, 3);
+    }
+    a->incarnation++;
+    is_refused(a);
 }
 
 static void an_empty_server_is_forgotten_and_may_be_taken_back(void **state)
@@ -419,13 +720,13 @@ static void all_on_a(unsigned count)
     down(b);
     down(c);
     for (size_t i = 1; i < 3; i++) /* their leases go with their processes */
-        restart(&all[i], count, 1);
+        restart(&all[i], count);
     for (size_t i = 1; i < 3; i++)
         down(&all[i]);
     for (unsigned i = 1; i <= count; i++)
         assert_ptr_equal(primary_of(i, &grant), a);
     for (size_t i = 1; i < 3; i++)
-        restart(&all[i], count, 2);
+        restart(&all[i], count);
     assert_int_equal(info_of(a)->primaries, count);
 }
 
@@ -465,9 +766,78 @@ static void no_primary_moves_while_replicas_are_missing(void **state)
     down(c);
     heartbeats(60000);
     assert_null(recalled(a));
-    restart(c, 9, 2);
+    restart(c, 9);
     heartbeats(30000);
     assert_non_null(recalled(a));
+}
+
+/* ---- Space, and failure domains. */
+
+static void replicas_move_from_the_fullest_server_until_it_is_within_the_band(void **state)
+{
+    (void)state;
+    up(3);
+    sealed_files(20, 2, 1u << 20);
+    const uint64_t capacity = UINT64_C(1) << 30;
+    a->free_bytes = capacity / 2;
+    b->free_bytes = c->free_bytes = capacity - capacity / 4;
+    assert_true(server_register(&w, d));
+    unsigned before = 0, now = 0;
+    for (unsigned i = 1; i <= 20; i++)
+        before += lies_on(i, a);
+    assert_true(before > 3);
+    obedience(9000);
+    assert_in_range(copies, 0, 2); /* gently */
+    obedience(60000);
+    for (unsigned i = 1; i <= 20; i++)
+        now += lies_on(i, a);
+    assert_true(now < before);
+    assert_ptr_equal(copier, d); /* the emptiest */
+    obedience(30000);
+    a->free_bytes = d->free_bytes = capacity - capacity / 4; /* 250 per mille everywhere */
+    obedience(30000);
+    copies = 0;
+    obedience(120000);
+    assert_int_equal(copies, 0);
+}
+
+static void nothing_moves_for_space_while_a_replica_is_missing(void **state)
+{
+    (void)state;
+    up(4);
+    sealed_files(8, 2, 1u << 20);
+    a->free_bytes = 1u << 28;
+    down(d);
+    obedience(120000);
+    assert_int_equal(copies, 0);
+    restart(d, 8);
+    obedience(60000);
+    assert_true(copies > 0);
+}
+
+static void a_shared_failure_domain_is_left_when_another_one_appears(void **state)
+{
+    (void)state;
+    a->domain = b->domain = "rack-1";
+    c->domain = "rack-2";
+    up(3);
+    sealed_files(2, 3, 1000);
+    obedience(60000);
+    assert_int_equal(copies, 0); /* there is nowhere to go */
+    d->domain = "rack-3";
+    assert_true(server_register(&w, d));
+    obedience(60000);
+    assert_int_equal(copies, 2);
+    for (unsigned i = 1; i <= 2; i++) {
+        assert_true(lies_on(i, d));
+        assert_true(lies_on(i, c));
+        assert_int_equal(chunk_of(i)->n_members, 3);
+        assert_int_not_equal(lies_on(i, a), lies_on(i, b));
+    }
+    all[4].domain = "rack-4";
+    assert_true(server_register(&w, &all[4]));
+    obedience(60000);
+    assert_int_equal(copies, 2); /* all is well as it is */
 }
 
 int main(void)
@@ -479,7 +849,17 @@ int main(void)
         STORY(a_lease_that_nobody_else_can_take_stays),
         STORY(a_drain_is_durable_before_it_is_answered),
         STORY(what_makes_no_sense_is_refused),
+        STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
+        STORY(the_primary_of_a_tail_moves_and_then_its_replica),
+        STORY(a_drain_that_is_taken_back_moves_nothing_more),
+        STORY(a_drain_goes_on_under_the_next_master),
+        STORY(what_a_draining_server_that_dies_had_is_copied_at_once),
+        STORY(more_than_the_cluster_can_spare_stays_needed),
+        STORY(a_server_is_forgotten_once_all_that_it_had_is_elsewhere),
         STORY(an_empty_server_is_forgotten_and_may_be_taken_back),
+        STORY(replicas_move_from_the_fullest_server_until_it_is_within_the_band),
+        STORY(nothing_moves_for_space_while_a_replica_is_missing),
+        STORY(a_shared_failure_domain_is_left_when_another_one_appears),
         STORY(primaries_move_one_by_one_until_the_load_is_even),
         STORY(no_primary_moves_where_that_is_switched_off),
         STORY(no_primary_moves_while_replicas_are_missing),
