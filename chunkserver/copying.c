@@ -284,8 +284,9 @@ static bool good_already(const struct copying *c)
 {
     const struct replica *r = c->replica;
 
-    return c->sealed && r->added_up && r->header.sealed && !r->incomplete && r->header.version == c->version &&
-           r->header.sealed_length == c->length && r->header.sealed_checksum == c->checksum;
+    return c->sealed && r->added_up && r->header.sealed && !r->incomplete &&
+           r->header.version == c->version && r->header.sealed_length == c->length &&
+           r->header.sealed_checksum == c->checksum;
 }
 
 /* How much of the log is kept at first (REC-5). Of an open chunk only what is known to be
@@ -329,6 +330,7 @@ static bool begin(struct copying *c)
         return false;
     }
     LH_MARK("copy-resumed");
+    end_roles(r); /* a primary may still be feeding it that it was to join */
     c->marked = true;
     return true;
 }
@@ -357,6 +359,8 @@ void copying_pump(struct copying *c)
     }
     if (r->state != REPLICA_READY || (!c->marked && !begin(c)))
         return;
+    if (c->sealed && c->length < c->cut_to)
+        c->cut_to = c->length; /* the order may be another one than it began with */
     if (c->cut_to < r->end) {
         mark_and_cut(c, c->cut_to);
         return;
@@ -428,6 +432,8 @@ static int take(struct copying *c, struct lh_buf *batches)
     uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
     uint64_t limit = c->sealed ? c->length : r->header.chunk_size;
     size_t at = 0;
+
+    LH_ASSERT(r->end <= limit && limit <= r->header.chunk_size);
 
     while (at < batches->size) {
         struct lh_batch_header h;
@@ -559,6 +565,8 @@ void copying_message(struct lh_chunkserver *cs, const Leasehold__CopyReplica *m)
         error = LH_ERR_INVALID_ARGUMENT;
     else if (r != NULL && r->copying != NULL && m->version < r->copying->version)
         error = LH_ERR_STALE_VERSION;
+    else if (r != NULL && r->copying != NULL && m->chunk_size != r->copying->chunk_size)
+        error = LH_ERR_INVALID_ARGUMENT;
     else if (r != NULL)
         error = refusal(r, m->version, m->sealed);
     if (error != LH_OK) {

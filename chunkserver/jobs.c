@@ -77,8 +77,8 @@ static bool log_goes_first(const struct replica *r, uint64_t length)
            !LH_PLANTED("confirmed-with-unsynced-writes");
 }
 
-/* REC-4: whatever the header says besides, this is nobody's full member. Nothing that is here counts
- * as equal any more, so a torn tail may be anywhere. */
+/* REC-4: whatever the header says besides, this is nobody's full member. Nothing that is here
+ * counts as equal any more, so a torn tail may be anywhere. */
 static void mark_incomplete(struct replica *r, uint64_t length)
 {
     r->header.copying = true;

@@ -54,7 +54,7 @@ static void save_now_and_then(struct lh_chunkserver *cs)
         save(cs);
 }
 
-/* What an earlier process kept. Nothing that is not understood is believed: the pass begins anew. */
+/* What an earlier process kept. What is not understood is not believed: the pass begins anew. */
 static void resume(struct lh_chunkserver *cs)
 {
     const char *text = cs->config.scrub_position;

@@ -11,7 +11,7 @@
 #define ABCD (ABC | 1u << D)
 
 #define WRITER 1001u
-#define SEEDS  8u
+#define SEEDS  16u
 
 static void each(void (*story)(struct world *w))
 {
@@ -523,7 +523,7 @@ static void crashes(struct world *w, int node, struct seal s)
 {
     unsigned steps = 0;
 
-    while (crash_after(w, node, steps, steps % 3 != 2)) {
+    while (crash_after(w, node, steps, lh_prng_below(&w->prng, 3) > 0)) {
         assert_honest(w, node, s);
         heard_clear(w);
         copy_sealed(w, node, s, AB);
@@ -561,7 +561,7 @@ STORY(a_crash_at_each_step_of_one_copy_leaves_what_is_honest)
     for (unsigned steps = 0;; steps++) {
         heard_clear(w);
         copy_sealed(w, D, s, AB);
-        if (!crash_after(w, D, steps, steps % 2 == 0))
+        if (!crash_after(w, D, steps, lh_prng_below(&w->prng, 3) > 0))
             break;
         assert_honest(w, D, s);
         master_remove(w, D, 1); /* from nothing each time */
@@ -728,6 +728,60 @@ STORY(nothing_that_counts_is_made_a_copy)
     assert_int_equal(heard(w, B)->copied.bytes, 0);
 }
 
+STORY(an_order_may_change_while_it_is_carried_out)
+{
+    struct seal s = given_a_sealed_chunk(w);
+    uint64_t checksum = 0;
+
+    given_a_pace(w, 16u << 10);
+    master_copy(w, D, 1, false, 0, 0, AB);
+    pass(w, 1500);
+    assert_true(node_status(w, D).length > 2 * 136);
+    /* Now it is to be sealed, where it has passed already. */
+    struct lh_buf log = lh_buf_copy(node_file(w, D, CHUNK)->cache + LH_LOG_START, 2 * 136);
+    for (size_t at = 0; at < log.size; at += 136) {
+        struct lh_batch_header h;
+        assert_int_equal(lh_batch_check(&log, at, UINT32_MAX, &h), LH_OK);
+        checksum = lh_log_checksum(checksum, &h);
+    }
+    lh_buf_clear(&log);
+    heard_clear(w);
+    master_copy(w, D, 2, true, 2 * 136, checksum, AB);
+    master_copy(w, D, 1, true, s.length, s.checksum, AB); /* late */
+    pass(w, 5000);
+    assert_int_equal(heard(w, D)->copied.n, 2);
+    assert_int_equal(heard(w, D)->copied.error, LH_OK);
+    assert_true(node_status(w, D).sealed && node_status(w, D).length == 2 * 136);
+    assert_true(node_status(w, D).checksum == checksum && node_status(w, D).version == 2);
+}
+
+STORY(a_primary_that_it_was_to_join_feeds_a_copy_no_more)
+{
+    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    struct seal s = given_a_sealed_chunk(w);
+    struct conn *primary;
+
+    given_a_pace(w, 16u << 10);
+    master_copy(w, D, 1, false, 0, 0, AB);
+    pass(w, 300);
+    primary = feeder(w, D);
+    q.version = 1;
+    q.joining = true;
+    feed(primary, q, NULL);
+    settle(w);
+    uint64_t length = feed_reply(primary, 0)->length;
+    assert_true(length < s.length);
+    heard_clear(w);
+    copy_sealed(w, D, s, AB);
+    settle(w);
+    q.kind = LEASEHOLD__REPLICATE_KIND__APPEND;
+    q.offset = length;
+    struct lh_buf junk = make_batch(WRITER + 9, 1, 1, 100);
+    feed(primary, q, &junk);
+    pass(w, 5000);
+    assert_copied(w, D, s, ABC);
+}
+
 STORY(a_copy_is_removed_in_the_middle)
 {
     struct seal s = given_a_sealed_chunk(w);
@@ -822,8 +876,12 @@ STORY(a_copy_keeps_its_pace)
 {
     struct seal s = given_a_sealed_chunk(w);
 
-    given_a_pace(w, 16u << 10); /* about 51 KB: three seconds */
-    copy_sealed(w, D, s, ABC);
+    w->repair_rate = UINT64_MAX;
+    for (int i = A; i <= C; i++)
+        restart(w, i, false); /* the sources are in a hurry */
+    w->repair_rate = 16u << 10;
+    restart(w, D, false);
+    copy_sealed(w, D, s, ABC); /* about 53 KB: three seconds */
     for (uint64_t ms = 0; ms < 2000; ms += 100) {
         pass(w, 100);
         /* What a tenth of a second and one read may bring at once, and what the rate allows. */
@@ -879,6 +937,8 @@ int main(void)
         cmocka_unit_test(an_open_copy_goes_on_where_it_was_after_a_restart),
         cmocka_unit_test(a_copy_of_an_open_chunk_that_does_not_fit_is_begun_anew),
         cmocka_unit_test(nothing_that_counts_is_made_a_copy),
+        cmocka_unit_test(an_order_may_change_while_it_is_carried_out),
+        cmocka_unit_test(a_primary_that_it_was_to_join_feeds_a_copy_no_more),
         cmocka_unit_test(a_copy_is_removed_in_the_middle),
         cmocka_unit_test(a_full_disk_ends_a_copy),
         cmocka_unit_test(a_failed_sync_begins_the_copy_anew_in_another_file),
