@@ -20,6 +20,10 @@ struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
 
     config.master.seed = seed;
     config.master.chunk_size = 64u << 10;
+    config.master.on_primary_loss = LH_LOSS_WAIT;
+    config.master.trash_retention = lh_nanoseconds(0);
+    config.master.balance = false;
+    config.server.scrub_period = LH_DURATION_FOREVER;
     return config;
 }
 
@@ -89,7 +93,8 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     const char *master = lh_sim_name(s->cluster->master);
     const struct lh_sim_pair *term =
         lh_sim_store_get(node, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY));
-    char cluster_id[256] = "", digits[32] = "";
+    const struct lh_sim_pair *scrub = lh_sim_store_get(node, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY));
+    char cluster_id[256] = "", digits[32] = "", scrub_position[LH_SCRUB_TEXT_MAX + 1] = "";
     uint64_t boot = lh_sim_boot(node);
     uint64_t *files;
 
@@ -101,6 +106,11 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         LH_ASSERT(term->value_size < sizeof digits);
         memcpy(digits, term->value, term->value_size);
     }
+    if (scrub != NULL) {
+        LH_ASSERT(scrub->value_size < sizeof scrub_position);
+        memcpy(scrub_position, scrub->value, scrub->value_size);
+    }
+    config.scrub_position = scrub_position;
     config.master_term = strtoull(digits, NULL, 10);
     config.server_id = s->name;
     config.address = s->name;
@@ -250,12 +260,13 @@ struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c)
     return &c->config.master;
 }
 
-bool lh_sim_all_in_session(const struct lh_sim_cluster *c)
+bool lh_sim_all_in_session(struct lh_sim_cluster *c)
 {
     for (size_t i = 0; i < c->config.servers; i++) {
         const struct lh_sim_node *node = c->server_nodes[i];
-        if (!lh_sim_is_up(node) ||
-            !lh_chunkserver_in_session(lh_sim_chunkserver(node), lh_sim_clock(node)))
+        bool in_session = lh_sim_is_up(node) &&
+                          lh_chunkserver_in_session(lh_sim_chunkserver(node), lh_sim_clock(node));
+        if (!in_session && !lh_sim_is_scrapped(node) && !lh_sim_is_decommissioned(c, i + 1))
             return false;
     }
     return true;
@@ -285,6 +296,7 @@ int lh_sim_create_file(
         request.replication = options->replication;
         request.min_replicas = options->min_replicas;
         request.chunk_size = options->chunk_size;
+        request.on_primary_loss = (Leasehold__OnPrimaryLoss)options->on_loss;
     }
     return lh_sim_ask(c, 1, LH_METHOD_CREATE, &request.base, lh_seconds(10), NULL);
 }

@@ -34,7 +34,9 @@ struct lh_sim_cluster_config {
     bool ruin;
 };
 
-/* Three chunkservers, one client, chunks of 64 KiB. */
+/* Three chunkservers, one client, chunks of 64 KiB. Nothing happens by itself that was not asked
+ * for: files wait for their primaries, what is removed is gone at once, nothing is scrubbed or
+ * balanced. */
 struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed);
 
 /* Makes the nodes and starts none. */
@@ -48,6 +50,10 @@ struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number); /* f
 
 size_t lh_sim_servers(const struct lh_sim_cluster *c);
 size_t lh_sim_clients(const struct lh_sim_cluster *c);
+
+/* An operator wants that server (from 1) empty, or rid of. */
+bool lh_sim_is_draining(struct lh_sim_cluster *c, size_t number);
+bool lh_sim_is_decommissioned(struct lh_sim_cluster *c, size_t number);
 
 /* What the master's next start will use. */
 struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
@@ -72,6 +78,7 @@ struct lh_sim_file_options {
     bool synced;
     uint32_t replication, min_replicas; /* 0: the master's default */
     uint64_t chunk_size;
+    uint32_t on_loss; /* Leasehold__OnPrimaryLoss */
 };
 
 int lh_sim_create_file(

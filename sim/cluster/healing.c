@@ -164,7 +164,10 @@ bool lh_sim_settle_all(
     start_last(&w, LH_SIM_WRITER, "last-writer");
     if (!wait_for(&w, all_ended, bound))
         return not_in_time(&w, "is not answered", bound);
-    if (!wait_for(&w, is_settled, bound))
+    bool settled = wait_for(&w, is_settled, bound);
+    if (!settled && settling->unsettled != NULL && lh_sim_failure(c->sim) == NULL)
+        settling->unsettled(settling->arg);
+    if (!settled)
         return not_in_time(&w, "replicas did not become equal", bound);
     start_last(&w, LH_SIM_READER, "last-reader");
     if (!wait_for(&w, all_ended, bound))

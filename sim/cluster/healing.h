@@ -16,6 +16,8 @@ struct lh_sim_settling {
     bool (*exempt)(void *arg, const char *path);
     /* All that must become equal is equal. */
     bool (*settled)(void *arg);
+    /* That took too long: says what is wrong (lh_sim_fail()). */
+    void (*unsettled)(void *arg);
 };
 
 /* Programs begin nothing more; runs until what they have under way is answered and every

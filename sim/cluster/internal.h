@@ -81,8 +81,8 @@ const struct lh_chunkserver *lh_sim_chunkserver(const struct lh_sim_node *node);
 /* May the node act as primary of the chunk, by its own clock, at this moment? */
 bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk);
 
-/* Every chunkserver is up and in session, by its own clock. */
-bool lh_sim_all_in_session(const struct lh_sim_cluster *c);
+/* Every chunkserver that there still is is up and in session, by its own clock. */
+bool lh_sim_all_in_session(struct lh_sim_cluster *c);
 
 /* workload.c */
 struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);

@@ -4,6 +4,7 @@
 
 #include "sim/cluster/internal.h"
 
+#include "proto/leasehold.pb-c.h"
 #include "proto/stored.pb-c.h"
 
 #include <stdlib.h>
@@ -59,8 +60,10 @@ void lh_sim_read_store(struct lh_sim_cluster *c)
             LeaseholdStored__File *f =
                 leasehold_stored__file__unpack(NULL, p->value_size, p->value);
             LH_ASSERT(f != NULL);
-            LH_GROW(c->files, c->file_capacity, c->file_count + 1);
-            c->files[c->file_count++] = (struct named_file){f->file, lh_strdup(f->path)};
+            if (!f->trashed) {
+                LH_GROW(c->files, c->file_capacity, c->file_count + 1);
+                c->files[c->file_count++] = (struct named_file){f->file, lh_strdup(f->path)};
+            }
             leasehold_stored__file__free_unpacked(f, NULL);
         }
     }
@@ -74,6 +77,33 @@ void lh_sim_questions_deinit(struct lh_sim_cluster *c)
 }
 
 /* ---- Questions ---- */
+
+static uint32_t admin_of(const struct lh_sim_cluster *c, size_t number)
+{
+    char key[32];
+    uint32_t admin = LEASEHOLD__SERVER_ADMIN__ACTIVE;
+
+    LH_ASSERT(number >= 1 && number <= c->config.servers);
+    int size = snprintf(key, sizeof key, "s%s", c->servers[number - 1].name);
+    const struct lh_sim_pair *p = lh_sim_store_get(c->master, key, (size_t)size);
+    if (p == NULL)
+        return admin;
+    LeaseholdStored__Server *s = leasehold_stored__server__unpack(NULL, p->value_size, p->value);
+    LH_ASSERT(s != NULL);
+    admin = s->admin;
+    leasehold_stored__server__free_unpacked(s, NULL);
+    return admin;
+}
+
+bool lh_sim_is_draining(struct lh_sim_cluster *c, size_t number)
+{
+    return admin_of(c, number) != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+}
+
+bool lh_sim_is_decommissioned(struct lh_sim_cluster *c, size_t number)
+{
+    return admin_of(c, number) == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
+}
 
 /* The file's chunks, which lie side by side in the order of their indexes, as in the store. */
 static const struct lh_sim_chunk *chunks_of(

@@ -83,6 +83,11 @@ bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, 
 
     if (length <= c->committed || !c->known || c->removed)
         return true;
+    if (c->sealed && length > c->length && !c->hopeless) {
+        lh_sim_fail(o->sim, "INV-4", c->id, "%s %s chunk %llu up to %llu, and it is sealed at %llu",
+            who, what, U(c->id), U(length), U(c->length));
+        return false;
+    }
     find_copies(o, c, &copies);
     if (copies.count == 0)
         return o->unverified = true; /* nobody is left whose bytes could tell */
@@ -105,6 +110,11 @@ bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t of
         return false;
     if (offset != c->committed || !c->known || c->removed)
         return true;
+    if (c->sealed && offset >= c->length && !c->hopeless) {
+        lh_sim_fail(o->sim, rule, c->id, "%s %s chunk %llu at %llu, and it is sealed at %llu", who,
+            what, U(c->id), U(offset), U(c->length));
+        return false;
+    }
     find_copies(o, c, &copies);
     if (copies.count == 0)
         return o->unverified = true;

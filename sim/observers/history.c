@@ -215,7 +215,8 @@ void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_si
     struct call *call, *next_call;
     struct reader *r, *next_reader;
 
-    if (a->part != PART_CLIENT || what == LH_SIM_LIFE_PAUSED || what == LH_SIM_LIFE_RESUMED)
+    if (a->part != PART_CLIENT || what == LH_SIM_LIFE_PAUSED || what == LH_SIM_LIFE_RESUMED ||
+        what == LH_SIM_LIFE_RESTORED)
         return;
     DL_FOREACH_SAFE(h->calls, call, next_call)
     if (call->client == a)

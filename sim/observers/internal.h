@@ -26,14 +26,16 @@ struct actor {
     struct lh_sim_node *node;
     const char *name;
     enum part part;
-    uint32_t number;           /* among its likes, from 0 */
-    bool alive;                /* a process runs on it */
-    bool stopping;             /* it was asked to end */
-    bool dark;                 /* lost power and has not been booted since */
-    struct lh_instant clock;   /* the reading that the present step was fed with */
-    uint64_t stepped_at;       /* true ns of the same */
-    struct lh_instant started; /* its clock when its process was started */
-    uint64_t started_at;       /* true ns of the same */
+    uint32_t number;            /* among its likes, from 0 */
+    bool alive;                 /* a process runs on it */
+    bool stopping;              /* it was asked to end */
+    bool dark;                  /* lost power and has not been booted since */
+    struct lh_instant clock;    /* the reading that the present step was fed with */
+    uint64_t stepped_at;        /* true ns of the same */
+    struct lh_instant started;  /* its clock when its process was started */
+    uint64_t started_at;        /* true ns of the same */
+    uint64_t ended_at;          /* true ns: since then no process runs on it */
+    uint64_t asked_to_drain_at; /* true ns: an operator last asked the master to empty it, or not */
 };
 
 /* ---- Chunks and replicas ---- */
@@ -42,7 +44,14 @@ struct actor {
 
 struct member {
     uint32_t server;
-    bool joining;
+    bool joining, lost;
+};
+
+/* What a server answered to a Fence (FAIL-2a). */
+struct fenced {
+    uint64_t version; /* 0: nothing */
+    uint64_t length, checksum, committed;
+    bool doubted;
 };
 
 /* One chunk's replica at one server, from its creation to its removal. */
@@ -54,11 +63,15 @@ struct replica {
      * server's fault, only what it makes of it. */
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
+    bool header_damaged; /* and that befell its header */
     bool sync_failed;    /* and the process that runs was told (FAIL-5) */
-    bool lost;           /* its server has said so, or its header does */
-    bool cut;            /* by the process that runs, and not synced since (FAIL-3) */
-    bool seal_seen;      /* its header says sealed (SEAL-1) */
-    uint64_t seal_told;  /* the version at which the process that runs was told of a seal */
+    bool missing;        /* its server has registered without it, and the master knows */
+    uint64_t copy_begun; /* true ns: when its server last took a CopyReplica */
+    struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
+    bool lost;                          /* its server has said so, or its header does */
+    bool cut;           /* by the process that runs, and not synced since (FAIL-3) */
+    bool seal_seen;     /* its header says sealed (SEAL-1) */
+    uint64_t seal_told; /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
      * ordered and answered something since. */
     uint64_t listed_at;
@@ -85,6 +98,7 @@ struct chunk {
     bool known, removed;
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
+    bool intent;    /* to seal (FAIL-2a) */
     int32_t holder; /* server; -1: nobody */
     uint64_t holder_incarnation;
     struct member members[MEMBERS_MAX];
@@ -93,8 +107,14 @@ struct chunk {
     uint64_t highest; /* version ever durable (INV-3) */
 
     /* What the master has decided and perhaps not yet made durable. */
-    uint64_t decided_version;
+    uint64_t decided_version, decided_granted;
     int32_t decided_holder;
+    bool decided_intent, decided_sealed;
+
+    /* The last SealReport that the master has heard, and when a primary last told it that too few
+     * members are left (true ns; 0: never). */
+    uint64_t report_version, report_length, report_checksum;
+    uint64_t member_failed_at;
 
     struct promise *promises;
     size_t promise_count, promise_capacity;
@@ -105,6 +125,7 @@ struct chunk {
     uint64_t committed, log_checksum;
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
+    bool loss_told;        /* the master's log has it: for a seal that is to come (FAIL-2a) */
     /* There was a moment without a good member, and not by loss of power alone. Rot behind the
      * length at which equality was confirmed last cannot be told from a torn tail
      * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is
@@ -123,7 +144,11 @@ struct file {
     UT_hash_handle hh;
     char *path;
     bool removed, synced;
-    uint32_t min_replicas;
+    bool trashed;
+    uint64_t trashed_at; /* true ns */
+    bool purge_asked;    /* for good, by an operator */
+    uint64_t short_at;   /* true ns: when too few members were last left for appends; 0: never */
+    uint32_t replication, min_replicas;
     struct chunk **chunks; /* by index */
     size_t chunk_count, chunk_capacity;
     /* What was acknowledged by when, in the order of time: the furthest batch begins at `begin`,
@@ -184,9 +209,11 @@ struct lh_sim_observers {
     struct causes *causes;
 
     uint64_t master_term;
-    bool ruin; /* more damage than the protocol survives: no answer is due */
-    bool unverified;                 /* some chunk had no good member left to look at */
-    bool over;                       /* faults are */
+    bool restored;   /* the store is an older copy: nothing is known any more but KEEP-4 */
+    bool resumed;    /* and the operator has looked */
+    bool ruin;       /* more damage than the protocol survives: no answer is due */
+    bool unverified; /* some chunk had no good member left to look at */
+    bool over;       /* faults are */
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2;
@@ -195,7 +222,7 @@ struct lh_sim_observers {
 /* Has something gone wrong already? Then books may be incomplete: nothing is checked any more. */
 static inline bool failed(const struct lh_sim_observers *o)
 {
-    return lh_sim_failure(o->sim) != NULL;
+    return lh_sim_failure(o->sim) != NULL || o->restored;
 }
 
 #define U(x) ((unsigned long long)(x))
@@ -376,10 +403,35 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
 void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c);
 void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
-void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
 /* All replicas that have to be equal are; else `text` says which are not, and `chunk` where. A tail
  * whose members are being made equal is not yet; with `but_recovering` it is left out. */
+/* Servers that can and should hold replicas. */
+uint32_t lh_ob_fit_servers(const struct lh_sim_observers *o);
+
+/* Every chunk that can be repaired has as many good members as it should, and none on a server that
+ * is to be emptied (KEEP-1, KEEP-2); else as lh_ob_inv5_equal(). */
+bool lh_ob_keep_whole(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size);
+
+void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+
+/* The file's record is gone (KEEP-5). */
+void lh_ob_keep_purged(struct lh_sim_observers *o, const struct file *f);
+
+/* The server has become a full member (REC-4). */
+void lh_ob_keep_joined(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
+/* FAIL-2a: the master has decided to seal the chunk by fences, at this length and version. */
+void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
+    uint64_t length, uint64_t checksum);
+void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+
+/* Is a seal whose length the master decided in force for this member: has it recorded it, or
+ * answered the fence with enough? */
+bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+
 bool lh_ob_inv5_equal(
     struct lh_sim_observers *o, bool but_recovering, uint64_t *chunk, char *text, size_t text_size);
 
@@ -392,8 +444,8 @@ void lh_ob_inv6_lost(struct lh_sim_observers *o, const struct lh_sim_batch *b);
 void lh_ob_inv8_takes(struct lh_sim_observers *o);
 void lh_ob_inv8_end(struct lh_sim_observers *o);
 
-/* Does damage leave the file's tail without enough members? */
-bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f);
+/* Does damage leave one of the file's chunks without a member that could bring it back? */
+bool lh_ob_inv8_exempt(struct lh_sim_observers *o, struct file *f);
 
 void lh_ob_health_init(struct lh_sim_observers *o);
 void lh_ob_health_deinit(struct lh_sim_observers *o);
@@ -404,6 +456,9 @@ void lh_ob_health_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim
 /* The master has decided to grant the chunk to that server (SES-4). */
 void lh_ob_health_granted(
     struct lh_sim_observers *o, const struct chunk *c, const struct actor *server);
+
+/* The master intends to seal a chunk without its holder (FAIL-2a). */
+void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c);
 
 void lh_ob_inv9_init(struct lh_sim_observers *o);
 void lh_ob_inv9_deinit(struct lh_sim_observers *o);

@@ -65,7 +65,7 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
     for (size_t i = 0; i < c->promise_count; i++) {
         const struct promise *p = &c->promises[i];
         struct lh_ob_promised ends;
-        if (p->server != holder->number || p->version != c->decided_version)
+        if (p->server != holder->number || p->version != c->decided_granted)
             continue;
         lh_ob_book_promise(o, p, &ends);
         struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
@@ -124,6 +124,10 @@ void lh_ob_inv2_does(struct lh_sim_observers *o, struct actor *a, const struct l
         return;
     const struct chunk *c = lh_ob_chunk(o, m->grant->chunk);
     const struct actor *to = lh_ob_actor(o, s->peer);
+    if (c->decided_intent)
+        lh_sim_fail(o->sim, "INV-2", c->id,
+            "the master sends %s a grant of chunk %llu, which it intends to seal (FAIL-2a)",
+            to->name, U(c->id));
     if (c->version != m->grant->version || c->holder != (int32_t)to->number)
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master sends %s the grant of chunk %llu at version %llu, which is not what its "

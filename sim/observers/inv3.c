@@ -77,6 +77,9 @@ void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct l
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM &&
             m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
             confirmed(o, a, m->confirm->chunk, m->confirm->version);
+        else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED &&
+                 m->fenced->error == LEASEHOLD__ERROR_CODE__OK)
+            confirmed(o, a, m->fenced->chunk, m->fenced->version);
     } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REPLY) {
         const Leasehold__ReplicateReply *m = (const Leasehold__ReplicateReply *)s->message;
         const struct note *n = lh_ob_note(o, s->link);

@@ -25,6 +25,8 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL)
         lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_told =
             m->record_seal->version;
+    else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_COPY)
+        lh_ob_replica(lh_ob_chunk(o, m->copy->chunk), a->number)->copy_begun = lh_sim_now(o->sim);
 }
 
 static void check_speaker(
@@ -40,6 +42,15 @@ static void check_speaker(
         lh_sim_fail(o->sim, "INV-4", chunk,
             "%s %s of chunk %llu, whose log it has cut and not synced since (FAIL-3)", a->name,
             what, U(chunk));
+}
+
+/* REC-4: a replica that is being copied answers nobody. */
+static void check_complete(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what)
+{
+    if (lh_ob_kernel(o, lh_ob_chunk(o, chunk), a->number)->copying)
+        lh_sim_fail(o->sim, "INV-4", chunk,
+            "%s %s of chunk %llu, and its replica is incomplete (REC-4)", a->name, what, U(chunk));
 }
 
 /* ---- Answers to clients ---- */
@@ -73,8 +84,10 @@ static void append_reply(struct lh_sim_observers *o, const struct actor *a, cons
 {
     struct chunk *c = lh_ob_chunk(o, n->chunk);
 
-    if (m->n_stored > 0)
+    if (m->n_stored > 0) {
         check_speaker(o, a, n->chunk, "acknowledges appends");
+        check_complete(o, a, n->chunk, "acknowledges appends");
+    }
     for (size_t i = 0; i < m->n_stored && !failed(o); i++)
         stored(o, a, c, m->stored[i], m->stored[i]->writer, "acknowledged a batch in");
 }
@@ -89,6 +102,7 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
     if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed)
         return;
     check_speaker(o, a, n->chunk, "settles appends");
+    check_complete(o, a, n->chunk, "settles appends");
     bool told = lh_ob_kernel(o, c, a->number)->sealed ||
                 lh_ob_replica(c, a->number)->seal_told == n->version;
     if (!c->known || !c->sealed || c->version != n->version || !told) {
@@ -133,6 +147,7 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
     if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known || c->hopeless)
         return;
     check_speaker(o, a, n->chunk, "answers a read");
+    check_complete(o, a, n->chunk, "answers a read");
     if (n->recovery || !lh_ob_commit(o, c, m->committed, "INV-4", a->name, "called committed"))
         return;
     if (m->sealed && (!c->sealed || m->committed != c->length))
@@ -214,6 +229,7 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
     }
     if (r->damaged)
         return;
+    check_complete(o, a, c->id, "confirms equality");
     const struct lh_sim_header *h = lh_ob_platter(o, c, a->number);
     uint64_t boot = lh_sim_boot(a->node), vouched;
     memcpy(&vouched, h->equal_boot, sizeof vouched);
@@ -268,8 +284,56 @@ static void confirms(
     const struct replica *r = lh_ob_replica(lh_ob_chunk(o, m->chunk), a->number);
 
     check_speaker(o, a, m->chunk, "confirms a grant");
+    check_complete(o, a, m->chunk, "confirms a grant");
     if (m->version > r->floor && m->version > r->told)
         check_durable(o, a, m->chunk, UINT64_MAX);
+}
+
+/* FAIL-2a: as an ADOPT's answer. */
+static void fences(struct lh_sim_observers *o, const struct actor *a, const Leasehold__Fenced *m)
+{
+    struct chunk *c = lh_ob_chunk(o, m->chunk);
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK)
+        return;
+    check_speaker(o, a, m->chunk, "answers a fence");
+    check_complete(o, a, m->chunk, "answers a fence");
+    check_durable(o, a, m->chunk, m->length);
+    lh_ob_replica(c, a->number)->fenced = (struct fenced){.version = m->version,
+        .length = m->length,
+        .checksum = m->checksum,
+        .committed = m->committed,
+        .doubted = m->doubted};
+    if (!failed(o))
+        (void)lh_ob_commit(o, c, m->committed, "INV-5", a->name, "called committed");
+}
+
+/* REC-4: all of a sealed chunk is here, and durable. */
+static void copied(
+    struct lh_sim_observers *o, const struct actor *a, const Leasehold__ReplicaCopied *m)
+{
+    struct chunk *c = lh_ob_chunk(o, m->chunk);
+    struct replica *r = lh_ob_replica(c, a->number);
+    uint64_t size = 0, checksum = 0;
+
+    if (m->error != LEASEHOLD__ERROR_CODE__OK || !m->sealed || !c->known || c->removed ||
+        !c->sealed)
+        return;
+    if (r->damaged && r->damaged_at >= r->copy_begun)
+        return;
+    r->damaged = r->header_damaged = r->lost = r->missing = false;
+    check_speaker(o, a, m->chunk, "has copied its replica");
+    check_complete(o, a, m->chunk, "has copied its replica");
+    for (int platter = 0; platter < 2 && !failed(o); platter++) {
+        const uint8_t *log = lh_ob_log(o, c, a->number, platter != 0, &size);
+        if (log == NULL || size != c->length ||
+            lh_sim_log_scan(log, size, c->length, &checksum) != c->length ||
+            checksum != c->checksum)
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "%s says that it has copied sealed chunk %llu, and what it has%s is not what was "
+                "sealed (REC-4)",
+                a->name, U(c->id), platter != 0 ? " on its disk" : "");
+    }
 }
 
 static void session_request(
@@ -279,6 +343,12 @@ static void session_request(
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
             confirms(o, a, m->confirm);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
+        fences(o, a, m->fenced);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        copied(o, a, m->copied);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
         lh_ob_commit_lost(o, lh_ob_chunk(o, m->possible_loss->chunk), m->possible_loss->length);
@@ -382,7 +452,7 @@ void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
     uint64_t length = h->sealed ? h->sealed_length : h->equal_length, size = 0, platter_size = 0;
 
-    if (!h->valid || h->lost || length == 0 || r->damaged || r->lost)
+    if (!h->valid || h->lost || h->copying || length == 0 || r->damaged || r->lost)
         return;
     const uint8_t *log = lh_ob_log(o, c, server, false, &size);
     const uint8_t *platter = lh_ob_log(o, c, server, true, &platter_size);
@@ -393,12 +463,4 @@ void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint
             "hold "
             "them yet (REC-2, SEAL-1)",
             o->servers[server]->name, U(length), U(c->id));
-}
-
-void lh_ob_inv4_removed(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
-{
-    if (!lh_ob_good(o, c, server) || c->committed == 0)
-        return;
-    lh_sim_fail(o->sim, "INV-4", c->id, "%s removed its replica of chunk %llu, which is in use",
-        o->servers[server]->name, U(c->id));
 }

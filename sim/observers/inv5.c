@@ -3,13 +3,25 @@
  * here is what must be so when all is well: members are identical to the end. */
 #include "sim/observers/internal.h"
 
+#include "sim/cluster/internal.h"
+
 #include <stdio.h>
 #include <string.h>
 
-/* Lost or damaged replicas are out of it: nothing copies them anew yet (REC-4). */
+/* A period of the scrub that is a part of a run. */
+#define SOON lh_seconds(20)
+
+/* What a disk has done by itself in a log the scrub finds, if there is one that comes by in time
+ * (FAIL-4); in a header nobody finds it before the next start. */
 static bool counts(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
-    return lh_ob_full_member(c, server) && !lh_ob_lost(o, c, server);
+    const struct replica *r = lh_ob_replica(c, server);
+    struct lh_duration period = o->cluster->config.server.scrub_period;
+    bool repaired = lh_sim_master_config(o->cluster)->repair_streams > 0;
+    bool scrubbed = repaired && period.ns > 0 && period.ns <= SOON.ns;
+
+    return lh_ob_full_member(c, server) && (repaired || !lh_ob_lost(o, c, server)) &&
+           (!r->damaged || (scrubbed && !r->header_damaged));
 }
 
 /* NULL: the replica is as it must be by itself. */
@@ -19,6 +31,10 @@ static const char *single(struct lh_sim_observers *o, struct chunk *c, uint32_t 
 
     if (!h->valid)
         return "has no replica";
+    if (h->lost || lh_ob_replica(c, server)->lost)
+        return "has lost its replica, which was not copied anew";
+    if (h->copying)
+        return "has an incomplete replica";
     if (h->version != c->version)
         return "does not have the newest version";
     if (h->sealed != c->sealed)
@@ -65,7 +81,8 @@ bool lh_ob_inv5_equal(
             uint32_t server = 0;
             /* Nobody has opened an idle tail since: its members may differ in what was never
              * acknowledged. */
-            if (c->removed || (!c->sealed && c->acknowledged_at <= o->over_at))
+            if (c->removed || c->hopeless || !c->created ||
+                (!c->sealed && (f->trashed || c->acknowledged_at <= o->over_at)))
                 continue;
             if (but_recovering && !c->sealed && c->recovered < c->version)
                 continue;

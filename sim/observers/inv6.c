@@ -54,8 +54,15 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     if (first != b->sequence || (before != NULL && before->chunk == NULL && !o->unverified))
         return wrong(o, c, b, "comes after a gap in its writer's sequence");
     if (before != NULL && before->chunk != NULL && !before->lost &&
-        before->chunk->start + before->offset >= c->start + b->offset)
-        return wrong(o, c, b, "lies before its writer's batch before it");
+        before->chunk->file == c->file && !before->chunk->hopeless &&
+        before->chunk->start + before->offset >= c->start + b->offset) {
+        lh_sim_fail(o->sim, "INV-6", c->id,
+            "at %llu of chunk %llu, which begins at %llu: batch %llu+%u of writer %llx lies before "
+            "its writer's batch before it, at %llu of chunk %llu, which begins at %llu",
+            U(b->offset), U(c->id), U(c->start), U(b->sequence), b->count, U(b->writer),
+            U(before->offset), U(before->chunk->id), U(before->chunk->start));
+        return false;
+    }
     struct ack ack = acknowledged_before(f, s->sent_at);
     if (ack.end > 0 && ack.begin >= c->start + b->offset && !f->loss_reported)
         return wrong(

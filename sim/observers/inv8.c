@@ -1,9 +1,10 @@
 /* INV-8: after faults stop, every pending append and read is answered within a bounded time: the
  * largest term plus a constant.
  *
- * Exempt are files that damage has left without enough members: nothing copies a lost replica anew
- * yet (REC-4), so their tails take no appends any more; and all of them where damage goes beyond
- * what the protocol survives: there nothing may be answered wrongly, but no answer is due. */
+ * Exempt are files of which damage has left nothing to bring back: then nothing may be answered
+ * wrongly, but no answer is due; and all of them where damage goes beyond what the protocol
+ * survives. While a tail has too few members it takes no appends, and what waits is not due: the
+ * clock begins when it has enough again. That it gets them is KEEP-1's (keep.c). */
 #include "sim/observers/history.h"
 
 static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -22,30 +23,42 @@ static bool undoubted(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
            size >= known;
 }
 
-bool lh_ob_inv8_exempt(struct lh_sim_observers *o, const struct file *f)
+/* A chunk's members as they are now. */
+struct standing {
+    size_t left, sure; /* usable; and of these not doubted */
+};
+
+static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
 {
+    struct standing s = {0};
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        if (!usable(o, c, c->members[i].server))
+            continue;
+        s.left++;
+        s.sure += undoubted(o, c, c->members[i].server);
+    }
+    return s;
+}
+
+bool lh_ob_inv8_exempt(struct lh_sim_observers *o, struct file *f)
+{
+    bool exempt = false;
+
     if (o->ruin)
         return true;
     for (size_t i = 0; i < f->chunk_count; i++) {
         struct chunk *c = f->chunks[i];
-        size_t left = 0, sure = 0;
         if (c->removed || !c->created)
             continue;
-        for (size_t k = 0; k < c->member_count; k++) {
-            if (!usable(o, c, c->members[k].server))
-                continue;
-            left++;
-            sure += undoubted(o, c, c->members[k].server);
-        }
-        /* A sealed chunk needs one: to be read, and to settle what was sent to it (APP-5a). */
-        if (left < (c->sealed ? 1 : f->min_replicas))
-            return true;
-        /* Where all others are doubted they wait for the lost one, for ever: it may have been the
-         * only one to have every acknowledged byte (REC-2a). */
-        if (sure == 0 && left < c->member_count)
-            return true;
+        struct standing s = look_at(o, c);
+        if (!c->sealed && s.left < f->min_replicas)
+            f->short_at = lh_sim_now(o->sim);
+        /* Where all are doubted they wait for the lost one, for ever: it may have been the only one
+         * to have every acknowledged byte (REC-2a). */
+        exempt = exempt || s.left == 0 || (!c->sealed && s.sure == 0 && s.left < c->member_count);
     }
-    return false;
+    return exempt;
 }
 
 static uint64_t bound(const struct lh_sim_observers *o)
@@ -56,7 +69,7 @@ static uint64_t bound(const struct lh_sim_observers *o)
 /* Must it be answered by now? */
 static bool is_due(struct lh_sim_observers *o, const struct call *call, const char **what)
 {
-    const struct file *f;
+    struct file *f;
 
     if (call->call->kind == LH_CALL_SUBMIT && call->writer != NULL) {
         *what = "an append";
@@ -70,7 +83,10 @@ static bool is_due(struct lh_sim_observers *o, const struct call *call, const ch
     } else {
         return false; /* it has a deadline of its own */
     }
-    return f == NULL || (!f->removed && !lh_ob_inv8_exempt(o, f));
+    if (f == NULL)
+        return true;
+    return !f->removed && !f->trashed && !lh_ob_inv8_exempt(o, f) &&
+           (f->short_at == 0 || lh_sim_now(o->sim) - f->short_at >= bound(o));
 }
 
 static void check(struct lh_sim_observers *o)

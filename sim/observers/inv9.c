@@ -16,6 +16,9 @@ struct due {
 };
 
 struct server_causes {
+    uint64_t link;              /* its session's stream, as the master has it; 0: broken, or none */
+    bool inquired;              /* the master has asked whether it lives, and has heard nothing */
+    struct lh_instant asked_at; /* first, on the master's clock */
     uint64_t incarnation, registration; /* the highest that was heard */
     uint64_t stale_stamp;               /* of a registration below it; 0: none */
     uint64_t session;                   /* the newest that the master gave */
@@ -49,11 +52,20 @@ static bool in_force(
     return false;
 }
 
+/* An operator has asked for the lease, or for something that needs it: the server is to be emptied,
+ * the file lies in the trash, load is to be balanced. */
 static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
     uint64_t now = lh_sim_now(o->sim), window = 3 * o->longest_term.ns;
 
+    if (c->holder >= 0 && o->servers[c->holder]->asked_to_drain_at != 0 &&
+        now - o->servers[c->holder]->asked_to_drain_at < window)
+        return true;
+    if (lh_sim_master_config(o->cluster)->balance ||
+        (f != NULL && (f->trashed || f->purge_asked)) ||
+        (c->holder >= 0 && lh_sim_is_draining(o->cluster, (size_t)c->holder + 1)))
+        return true;
     return (c->recalled_at != 0 && now - c->recalled_at < window) ||
            (f != NULL && f->recalled_at != 0 && now - f->recalled_at < window);
 }
@@ -104,6 +116,46 @@ static void check_due(struct lh_sim_observers *o, const struct actor *server, ui
     k->due_count = 0;
 }
 
+/* ---- Rolling over (FAIL-2a) ---- */
+
+/* Inquiries to one server are at least so far apart, so one may go out so much later than the
+ * client's word came. */
+#define INQUIRY_PAUSE lh_milliseconds(60)
+
+void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
+{
+    struct lh_duration suspect = lh_sim_master_config(o->cluster)->suspect_after;
+    uint64_t now = lh_sim_now(o->sim);
+
+    if (c->decided_holder < 0)
+        return;
+    const struct server_causes *k = &o->causes->servers[c->decided_holder];
+    struct lh_instant due = lh_instant_add(
+        k->asked_at, suspect.ns < INQUIRY_PAUSE.ns ? lh_nanoseconds(0)
+                                                   : lh_nanoseconds(suspect.ns - INQUIRY_PAUSE.ns));
+    bool silent = k->inquired && !lh_instant_before(o->master->clock, due);
+    bool over = !lh_instant_before(o->master->clock, k->until);
+    bool shown = false; /* in its present session */
+    for (size_t i = 0; i < c->promise_count; i++)
+        shown = shown || (c->promises[i].server == (uint32_t)c->decided_holder &&
+                             c->promises[i].session == k->session);
+    bool short_of_members =
+        c->member_failed_at != 0 && now - c->member_failed_at < UINT64_C(60000000000);
+    if (k->link == 0 || silent || over || !shown || short_of_members)
+        return;
+    lh_sim_fail(o->sim, "INV-9", c->id,
+        "the master takes chunk %llu, version %llu, from %s by rolling over, and the stream of its "
+        "session is whole and no inquiry went unanswered",
+        U(c->id), U(c->decided_version), o->servers[c->decided_holder]->name);
+}
+
+static void stream_over(struct lh_sim_observers *o, uint64_t link)
+{
+    for (uint32_t i = 0; link != 0 && i < o->server_count; i++)
+        if (o->causes->servers[i].link == link)
+            o->causes->servers[i].link = 0;
+}
+
 /* ---- What the master hears ---- */
 
 static void registers(
@@ -139,6 +191,8 @@ static void recalls(struct lh_sim_observers *o, const Leasehold__RecallRequest *
 
 void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_MASTER && s->input->kind == LH_IN_LINK_CLOSED)
+        stream_over(o, s->link);
     if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
         return;
     if (s->method == LH_METHOD_RECALL) {
@@ -146,6 +200,11 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     } else if (s->method == LH_METHOD_SESSION) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         const struct actor *server = lh_ob_actor(o, s->peer);
+        struct server_causes *k = &o->causes->servers[server->number];
+        k->inquired = k->inquired && m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT &&
+                      m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED)
+            lh_ob_chunk(o, m->member_failed->chunk)->member_failed_at = lh_sim_now(o->sim);
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
             registers(o, server, m->register_);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
@@ -168,8 +227,8 @@ static void check_unknown(
             server->name, U(lh_instant_until(o->master->clock, k->until).ns / 1000000));
 }
 
-static void says(
-    struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionReply *m)
+static void says(struct lh_sim_observers *o, const struct actor *server,
+    const Leasehold__SessionReply *m, uint64_t link)
 {
     struct server_causes *k = &o->causes->servers[server->number];
 
@@ -188,6 +247,8 @@ static void says(
             m->registered->n_continued, "continue");
         k->session = m->registered->session;
         k->registering = false;
+        k->link = link;
+        k->inquired = false;
         k->until = lh_ob_book_session_until(o, server, k->session);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
@@ -199,6 +260,11 @@ static void says(
             "extend");
         if (m->heartbeat->session == k->session)
             k->until = lh_ob_book_session_until(o, server, k->session);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_INQUIRY:
+        if (!k->inquired)
+            k->asked_at = o->master->clock;
+        k->inquired = true;
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL: {
         struct chunk *c = lh_ob_chunk(o, m->recall->chunk);
@@ -262,11 +328,13 @@ static void check_asked(
 
 void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_MASTER && s->effect->kind == LH_FX_CLOSE)
+        stream_over(o, s->link);
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
     const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
     if (a->part == PART_MASTER)
-        says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message);
+        says(o, lh_ob_actor(o, s->peer), (const Leasehold__SessionReply *)s->message, s->link);
     else if (a->part == PART_SERVER && m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
         check_asked(o, a, m->heartbeat);
     else if (a->part == PART_SERVER && m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED)
@@ -280,6 +348,7 @@ void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     for (uint32_t i = 0; i < o->server_count; i++) {
         o->causes->servers[i].session = 0;
         o->causes->servers[i].due_count = 0;
+        o->causes->servers[i].link = 0;
     }
 }
 

@@ -46,8 +46,19 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
         lh_ob_health_granted(o, c, o->servers[holder]);
     if (holder < 0 && c->decided_holder >= 0 && !s->sealed)
         lh_ob_inv2_freed(o, c);
+    if (s->intent_to_seal && !c->decided_intent)
+        lh_ob_inv9_rolls(o, c);
+    else if (s->intent_to_seal && holder >= 0 && holder != c->decided_holder)
+        lh_sim_fail(o->sim, "INV-2", c->id,
+            "the master grants chunk %llu to %s, and intends to seal it (FAIL-2a)", U(c->id),
+            o->servers[holder]->name);
+    if (s->sealed && !c->decided_sealed && s->intent_to_seal)
+        lh_ob_roll_sealed(o, c, s->version, s->length, s->checksum);
     c->decided_holder = holder;
     c->decided_version = s->version;
+    c->decided_granted = s->granted_version == 0 ? s->version : s->granted_version;
+    c->decided_intent = s->intent_to_seal;
+    c->decided_sealed = s->sealed;
     leasehold_stored__chunk__free_unpacked(s, NULL);
 }
 
@@ -114,7 +125,9 @@ static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_s
     if (p == NULL) {
         if (f != NULL && !f->removed) {
             f->removed = true;
-            lh_ob_names_changed(o, f->path, 0);
+            lh_ob_keep_purged(o, f);
+            if (!f->trashed)
+                lh_ob_names_changed(o, f->path, 0);
         }
         return;
     }
@@ -125,13 +138,18 @@ static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_s
         f->id = id;
         HASH_ADD(hh, o->files, id, sizeof f->id, f);
     }
-    if (f->path == NULL || strcmp(f->path, s->path) != 0) {
-        if (f->path != NULL)
+    if (f->path == NULL || strcmp(f->path, s->path) != 0 || f->trashed != s->trashed) {
+        if (f->path != NULL && !f->trashed)
             lh_ob_names_changed(o, f->path, 0);
         free(f->path);
         f->path = lh_strdup(s->path);
-        lh_ob_names_changed(o, f->path, id);
+        if (!s->trashed)
+            lh_ob_names_changed(o, f->path, id);
     }
+    if (s->trashed && !f->trashed)
+        f->trashed_at = f->recalled_at; /* when the master was asked */
+    f->trashed = s->trashed;
+    f->replication = s->replication;
     f->synced = s->durability == (uint32_t)LEASEHOLD__DURABILITY__SYNCED;
     f->min_replicas = s->min_replicas;
     leasehold_stored__file__free_unpacked(s, NULL);
@@ -153,6 +171,16 @@ static bool is_member(const struct member *members, size_t count, uint32_t serve
     return false;
 }
 
+/* With a chunk's seal whoever was joining becomes one of those that have to record it: it is full
+ * when it has (REC-4). */
+static bool was_joining(const struct member *members, size_t count, uint32_t server)
+{
+    for (size_t i = 0; i < count; i++)
+        if (members[i].server == server)
+            return members[i].joining;
+    return false;
+}
+
 static void read_members(
     struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
 {
@@ -167,17 +195,21 @@ static void read_members(
         if (server < 0)
             continue;
         struct member *m = &c->members[c->member_count++];
-        *m = (struct member){(uint32_t)server, s->members[i]->joining};
+        *m = (struct member){(uint32_t)server, s->members[i]->joining, s->members[i]->lost};
         same = same && i < before_count && before[i].server == m->server &&
                before[i].joining == m->joining;
     }
     if (same)
         return;
     /* Who becomes a full member has every committed batch (REC-1). */
-    for (size_t i = 0; i < c->member_count; i++)
-        if (before_count > 0 && !is_member(before, before_count, c->members[i].server))
-            lh_ob_commit_check(
-                o, c, c->members[i].server, 0, c->committed, "it was made a full member");
+    for (size_t i = 0; i < c->member_count; i++) {
+        uint32_t server = c->members[i].server;
+        if (before_count == 0 || c->members[i].joining || is_member(before, before_count, server))
+            continue;
+        if (!c->sealed || !was_joining(before, before_count, server))
+            lh_ob_keep_joined(o, c, server);
+        lh_ob_commit_check(o, c, server, 0, c->committed, "it was made a full member");
+    }
     if (before_count > 0)
         lh_ob_reconsider(o, c); /* the last good member may have been left out */
 }
@@ -201,6 +233,7 @@ static void read_chunk(struct lh_sim_observers *o, const struct lh_sim_pair *p)
     c->version = s->version;
     c->created = s->created;
     c->sealed = s->sealed;
+    c->intent = s->intent_to_seal;
     c->length = s->length;
     c->checksum = s->checksum;
     c->holder = lh_ob_server_named(o, s->holder);
@@ -293,7 +326,9 @@ void lh_ob_ledger_ended(struct lh_sim_observers *o)
     HASH_ITER(hh, o->chunks, c, next)
     {
         c->decided_holder = c->known ? c->holder : -1;
-        c->decided_version = c->version;
+        c->decided_version = c->decided_granted = c->version;
+        c->decided_intent = c->known && c->intent;
+        c->decided_sealed = c->known && c->sealed;
     }
 }
 

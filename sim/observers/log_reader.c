@@ -21,6 +21,7 @@ static bool read_slot(const uint8_t *p, struct lh_sim_header *h)
         .synced = lh_get32(p + 48) == 1,
         .sealed = (flags & 1) != 0,
         .lost = (flags & 2) != 0,
+        .copying = (flags & 4) != 0,
         .sealed_length = lh_get64(p + 56),
         .sealed_checksum = lh_get64(p + 64),
         .equal_length = lh_get64(p + 72),

@@ -16,6 +16,7 @@ struct lh_sim_header {
     uint64_t generation, chunk, version, chunk_size;
     bool synced; /* the file's level */
     bool sealed, lost;
+    bool copying; /* incomplete, whatever the rest says (REC-4) */
     uint64_t sealed_length, sealed_checksum;
     uint64_t equal_length, committed;
     uint8_t equal_boot[16];

@@ -225,6 +225,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
+    lh_ob_keep_takes(o, lh_ob_actor(o, s->node), s);
     if (failed(o))
         return;
     struct actor *a = lh_ob_actor(o, s->node);
@@ -242,6 +243,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     lh_ob_book_takes(o, a, s);
     lh_ob_inv1_takes(o, a, s);
     lh_ob_inv4_takes(o, a, s);
+    lh_ob_roll_takes(o, a, s);
     lh_ob_inv9_takes(o, a, s);
     lh_ob_health_takes(o, a, s);
 }
@@ -250,6 +252,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
+    lh_ob_keep_does(o, lh_ob_actor(o, s->node), s);
     if (failed(o))
         return;
     struct actor *a = lh_ob_actor(o, s->node);
@@ -262,6 +265,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     lh_ob_book_does(o, a, s);
     lh_ob_inv1_does(o, a, s);
     lh_ob_inv2_does(o, a, s);
+    lh_ob_roll_does(o, a, s);
     lh_ob_inv4_does(o, a, s);
     lh_ob_inv3_does(o, a, s);
     lh_ob_inv9_does(o, a, s);
@@ -291,11 +295,17 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     if (failed(o))
         return;
     struct actor *a = lh_ob_actor(o, node);
+    if (what == LH_SIM_LIFE_RESTORED) {
+        o->restored = a->part == PART_MASTER;
+        return;
+    }
     if (what == LH_SIM_LIFE_STARTED) {
         a->started = lh_sim_clock(node);
         a->started_at = lh_sim_now(o->sim);
         a->dark = a->stopping = false;
     }
+    if (a->alive && !lh_sim_is_up(node))
+        a->ended_at = lh_sim_now(o->sim);
     a->alive = lh_sim_is_up(node);
     if (what == LH_SIM_LIFE_POWER_LOST)
         a->dark = true;
@@ -405,9 +415,11 @@ bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path)
 {
     struct name *n;
 
+    if (o->restored)
+        return true;
     HASH_FIND_STR(o->history->names, path, n);
     for (size_t i = 0; n != NULL && i < n->count; i++) {
-        const struct file *f = lh_ob_file_find(o, n->times[i].file);
+        struct file *f = lh_ob_file_find(o, n->times[i].file);
         if (f != NULL && !f->removed && lh_ob_inv8_exempt(o, f))
             return true;
     }
@@ -419,7 +431,21 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o)
     char text[256];
     uint64_t chunk;
 
-    return lh_ob_inv5_equal(o, false, &chunk, text, sizeof text);
+    return failed(o) || (lh_ob_inv5_equal(o, false, &chunk, text, sizeof text) &&
+                            lh_ob_keep_whole(o, &chunk, text, sizeof text));
+}
+
+void lh_sim_observers_unsettled(struct lh_sim_observers *o)
+{
+    char text[256];
+    uint64_t chunk;
+
+    if (failed(o))
+        return;
+    if (!lh_ob_keep_whole(o, &chunk, text, sizeof text))
+        lh_sim_fail(o->sim, "KEEP-1", chunk, "full replication was not restored in time: %s", text);
+    else if (!lh_ob_inv5_equal(o, false, &chunk, text, sizeof text))
+        lh_sim_fail(o->sim, "INV-8", chunk, "replicas did not become equal in time: %s", text);
 }
 
 const struct lh_sim_book *lh_sim_observers_book(const struct lh_sim_observers *o)

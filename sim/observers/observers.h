@@ -45,8 +45,11 @@ bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path);
 
 /* All replicas of all files that are not exempt are as they must be when all is well: every full
  * member of a sealed chunk has recorded its seal, every full member of a tail has the newest
- * version and the same bytes to the end. */
+ * version and the same bytes to the end; and every chunk has as many members as it should. */
 bool lh_sim_observers_settled(struct lh_sim_observers *o);
+
+/* That has taken too long: says what is not so (KEEP-1, INV-8). */
+void lh_sim_observers_unsettled(struct lh_sim_observers *o);
 
 /* The lease book, for whoever shows it; lives as long as the observers. */
 struct lh_sim_book;

@@ -94,7 +94,8 @@ bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
         !lh_ob_full_member(c, server))
         return false;
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
-    return h->valid && !h->lost && !lh_ob_doubted(o, c, server);
+    return h->valid && !h->lost && !h->copying && !lh_ob_doubted(o, c, server) &&
+           lh_ob_roll_covers(o, c, server);
 }
 
 void lh_ob_reconsider(struct lh_sim_observers *o, struct chunk *c)
@@ -142,18 +143,18 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     /* While a process dies its world has ended already; else nobody asked for this. */
     bool by_itself = error == LH_ERR_CLOSED && a->alive == lh_sim_is_up(a->node);
 
-    if (by_itself)
+    if (by_itself) {
         damage(o, c, r);
+        r->header_damaged = r->header_damaged || offset < LH_SIM_LOG_START;
+    }
     switch (op) {
     case LH_DISK_CREATE:
         if (error == LH_OK || error == LH_ERR_CLOSED)
             *r = (struct replica){.released = r->released};
         break;
     case LH_DISK_REMOVE:
-        if (error == LH_OK || error == LH_ERR_CLOSED) {
-            lh_ob_inv4_removed(o, c, a->number);
+        if (error == LH_OK || error == LH_ERR_CLOSED)
             *r = (struct replica){.released = r->released};
-        }
         break;
     case LH_DISK_WRITE:
         if (offset < LH_SIM_LOG_START) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
 
 #include <uthash.h>
 
@@ -133,5 +134,11 @@ void lh_sim_faults_poll(struct lh_sim_story *s);
 void lh_sim_faults_lives(struct lh_sim_story *s, struct lh_sim_node *node, enum lh_sim_life what);
 void lh_sim_faults_end(struct lh_sim_story *s);
 void lh_sim_faults_deinit(struct lh_sim_story *s);
+
+/* story_keep.c: messages that story_said.c does not tell of. */
+void lh_sim_say_kept_request(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionRequest *m);
+void lh_sim_say_kept_reply(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionReply *m);
 
 #endif

@@ -131,9 +131,12 @@ static void say_session_request(
         lh_sim_tell(s,
             of_chunk(
                 s, sight, LH_SIM_TOPIC_SEAL, m->seal_recorded->chunk, m->seal_recorded->version),
-            "has recorded the seal");
+            m->seal_recorded->error == LEASEHOLD__ERROR_CODE__OK
+                ? "has recorded the seal"
+                : "lacks bytes below the seal: it must be refreshed");
         break;
     default:
+        lh_sim_say_kept_request(s, sight, m);
         break;
     }
 }
@@ -221,6 +224,7 @@ static void say_session_reply(
             "has the replica removed");
         break;
     default:
+        lh_sim_say_kept_reply(s, sight, m);
         break;
     }
 }
@@ -576,6 +580,12 @@ static struct about session_request(const Leasehold__SessionRequest *m)
         return (struct about){"PossibleLoss", m->possible_loss->chunk, m->possible_loss->version};
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
         return (struct about){"SealRecorded", m->seal_recorded->chunk, m->seal_recorded->version};
+    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
+        return (struct about){"Fenced", m->fenced->chunk, m->fenced->version};
+    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        return (struct about){"ReplicaCopied", m->copied->chunk, m->copied->version};
+    case LEASEHOLD__SESSION_REQUEST__BODY_REMOVED:
+        return (struct about){"ReplicaRemoved", m->removed->chunk, 0};
     default:
         return (struct about){0};
     }
@@ -598,6 +608,12 @@ static struct about session_reply(const Leasehold__SessionReply *m)
         return (struct about){"CreateReplica", m->create->chunk, 0};
     case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
         return (struct about){"RemoveReplica", m->remove->chunk, 0};
+    case LEASEHOLD__SESSION_REPLY__BODY_INQUIRY:
+        return (struct about){"Inquiry", 0, 0};
+    case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
+        return (struct about){"Fence", m->fence->chunk, m->fence->version};
+    case LEASEHOLD__SESSION_REPLY__BODY_COPY:
+        return (struct about){"CopyReplica", m->copy->chunk, m->copy->version};
     default:
         return (struct about){0};
     }

@@ -403,7 +403,7 @@ static void fill(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
-/* The atlas: replicas are spoilt at so many machines and no more: nothing copies them anew. */
+/* The atlas: replicas are spoilt at so many machines and no more: two at once may be all. */
 static bool may_damage(struct lh_sim_nemesis *n, struct lh_sim_who *who)
 {
     *who = some_server(n);
@@ -521,6 +521,93 @@ static void fail_store(struct lh_sim_nemesis *n)
         lh_sim_at(n->sim, a_while(n), start_master, n);
 }
 
+/* The disk of a machine is lost, with or without the machine. */
+static void lose_disk(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who;
+
+    if (!may_damage(n, &who))
+        return;
+    if (n->temper.scraps && !n->scrapped && chance(n, 30))
+        n->scrapped = does(n, LH_SIM_ACT_SCRAP, who, 0);
+    else
+        does(n, LH_SIM_ACT_LOSE_DISK, who, a_while(n).ns);
+}
+
+/* Long enough for clients to lose patience, and often longer than its lease. */
+static void hang(struct lh_sim_nemesis *n)
+{
+    const char *path = some_path(n);
+
+    if (path == NULL)
+        return;
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_PAUSE);
+    a.who.kind = LH_SIM_WHO_PRIMARY;
+    (void)snprintf(a.who.text, sizeof a.who.text, "%s", path);
+    a.hold = lh_nanoseconds(spread(n, 500000000, n->temper.term.ns * 3 + 1000000000));
+    a.in_step = chance(n, 30);
+    perform(n, &a);
+}
+
+/* Those that the master empties, and those of which it may still hear that it should. */
+static uint32_t count_draining(struct lh_sim_nemesis *n)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 1; i <= n->servers; i++) {
+        uint64_t bit = UINT64_C(1) << i;
+        if (lh_sim_is_draining(n->cluster, i))
+            n->draining |= bit;
+        else if ((n->undrained & bit) != 0)
+            n->draining &= ~bit;
+        count += (n->draining & bit) != 0;
+    }
+    return count;
+}
+
+static void drain(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_DRAIN);
+    uint32_t draining = count_draining(n);
+
+    a.client = 1 + (uint32_t)below(n, n->clients);
+    a.who = server(1 + below(n, n->servers));
+    if (draining >= n->temper.drains) {
+        if (draining == 0)
+            return;
+        while ((n->draining & UINT64_C(1) << a.who.number) == 0)
+            a.who = server(1 + below(n, n->servers));
+        a.kind = LH_SIM_ACT_UNDRAIN;
+    } else if (chance(n, 25)) {
+        a.kind = LH_SIM_ACT_DECOMMISSION;
+    }
+    uint64_t bit = UINT64_C(1) << a.who.number;
+    if (!perform(n, &a))
+        return;
+    n->draining |= bit;
+    n->undrained = a.kind == LH_SIM_ACT_UNDRAIN ? n->undrained | bit : n->undrained & ~bit;
+}
+
+static void use_trash(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_REMOVE);
+    const char *path = some_path(n);
+
+    a.client = 1 + (uint32_t)below(n, n->clients);
+    if (n->removed[0] != '\0' && chance(n, 70)) {
+        a.kind = LH_SIM_ACT_RESTORE;
+        memcpy(a.path, n->removed, sizeof a.path);
+        n->removed[0] = '\0';
+    } else if (path != NULL) {
+        (void)snprintf(a.path, sizeof a.path, "%s", path);
+        a.now = chance(n, 10);
+        memcpy(n->removed, a.path, sizeof n->removed);
+    } else {
+        return;
+    }
+    perform(n, &a);
+}
+
 void lh_sim_misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
 {
     struct lh_sim_who who;
@@ -611,6 +698,18 @@ void lh_sim_misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         break;
     case LH_SIM_MISCHIEF_STORE:
         fail_store(n);
+        break;
+    case LH_SIM_MISCHIEF_LOSE_DISK:
+        lose_disk(n);
+        break;
+    case LH_SIM_MISCHIEF_HANG:
+        hang(n);
+        break;
+    case LH_SIM_MISCHIEF_DRAIN:
+        drain(n);
+        break;
+    case LH_SIM_MISCHIEF_TRASH:
+        use_trash(n);
         break;
     case LH_SIM_MISCHIEF_COUNT:
         LH_UNREACHABLE();

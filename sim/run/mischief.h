@@ -24,8 +24,12 @@ struct lh_sim_nemesis {
     size_t servers, clients;
     uint64_t damaged; /* a bit for each chunkserver whose replicas it has spoilt */
     uint32_t power_left;
-    struct follow_up *follow_ups; /* done or not: freed at the end */
-    struct lh_sim_node *prey;     /* of the ambush that is under way; NULL: none */
+    uint64_t draining, undrained; /* a bit for each chunkserver that is to be emptied; that was to
+                                     be */
+    bool scrapped;                /* a machine is gone */
+    char removed[LH_SIM_PATH_MAX + 1]; /* the file that was removed last; "": none */
+    struct follow_up *follow_ups;      /* done or not: freed at the end */
+    struct lh_sim_node *prey;          /* of the ambush that is under way; NULL: none */
 };
 
 /* ---- Chances ---- */

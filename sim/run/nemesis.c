@@ -51,7 +51,8 @@ static void strike(void *arg)
 {
     static const enum lh_sim_mischief sudden[] = {LH_SIM_MISCHIEF_CRASH, LH_SIM_MISCHIEF_RESTART,
         LH_SIM_MISCHIEF_POWER, LH_SIM_MISCHIEF_PAUSE, LH_SIM_MISCHIEF_ISOLATE,
-        LH_SIM_MISCHIEF_BREAK, LH_SIM_MISCHIEF_STALL, LH_SIM_MISCHIEF_IO_ERROR};
+        LH_SIM_MISCHIEF_BREAK, LH_SIM_MISCHIEF_STALL, LH_SIM_MISCHIEF_IO_ERROR,
+        LH_SIM_MISCHIEF_LOSE_DISK};
     struct lh_sim_nemesis *n = arg;
     enum lh_sim_mischief what = sudden[below(n, sizeof sudden / sizeof sudden[0])];
 
@@ -100,6 +101,9 @@ static struct lh_duration shortest_term(const struct lh_sim_settings *settings)
         shortest < settings->session_term.ns ? shortest : settings->session_term.ns);
 }
 
+/* One that a run can wait for. */
+#define SHORT_GRACE lh_seconds(20)
+
 /* Most kinds do not happen in most runs: what is left meets more often (swarm testing, Groce and
  * others, 2012). */
 void lh_sim_temper_draw(
@@ -131,7 +135,12 @@ void lh_sim_temper_draw(
     t->damage_servers = spoils ? 1 : 0;
     t->power_losses = synced ? UINT32_MAX : spoils ? 0 : 1;
     if (!spoils)
-        t->weights[LH_SIM_MISCHIEF_IO_ERROR] = t->weights[LH_SIM_MISCHIEF_ROT] = 0;
+        t->weights[LH_SIM_MISCHIEF_IO_ERROR] = t->weights[LH_SIM_MISCHIEF_ROT] =
+            t->weights[LH_SIM_MISCHIEF_LOSE_DISK] = 0;
+    /* A file goes on without a full set, but not without the least. */
+    t->scraps =
+        spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;
+    t->drains = settings->servers > settings->min_replicas + 1 + (t->scraps ? 1 : 0) ? 1 : 0;
     *random = n.random;
 }
 

@@ -3,12 +3,13 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const names[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin"};
+    "swarm", "faults", "calm", "clocks", "ruin", "restored"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
@@ -110,6 +111,33 @@ static void draw_files(struct lh_sim_settings *s, struct lh_prng *random)
     }
 }
 
+static uint64_t one_of(struct lh_prng *random, const uint64_t *values, size_t count)
+{
+    return values[lh_prng_below(random, count)];
+}
+
+#define ONE_OF(random, ...)                                                                        \
+    one_of((random), (const uint64_t[]){__VA_ARGS__},                                              \
+        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+/* How replicas are kept, in a run's measure of time. */
+static void draw_keeping(struct lh_sim_settings *s, struct lh_prng *random)
+{
+    s->on_loss =
+        chance(random, 60) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+    for (uint32_t i = 0; i < s->file_count; i++)
+        if (chance(random, 20))
+            s->files[i].on_loss = chance(random, 50) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL
+                                                     : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+    s->suspect_after = lh_milliseconds(ONE_OF(random, 100, 300, 300, 1000));
+    s->grace = lh_seconds(ONE_OF(random, 1, 3, 10, 300));
+    s->repair_streams = few(random, 1, 4);
+    s->repair_rate = ONE_OF(random, UINT64_MAX, UINT64_MAX, 1 << 20, 8 << 20);
+    s->scrub_period = lh_seconds(ONE_OF(random, 0, 2, 5, 15));
+    s->trash_retention = lh_seconds(ONE_OF(random, 0, 2, 10, 300));
+    s->balance = chance(random, 20);
+}
+
 static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
 {
     s->servers = few(random, 3, 7);
@@ -123,6 +151,7 @@ static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
     draw_terms(s, random);
     draw_disks(s, random);
     draw_files(s, random);
+    draw_keeping(s, random);
 }
 
 /* ---- Programs ---- */
@@ -219,6 +248,19 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
         draw_files_program(plan, random, writers);
 }
 
+/* A copy is kept, the master goes on, and some time later starts again with the copy. */
+static void draw_restoring(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    struct lh_sim_action keep = lh_sim_action_default(LH_SIM_ACT_BACK_UP);
+    struct lh_sim_action restore = lh_sim_action_default(LH_SIM_ACT_RESTORE_STORE);
+
+    keep.who.kind = restore.who.kind = LH_SIM_WHO_MASTER;
+    keep.at = UINT64_C(1000000000) + lh_prng_below(random, plan->duration.ns / 3);
+    restore.at = keep.at + lh_prng_below(random, plan->duration.ns / 2);
+    add(plan, &keep);
+    add(plan, &restore);
+}
+
 /* ---- All together ---- */
 
 static int by_time(const void *a, const void *b)
@@ -246,10 +288,11 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     char text[256];
 
     if (profile == LH_SIM_PROFILE_SWARM) {
-        uint64_t of_ten = lh_prng_below(&random, 10);
-        profile = of_ten == 0   ? LH_SIM_PROFILE_CLOCKS
-                  : of_ten == 1 ? LH_SIM_PROFILE_RUIN
-                                : LH_SIM_PROFILE_FAULTS;
+        uint64_t of_twenty = lh_prng_below(&random, 20);
+        profile = of_twenty < 2    ? LH_SIM_PROFILE_CLOCKS
+                  : of_twenty == 2 ? LH_SIM_PROFILE_RUIN
+                  : of_twenty == 3 ? LH_SIM_PROFILE_RESTORED
+                                   : LH_SIM_PROFILE_FAULTS;
     }
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
@@ -274,8 +317,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         plan->temper.weights[LH_SIM_MISCHIEF_ROT] = 3;
         plan->temper.weights[LH_SIM_MISCHIEF_POWER] = 5;
         plan->temper.weights[LH_SIM_MISCHIEF_RACK] = 2;
+        plan->temper.weights[LH_SIM_MISCHIEF_LOSE_DISK] = 2;
         plan->temper.damage_servers = plan->settings.servers;
         plan->temper.power_losses = UINT32_MAX;
+        break;
+    case LH_SIM_PROFILE_RESTORED:
+        draw_restoring(plan, &random);
         break;
     default:
         break;

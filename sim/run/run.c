@@ -37,7 +37,7 @@ struct lh_duration lh_sim_healing_bound(
         if (a->kind == LH_SIM_ACT_SESSION_TERM && a->hold.ns > longest)
             longest = a->hold.ns;
     }
-    return lh_nanoseconds(4 * longest + lh_seconds(60).ns);
+    return lh_nanoseconds(4 * longest + s->grace.ns + 2 * s->scrub_period.ns + lh_seconds(60).ns);
 }
 
 /* ---- Actions ---- */

@@ -16,15 +16,17 @@
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
-#define LH_SIM_GENERATION 1u
+#define LH_SIM_GENERATION 2u
 
 /* What kind of runs a seed is drawn for. */
 enum lh_sim_profile {
-    LH_SIM_PROFILE_SWARM,  /* what a swarm runs: of ten seeds eight FAULTS, one CLOCKS, one RUIN */
-    LH_SIM_PROFILE_FAULTS, /* each seed has its own mixture of what the protocol survives */
-    LH_SIM_PROFILE_CALM,   /* no faults: for speed, and as a comparison */
-    LH_SIM_PROFILE_CLOCKS, /* clocks leave rho: INV-1 and INV-2 may break, nothing else (INV-7) */
-    LH_SIM_PROFILE_RUIN,   /* more damage than the protocol survives: loss must be reported */
+    LH_SIM_PROFILE_SWARM, /* what a swarm runs: of twenty seeds sixteen FAULTS, two CLOCKS, one RUIN, one
+                                RESTORED */
+    LH_SIM_PROFILE_FAULTS,   /* each seed has its own mixture of what the protocol survives */
+    LH_SIM_PROFILE_CALM,     /* no faults: for speed, and as a comparison */
+    LH_SIM_PROFILE_CLOCKS,   /* clocks leave rho: INV-1 and INV-2 may break, nothing else (INV-7) */
+    LH_SIM_PROFILE_RUIN,     /* more damage than the protocol survives: loss must be reported */
+    LH_SIM_PROFILE_RESTORED, /* the master's store becomes an older copy: nothing is deleted */
     LH_SIM_PROFILE_COUNT
 };
 

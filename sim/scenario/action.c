@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "lease/term.h"
+#include "proto/leasehold.pb-c.h"
 #include "sim/cluster/complain.h"
 
 #include <ctype.h>
@@ -247,6 +248,28 @@ static void print_name(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", (const char *)from);
 }
 
+static bool parse_loss(struct lh_sim_words *w, void *to)
+{
+    uint32_t *loss = to;
+
+    if (lh_sim_words_take(w, "roll"))
+        *loss = LEASEHOLD__ON_PRIMARY_LOSS__ROLL;
+    else if (lh_sim_words_take(w, "wait"))
+        *loss = LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+    else
+        return false;
+    return true;
+}
+
+static void print_loss(struct lh_sim_text *t, const void *from)
+{
+    const uint32_t *loss = from;
+
+    lh_sim_text_add(t, "%s", *loss == LEASEHOLD__ON_PRIMARY_LOSS__ROLL ? "roll" : "wait");
+}
+
+const struct lh_sim_slot_type lh_sim_slot_loss = {parse_loss, print_loss, sizeof(uint32_t)};
+
 static void print_nothing(struct lh_sim_text *t, const void *from)
 {
     (void)t;
@@ -285,6 +308,8 @@ static const struct lh_sim_slot slots[] = {
     SLOT("op", slot_op, op),
     SLOT("in-step", lh_sim_slot_flag, in_step),
     SLOT("synced", lh_sim_slot_flag, synced),
+    SLOT("now", lh_sim_slot_flag, now),
+    SLOT("on-loss", lh_sim_slot_loss, on_loss),
     SLOT("path", lh_sim_slot_path, path),
     SLOT("to", lh_sim_slot_path, to),
     SLOT("name", slot_name, name),
@@ -346,13 +371,23 @@ static const struct {
     {LH_SIM_ACT_ROT, "rot byte <number> of <chunk> at <who> [mask <mask>]"},
     {LH_SIM_ACT_MISDIRECT, "misdirect next write of <who> to byte <number> of <chunk>"},
     {LH_SIM_ACT_FAIL_STORE, "fail next commit of <who> with <error>"},
+    {LH_SIM_ACT_LOSE_DISK, "lose disk of <who> [for <hold>]"},
+    {LH_SIM_ACT_SCRAP, "scrap <who>"},
+    {LH_SIM_ACT_BACK_UP, "back up store of <who>"},
+    {LH_SIM_ACT_RESTORE_STORE, "restore store of <who>"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
     {LH_SIM_ACT_RELEASE, "release <path>" THROUGH},
-    {LH_SIM_ACT_CREATE, "create <path> [synced <synced>] [replication <replication>] "
-                        "[min replicas <min>] [chunk size <chunk-size>]" THROUGH},
+    {LH_SIM_ACT_CREATE,
+        "create <path> [synced <synced>] [replication <replication>] "
+        "[min replicas <min>] [chunk size <chunk-size>] [on primary loss <on-loss>]" THROUGH},
     {LH_SIM_ACT_RENAME, "rename <path> to <to>" THROUGH},
-    {LH_SIM_ACT_REMOVE, "remove <path>" THROUGH},
+    {LH_SIM_ACT_REMOVE, "remove <path> [now <now>]" THROUGH},
+    {LH_SIM_ACT_RESTORE, "restore <path> [to <to>]" THROUGH},
     {LH_SIM_ACT_LIST, "list <path>" THROUGH},
+    {LH_SIM_ACT_DRAIN, "drain <who>" THROUGH},
+    {LH_SIM_ACT_UNDRAIN, "undrain <who>" THROUGH},
+    {LH_SIM_ACT_DECOMMISSION, "decommission <who>" THROUGH},
+    {LH_SIM_ACT_RESUME_DELETING, "resume deleting" THROUGH},
     {LH_SIM_ACT_SESSION_TERM, "set session term to <hold>"},
     {LH_SIM_ACT_CHUNK_TERM, "set chunk term to <hold>"},
     {LH_SIM_ACT_DRIFT, "set drift to <count> ppm"},

@@ -48,13 +48,22 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_ROT,       /* the byte at `number` of a chunk's file: `mask` is turned over */
     LH_SIM_ACT_MISDIRECT, /* the next write, to the byte at `number` of a chunk's file */
     LH_SIM_ACT_FAIL_STORE,
+    LH_SIM_ACT_LOSE_DISK,     /* down for `hold`, then it starts with an empty one */
+    LH_SIM_ACT_SCRAP,         /* the machine is gone for good */
+    LH_SIM_ACT_BACK_UP,       /* a copy of the store is kept ... */
+    LH_SIM_ACT_RESTORE_STORE, /* ... and put in its place; the process starts again */
     /* Requests, given to a client without waiting for the answer. */
     LH_SIM_ACT_RECALL,
     LH_SIM_ACT_RELEASE,
     LH_SIM_ACT_CREATE,
     LH_SIM_ACT_RENAME,
-    LH_SIM_ACT_REMOVE,
+    LH_SIM_ACT_REMOVE, /* with `now` for good */
+    LH_SIM_ACT_RESTORE,
     LH_SIM_ACT_LIST,
+    LH_SIM_ACT_DRAIN, /* `who` is to be emptied */
+    LH_SIM_ACT_UNDRAIN,
+    LH_SIM_ACT_DECOMMISSION,
+    LH_SIM_ACT_RESUME_DELETING, /* after an older copy of the store (KEEP-4) */
     /* The master's settings, from its next start on. The chunk term is never below the session
      * term: the one that is set last moves the other. */
     LH_SIM_ACT_SESSION_TERM, /* to `hold` */
@@ -114,7 +123,8 @@ struct lh_sim_action {
     int32_t ppm;
     int error;
     enum lh_disk_op op;
-    bool in_step, synced;
+    bool in_step, synced, now;
+    uint32_t on_loss; /* Leasehold__OnPrimaryLoss */
     char path[LH_SIM_PATH_MAX + 1], to[LH_SIM_PATH_MAX + 1];
     char name[LH_SIM_PROGRAM_NAME_MAX + 1];
     struct lh_sim_program_spec program;
@@ -142,6 +152,7 @@ bool lh_sim_action_parse_words(struct lh_sim_action *action, struct lh_sim_words
 bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
     char *text, size_t text_size);
 
+extern const struct lh_sim_slot_type lh_sim_slot_loss;  /* uint32_t: Leasehold__OnPrimaryLoss */
 extern const struct lh_sim_slot_type lh_sim_slot_who;   /* struct lh_sim_who */
 extern const struct lh_sim_slot_type lh_sim_slot_where; /* struct lh_sim_where */
 

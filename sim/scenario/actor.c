@@ -285,6 +285,19 @@ static void say(struct lh_sim_actor *actor, enum state state, struct lh_sim_node
 
 /* ---- One node ---- */
 
+/* The operator says that the store is an older one (`--restored`). */
+static bool restore_store(struct lh_sim_actor *actor, struct lh_sim_node *node)
+{
+    struct lh_master_config *config = lh_sim_master_config(actor->cluster);
+
+    lh_sim_crash(node);
+    bool done = lh_sim_store_restore(node);
+    config->restored = done && node == lh_sim_master(actor->cluster);
+    lh_sim_start(node);
+    config->restored = false;
+    return done;
+}
+
 static bool act_on_process(
     struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
 {
@@ -292,7 +305,7 @@ static bool act_on_process(
 
     switch (a->kind) {
     case LH_SIM_ACT_START:
-        if (up)
+        if (up || lh_sim_is_scrapped(node))
             return false;
         say(actor, STATE_DOWN, node, NULL, lh_nanoseconds(0));
         lh_sim_start(node);
@@ -323,6 +336,23 @@ static bool act_on_process(
         say(actor, STATE_PAUSE, node, NULL, lh_nanoseconds(0));
         lh_sim_resume(node);
         return paused;
+    case LH_SIM_ACT_LOSE_DISK:
+        if (lh_sim_is_scrapped(node))
+            return false;
+        say(actor, STATE_DOWN, node, NULL, a->hold);
+        lh_sim_power_loss(node);
+        lh_sim_wipe(node);
+        return true;
+    case LH_SIM_ACT_SCRAP:
+        if (lh_sim_is_scrapped(node))
+            return false;
+        lh_sim_scrap(node);
+        return true;
+    case LH_SIM_ACT_BACK_UP:
+        lh_sim_store_copy(node);
+        return true;
+    case LH_SIM_ACT_RESTORE_STORE:
+        return restore_store(actor, node);
     case LH_SIM_ACT_STOP:
         if (!up || paused) /* a process that stands still hears of nothing */
             return false;
@@ -496,6 +526,9 @@ struct asking {
         Leasehold__CreateRequest create;
         Leasehold__RenameRequest rename;
         Leasehold__RemoveRequest remove;
+        Leasehold__RestoreRequest restore;
+        Leasehold__SetServerRequest set_server;
+        Leasehold__GarbageRequest garbage;
         Leasehold__ListRequest list;
     } u;
     char path[LH_SIM_PATH_MAX + 1], to[LH_SIM_PATH_MAX + 1];
@@ -529,6 +562,7 @@ static bool ask(struct lh_sim_actor *actor, const struct lh_sim_action *a)
         q->u.create.replication = a->replication;
         q->u.create.min_replicas = a->min_replicas;
         q->u.create.chunk_size = a->chunk_size;
+        q->u.create.on_primary_loss = (Leasehold__OnPrimaryLoss)a->on_loss;
         method = LH_METHOD_CREATE;
         break;
     case LH_SIM_ACT_RENAME:
@@ -540,7 +574,19 @@ static bool ask(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_REMOVE:
         leasehold__remove_request__init(&q->u.remove);
         q->u.remove.path = q->path;
+        q->u.remove.now = a->now;
         method = LH_METHOD_REMOVE;
+        break;
+    case LH_SIM_ACT_RESTORE:
+        leasehold__restore_request__init(&q->u.restore);
+        q->u.restore.path = q->path;
+        q->u.restore.to = q->to;
+        method = LH_METHOD_RESTORE;
+        break;
+    case LH_SIM_ACT_RESUME_DELETING:
+        leasehold__garbage_request__init(&q->u.garbage);
+        q->u.garbage.resume = true;
+        method = LH_METHOD_GARBAGE;
         break;
     default:
         leasehold__list_request__init(&q->u.list);
@@ -550,6 +596,32 @@ static bool ask(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     }
     lh_sim_ask_aside(actor->cluster, a->client, method, &q->u.base, PATIENCE);
     return true;
+}
+
+static Leasehold__ServerAdmin wanted(enum lh_sim_action_kind kind)
+{
+    return kind == LH_SIM_ACT_DRAIN     ? LEASEHOLD__SERVER_ADMIN__DRAINING
+           : kind == LH_SIM_ACT_UNDRAIN ? LEASEHOLD__SERVER_ADMIN__ACTIVE
+                                        : LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
+}
+
+static bool set_server(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    struct lh_sim_node *nodes[LH_SIM_NODES_MAX];
+    size_t count = lh_sim_actor_resolve(actor, &a->who, nodes, LH_SIM_NODES_MAX);
+
+    if (!lh_sim_is_up(lh_sim_client(actor->cluster, a->client)))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct asking *q = lh_alloc(sizeof *q);
+        (void)snprintf(q->path, sizeof q->path, "%s", lh_sim_name(nodes[i]));
+        leasehold__set_server_request__init(&q->u.set_server);
+        q->u.set_server.server_id = q->path;
+        q->u.set_server.admin = wanted(a->kind);
+        lh_sim_ask_aside(
+            actor->cluster, a->client, LH_METHOD_SET_SERVER, &q->u.set_server.base, PATIENCE);
+    }
+    return count > 0;
 }
 
 /* ---- The rest ---- */
@@ -631,8 +703,14 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_CREATE:
     case LH_SIM_ACT_RENAME:
     case LH_SIM_ACT_REMOVE:
+    case LH_SIM_ACT_RESTORE:
     case LH_SIM_ACT_LIST:
+    case LH_SIM_ACT_RESUME_DELETING:
         return ask(actor, a);
+    case LH_SIM_ACT_DRAIN:
+    case LH_SIM_ACT_UNDRAIN:
+    case LH_SIM_ACT_DECOMMISSION:
+        return set_server(actor, a);
     case LH_SIM_ACT_SESSION_TERM:
     case LH_SIM_ACT_CHUNK_TERM:
     case LH_SIM_ACT_DRIFT:

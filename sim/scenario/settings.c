@@ -2,7 +2,9 @@
 
 #include "base/probe.h"
 #include "lease/term.h"
+#include "proto/leasehold.pb-c.h"
 #include "sim/cluster/complain.h"
+#include "sim/scenario/action.h"
 
 #include <string.h>
 
@@ -48,6 +50,14 @@ static const struct lh_sim_slot slots[] = {
     SLOT("create-timeout", lh_sim_slot_duration, create_timeout),
     SLOT("member-timeout", lh_sim_slot_duration, member_timeout),
     SLOT("drain-timeout", lh_sim_slot_duration, drain_timeout),
+    SLOT("on-loss", lh_sim_slot_loss, on_loss),
+    SLOT("suspect", lh_sim_slot_duration, suspect_after),
+    SLOT("grace", lh_sim_slot_duration, grace),
+    SLOT("trash", lh_sim_slot_duration, trash_retention),
+    SLOT("repair-streams", lh_sim_slot_small, repair_streams),
+    SLOT("repair-rate", lh_sim_slot_number, repair_rate),
+    SLOT("scrub", lh_sim_slot_duration, scrub_period),
+    SLOT("balance", lh_sim_slot_flag, balance),
     SLOT("delay", lh_sim_slot_range, delay),
     SLOT("delay-rate", lh_sim_slot_small, delay_tail.per_million),
     SLOT("delay-most", lh_sim_slot_duration, delay_tail.most),
@@ -79,6 +89,14 @@ static const char *const phrases[] = {
     "create timeout <create-timeout>",
     "member timeout <member-timeout>",
     "drain timeout <drain-timeout>",
+    "on primary loss <on-loss>",
+    "suspect after <suspect>",
+    "grace <grace>",
+    "trash retention <trash>",
+    "repair streams <repair-streams>",
+    "repair rate <repair-rate> bytes per second",
+    "scrub period <scrub>",
+    "balance <balance>",
     "delay <delay>",
     "delay tail <delay-rate> per million up to <delay-most>",
     "silence noticed after <notice>",
@@ -107,12 +125,13 @@ static const struct lh_sim_slot file_slots[] = {
     FILE_SLOT("replication", lh_sim_slot_small, replication),
     FILE_SLOT("min", lh_sim_slot_small, min_replicas),
     FILE_SLOT("chunk-size", lh_sim_slot_size, chunk_size),
+    FILE_SLOT("on-loss", lh_sim_slot_loss, on_loss),
     {0},
 };
 
 #define FILE_PHRASE                                                                                \
     "file <path> [synced <synced>] [replication <replication>] [min replicas <min>] "              \
-    "[chunk size <chunk-size>]"
+    "[chunk size <chunk-size>] [on primary loss <on-loss>]"
 
 static const struct lh_sim_file_setting no_file;
 
@@ -134,6 +153,11 @@ struct lh_sim_settings lh_sim_settings_default(uint64_t seed)
     s.min_replicas = master.min_replicas;
     s.chunk_size = 64u << 10;
     s.create_timeout = master.create_timeout;
+    s.on_loss = LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+    s.suspect_after = master.suspect_after;
+    s.grace = lh_seconds(300);
+    s.repair_streams = 2;
+    s.repair_rate = UINT64_MAX;
     s.delay = world.delay;
     s.notice = world.notice;
     s.write = world.write;
@@ -236,7 +260,8 @@ static bool check_durations(const struct lh_sim_settings *s, char *text, size_t 
         {"sync takes", s->sync.max}, {"read takes", s->read.max}, {"commit takes", s->commit.max},
         {"disk tail", s->disk_tail.most}, {"timers late by", s->timer_late},
         {"create timeout", s->create_timeout}, {"member timeout", s->member_timeout},
-        {"drain timeout", s->drain_timeout}};
+        {"drain timeout", s->drain_timeout}, {"suspect after", s->suspect_after},
+        {"scrub period", s->scrub_period}};
 
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
         if (durations[i].d.ns > SLOWEST.ns)
@@ -302,6 +327,14 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.master.min_replicas = s->min_replicas;
     c.master.chunk_size = s->chunk_size;
     c.master.create_timeout = s->create_timeout;
+    c.master.on_primary_loss = (enum lh_on_primary_loss)s->on_loss;
+    c.master.suspect_after = s->suspect_after;
+    c.master.grace = s->grace;
+    c.master.repair_streams = s->repair_streams;
+    c.master.trash_retention = s->trash_retention;
+    c.master.balance = s->balance;
+    c.server.repair_rate = s->repair_rate;
+    c.server.scrub_period = s->scrub_period.ns == 0 ? LH_DURATION_FOREVER : s->scrub_period;
     c.server.member_timeout = s->member_timeout;
     c.server.drain_timeout = s->drain_timeout;
     c.world.delay = s->delay;

@@ -23,6 +23,7 @@ struct lh_sim_file_setting {
     bool synced;
     uint32_t replication, min_replicas; /* 0: the master's default */
     uint64_t chunk_size;
+    uint32_t on_loss; /* Leasehold__OnPrimaryLoss */
 };
 
 struct lh_sim_settings {
@@ -34,6 +35,12 @@ struct lh_sim_settings {
     uint64_t chunk_size;
     struct lh_duration create_timeout;
     struct lh_duration member_timeout, drain_timeout; /* 0: the chunkserver's defaults */
+    uint32_t on_loss; /* Leasehold__OnPrimaryLoss of files that do not say */
+    struct lh_duration suspect_after, grace, trash_retention;
+    uint32_t repair_streams;
+    uint64_t repair_rate;            /* bytes a second, of each chunkserver; UINT64_MAX: no limit */
+    struct lh_duration scrub_period; /* 0: no scrub */
+    bool balance;
     struct lh_sim_range delay, notice, write, sync, read, commit; /* as in world.h */
     struct lh_sim_tail delay_tail, disk_tail;
     struct lh_duration timer_late;

@@ -40,6 +40,7 @@ static int create_file(struct lh_sim_stage *stage, const struct lh_sim_file_sett
         .replication = f->replication,
         .min_replicas = f->min_replicas,
         .chunk_size = f->chunk_size,
+        .on_loss = f->on_loss,
     };
 
     return lh_sim_create_file(stage->cluster, f->path, &options);
@@ -85,9 +86,16 @@ static bool is_settled(void *arg)
     return lh_sim_observers_settled(stage->observers);
 }
 
+static void unsettled(void *arg)
+{
+    const struct lh_sim_stage *stage = arg;
+
+    lh_sim_observers_unsettled(stage->observers);
+}
+
 void lh_sim_stage_settle(struct lh_sim_stage *stage, struct lh_duration bound)
 {
-    const struct lh_sim_settling settling = {stage, is_exempt, is_settled};
+    const struct lh_sim_settling settling = {stage, is_exempt, is_settled, unsettled};
 
     lh_sim_mend(stage->cluster);
     lh_sim_observers_faults_over(stage->observers);

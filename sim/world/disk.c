@@ -377,6 +377,20 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
     lh_sim_disk_stall(node, false);
 }
 
+void lh_sim_wipe(struct lh_sim_node *node)
+{
+    struct lh_sim_files *files = &node->disk.files;
+
+    LH_ASSERT(!node->up);
+    lh_sim_note(node->sim, "%s has a new and empty disk", node->name);
+    while (files->count > 0) {
+        uint64_t number = files->list[files->count - 1]->number;
+        lh_sim_files_remove(files, number);
+        lh_sim_tell_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+    }
+    lh_sim_store_wipe(node);
+}
+
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)
 {
     size_t count = node->disk.files.count;

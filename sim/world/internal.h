@@ -127,6 +127,9 @@ struct store {
     size_t count, capacity;
     struct commit *first, *last; /* under way, in order */
     uint64_t version;            /* commits that took effect */
+    struct lh_sim_pair *kept;    /* a copy of `pairs` as they once were */
+    size_t kept_count;
+    bool has_kept;
     int fail_next;
     int failed; /* of the process's first commit that failed */
 };
@@ -135,6 +138,7 @@ void lh_sim_store_submit(struct lh_sim_node *node, struct lh_effect *e);
 void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_store_go_on(struct lh_sim_node *node); /* the disk is not stalled any more */
 void lh_sim_store_drop(struct lh_sim_node *node);
+void lh_sim_store_wipe(struct lh_sim_node *node);
 void lh_sim_store_deinit(struct store *s);
 
 /* ---- node.c ---- */
@@ -147,6 +151,7 @@ struct lh_sim_node {
     void *arg;
 
     bool up, paused;
+    bool scrapped;
     bool powered; /* false after a power loss, until the next start */
     bool pause_in_step;
     bool in_step;  /* it was: `kept` is to be carried out */

@@ -174,7 +174,7 @@ void lh_sim_timer(struct lh_sim *sim, const struct lh_sim_event *e)
 
 void lh_sim_start(struct lh_sim_node *node)
 {
-    if (node->up)
+    if (node->up || node->scrapped)
         return;
     if (!node->powered) {
         node->powered = true;
@@ -239,6 +239,19 @@ void lh_sim_power_loss(struct lh_sim_node *node)
     lh_sim_note(node->sim, "%s loses power", node->name);
     node->powered = false;
     end_process(node, LH_SIM_LIFE_POWER_LOST);
+}
+
+void lh_sim_scrap(struct lh_sim_node *node)
+{
+    lh_sim_note(node->sim, "%s is gone for good", node->name);
+    node->scrapped = true;
+    node->powered = false;
+    end_process(node, LH_SIM_LIFE_POWER_LOST);
+}
+
+bool lh_sim_is_scrapped(const struct lh_sim_node *node)
+{
+    return node->scrapped;
 }
 
 void lh_sim_pause(struct lh_sim_node *node)

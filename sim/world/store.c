@@ -181,13 +181,71 @@ void lh_sim_store_drop(struct lh_sim_node *node)
     s->failed = LH_OK; /* the next process opens it anew */
 }
 
+static void free_pairs(struct lh_sim_pair *pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(pairs[i].key);
+        free(pairs[i].value);
+    }
+    free(pairs);
+}
+
+static struct lh_sim_pair *copy_pairs(const struct lh_sim_pair *from, size_t count)
+{
+    struct lh_sim_pair *to = lh_alloc_array(count, sizeof *to);
+
+    for (size_t i = 0; i < count; i++) {
+        to[i] = (struct lh_sim_pair){.key = lh_alloc(from[i].key_size),
+            .key_size = from[i].key_size,
+            .value = lh_alloc(from[i].value_size),
+            .value_size = from[i].value_size};
+        memcpy(to[i].key, from[i].key, from[i].key_size);
+        if (from[i].value_size > 0)
+            memcpy(to[i].value, from[i].value, from[i].value_size);
+    }
+    return to;
+}
+
+void lh_sim_store_wipe(struct lh_sim_node *node)
+{
+    struct store *s = &node->store;
+
+    LH_ASSERT(!node->up);
+    free_pairs(s->pairs, s->count);
+    s->pairs = NULL;
+    s->count = s->capacity = 0;
+    s->version++;
+}
+
+void lh_sim_store_copy(struct lh_sim_node *node)
+{
+    struct store *s = &node->store;
+
+    lh_sim_note(node->sim, "a copy of the store of %s is kept", node->name);
+    free_pairs(s->kept, s->kept_count);
+    s->kept = copy_pairs(s->pairs, s->count);
+    s->kept_count = s->count;
+    s->has_kept = true;
+}
+
+bool lh_sim_store_restore(struct lh_sim_node *node)
+{
+    struct store *s = &node->store;
+
+    if (!s->has_kept)
+        return false;
+    lh_sim_note(node->sim, "the store of %s is the older copy", node->name);
+    lh_sim_store_wipe(node);
+    s->pairs = copy_pairs(s->kept, s->kept_count);
+    s->count = s->capacity = s->kept_count;
+    lh_sim_tell_lives(node, LH_SIM_LIFE_RESTORED);
+    return true;
+}
+
 void lh_sim_store_deinit(struct store *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        free(s->pairs[i].key);
-        free(s->pairs[i].value);
-    }
-    free(s->pairs);
+    free_pairs(s->pairs, s->count);
+    free_pairs(s->kept, s->kept_count);
     while (s->first != NULL) {
         struct commit *next = s->first->next;
         free_commit(s->first);

@@ -20,7 +20,8 @@ enum lh_sim_life {
     LH_SIM_LIFE_POWER_LOST, /* the machine went down, with a process on it or without; the disk is
                                as the next boot will find it */
     LH_SIM_LIFE_PAUSED,
-    LH_SIM_LIFE_RESUMED, /* what waited has not happened yet */
+    LH_SIM_LIFE_RESUMED,  /* what waited has not happened yet */
+    LH_SIM_LIFE_RESTORED, /* its metadata store is an older one (lh_sim_store_restore()) */
 };
 
 /* One input or effect, with what the bare structs do not show. */

@@ -192,6 +192,11 @@ int lh_sim_stopped_with(const struct lh_sim_node *node);
 /* Feeds LH_IN_CALL; the node is up. */
 void lh_sim_call(struct lh_sim_node *node, void *call);
 
+/* The machine is gone for good: a process on it ends as by lh_sim_power_loss(), and none is ever
+ * started again. */
+void lh_sim_scrap(struct lh_sim_node *node);
+bool lh_sim_is_scrapped(const struct lh_sim_node *node);
+
 /* How often a process was started here, kept by the machine: 1 while the first one runs. */
 uint64_t lh_sim_incarnation(const struct lh_sim_node *node);
 
@@ -298,6 +303,10 @@ const uint8_t *lh_sim_file(const struct lh_sim_node *node, uint64_t file, uint64
  * also when the directory entry is not there yet. */
 const uint8_t *lh_sim_platter(const struct lh_sim_node *node, uint64_t file, uint64_t *size);
 
+/* Another, empty disk is in the machine, which is down: files and metadata store are gone. What the
+ * machine itself counts (incarnation, boot) goes on. */
+void lh_sim_wipe(struct lh_sim_node *node);
+
 /* Turns one bit over, on the platter and in the cache. The byte must be within the file. */
 void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, uint8_t mask);
 
@@ -320,5 +329,11 @@ uint64_t lh_sim_store_version(const struct lh_sim_node *node);
 /* The next commit fails with `error`, done or not done, and so do all later ones of that process.
  * LH_OK takes it back as long as it has not happened. */
 void lh_sim_store_fail(struct lh_sim_node *node, int error);
+
+/* Keeps a copy of what is committed, in place of an earlier one. */
+void lh_sim_store_copy(struct lh_sim_node *node);
+
+/* The copy takes the place of what is committed since. The node is down. False: there is none. */
+bool lh_sim_store_restore(struct lh_sim_node *node);
 
 #endif

@@ -1,0 +1,252 @@
+/* KEEP-1 to KEEP-5: what a chunk has, and what is deleted.
+ *
+ * A replica is worth keeping while its server is a member, and while the chunk lacks any of its
+ * members as far as the master can know: it asked for the removal in spite of that, or a server
+ * carried it out in spite of being a member. Behind an older copy of the store nothing that was
+ * known before counts any more, but that the master has no replica removed. */
+#include "sim/observers/internal.h"
+
+#include "sim/cluster/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct member *find_member(const struct chunk *c, uint32_t server)
+{
+    for (size_t i = 0; i < c->member_count; i++)
+        if (c->members[i].server == server)
+            return &c->members[i];
+    return NULL;
+}
+
+/* ---- A server removes a replica ---- */
+
+static void removes(struct lh_sim_observers *o, const struct actor *a, uint64_t file)
+{
+    uint64_t size = 0;
+    const uint8_t *bytes = lh_sim_file(a->node, file, &size);
+    struct lh_sim_header h = lh_sim_header_read(bytes, size);
+
+    if (!h.valid || h.lost || h.copying || size <= LH_SIM_LOG_START)
+        return;
+    const struct chunk *c = lh_ob_chunk_find(o, file);
+    if (c == NULL || !c->known || c->removed || c->hopeless)
+        return;
+    const struct replica *r = &c->replicas[a->number];
+    if (r->lost || r->damaged || r->sync_failed || find_member(c, a->number) == NULL)
+        return;
+    lh_sim_fail(o->sim, "KEEP-3", c->id,
+        "%s removes its replica of chunk %llu at version %llu, and is a member at version %llu",
+        a->name, U(c->id), U(h.version), U(c->version));
+}
+
+/* ---- The master has one removed ---- */
+
+/* NULL: as far as the master can know that member may be good. */
+static const char *known_bad(
+    const struct lh_sim_observers *o, const struct chunk *c, uint32_t server)
+{
+    const struct actor *a = o->servers[server];
+    uint64_t patience = 3 * o->longest_term.ns + UINT64_C(5000000000);
+
+    if (find_member(c, server)->lost)
+        return "is lost";
+    if (c->replicas[server].missing)
+        return "is missing";
+    if (find_member(c, server)->joining)
+        return "is not full";
+    if (!a->alive && lh_sim_now(o->sim) - a->ended_at > patience)
+        return "is away";
+    return NULL;
+}
+
+static void asks_to_remove(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__RemoveReplica *m)
+{
+    const struct chunk *c = lh_ob_chunk_find(o, m->chunk);
+
+    if (o->restored && !o->resumed && m->version > 0)
+        lh_sim_fail(o->sim, "KEEP-4", m->chunk,
+            "the master has %s remove its replica of chunk %llu, and its store is an older copy "
+            "that no operator has looked at",
+            server->name, U(m->chunk));
+    if (o->restored || c == NULL || !c->known || c->removed || m->version == 0)
+        return;
+    if (find_member(c, server->number) != NULL) {
+        lh_sim_fail(o->sim, "KEEP-3", c->id,
+            "the master has %s remove its replica of chunk %llu, and names it as a member",
+            server->name, U(c->id));
+        return;
+    }
+    for (size_t i = 0; i < c->member_count; i++) {
+        const char *what = known_bad(o, c, c->members[i].server);
+        if (what == NULL)
+            continue;
+        lh_sim_fail(o->sim, "KEEP-3", c->id,
+            "the master has %s remove a replica of chunk %llu, and that of its member %s %s",
+            server->name, U(c->id), o->servers[c->members[i].server]->name, what);
+        return;
+    }
+}
+
+/* ---- Files in the trash ---- */
+
+void lh_ob_keep_purged(struct lh_sim_observers *o, const struct file *f)
+{
+    uint64_t retention = lh_sim_master_config(o->cluster)->trash_retention.ns;
+    uint64_t stayed = lh_sim_now(o->sim) - f->trashed_at;
+    uint32_t drift = lh_sim_master_config(o->cluster)->drift_ppm;
+
+    if (!f->trashed || f->purge_asked || o->config.clocks_beyond_rho ||
+        stayed >= retention - retention / 1000000 * drift)
+        return;
+    lh_sim_fail(o->sim, "KEEP-5", 0,
+        "%s is gone from the trash after %llu ms, and could have been restored for %llu ms",
+        f->path, U(stayed / 1000000), U(retention / 1000000));
+}
+
+static void asked_to_remove(struct lh_sim_observers *o, const Leasehold__RemoveRequest *m)
+{
+    struct file *f, *next;
+
+    HASH_ITER(hh, o->files, f, next)
+    {
+        if (f->path == NULL || (m->file != 0 ? f->id != m->file : strcmp(f->path, m->path) != 0))
+            continue;
+        f->purge_asked = f->purge_asked || m->now;
+        f->recalled_at = lh_sim_now(o->sim);
+    }
+}
+
+/* ---- Members ---- */
+
+void lh_ob_keep_joined(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+    const struct replica *r = lh_ob_replica(c, server);
+
+    if (!h->valid || h->lost || r->lost || r->damaged || c->hopeless)
+        return; /* it had it */
+    if (h->copying)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s was made a full member of chunk %llu at version %llu, and its replica is "
+            "incomplete "
+            "(REC-4)",
+            o->servers[server]->name, U(c->id), U(c->version));
+}
+
+uint32_t lh_ob_fit_servers(const struct lh_sim_observers *o)
+{
+    uint32_t fit = 0;
+
+    for (uint32_t i = 0; i < o->server_count; i++)
+        fit += !lh_sim_is_scrapped(o->servers[i]->node) && !lh_sim_is_draining(o->cluster, i + 1);
+    return fit;
+}
+
+static bool chunk_is_whole(struct lh_sim_observers *o, const struct file *f, struct chunk *c,
+    uint32_t fit, char *text, size_t text_size)
+{
+    uint32_t wanted = f->replication < fit ? f->replication : fit, there = 0;
+    const char *left = NULL;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        uint32_t server = c->members[i].server;
+        const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
+        if (c->members[i].joining)
+            continue;
+        if (lh_sim_is_draining(o->cluster, server + 1) && fit >= f->replication)
+            left = o->servers[server]->name;
+        else
+            there += h->valid && !h->lost && !h->copying &&
+                     !lh_sim_is_scrapped(o->servers[server]->node);
+    }
+    if (there < wanted)
+        (void)snprintf(text, text_size, "chunk %llu of %s, version %llu, has %u good members of %u",
+            U(c->id), f->path, U(c->version), there, wanted);
+    else if (left != NULL)
+        (void)snprintf(text, text_size,
+            "chunk %llu of %s, version %llu, still has %s, which drains", U(c->id), f->path,
+            U(c->version), left);
+    return there >= wanted && left == NULL;
+}
+
+bool lh_ob_keep_whole(struct lh_sim_observers *o, uint64_t *chunk, char *text, size_t text_size)
+{
+    uint32_t fit = lh_ob_fit_servers(o);
+    struct file *f, *next;
+
+    if (lh_sim_master_config(o->cluster)->repair_streams == 0)
+        return true;
+    HASH_ITER(hh, o->files, f, next)
+    {
+        if (f->removed || lh_ob_inv8_exempt(o, f))
+            continue;
+        for (size_t i = 0; i < f->chunk_count; i++) {
+            struct chunk *c = f->chunks[i];
+            if (c->removed || !c->created || c->hopeless || (!c->sealed && f->trashed) ||
+                chunk_is_whole(o, f, c, fit, text, text_size))
+                continue;
+            *chunk = c->id;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Watching ---- */
+
+/* What its server has not any more, as the master hears in its registration. */
+static void registers(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
+{
+    struct chunk *c, *next;
+
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        bool there = false;
+        for (size_t i = 0; i < m->n_replicas; i++)
+            there = there || m->replicas[i]->chunk == c->id;
+        c->replicas[server->number].missing = c->created && !there;
+    }
+}
+
+void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
+        return;
+    if (s->method == LH_METHOD_GARBAGE) {
+        o->resumed = o->resumed || ((const Leasehold__GarbageRequest *)s->message)->resume;
+    } else if (s->method == LH_METHOD_SET_SERVER) {
+        int32_t server =
+            lh_ob_server_named(o, ((const Leasehold__SetServerRequest *)s->message)->server_id);
+        if (server >= 0)
+            o->servers[server]->asked_to_drain_at = lh_sim_now(o->sim);
+    } else if (s->method == LH_METHOD_REMOVE) {
+        asked_to_remove(o, (const Leasehold__RemoveRequest *)s->message);
+    } else if (s->method == LH_METHOD_SESSION && !failed(o)) {
+        const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+        uint32_t server = lh_ob_actor(o, s->peer)->number;
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+            registers(o, lh_ob_actor(o, s->peer), m->register_);
+        else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_COPIED)
+            lh_ob_chunk(o, m->copied->chunk)->replicas[server].missing = false;
+    }
+}
+
+void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    const struct lh_effect *e = s->effect;
+
+    if (lh_sim_failure(o->sim) != NULL)
+        return;
+    if (!o->restored && a->part == PART_SERVER && e->kind == LH_FX_DISK &&
+        e->op == LH_DISK_REMOVE && e->file != LH_PROBE_FILE)
+        removes(o, a, e->file);
+    if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
+        s->peer == NULL)
+        return;
+    const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
+    if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REMOVE)
+        asks_to_remove(o, lh_ob_actor(o, s->peer), m->remove);
+}

@@ -1,0 +1,109 @@
+/* FAIL-2a: rolling over. The master seals a chunk without its primary: the intent and a new version
+ * are durable before any member is fenced, and the length that becomes the seal's is one that a
+ * member which is not in doubt has answered, the shortest of them, and not below anything that is
+ * known as committed. That nothing is granted meanwhile is INV-2's (ledger.c, inv2.c); that there
+ * was a cause, INV-9's. */
+#include "sim/observers/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct replica *r = lh_ob_replica(c, server);
+
+    return !c->sealed || !c->intent || lh_ob_kernel(o, c, server)->sealed ||
+           (r->fenced.version >= c->version && r->fenced.length >= c->length);
+}
+
+void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
+    uint64_t length, uint64_t checksum)
+{
+    const struct fenced *answer = NULL;
+    uint64_t committed = 0;
+    size_t sure = 0, doubted = 0;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (c->members[i].joining || f->version != version)
+            continue;
+        if (f->committed > committed)
+            committed = f->committed;
+        sure += !f->doubted;
+        doubted += f->doubted;
+        if (f->length == length && f->checksum == checksum && (!f->doubted || answer == NULL))
+            answer = f;
+    }
+    if (answer == NULL) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu is to be sealed at %llu bytes, which no member has answered to the fence "
+            "at "
+            "version %llu (FAIL-2a)",
+            U(c->id), U(length), U(version));
+        return;
+    }
+    if (answer->doubted && (sure > 0 || doubted < c->member_count)) {
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu is to be sealed at %llu bytes, which a member answered that is in doubt "
+            "(FAIL-2a)",
+            U(c->id), U(length));
+        return;
+    }
+    if (answer->doubted && c->loss_told)
+        lh_ob_commit_lost(o, c, length);
+    if (!answer->doubted && length < committed)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
+            "(FAIL-2a)",
+            U(c->id), U(length), U(committed));
+    for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (!c->members[i].joining && f->version == version && !f->doubted &&
+            f->length >= committed && f->length < length)
+            lh_sim_fail(o->sim, "INV-4", c->id,
+                "chunk %llu is to be sealed at %llu bytes, and %s answered %llu (FAIL-2a)",
+                U(c->id), U(length), o->servers[c->members[i].server]->name, U(f->length));
+    }
+}
+
+void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
+        s->peer == NULL)
+        return;
+    const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED &&
+        m->fenced->error == LEASEHOLD__ERROR_CODE__OK) {
+        struct chunk *c = lh_ob_chunk(o, m->fenced->chunk);
+        lh_ob_replica(c, lh_ob_actor(o, s->peer)->number)->fenced_heard =
+            (struct fenced){.version = m->fenced->version,
+                .length = m->fenced->length,
+                .checksum = m->fenced->checksum,
+                .committed = m->fenced->committed,
+                .doubted = m->fenced->doubted};
+    }
+}
+
+void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+{
+    unsigned long long chunk;
+
+    /* "chunk 7 of "/log": ... may be lost": REC-2a, when all members are in doubt. */
+    if (a->part == PART_MASTER && s->effect->kind == LH_FX_LOG && s->effect->level == LH_ERROR &&
+        sscanf(s->effect->text, "chunk %llu of", &chunk) == 1 &&
+        strstr(s->effect->text, "may be lost") != NULL)
+        lh_ob_chunk(o, chunk)->loss_told = true;
+    if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
+        s->peer == NULL)
+        return;
+    const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
+    if (m->body_case != LEASEHOLD__SESSION_REPLY__BODY_FENCE)
+        return;
+    const struct chunk *c = lh_ob_chunk(o, m->fence->chunk);
+    if (!c->known || !c->intent || c->version != m->fence->version)
+        lh_sim_fail(o->sim, "INV-3", c->id,
+            "the master fences %s at version %llu of chunk %llu, and its store does not say that "
+            "it "
+            "intends to seal it at that version (FAIL-2a)",
+            lh_sim_name(s->peer), U(m->fence->version), U(c->id));
+}
