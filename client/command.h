@@ -84,8 +84,8 @@ struct lh_command_file {
             .value = &(f).on_primary_loss,                                                         \
             .preset = "default",                                                                   \
             .choices = lh_command_losses,                                                          \
-            .help = "when the server that orders the appends is lost: roll on into a new chunk, "  \
-                    "or wait until its lease is over; default: as the master is set"},             \
+            .help = "after the loss of a primary go on in a new chunk, or wait for its lease's "   \
+                    "end; default: the master's"},                                                 \
     {                                                                                              \
         .name = "chunk-size", .type = LH_FLAG_SIZE, .value = &(f).chunk_size, .preset = "0",       \
         .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                         \

@@ -83,7 +83,7 @@ int lh_command_rm(int argc, char **argv)
         LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
-        .usage = "[OPTION]... PATH...",
+        .usage = "[OPTION]... PATH... | --file=ID",
         .summary = "Moves each file PATH into the trash and says for how long `leasehold restore` "
                    "brings it\nback; after that its records are deleted. Appenders and readers of "
                    "the file fail at once.",

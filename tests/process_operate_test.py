@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 
 import process_cluster
 from process_cluster import LOG_START, ClusterTest, wait_for
@@ -87,6 +88,32 @@ class OperateTest(ClusterTest):
         self.assertIn(PATH, text)
         self.assertEqual(self.cluster.run("explain", "/none").returncode, 1)
         self.assertEqual(self.cluster.run("explain", "999999").returncode, 1)
+
+    def test_a_lost_primarys_lease_shows_until_it_runs_out(self):
+        self.start(session_term="6s", chunk_term="10s")
+        self.start_writers(PATH, 1)
+        primary = self.cluster.servers[self.cluster.primary(PATH)]
+        primary.signal(signal.SIGSTOP)
+        lease = wait_for("the file to go on", lambda: next(
+            (lease for lease in self.cluster.json("leases")["leases"]
+             if lease["state"] == "EXPIRING"), None), 5)
+        self.assertEqual(lease["primary"], primary.name)
+        self.assertIn("EXPIRING", self.cluster.command("leases").decode())
+        self.await_progress(100, 5)
+        primary.signal(signal.SIGCONT)
+        self.finish_writers()
+        self.await_clean()
+
+    def test_nothing_is_deleted_on_a_restored_master(self):
+        self.start()
+        self.assertEqual(self.cluster.master.stop(), 0)
+        self.cluster.master.argv.append("--restored")
+        self.cluster.master.start()
+        self.cluster.wait_ready()
+        self.assertFalse(self.cluster.json("garbage")["deleting"])
+        self.assertIn(b"nothing is deleted", self.cluster.run("servers").stderr)
+        self.assertTrue(self.cluster.json("garbage", "--resume")["deleting"])
+        self.assertEqual(self.cluster.run("servers").stderr, b"")
 
     def test_the_trash(self):
         self.start(master_flags=["--trash-retention=1h"])
