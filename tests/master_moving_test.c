@@ -390,6 +390,10 @@ static void a_drain_recalls_primaries_a_few_at_a_time(void **state)
         assert_int_equal(grant->version, 2);
         assert_int_equal(info_of(a)->primaries, left);
     }
+    /* Nor does the next one that is free, although nobody has fewer. */
+    struct server *primary = primary_of(1, &grant);
+    server_release(&w, primary, 1, 2);
+    assert_ptr_not_equal(primary_of(1, &grant), a);
 }
 
 static void nothing_is_placed_on_a_drained_server(void **state)
@@ -794,7 +798,9 @@ static void replicas_move_from_the_fullest_server_until_it_is_within_the_band(vo
     assert_true(now < before);
     assert_ptr_equal(copier, d); /* the emptiest */
     obedience(30000);
-    a->free_bytes = d->free_bytes = capacity - capacity / 4; /* 250 per mille everywhere */
+    /* What is left between them is less than the band. */
+    a->free_bytes = capacity / 100 * 68;
+    d->free_bytes = capacity - capacity / 4;
     obedience(30000);
     copies = 0;
     obedience(120000);
@@ -840,6 +846,23 @@ static void a_shared_failure_domain_is_left_when_another_one_appears(void **stat
     assert_int_equal(copies, 2); /* all is well as it is */
 }
 
+static void a_drained_replica_goes_to_the_domain_that_it_leaves(void **state)
+{
+    (void)state;
+    a->domain = d->domain = "rack-1";
+    b->domain = all[4].domain = "rack-2";
+    c->domain = "rack-3";
+    up(3);
+    sealed_files(1, 3, 1000);
+    d->free_bytes = UINT64_C(1) << 29; /* e has more room, but lies beside b */
+    assert_true(server_register(&w, d));
+    assert_true(server_register(&w, &all[4]));
+    drain(a);
+    obedience(10000);
+    assert_true(info_of(a)->safe_to_stop);
+    assert_true(lies_on(1, d));
+}
+
 int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -860,6 +883,7 @@ int main(void)
         STORY(replicas_move_from_the_fullest_server_until_it_is_within_the_band),
         STORY(nothing_moves_for_space_while_a_replica_is_missing),
         STORY(a_shared_failure_domain_is_left_when_another_one_appears),
+        STORY(a_drained_replica_goes_to_the_domain_that_it_leaves),
         STORY(primaries_move_one_by_one_until_the_load_is_even),
         STORY(no_primary_moves_where_that_is_switched_off),
         STORY(no_primary_moves_while_replicas_are_missing),
