@@ -190,7 +190,9 @@ static void of_two_files_of_one_path_the_one_removed_last_comes_back(void **stat
     uint64_t first = remove_file("/f", 0, false)->file;
     assert_true(first < second);
     make_file("/g");
-    remove_file("/g", 0, false);
+    uint64_t third = remove_file("/g", 0, false)->file;
+    make_file("/g");
+    uint64_t fourth = remove_file("/g", 0, false)->file;
     crash(); /* also after a restart */
 
     const Leasehold__ListReply *page = list_after(true, 1, "", 0);
@@ -202,10 +204,15 @@ static void of_two_files_of_one_path_the_one_removed_last_comes_back(void **stat
     assert_true(page->more);
     page = list_after(true, 1, "/f", second);
     assert_string_equal(page->files[0]->path, "/g");
+    assert_true(page->more);
+    page = list_after(true, 0, "/g", 0);
+    assert_int_equal(page->n_files, 0);
     assert_false(page->more);
 
     assert_int_equal(restore("/f", 0, "/f")->info->file, first);
     assert_int_equal(restore("/f", 0, "/f2")->info->file, second);
+    assert_int_equal(restore("/g", 0, "/g")->info->file, fourth);
+    assert_int_equal(restore("/g", 0, "/g2")->info->file, third);
 }
 
 static void a_file_goes_for_good_with_now(void **state)
@@ -386,6 +393,25 @@ static void a_replica_stays_while_a_member_has_lost_its_own(void **state)
     come_with(b, NULL, 0); /* one without it is not good, either */
     heartbeats(A_LOOK_MS);
     assert_null(told_to_remove(d));
+}
+
+static void a_replica_stays_until_every_member_has_recorded_the_seal(void **state)
+{
+    struct server *primary = NULL;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_seal(&w, primary, chunk, 1, 1000);
+    assert_non_null(world_next(&w, c->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+    obey(&primary); /* a and b */
+    d_has_an_extra(chunk, 1);
+    heartbeats(A_LOOK_MS);
+    assert_null(told_to_remove(d));
+    Leasehold__ReplicaReport report = report_of(chunk, 1, true);
+    come_with(c, &report, 1);
+    heartbeats(A_LOOK_MS);
+    assert_non_null(told_to_remove(d));
 }
 
 static void an_older_replica_goes_by_the_version_that_was_reported(void **state)
@@ -793,6 +819,7 @@ int main(void)
         STORY(a_replica_goes_when_the_chunk_is_well_without_it),
         STORY(a_replica_stays_while_a_member_is_not_well),
         STORY(a_replica_stays_while_a_member_has_lost_its_own),
+        STORY(a_replica_stays_until_every_member_has_recorded_the_seal),
         STORY(an_older_replica_goes_by_the_version_that_was_reported),
         STORY(a_member_again_is_not_deleted),
         STORY(what_a_session_told_is_forgotten_with_it),
