@@ -670,6 +670,47 @@ STORY(an_open_copy_goes_on_where_it_was_after_a_restart)
     assert_int_equal(node_status(w, D).length, 40 * 136);
 }
 
+STORY(a_former_member_joins_with_committed_bytes_only)
+{
+    given_a_chunk(w, ABC);
+    given_appends(w, 1, 1, 3);
+    pass(w, 50);
+    w->stalled[A][C] = w->stalled[C][A] = true;
+    master_grant(w, A, 2, AB, 2);
+    settle(w);
+    given_appends(w, 2, 4, 4);
+    w->stalled[A][C] = w->stalled[C][A] = false;
+    settle(w);
+    given_a_tail_of_its_own(w, 1, make_batch(WRITER + 9, 1, 1, 100)); /* it ends where one begins */
+    heard_clear(w);
+    master_copy(w, C, 2, false, 0, 0, AB);
+    pass(w, 50);
+    assert_int_equal(heard(w, C)->copied.error, LH_OK);
+    w->joining = 1u << C;
+    master_grant(w, A, 3, ABC, 2);
+    settle(w);
+    assert_int_equal(heard(w, A)->recovered.version, 3);
+    check_logs(w, ABC);
+}
+
+STORY(a_log_that_is_being_read_back_is_copied_to_afterwards)
+{
+    struct seal s = given_a_sealed_chunk(w);
+
+    restart(w, C, false);
+    w->nodes[C].disk_stalled = true;
+    struct conn *asked = settler(w, C, 1, WRITER); /* reads the log back */
+    settle(w);
+    s.version = 2; /* nobody seals twice; but an order is an order */
+    copy_sealed(w, C, s, AB);
+    settle(w);
+    w->nodes[C].disk_stalled = false;
+    pass(w, 100);
+    assert_true(asked->closed);
+    assert_copied(w, C, s, AB);
+    assert_int_equal(heard(w, C)->copied.bytes, 0);
+}
+
 STORY(a_copy_of_an_open_chunk_that_does_not_fit_is_begun_anew)
 {
     given_a_chunk(w, AB);
@@ -774,6 +815,8 @@ STORY(a_primary_that_it_was_to_join_feeds_a_copy_no_more)
     heard_clear(w);
     copy_sealed(w, D, s, AB);
     settle(w);
+    assert_int_equal(feed_reply(primary, 1)->error, LEASEHOLD__ERROR_CODE__NO_REPLICA);
+    assert_true(primary->closed);
     q.kind = LEASEHOLD__REPLICATE_KIND__APPEND;
     q.offset = length;
     struct lh_buf junk = make_batch(WRITER + 9, 1, 1, 100);
@@ -935,6 +978,8 @@ int main(void)
         cmocka_unit_test(an_open_chunk_is_caught_up_with_followed_and_joined),
         cmocka_unit_test(a_replica_that_joined_and_was_not_confirmed_is_incomplete),
         cmocka_unit_test(an_open_copy_goes_on_where_it_was_after_a_restart),
+        cmocka_unit_test(a_former_member_joins_with_committed_bytes_only),
+        cmocka_unit_test(a_log_that_is_being_read_back_is_copied_to_afterwards),
         cmocka_unit_test(a_copy_of_an_open_chunk_that_does_not_fit_is_begun_anew),
         cmocka_unit_test(nothing_that_counts_is_made_a_copy),
         cmocka_unit_test(an_order_may_change_while_it_is_carried_out),
