@@ -781,19 +781,19 @@ static void replicas_move_from_the_fullest_server_until_it_is_within_the_band(vo
 {
     (void)state;
     up(3);
-    sealed_files(20, 2, 1u << 20);
+    sealed_files(40, 2, 1u << 20);
     const uint64_t capacity = UINT64_C(1) << 30;
     a->free_bytes = capacity / 2;
     b->free_bytes = c->free_bytes = capacity - capacity / 4;
     assert_true(server_register(&w, d));
     unsigned before = 0, now = 0;
-    for (unsigned i = 1; i <= 20; i++)
+    for (unsigned i = 1; i <= 40; i++)
         before += lies_on(i, a);
     assert_true(before > 3);
     obedience(9000);
     assert_in_range(copies, 0, 2); /* gently */
     obedience(60000);
-    for (unsigned i = 1; i <= 20; i++)
+    for (unsigned i = 1; i <= 40; i++)
         now += lies_on(i, a);
     assert_true(now < before);
     assert_ptr_equal(copier, d); /* the emptiest */
@@ -861,6 +861,7 @@ static void a_drained_replica_goes_to_the_domain_that_it_leaves(void **state)
     obedience(10000);
     assert_true(info_of(a)->safe_to_stop);
     assert_true(lies_on(1, d));
+    assert_int_equal(copies, 1); /* at once */
 }
 
 int main(void)
