@@ -278,8 +278,8 @@ static int refusal(const struct replica *r, uint64_t version, bool sealed)
     return LH_OK;
 }
 
-/* The answer was lost. A header that says so is not enough: what the master has copied anew may have
- * rotted, and a process that knew it have ended before the mark was on the disk (FAIL-4). */
+/* The answer was lost. A header that says so is not enough: what the master has copied anew may
+ * have rotted, and a process that knew it have ended before the mark was on the disk (FAIL-4). */
 static bool good_already(const struct copying *c)
 {
     const struct replica *r = c->replica;
