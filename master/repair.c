@@ -356,8 +356,8 @@ void lh_m_on_recovered(
     }
     if (joined)
         lh_m_dirty_chunk(m, c);
-    /* The primary counts on full members alone. If it says so in a new session, to this master or to
-     * one that started since, it may not have heard who is one by now. */
+    /* The primary counts on full members alone. If it says so in a new session, to this master or
+     * to one that started since, it may not have heard who is one by now. */
     bool again =
         c->recovered_session != s->session && (c->waiting || c->recovered_version == c->version);
     if (joined || again)

@@ -422,6 +422,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
     struct lh_m_tombstone *t;
     struct lh_m_chunk *leaving;
 
+    lh_m_spare_reported(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
         /* Left alone until the operator has looked (KEEP-4). */
         s->reports_unknown++;

@@ -234,6 +234,17 @@ bool lh_m_spare_created(
     return true;
 }
 
+void lh_m_spare_reported(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_spare *spare;
+
+    HASH_FIND(hh, m->spares, &r->chunk, sizeof r->chunk, spare);
+    for (uint32_t i = 0; spare != NULL && i < spare->member_count; i++)
+        if (spare->members[i].server == s && !r->lost)
+            spare->members[i].seen = s->session;
+}
+
 bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
 {
     struct lh_m_spare *spare;

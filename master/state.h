@@ -631,6 +631,9 @@ void lh_m_spares_durable(struct lh_master *m);
 /* True: the report was about a spare. */
 bool lh_m_spare_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+/* A registration tells of a replica, which may be a spare's. */
+void lh_m_spare_reported(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r);
 bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk);
 /* The file's tail was sealed in this step: a spare that is ready becomes the next chunk, and is
  * granted, in the seal's own commit. */

@@ -1009,6 +1009,23 @@ static void a_seal_while_somebody_joins_leaves_it_to_be_refreshed(void **state)
     assert_int_equal(repair()->chunks_degraded, 0);
 }
 
+static void a_spare_whose_server_registered_anew_is_not_missing(void **state)
+{
+    (void)state;
+    start(3);
+    sealed_chunk("/f");
+    uint64_t second = open_tail("/f");
+    seal(second);
+    uint64_t third = open_tail("/f"); /* the file is of the growing kind now: it has a spare */
+    assert_true(replica(b, third + 1)->there);
+    come_back(b);
+    seal(third);
+    assert_int_equal(open_tail("/f"), third + 1);
+    pass(70000);
+    assert_int_equal(repair()->chunks_degraded, 0);
+    assert_int_equal(order_count, 0);
+}
+
 #define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -1040,6 +1057,7 @@ int main(void)
         STORY(who_was_left_out_for_a_moment_joins_first),
         STORY(a_copy_that_was_to_join_goes_on_when_the_chunk_is_sealed),
         STORY(a_seal_while_somebody_joins_leaves_it_to_be_refreshed),
+        STORY(a_spare_whose_server_registered_anew_is_not_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
