@@ -48,6 +48,7 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
 {
+    m->counts.seals += m->started; /* not those that are loaded */
     LH_ASSERT(!c->sealed);
     c->sealed = true;
     RB_REMOVE(lh_m_open, &m->open, c);
@@ -341,6 +342,7 @@ void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
         return;
     /* It stays a member until the primary reports it: only the primary knows who has what. */
     LH_MARK("replica-lost-heard");
+    m->counts.replicas_lost++;
     lh_m_lose(m, c, member);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64

@@ -194,6 +194,7 @@ void lh_m_on_removed(
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_extra *e = c == NULL ? NULL : find_extra(c, s);
 
+    m->counts.replicas_deleted += report->error == LEASEHOLD__ERROR_CODE__OK;
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         LH_MARK("removal-refused");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s keeps its replica: %s", report->chunk,

@@ -168,6 +168,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
 bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
+    m->counts.expiries += c->holder != NULL;
     if (c->holder != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
@@ -183,6 +184,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         LH_MARK("grant-to-the-same");
     else
         LH_MARK("grant-to-another");
+    m->counts.grants++;
     c->version = lh_m_next_version(c);
     if (!c->created)
         lh_m_creation_stop(m, c);
@@ -213,6 +215,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
     LH_MARK("grant-new-version-same-session");
+    m->counts.regrants++;
     c->granted_version = c->version = lh_m_next_version(c);
     c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
     lh_m_todo_update(c);
@@ -299,6 +302,7 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
         return;
     if (c->waiting)
         LH_MARK("recall-in-restart-wait");
+    m->counts.recalls++;
     c->recalling = true;
     error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
     (void)error;
@@ -331,6 +335,7 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         names, asked, results);
     for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
+        m->counts.extensions += extended[places[i]];
         if (results[i] == LH_OK)
             LH_MARK("lease-extended");
         else if (results[i] == LH_ERR_LEASE_HELD)
@@ -456,6 +461,7 @@ void lh_m_on_confirm(
     }
     /* It will never act on this version: as a release of it. */
     LH_MARK("grant-refused");
+    m->counts.grants_refused++;
     int error = lh_error_from_wire((unsigned)confirm->error);
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id, s->id,
         c->version, lh_error_text(error));
@@ -495,6 +501,7 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
         return;
     }
     LH_MARK("lease-released");
+    m->counts.releases++;
     bool hand_over = handed_over(c);
     c->avoid = s;
     c->retry_at = m->now;

@@ -4,6 +4,7 @@
 #include "runtime/flags.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/observe.h"
 #include "runtime/server.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct node {
     struct lh_metastore *store;
     struct lh_master *core;
     struct lh_loop *loop;
+    struct lh_observe *observe;
     bool ready; /* the committing thread's */
 };
 
@@ -86,6 +88,37 @@ static int on_pair(
     if (error != LH_OK)
         lh_log(LH_ERROR, COMPONENT, "%s: %s", node->options->data_dir, text);
     return error;
+}
+
+/* --- figures ------------------------------------------------------------------------------ */
+
+static void metrics(void *arg, struct lh_metrics *out)
+{
+    struct node *node = arg;
+
+    lh_loop_lock(node->loop);
+    lh_master_metrics(node->core, out);
+    lh_loop_unlock(node->loop);
+}
+
+static bool ready(void *arg, char *why, size_t why_size)
+{
+    struct node *node = arg;
+
+    lh_loop_lock(node->loop);
+    bool is = lh_master_ready(node->core, why, why_size);
+    lh_loop_unlock(node->loop);
+    return is;
+}
+
+static int observe(struct node *node, char *why, size_t why_size)
+{
+    const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
+        .metrics = metrics,
+        .ready = ready,
+        .arg = node};
+
+    return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);
 }
 
 /* --- running ------------------------------------------------------------------------------ */
@@ -147,6 +180,9 @@ static int run(struct node *node)
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
+    error = observe(node, why, sizeof why);
+    if (error != LH_OK)
+        return lh_server_refused(COMPONENT, error, why);
     lh_loop_start(node->loop);
     int code = serve(node);
     lh_log(LH_INFO, COMPONENT, "bye");
@@ -184,6 +220,7 @@ static int open_and_run(const struct options *o)
     lh_server_block_signals();
     node.core = lh_master_create(&config);
     int code = run(&node);
+    lh_observe_stop(node.observe);
     /* The store first: it completes what is under way into the loop. */
     lh_metastore_close(node.store);
     lh_loop_destroy(node.loop);
@@ -299,6 +336,7 @@ int main(int argc, char **argv)
             .help = "move replicas and primaries, a few at a time, from chunkservers with more of "
                     "them to others"},
         LH_SERVER_NETWORK_FLAG(o.server),
+        LH_SERVER_METRICS_FLAG(o.server),
         LH_SERVER_LOG_FLAGS(o.server),
     };
     const struct lh_flags flags = {

@@ -59,9 +59,22 @@ uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
     return f != NULL && f->ticket > m->namespace_ticket ? f->ticket : m->namespace_ticket;
 }
 
+/* Every reply has one. */
+static unsigned error_of(const ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *error =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "error");
+    Leasehold__ErrorCode code = LEASEHOLD__ERROR_CODE__OK;
+
+    if (error != NULL)
+        memcpy(&code, (const char *)message + error->offset, sizeof code);
+    return (unsigned)code < LH_COUNTED_ERRORS ? (unsigned)code : 0;
+}
+
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
 {
+    m->counts.errors[error_of(message)]++;
     if (lh_m_is_durable(m, ticket)) {
         lh_fx_reply(m->fx, link, message, NULL);
         return;
@@ -174,6 +187,7 @@ static void take_expired(struct lh_master *m)
             lh_m_touch(m, c->file);
         } else {
             LH_MARK("lease-run-out");
+            m->counts.expiries++;
             lh_m_lease_over(m, c, "has run out");
             if (!c->intent_to_seal)
                 lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
@@ -201,6 +215,7 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     HASH_FIND(hh, m->waiters, &link, sizeof link, w);
     if (w != NULL)
         return; /* a second message on a call that has one */
+    m->counts.calls[method]++;
     switch (method) {
     case LH_METHOD_CREATE:
         lh_m_create(m, link, message);
@@ -270,6 +285,7 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     }
     TAILQ_REMOVE(&m->commits, commit, link);
     m->durable = ticket;
+    m->counts.commits++;
     send_durable_replies(m);
     lh_m_spares_durable(m);
     lh_m_garbage_durable(m);

@@ -14,6 +14,7 @@
 #define LH_MASTER_MASTER_H
 
 #include "base/error.h"
+#include "base/metrics.h"
 #include "base/step.h"
 #include "base/time.h"
 #include "batch/batch.h"
@@ -89,6 +90,12 @@ struct lh_instant lh_master_deadline(const struct lh_master *m);
 
 /* Walks everything and asserts the core's own invariants; call it between steps (O(n)). */
 void lh_master_check(const struct lh_master *m);
+
+/* Appends all figures for Prometheus (docs/metrics.md). */
+void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out);
+
+/* Does it do its work? If not, `why` says so in a sentence. */
+bool lh_master_ready(const struct lh_master *m, char *why, size_t why_size);
 
 /* For observers: what this master believes. */
 struct lh_master_lease {

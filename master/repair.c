@@ -221,6 +221,7 @@ static void drop(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *
     struct lh_m_member gone = *member;
 
     LH_MARK("member-dropped");
+    m->counts.members_dropped++;
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s (%s%s) is no member any more", c->id,
         c->file->path, gone.server->id, lh_m_health_text(lh_m_member_health(m, c, member)),
         lh_m_leaving(member) ? ", leaving" : "");
@@ -288,6 +289,7 @@ void lh_m_complete(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server
         }
         c->members = lh_realloc_array(c->members, (size_t)c->member_count + 1, sizeof *c->members);
         member = &c->members[c->member_count++];
+        m->counts.members_added++;
         *member = (struct lh_m_member){.server = s, .created = true};
         lh_m_dirty_chunk(m, c);
     } else if (member->lost) {
@@ -313,6 +315,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
         return;
     }
     LH_MARK("member-joins");
+    m->counts.members_added++;
     c->members = lh_realloc_array(c->members, (size_t)c->member_count + 1, sizeof *c->members);
     c->members[c->member_count++] = (struct lh_m_member){
         .server = s,

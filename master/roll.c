@@ -167,6 +167,7 @@ static void decide(struct lh_master *m, struct lh_m_roll *roll)
         if (!all || best == NULL)
             return; /* somebody who is away may have it all (REC-2a) */
         LH_MARK("roll-all-doubted");
+        m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
@@ -195,6 +196,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
 
     c->length = roll->length;
     c->checksum = roll->checksum;
+    lh_histogram_note(&m->counts.roll, lh_instant_until(roll->began, m->now));
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": rolled over: sealed at %" PRIu64 " bytes, version %" PRIu64
         ", after %" PRIu64 " ms, by the logs of %u of %u members",
@@ -384,6 +386,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
         c->id, c->file->path, c->holder->id, why, lh_m_next_version(c), c->granted_version,
         lh_duration_ms(lh_m_lease_left(m, c)));
+    m->counts.rolls++;
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_todo_update(c);
@@ -467,6 +470,8 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.create_timeout));
         return at;
     case SILENT:
+        if (LH_PLANTED("roll-on-hint"))
+            return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
         return lh_instant_max(at, lh_instant_add(is_asked(c->holder) ? c->holder->silent_since
                                                                      : m->now,
@@ -491,6 +496,7 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
         return;
     }
     LH_MARK("inquiry-sent");
+    m->counts.inquiries++;
     inquiry.session = lh_m_wire_session(m, s->session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
     reply.inquiry = &inquiry;

@@ -136,6 +136,7 @@ static void refuse(struct lh_master *m, struct lh_m_link *l, const Leasehold__Re
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
 
+    m->counts.registrations_refused++;
     lh_fx_log(m->fx, LH_WARN, "a chunkserver's registration was refused: %s", text);
     registered.error = lh_m_wire_error(error);
     registered.error_text = (char *)(uintptr_t)text;
@@ -335,6 +336,7 @@ static void on_register(
         LH_MARK("registration-again");
     else
         LH_MARK("registration-of-new-process");
+    m->counts.registrations++;
     end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
     if (l->server != NULL && l->server != s && l->server->link == l->id)
         l->server->link = 0; /* a stream that speaks for another server now */
@@ -576,6 +578,7 @@ static void on_heartbeat(
         unknown_session(m, s->link, heartbeat);
         return;
     }
+    m->counts.heartbeats++;
     s->received_at = m->now;
     s->stamp = heartbeat->stamp;
     note_confirmed(s, heartbeat->last_stamp);
@@ -607,6 +610,7 @@ void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session
     if (s->session != session)
         return; /* a former session of a server that has registered since */
     LH_MARK("session-ended");
+    m->counts.sessions_ended++;
     s->session = 0;
     s->away_since = m->now;
     s->confirmed = false;
@@ -625,6 +629,7 @@ static void on_possible_loss(
 {
     const struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
+    m->counts.possible_losses++;
     lh_fx_log(m->fx, LH_ERROR,
         "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
         "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", primary %s)",

@@ -21,6 +21,7 @@
 #include "base/probe.h"
 #include "lease/grantor.h"
 #include "lease/term.h"
+#include "master/counts.h"
 #include "master/master.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
@@ -460,6 +461,7 @@ struct lh_master {
     uint64_t wall_ms;
 
     struct lh_m_moving moving;
+    struct lh_master_counts counts;
 
     struct lh_grantor *grantor;
     struct lh_m_timers timers;

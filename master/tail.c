@@ -102,6 +102,7 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
         reply.chunk = &tail_view.info;
     }
     if (error == LH_OK) {
+        lh_histogram_note(&m->counts.tail_wait, lh_instant_until(w->arrived_at, m->now));
         primary.server_id = tail->holder->id;
         primary.address = tail->holder->address;
         reply.primary = &primary;

@@ -1,0 +1,32 @@
+/* What the master counts since its start, for its operator. Nothing here decides anything. */
+#ifndef LH_MASTER_COUNTS_H
+#define LH_MASTER_COUNTS_H
+
+#include "base/error.h"
+#include "base/metrics.h"
+#include "base/step.h"
+
+#include <stdint.h>
+
+/* One more than the highest error number. */
+#define LH_COUNTED_ERRORS 35u
+
+struct lh_master_counts {
+    uint64_t registrations, registrations_refused, sessions_ended;
+    uint64_t heartbeats;
+    uint64_t grants;   /* to a new holder */
+    uint64_t regrants; /* a new version for the same one (LEASE-3) */
+    uint64_t grants_refused;
+    uint64_t extensions, recalls, releases, expiries;
+    uint64_t seals, rolls;
+    uint64_t inquiries;
+    uint64_t members_dropped, members_added;
+    uint64_t replicas_lost, replicas_deleted, possible_losses;
+    uint64_t commits;
+    uint64_t calls[LH_METHOD_COUNT];
+    uint64_t errors[LH_COUNTED_ERRORS]; /* calls answered with it, by number */
+    struct lh_histogram tail_wait; /* OpenTail, from its arrival to its answer with a primary */
+    struct lh_histogram roll;      /* from the intent to the seal */
+};
+
+#endif

@@ -1,0 +1,128 @@
+/* The master's figures for Prometheus; docs/metrics.md describes each of them. */
+#include "master/state.h"
+#include "proto/codec.h"
+
+#define COUNTER(field, name, help)                                                                 \
+    lh_metrics_single(                                                                             \
+        out, "leasehold_master_" name "_total", LH_METRIC_COUNTER, help, m->counts.field)
+#define GAUGE(name, help, value)                                                                   \
+    lh_metrics_single(out, "leasehold_master_" name, LH_METRIC_GAUGE, help, value)
+
+static void sessions(const struct lh_master *m, struct lh_metrics *out)
+{
+    const struct lh_m_server *s;
+    uint64_t live = 0, failing = 0, draining = 0, known = 0;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        known++;
+        live += lh_m_live(m, s);
+        failing += s->failing;
+        draining += s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+    }
+    lh_metrics_family(
+        out, "leasehold_master_chunkservers", LH_METRIC_GAUGE, "Chunkservers, by what they are.");
+    const struct {
+        const char *state;
+        uint64_t count;
+    } states[] = {{"known", known}, {"live", live}, {"failing", failing}, {"draining", draining}};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        const struct lh_label label = {"state", states[i].state};
+        lh_metrics_count(out, &label, 1, states[i].count);
+    }
+    COUNTER(registrations, "registrations", "Registrations of chunkservers accepted (SES-1).");
+    COUNTER(registrations_refused, "registrations_refused", "Registrations refused.");
+    COUNTER(sessions_ended, "sessions_ended", "Sessions that ran out without a heartbeat.");
+    COUNTER(heartbeats, "heartbeats", "Heartbeats received in a live session.");
+}
+
+static void leases(const struct lh_master *m, struct lh_metrics *out)
+{
+    GAUGE("leases", "Leases in force.", lh_grantor_lease_count(m->grantor));
+    COUNTER(grants, "grants", "Leases granted to a new holder.");
+    COUNTER(regrants, "regrants", "New versions for the present holder (LEASE-3).");
+    COUNTER(grants_refused, "grants_refused", "Grants that their holder refused.");
+    COUNTER(extensions, "renewals", "Leases extended by a heartbeat.");
+    COUNTER(recalls, "recalls", "Leases recalled (LEASE-5).");
+    COUNTER(releases, "releases", "Leases given back.");
+    COUNTER(expiries, "expiries", "Leases that ran out.");
+    COUNTER(inquiries, "inquiries", "Primaries asked for a sign of life.");
+    COUNTER(rolls, "rolls", "Chunks sealed because their primary was lost (FAIL-2a).");
+    COUNTER(seals, "seals", "Chunks sealed, for whatever reason.");
+    lh_metrics_family(out, "leasehold_master_tail_wait_seconds", LH_METRIC_HISTOGRAM,
+        "How long a client waited for its file's primary: the time without one.");
+    lh_metrics_histogram(out, NULL, 0, &m->counts.tail_wait);
+    lh_metrics_family(out, "leasehold_master_roll_seconds", LH_METRIC_HISTOGRAM,
+        "From the intent to seal until the sealed length was known and the next chunk granted.");
+    lh_metrics_histogram(out, NULL, 0, &m->counts.roll);
+    GAUGE("calls_waiting", "Calls that wait for a primary.", HASH_COUNT(m->waiters));
+}
+
+static void replicas(const struct lh_master *m, struct lh_metrics *out)
+{
+    Leasehold__RepairInfo info = LEASEHOLD__REPAIR_INFO__INIT;
+
+    GAUGE("files", "Files, those in the trash included.", HASH_COUNT(m->files));
+    GAUGE("chunks", "Chunks.", HASH_COUNT(m->chunks));
+    lh_m_repair_info(m, &info);
+    GAUGE("chunks_degraded", "Chunks with fewer good replicas than they should have.",
+        info.chunks_degraded);
+    GAUGE("chunks_endangered", "Of these, chunks with a single good replica.",
+        info.chunks_endangered);
+    GAUGE("chunks_unreadable", "Of these, chunks without a good replica.", info.chunks_unreadable);
+    GAUGE("copies_running", "Replicas that are being copied.", info.copies_running);
+    GAUGE("copies_waiting", "Replicas that wait for being copied.", info.copies_waiting);
+    GAUGE("repair_left_bytes", "Bytes that are still to be copied.", info.bytes_left);
+    lh_metrics_single(out, "leasehold_master_copies_total", LH_METRIC_COUNTER,
+        "Replicas copied completely.", info.copies_done);
+    lh_metrics_single(out, "leasehold_master_copied_bytes_total", LH_METRIC_COUNTER,
+        "Bytes of replicas copied.", info.bytes_done);
+    COUNTER(members_added, "members_added", "Members that replica sets gained.");
+    COUNTER(members_dropped, "members_dropped", "Members that replica sets lost.");
+    COUNTER(replicas_lost, "replicas_lost", "Replicas reported lost (FAIL-4, FAIL-5).");
+    COUNTER(replicas_deleted, "replicas_deleted", "Replicas deleted (KEEP-3).");
+    COUNTER(possible_losses, "possible_losses",
+        "Reports that acknowledged records of a buffered file may be missing (REC-2a).");
+    GAUGE("deletions_suspended",
+        "1 while nothing is deleted because the metadata looks like an older copy (KEEP-4).",
+        m->behind != NULL);
+}
+
+static void calls(const struct lh_master *m, struct lh_metrics *out)
+{
+    lh_metrics_family(
+        out, "leasehold_master_calls_total", LH_METRIC_COUNTER, "Calls received, by method.");
+    for (int method = LH_METHOD_NONE + 1; method < LH_METHOD_APPEND; method++) {
+        const char *path = lh_method_info((enum lh_method)method)->path;
+        const struct lh_label label = {"method", strrchr(path, '/') + 1};
+        if (method != LH_METHOD_SESSION)
+            lh_metrics_count(out, &label, 1, m->counts.calls[method]);
+    }
+    lh_metrics_family(
+        out, "leasehold_master_errors_total", LH_METRIC_COUNTER, "Calls refused, by error.");
+    for (unsigned error = 1; error < LH_COUNTED_ERRORS; error++) {
+        const struct lh_label label = {"error", lh_error_name(-(int)error)};
+        if (m->counts.errors[error] > 0)
+            lh_metrics_count(out, &label, 1, m->counts.errors[error]);
+    }
+    GAUGE("term", "The master's term: counts its starts.", m->term);
+    COUNTER(commits, "commits", "Commits of the metadata store.");
+    GAUGE("commits_pending", "Commits under way.", m->next_ticket - 1 - m->durable);
+}
+
+void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)
+{
+    sessions(m, out);
+    leases(m, out);
+    replicas(m, out);
+    calls(m, out);
+}
+
+bool lh_master_ready(const struct lh_master *m, char *why, size_t why_size)
+{
+    if (m->started && !m->stopping && !m->stopped && lh_m_is_durable(m, 1))
+        return true;
+    snprintf(why, why_size, "%s",
+        m->stopping || m->stopped ? "the master is stopping" : "the master is starting");
+    return false;
+}
