@@ -221,7 +221,7 @@ void lh_m_restore(struct lh_master *m, uint64_t link, const Leasehold__RestoreRe
             text, sizeof text, "\"%.256s\" exists already; restore it under another path", path);
     }
     if (error == LH_OK) {
-        LH_MARK("restored");
+        LH_MARK("file-restored");
         lh_fx_log(
             m->fx, LH_INFO, "file %" PRIu64 " \"%s\" restored as \"%s\"", f->id, f->path, path);
         out_of_trash(m, f, path);
