@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""Servers are killed, hung, stopped and restarted in turn while sixteen writers append.
+
+At the end nothing that was acknowledged is lost, doubled or out of order, every chunk has all its
+replicas again, and they are byte-identical.
+
+LEASEHOLD_CHURN_SECONDS says for how long (60).
+"""
+
+import os
+import random
+import signal
+import time
+
+from process_cluster import ClusterTest, Writer, wait_for
+
+PATH = "/churn/log"
+WRITERS = 16
+SECONDS = float(os.environ.get("LEASEHOLD_CHURN_SECONDS", "60"))
+
+
+class SlowWriter(Writer):
+    """Small records and few of them: it is the faults that count, and all is read back."""
+
+    RECORDS_PER_TICK = 2
+    TICK_S = 0.02
+
+    def record(self, index):
+        filler = random.Random(self.number << 32 | index)
+        return b"%03d %08d %s" % (self.number, index, b"x" * filler.choice((0, 7, 90, 300)))
+
+
+class ChurnTest(ClusterTest):
+
+    def kill(self, server, pause):
+        server.kill()
+        time.sleep(pause)
+        server.start()
+
+    def hang(self, server, pause):
+        server.signal(signal.SIGSTOP)
+        time.sleep(pause)
+        server.signal(signal.SIGCONT)
+
+    def stop(self, server, pause):
+        self.assertEqual(server.stop(), 0, server.log_text()[-2000:])
+        time.sleep(pause)
+        server.start()
+
+    def whole(self):
+        """Full replication, as the master sees it."""
+        info = self.cluster.json("servers")["repair"]
+        return info["chunks_degraded"] == 0 and info["copies_running"] == 0
+
+    def test_all_servers_in_turn(self):
+        cluster = self.start_cluster(
+            servers=4, session_term="3s", chunk_term="6s",
+            master_flags=("--grace=5s",), server_flags=("--scrub-period=30s",))
+        cluster.command("create", "--chunk-size=1MiB", PATH)
+        self.writers = [SlowWriter(cluster, PATH, i, ("--timeout=120s",)) for i in range(WRITERS)]
+        self.await_progress(20)
+        chance = random.Random(7)
+        until = time.monotonic() + SECONDS
+        turns = 0
+        while time.monotonic() < until:
+            names = sorted(cluster.servers)
+            server = cluster.servers[names[turns % len(names)]]
+            fault = chance.choice((self.kill, self.kill, self.hang, self.hang, self.stop))
+            # Now and then for longer than the grace period: its replicas go elsewhere meanwhile.
+            fault(server, chance.choice((0, 0.5, 2, 4, 8)))
+            if turns % 7 == 6:
+                fault = chance.choice((self.kill, self.hang))
+                fault(cluster.master, chance.choice((0, 0.5)))
+            cluster.wait_ready(60)
+            self.await_progress(5, 90)
+            turns += 1
+        self.finish_writers()
+        wait_for("full replication", self.whole, 120, 0.5)
+        cluster.assert_replicas_identical(PATH, 60)
+        for chunk in cluster.chunks(PATH):
+            self.assertEqual(len(chunk["members"]), 3, chunk)
+        self.check_file(PATH)
+        fsck = cluster.run("fsck", "--deep", timeout=300)
+        self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
+        print(f"{turns} turns, {sum(w.acknowledged() for w in self.writers)} records, "
+              f"{len(cluster.chunks(PATH))} chunks")
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
