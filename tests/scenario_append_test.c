@@ -310,6 +310,7 @@ static void a_seal_gets_to_the_disk_after_its_bytes(void **state)
         struct lh_sim_cluster_config config = short_terms(seed);
         config.replicas_may_be_lost =
             true; /* what is shorter than its seal needs to be copied anew */
+        config.server.repair_rate = 65536; /* or it is sealed before it is looked at */
         struct lh_sim_cluster *c = cluster_of(&config);
         struct lh_sim_writer *w = file_with_writer(c, false);
         struct lh_sim_chunk chunk = tail_of(c);
@@ -371,7 +372,10 @@ static void a_failed_fsync_costs_the_replica_and_no_record(void **state)
 {
     (void)state;
     for (uint64_t seed = 230; seed < 240; seed++) {
-        struct lh_sim_cluster *c = cluster(seed, 4);
+        struct lh_sim_cluster_config config = short_terms(seed);
+        config.servers = 4;
+        config.master.repair_streams = 0; /* the lost replica stays, to be looked at */
+        struct lh_sim_cluster *c = cluster_of(&config);
         struct lh_sim_writer *w = file_with_writer(c, true);
         struct lh_sim_node *node = seed % 2 == 0 ? primary_of(c) : secondary_of(c);
         struct lh_sim_chunk chunk = tail_of(c);
