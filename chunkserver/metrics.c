@@ -1,0 +1,134 @@
+/* The chunkserver's figures for Prometheus; docs/metrics.md describes each of them. */
+#include "chunkserver/internal.h"
+
+#include <stdio.h>
+
+#define TOTAL(name, help, value)                                                                   \
+    lh_metrics_single(out, "leasehold_chunkserver_" name "_total", LH_METRIC_COUNTER, help, value)
+#define COUNTER(field, name, help) TOTAL(name, help, cs->counts.field)
+#define GAUGE(name, help, value)                                                                   \
+    lh_metrics_single(out, "leasehold_chunkserver_" name, LH_METRIC_GAUGE, help, value)
+
+static void by_error(
+    struct lh_metrics *out, const char *name, const char *help, const uint64_t *counts)
+{
+    lh_metrics_family(out, name, LH_METRIC_COUNTER, help);
+    for (unsigned error = 1; error < LH_COUNTED_ERRORS; error++) {
+        const struct lh_label label = {"error", lh_error_name(-(int)error)};
+        if (counts[error] > 0)
+            lh_metrics_count(out, &label, 1, counts[error]);
+    }
+}
+
+static void histogram(
+    struct lh_metrics *out, const char *name, const char *help, const struct lh_histogram *h)
+{
+    lh_metrics_family(out, name, LH_METRIC_HISTOGRAM, help);
+    lh_metrics_histogram(out, NULL, 0, h);
+}
+
+static void leases(const struct lh_chunkserver *cs, struct lh_metrics *out, struct lh_instant now)
+{
+    const struct primary *p;
+    uint64_t primaries = 0, open = 0;
+
+    DL_FOREACH(cs->primaries, p)
+    {
+        primaries++;
+        open += p->state == PRIMARY_OPEN;
+    }
+    GAUGE("in_session", "1 while its session with the master lives.",
+        lh_chunkserver_in_session(cs, now));
+    GAUGE("failing", "1 while its disk does not answer (SES-6).", cs->session.failing);
+    GAUGE("primaries", "Chunks that it is primary of.", primaries);
+    GAUGE("primaries_open", "Of these, chunks that take appends.", open);
+    COUNTER(registrations, "registrations", "Registrations sent.");
+    COUNTER(heartbeats, "heartbeats", "Heartbeats sent.");
+    COUNTER(grants, "grants", "Leases received.");
+    COUNTER(grants_refused, "grants_refused", "Leases refused.");
+    COUNTER(releases, "releases", "Leases given back.");
+    COUNTER(expiries, "expiries", "Leases that ran out while it held them.");
+    COUNTER(fenced, "fenced", "Times that it was refused as the primary of an older version.");
+    COUNTER(recoveries, "recoveries", "Recoveries completed as primary (REC-2).");
+}
+
+static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
+{
+    COUNTER(batches_ordered, "batches_ordered", "Batches ordered as primary.");
+    COUNTER(bytes_ordered, "ordered_bytes", "Bytes of these.");
+    COUNTER(batches_committed, "batches_committed", "Batches committed as primary.");
+    COUNTER(repeats, "repeats", "Batches recognised as stored before (APP-5).");
+    histogram(out, "leasehold_chunkserver_append_seconds",
+        "From the order of a batch to its commit on every member.", &cs->counts.append);
+    GAUGE("uncommitted_bytes", "Bytes ordered and not committed.", cs->pending_bytes);
+    by_error(out, "leasehold_chunkserver_append_errors_total",
+        "Append streams and writers refused, by error.", cs->counts.append_errors);
+}
+
+static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
+{
+    const struct replica *r, *next;
+    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0;
+
+    HASH_ITER(hh, cs->replicas, r, next)
+    {
+        bytes += r->end;
+        lost += r->state == REPLICA_LOST;
+        sealed += r->header.sealed;
+        copying += r->header.copying;
+    }
+    GAUGE("replicas", "Replicas here.", HASH_COUNT(cs->replicas));
+    GAUGE("replicas_sealed", "Of these, sealed ones.", sealed);
+    GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", copying);
+    GAUGE("replicas_unusable", "Of these, lost ones.", lost);
+    GAUGE("log_bytes", "Bytes in their logs.", bytes);
+    GAUGE("capacity_bytes", "Bytes that the disk has, or that were offered.",
+        cs->config.capacity_bytes);
+    GAUGE("free_bytes", "Bytes that are free.", cs->config.free_bytes);
+    by_error(out, "leasehold_chunkserver_replicas_lost_total",
+        "Replicas lost until they are copied anew, by why.", cs->counts.replicas_lost);
+    histogram(out, "leasehold_chunkserver_disk_write_seconds", "Writes to chunk files.",
+        &cs->counts.disk_write);
+    histogram(out, "leasehold_chunkserver_disk_sync_seconds", "Syncs of chunk files.",
+        &cs->counts.disk_sync);
+    COUNTER(reads, "reads", "Reads answered.");
+    COUNTER(bytes_read, "read_bytes", "Bytes of these.");
+    by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",
+        cs->counts.read_errors);
+    COUNTER(settles, "settles", "Questions about a sealed chunk's writer answered (APP-5a).");
+}
+
+static void upkeep(const struct lh_chunkserver *cs, struct lh_metrics *out)
+{
+    COUNTER(copies, "copies", "Replicas copied to here completely.");
+    COUNTER(copies_failed, "copies_failed", "Copies given up.");
+    TOTAL("copied_bytes", "Bytes copied to here.", cs->copied_in);
+    TOTAL("copied_out_bytes", "Bytes copied from here.", cs->copied_out);
+    TOTAL("scrub_bytes", "Bytes that the scrub has read.", cs->scrub.read);
+    COUNTER(scrub_replicas, "scrub_replicas", "Replicas that the scrub has found good.");
+    TOTAL("scrub_errors", "Replicas in which the scrub has found rot.", cs->scrub.found);
+    TOTAL("scrub_rounds", "Times that the scrub has gone through everything.", cs->scrub.passes);
+}
+
+void lh_chunkserver_metrics(
+    const struct lh_chunkserver *cs, struct lh_instant now, struct lh_metrics *out)
+{
+    leases(cs, out, now);
+    appends(cs, out);
+    data(cs, out);
+    upkeep(cs, out);
+}
+
+bool lh_chunkserver_ready(
+    const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size)
+{
+    const char *because = cs->stopping || cs->stopped ? "the server is stopping"
+                          : cs->session.failing       ? "the disk does not answer"
+                          : lh_chunkserver_in_session(cs, now)
+                              ? NULL
+                              : "there is no session with the master";
+
+    if (because != NULL)
+        (void)snprintf(why, why_size, "%s", because);
+    return because == NULL;
+}
