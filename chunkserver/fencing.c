@@ -19,6 +19,12 @@ static void answer(
         fenced.checksum = r->checksum;
         fenced.doubted = replica_doubted(r);
         fenced.committed = replica_known_committed(r);
+        if (r->fenced.version == version) {
+            LH_MARK("fenced-with-what-is-committed");
+            fenced.length = r->fenced.length;
+            fenced.checksum = r->fenced.checksum;
+            fenced.primary = true;
+        }
     }
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
     m.fenced = &fenced;
@@ -80,6 +86,12 @@ void fencing_message(struct lh_chunkserver *cs, const Leasehold__Fence *m)
     /* Both name the version that they are fenced by. */
     if (r->primary != NULL) {
         LH_MARK("fence-ends-primary");
+        /* It knows exactly what was acknowledged: all that it has committed, and nothing more. */
+        if (r->primary->state >= PRIMARY_OPEN) {
+            r->fenced.version = m->version;
+            r->fenced.length = r->committed;
+            r->fenced.checksum = r->primary->committed_checksum;
+        }
         primary_abandon(r->primary, LH_ERR_STALE_VERSION);
     }
     secondary_end(r, LH_ERR_STALE_VERSION);

@@ -144,6 +144,10 @@ struct replica {
     bool secondary_adopted;  /* its ADOPT was answered: bytes may come */
     uint64_t acked;          /* the durable length that it was told */
     struct primary *primary; /* not NULL: this server is (becoming) the primary */
+    struct {             /* what this server had committed when it was fenced as the primary */
+        uint64_t version; /* by which; 0: it was not */
+        uint64_t length, checksum;
+    } fenced;
 
     struct reading *readings;   /* waiting for more committed bytes */
     struct settling *settlings; /* waiting for the seal or for the writer table */
@@ -207,6 +211,7 @@ struct uncommitted {
     uint64_t sequence;
     uint32_t count;
     uint64_t stream; /* link of the append stream to answer; 0: none any more */
+    uint64_t checksum; /* running checksum behind it */
     struct lh_instant ordered_at;
     struct lh_buf bytes;
 };
@@ -219,6 +224,7 @@ struct primary {
     struct member *members; /* the others, in the grant's order */
     size_t member_count;
     bool self_equal; /* our own JOB_CONFIRM is done */
+    uint64_t committed_checksum; /* OPEN: running checksum at the replica's `committed` */
     uint64_t fetch_link;
     struct member *fetch_from;
     uint64_t appends;          /* batches ordered since the grant */

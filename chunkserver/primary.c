@@ -407,6 +407,7 @@ static void recovered(struct primary *p)
     LH_MARK("recovery-done");
     cs->counts.recoveries++;
     p->state = PRIMARY_OPEN;
+    p->committed_checksum = r->checksum;
     replica_note_committed(r, r->end);
     lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
         (unsigned long long)r->chunk, (unsigned long long)p->version, p->member_count + 1,
@@ -475,6 +476,7 @@ static void commit(struct primary *p)
                 break;
             lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
             cs->counts.batches_committed++;
+            p->committed_checksum = u->checksum;
             struct link *l = u->stream == 0 ? NULL : link_find(cs, u->stream);
             s = l == NULL ? NULL : l->owner;
             if (s != NULL) {
@@ -559,6 +561,7 @@ static void order(struct primary *p, struct stream *s, struct stream_writer *w,
     cs->pending_bytes += h->size;
     bool next = replica_accept(r, h, bytes);
     LH_ASSERT(next);
+    u->checksum = r->checksum;
     p->appends++;
     w->unanswered++;
 }
@@ -660,6 +663,8 @@ void primary_recall(struct primary *p)
         return;
     }
     LH_MARK("recall-drains");
+    if (LH_PLANTED("drain-releases-early"))
+        orders_release(cs, p->replica->chunk, p->version);
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
     if (p->state == PRIMARY_OPEN) {
         p->state = PRIMARY_RECALLED;

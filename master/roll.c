@@ -124,6 +124,31 @@ static const struct lh_m_fenced *longest(const struct lh_m_roll *roll)
     return best;
 }
 
+/* How many logs a roll needs. What it seals counts as stored, and appends are answered from it
+ * (APP-5a), so it is to be on as many disks as any append; those that are gone count no more. */
+static uint32_t logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    uint32_t there = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        there += is_full(&c->members[i]) && lh_m_member_health(m, c, &c->members[i]) != LH_M_GONE;
+    return there < c->file->min_replicas ? there : c->file->min_replicas;
+}
+
+/* Do the logs that were shown suffice? The primary's own does: it says what was acknowledged, and
+ * that every member has. */
+static bool enough(const struct lh_master *m, const struct lh_m_roll *roll)
+{
+    uint32_t logs = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        if (roll->answers[i].primary)
+            return true;
+        logs += !roll->answers[i].doubted;
+    }
+    return logs >= logs_needed(m, roll->chunk) || LH_PLANTED("roll-by-a-single-log");
+}
+
 /* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
 static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bool *all)
 {
@@ -172,6 +197,9 @@ static void decide(struct lh_master *m, struct lh_m_roll *roll)
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
+    } else if (!all && !enough(m, roll)) {
+        LH_MARK("roll-waits-for-logs");
+        return;
     } else {
         if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
             roll->usable_at = m->now;
@@ -279,7 +307,8 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .length = report->length,
             .checksum = report->checksum,
             .committed = report->committed,
-            .doubted = report->doubted};
+            .doubted = report->doubted,
+            .primary = report->primary};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
         LH_MARK("fence-finds-no-replica");
@@ -406,14 +435,19 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     struct lh_m_member suspects[LH_REPLICATION_MAX];
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
     uint32_t suspect_count = lh_m_suspects(c, suspects), wanted = c->file->min_replicas;
-    bool log = false;
+    uint32_t logs = 0;
+    bool own = false;
 
-    for (uint32_t i = 0; i < c->member_count; i++)
-        log = log || (is_full(&c->members[i]) && !c->members[i].suspect &&
-                         lh_m_looks_alive(m, c->members[i].server));
-    return log && (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
-                      lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
-                          wanted);
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_member *member = &c->members[i];
+        bool there = is_full(member) && !member->suspect && lh_m_looks_alive(m, member->server);
+        logs += there;
+        own = own || (there && member->server == c->holder && c->confirmed);
+    }
+    return (own || logs >= logs_needed(m, c)) &&
+           (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
+               lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
+                   wanted);
 }
 
 /* What is wrong with the tail's primary, as far as the master can see for itself. */
@@ -473,9 +507,9 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (LH_PLANTED("roll-on-hint"))
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
-        return lh_instant_max(at, lh_instant_add(is_asked(c->holder) ? c->holder->silent_since
-                                                                     : m->now,
-                                      m->config.suspect_after));
+        return lh_instant_max(
+            at, lh_instant_add(is_asked(c->holder) ? c->holder->silent_since : m->now,
+                    m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }

@@ -137,6 +137,7 @@ struct lh_m_fenced {
     const struct lh_m_server *server;
     uint64_t length, checksum, committed;
     bool doubted;
+    bool primary; /* its length is what it had committed as the primary */
 };
 
 /* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c. */

@@ -175,7 +175,14 @@ STORY(a_fenced_primary_ends_and_reports_too)
     assert_int_equal(c->error, LH_ERR_STALE_VERSION);
     assert_false(answered(c, 2));
     assert_int_equal(heard(w, A)->release.version, 1);
-    assert_int_equal(heard(w, A)->fenced.length, 2 * BATCH);
+    /* What it has committed, and not what it has ordered: only that was acknowledged. */
+    assert_true(heard(w, A)->fenced.primary);
+    assert_int_equal(heard(w, A)->fenced.length, BATCH);
+    master_fence(w, B, 2);
+    settle(w);
+    assert_false(heard(w, B)->fenced.primary);
+    assert_int_equal(heard(w, B)->fenced.length, BATCH);
+    assert_int_equal(heard(w, B)->fenced.checksum, heard(w, A)->fenced.checksum);
     assert_false(node_status(w, A).primary);
 
     /* A grant of what it was fenced from is refused (FENCE-1). */

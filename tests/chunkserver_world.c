@@ -605,7 +605,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,
             .length = m->fenced->length, .checksum = m->fenced->checksum,
-            .doubted = m->fenced->doubted, .committed = m->fenced->committed);
+            .doubted = m->fenced->doubted, .committed = m->fenced->committed,
+            .primary = m->fenced->primary);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
         HEAR(copied, .version = m->copied->version, .length = m->copied->length,

@@ -480,7 +480,7 @@ static void a_primary_with_too_few_members_is_no_use_either(void **state)
     open_tail(2, 5000); /* it took no appends */
     assert_int_equal(fence_of(primary)->version, 3);
     assert_true(create_replicas(&next, NULL) >= 2);
-    server_fenced(&w, primary, chunk, 3, LH_OK, 50, 50, false);
+    server_fenced_as_primary(&w, primary, chunk, 3, 50);
     world_advance(&w, 250); /* the other may answer yet, but it is not waited for longer */
     struct server *heir = granted(&grant);
     assert_non_null(heir);
@@ -524,7 +524,9 @@ static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
 
 /* ---- At which length. */
 
-static void who_does_not_answer_is_not_waited_for_long(void **state)
+/* What is sealed counts as stored, and appends are answered from it: it is on as many disks as any
+ * append. */
+static void a_single_log_seals_nothing(void **state)
 {
     uint64_t next = 0;
 
@@ -533,6 +535,57 @@ static void who_does_not_answer_is_not_waited_for_long(void **state)
     rolling();
     create_replicas(&next, NULL);
     fenced(second, 100);
+    world_advance(&w, 9000);
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    fenced(third, 90);
+    assert_int_equal(sealed_at(second), 90);
+}
+
+static void the_primary_alone_knows_what_was_acknowledged(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    primary->incarnation++;
+    assert_true(server_register(&w, primary));
+    server_fenced_as_primary(&w, primary, chunk, 2, 70);
+    world_advance(&w, 250);
+    assert_int_equal(sealed_at(second), 70);
+}
+
+static void members_that_are_gone_are_not_waited_for(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    fenced(second, 100);
+    world_break_link(&w, third->link);
+    world_advance(&w, 1000);
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    for (int i = 0; i < 110; i++) { /* the grace period and a session */
+        world_advance(&w, 3000);
+        for (size_t n = 0; n < 4; n++)
+            if (&servers[n] != primary && &servers[n] != third)
+                assert_true(server_heartbeat(&w, &servers[n]));
+    }
+    assert_int_equal(sealed_at(second), 100);
+}
+
+static void who_does_not_answer_is_not_waited_for_long(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    server_fenced_as_primary(&w, second, chunk, 2, 100);
     world_advance(&w, 249);
     assert_int_equal(sealed_at(second), UINT64_MAX);
     assert_non_null(fence_of(third));
@@ -557,6 +610,11 @@ static void a_doubted_member_gives_no_length(void **state)
     world_advance(&w, 5000);
     assert_int_equal(sealed_at(third), UINT64_MAX);
     fenced(second, 100);
+    world_advance(&w, 500);
+    assert_int_equal(sealed_at(second), UINT64_MAX); /* a single one that counts */
+    primary->incarnation++;
+    assert_true(server_register(&w, primary));
+    server_fenced(&w, primary, chunk, 2, LH_OK, 110, 40, false);
     assert_int_equal(sealed_at(second), 100);
 }
 
@@ -611,6 +669,10 @@ static void a_member_that_lost_its_replica_does_not_count(void **state)
     fenced(second, 100);
     assert_int_equal(sealed_at(second), UINT64_MAX);
     server_fenced(&w, third, chunk, 2, LH_ERR_CORRUPT, 0, 0, false);
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    primary->incarnation++;
+    assert_true(server_register(&w, primary));
+    fenced(primary, 110);
     assert_int_equal(sealed_at(second), 100);
 }
 
@@ -918,7 +980,9 @@ static void before_the_seal_is_durable_a_restart_decides_anew(void **state)
     restart();
     assert_null(lease_of(next));
     come_back(second, 2);
+    come_back(primary, 1);
     fenced(second, 100);
+    fenced(primary, 110);
     world_advance(&w, 3000);
     assert_int_equal(sealed_at(second), 100); /* as good: nothing acknowledged is behind it */
 }
@@ -961,6 +1025,9 @@ static void a_joining_member_gives_no_length(void **state)
     fenced(third, 10);
     fenced(second, 100);
     world_advance(&w, 3000);
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    come_back(primary, 1);
+    fenced(primary, 110);
     assert_int_equal(sealed_at(second), 100);
 }
 
@@ -1000,6 +1067,9 @@ int main(void)
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
         STORY(a_primary_with_too_few_members_is_no_use_either),
         STORY(appends_that_wait_for_too_few_members_are_cause_enough),
+        STORY(a_single_log_seals_nothing),
+        STORY(the_primary_alone_knows_what_was_acknowledged),
+        STORY(members_that_are_gone_are_not_waited_for),
         STORY(who_does_not_answer_is_not_waited_for_long),
         STORY(a_doubted_member_gives_no_length),
         STORY(a_log_below_a_committed_length_gives_no_length),

@@ -522,6 +522,23 @@ void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t v
     server_send(w, s, &request);
 }
 
+void server_fenced_as_primary(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.session = s->session;
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.length = fenced.committed = committed;
+    fenced.checksum = committed * 31;
+    fenced.primary = true;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    request.fenced = &fenced;
+    server_send(w, s, &request);
+}
+
 void server_removed(struct world *w, struct server *s, uint64_t chunk, int error)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;

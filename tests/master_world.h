@@ -105,6 +105,8 @@ void server_member_failed(
 /* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool doubted);
+void server_fenced_as_primary(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed);
 void server_removed(struct world *w, struct server *s, uint64_t chunk, int error);
 const Leasehold__Grant *server_grant(struct world *w, struct server *s);
 
