@@ -172,7 +172,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     if (c->holder != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
-    struct lh_m_server *s = c->file->trashed ? NULL : choose_primary(m, c);
+    struct lh_m_server *s = choose_primary(m, c);
     if (s == NULL || lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
                          s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK) {
         LH_MARK("grant-to-nobody");
@@ -481,7 +481,7 @@ static bool handed_over(const struct lh_m_chunk *c)
 {
     const struct lh_m_waiter *w;
 
-    if (!c->recalling || c->appends == 0 || c->sealed || c->intent_to_seal)
+    if (!c->recalling || c->appends == 0 || c->sealed || c->intent_to_seal || c->file->trashed)
         return false;
     TAILQ_FOREACH(w, &c->file->waiters, file_link)
     if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)

@@ -414,7 +414,8 @@ static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct 
         drop_from_open(m, c, t);
 }
 
-/* Could a primary do something for the chunk's members? */
+/* Could a primary do something for the chunk's members? Those of a file in the trash, too (KEEP-5):
+ * no client is sent there. */
 static bool grant_helps(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
     if (t->good == 0)
@@ -480,8 +481,6 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
         look_at_sealed(m, c, &t);
         if (patrol && !c->dirty)
             tell_seal_again(m, c);
-    } else if (c->file->trashed) {
-        unwant(m, c);
     } else if (is_free(c)) {
         look_at_free(m, c, &t);
     } else if (lh_m_has_primary(m, c)) {

@@ -937,6 +937,32 @@ static void an_idle_tail_is_granted_so_that_its_members_are_looked_after(void **
     assert_null(strstr(grants[chunk].members, "c"));
 }
 
+/* KEEP-5: for as long as it can be restored. */
+static void the_tail_of_a_file_in_the_trash_is_looked_after(void **state)
+{
+    Leasehold__RemoveRequest r = LEASEHOLD__REMOVE_REQUEST__INIT;
+
+    (void)state;
+    start(3);
+    uint64_t chunk = open_chunk("/f");
+    come_back(d);
+    r.path = (char *)(uintptr_t) "/f";
+    const Leasehold__RemoveReply *reply = world_reply(&w, world_call(&w, LH_METHOD_REMOVE, &r));
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__OK);
+    server_release(&w, grants[chunk].server, chunk, 1);
+    grants[chunk].server = NULL;
+    be_silent(c);
+    pass(GRACE_MS + 30000);
+    assert_non_null(grants[chunk].server);
+    report_failed(chunk, c);
+    recovered(chunk, 3);
+    keep_lease(chunk, 12000);
+    assert_ptr_equal(newest_order()->target, d);
+    copied(newest_order(), LH_OK);
+    recovered(chunk, 4);
+    assert_int_equal(repair()->chunks_degraded, 0);
+}
+
 static void an_idle_tail_is_left_alone_if_nobody_could_join(void **state)
 {
     (void)state;
@@ -1053,6 +1079,7 @@ int main(void)
         STORY(a_joining_member_is_never_granted),
         STORY(members_that_are_of_no_use_do_not_block_the_repair),
         STORY(an_idle_tail_is_granted_so_that_its_members_are_looked_after),
+        STORY(the_tail_of_a_file_in_the_trash_is_looked_after),
         STORY(an_idle_tail_is_left_alone_if_nobody_could_join),
         STORY(who_was_left_out_for_a_moment_joins_first),
         STORY(a_copy_that_was_to_join_goes_on_when_the_chunk_is_sealed),
