@@ -507,6 +507,8 @@ void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m)
 void orders_resend_seals(struct lh_chunkserver *cs);
 void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
 void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
+/* The message alone: whoever sends it has ended the lease here before. */
+void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
 void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
 /* A session has begun: tells of replicas that were lost after its registration was sent. */
 void orders_tell_lost(struct lh_chunkserver *cs);

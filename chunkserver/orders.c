@@ -81,13 +81,11 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     primary_grant(r, g);
 }
 
-void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
 {
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
 
-    cs->counts.releases++;
-    lh_holder_release(cs->holder, chunk, version);
     if (cs->session.state != SESSION_LIVE) {
         LH_MARK("release-without-session");
         return; /* it runs out by itself: LEASE-2 */
@@ -98,6 +96,13 @@ void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
     m.release = &release;
     session_send(cs, &m);
+}
+
+void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+{
+    cs->counts.releases++;
+    lh_holder_release(cs->holder, chunk, version);
+    orders_tell_release(cs, chunk, version);
 }
 
 void orders_resend_seals(struct lh_chunkserver *cs)

@@ -664,7 +664,7 @@ void primary_recall(struct primary *p)
     }
     LH_MARK("recall-drains");
     if (LH_PLANTED("drain-releases-early"))
-        orders_release(cs, p->replica->chunk, p->version);
+        orders_tell_release(cs, p->replica->chunk, p->version);
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
     if (p->state == PRIMARY_OPEN) {
         p->state = PRIMARY_RECALLED;

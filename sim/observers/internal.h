@@ -51,7 +51,9 @@ struct member {
 struct fenced {
     uint64_t version; /* 0: nothing */
     uint64_t length, checksum, committed;
+    uint64_t heard_at; /* true ns */
     bool doubted;
+    bool primary; /* its length is what it had committed as the primary */
 };
 
 /* One chunk's replica at one server, from its creation to its removal. */

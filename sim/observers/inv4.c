@@ -87,6 +87,11 @@ static void append_reply(struct lh_sim_observers *o, const struct actor *a, cons
     if (m->n_stored > 0) {
         check_speaker(o, a, n->chunk, "acknowledges appends");
         check_complete(o, a, n->chunk, "acknowledges appends");
+        if (!failed(o) && n->version <= lh_ob_replica(c, a->number)->released)
+            lh_sim_fail(o->sim, "INV-1", c->id,
+                "%s acknowledges appends of chunk %llu at version %llu, which it has given up "
+                "(LEASE-5)",
+                a->name, U(c->id), U(n->version));
     }
     for (size_t i = 0; i < m->n_stored && !failed(o); i++)
         stored(o, a, c, m->stored[i], m->stored[i]->writer, "acknowledged a batch in");
@@ -154,8 +159,10 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
         lh_sim_fail(o->sim, "INV-4", c->id,
             "%s tells a reader that chunk %llu is sealed at %llu, which it is not", a->name,
             U(c->id), U(m->committed));
-    /* APP-6: everything that was acknowledged before the read was asked. */
-    if ((m->primary || n->require_primary) && m->committed < n->acknowledged_at &&
+    /* APP-6: everything that was acknowledged before the read was asked. Once the master intends to
+     * seal the chunk without its primary, others acknowledge too (by settling); a reader that wants
+     * the end asks the master about that. */
+    if (!c->intent && (m->primary || n->require_primary) && m->committed < n->acknowledged_at &&
         n->acknowledged_at <= c->acknowledged)
         lh_ob_fail_unless_excused(o, "INV-6", c->id, &o->seen_inv1,
             "%s answers a read of chunk %llu as its primary up to %llu, and %llu were acknowledged "
@@ -298,12 +305,14 @@ static void fences(struct lh_sim_observers *o, const struct actor *a, const Leas
         return;
     check_speaker(o, a, m->chunk, "answers a fence");
     check_complete(o, a, m->chunk, "answers a fence");
-    check_durable(o, a, m->chunk, m->length);
+    /* A primary says what it has committed; the log that it has ordered may be longer. */
+    check_durable(o, a, m->chunk, m->primary ? UINT64_MAX : m->length);
     lh_ob_replica(c, a->number)->fenced = (struct fenced){.version = m->version,
         .length = m->length,
         .checksum = m->checksum,
         .committed = m->committed,
-        .doubted = m->doubted};
+        .doubted = m->doubted,
+        .primary = m->primary};
     if (!failed(o))
         (void)lh_ob_commit(o, c, m->committed, "INV-5", a->name, "called committed");
 }

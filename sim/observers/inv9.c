@@ -135,10 +135,11 @@ void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
                                                    : lh_nanoseconds(suspect.ns - INQUIRY_PAUSE.ns));
     bool silent = k->inquired && !lh_instant_before(o->master->clock, due);
     bool over = !lh_instant_before(o->master->clock, k->until);
-    bool shown = false; /* in its present session */
+    bool shown = false; /* in its present session, and not run out */
     for (size_t i = 0; i < c->promise_count; i++)
         shown = shown || (c->promises[i].server == (uint32_t)c->decided_holder &&
                              c->promises[i].session == k->session);
+    shown = shown && in_force(o, c, (uint32_t)c->decided_holder, c->decided_granted);
     bool short_of_members =
         c->member_failed_at != 0 && now - c->member_failed_at < UINT64_C(60000000000);
     if (k->link == 0 || silent || over || !shown || short_of_members)

@@ -89,6 +89,30 @@ static void asks_to_remove(
     }
 }
 
+/* ---- The master has one copied ---- */
+
+/* Only a member that has recorded the seal has what it covers for sure. */
+static void asks_to_copy(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__CopyReplica *m)
+{
+    struct chunk *c = lh_ob_chunk(o, m->chunk);
+
+    for (size_t i = 0; m->sealed && i < m->n_sources; i++) {
+        int32_t source = lh_ob_server_named(o, m->sources[i]->server_id);
+        if (source < 0 || c->hopeless)
+            continue;
+        const struct lh_sim_header *h = lh_ob_kernel(o, c, (uint32_t)source);
+        const struct replica *r = lh_ob_replica(c, (uint32_t)source);
+        if (!h->valid || h->sealed || h->lost || h->copying || r->lost || r->damaged)
+            continue;
+        lh_sim_fail(o->sim, "KEEP-1", c->id,
+            "the master has %s copy sealed chunk %llu from %s, which has not recorded the seal "
+            "(REC-4)",
+            server->name, U(c->id), o->servers[source]->name);
+        return;
+    }
+}
+
 /* ---- Files in the trash ---- */
 
 void lh_ob_keep_purged(struct lh_sim_observers *o, const struct file *f)
@@ -247,6 +271,8 @@ void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct l
         s->peer == NULL)
         return;
     const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
+    if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_COPY && !o->restored)
+        asks_to_copy(o, lh_ob_actor(o, s->peer), m->copy);
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REMOVE)
         asks_to_remove(o, lh_ob_actor(o, s->peer), m->remove);
 }

@@ -182,7 +182,7 @@ static bool was_joining(const struct member *members, size_t count, uint32_t ser
 }
 
 static void read_members(
-    struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
+    struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s, bool was_sealed)
 {
     struct member before[MEMBERS_MAX];
     size_t before_count = c->member_count;
@@ -201,6 +201,12 @@ static void read_members(
     }
     if (same)
         return;
+    /* KEEP-2; an unsealed chunk goes on without members that fail (REC-3). */
+    const struct file *f = lh_ob_file_find(o, c->file);
+    if (was_sealed && c->member_count < before_count && c->member_count < f->replication)
+        lh_sim_fail(o->sim, "KEEP-2", c->id,
+            "sealed chunk %llu has %zu members left of %zu, and is to have %u", U(c->id),
+            c->member_count, before_count, f->replication);
     /* Who becomes a full member has every committed batch (REC-1). */
     for (size_t i = 0; i < c->member_count; i++) {
         uint32_t server = c->members[i].server;
@@ -243,7 +249,7 @@ static void read_chunk(struct lh_sim_observers *o, const struct lh_sim_pair *p)
         f->chunks[f->chunk_count++] = NULL;
     }
     f->chunks[s->index] = c;
-    read_members(o, c, s);
+    read_members(o, c, s, was_sealed);
     leasehold_stored__chunk__free_unpacked(s, NULL);
     if (was_sealed && (!c->sealed || c->length != sealed_length))
         lh_sim_fail(o->sim, "INV-4", c->id,

@@ -171,7 +171,9 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         }
         break;
     case LH_DISK_TRUNCATE:
-        r->cut = error == LH_OK;
+        /* What a seal or a copy cuts off is told to nobody before it is synced; what lies before it
+         * may be. */
+        r->cut = error == LH_OK && r->seal_told == 0 && r->copy_begun < a->started_at;
         if (length < LH_SIM_LOG_START + c->committed)
             lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
         break;

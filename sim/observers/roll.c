@@ -16,12 +16,27 @@ bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
            (r->fenced.version >= c->version && r->fenced.length >= c->length);
 }
 
+/* How many members' logs must be known, unless the primary itself has said what it committed. */
+static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    const struct file *f = lh_ob_file_find(o, c->file);
+    size_t full = 0;
+
+    /* Later members may be gone for good, and are not asked for (KEEP-1). */
+    if (f == NULL || lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns)
+        return 1;
+    for (size_t i = 0; i < c->member_count; i++)
+        full += !c->members[i].joining && !c->replicas[c->members[i].server].lost;
+    return full < f->min_replicas ? full : f->min_replicas;
+}
+
 void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
     uint64_t length, uint64_t checksum)
 {
     const struct fenced *answer = NULL;
     uint64_t committed = 0;
     size_t sure = 0, doubted = 0;
+    bool own = false;
 
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
@@ -30,6 +45,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         if (f->committed > committed)
             committed = f->committed;
         sure += !f->doubted;
+        own = own || f->primary;
         doubted += f->doubted;
         if (f->length == length && f->checksum == checksum && (!f->doubted || answer == NULL))
             answer = f;
@@ -56,9 +72,16 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
             "(FAIL-2a)",
             U(c->id), U(length), U(committed));
+    if (!answer->doubted && !own && sure < logs_needed(o, c))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu is to be sealed at %llu bytes by the logs of %zu members, and what is "
+            "sealed counts as stored (FAIL-2a)",
+            U(c->id), U(length), sure);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
-        if (!c->members[i].joining && f->version == version && !f->doubted &&
+        /* What came after it may have come after the decision, unless it came in this step. */
+        bool known = f->heard_at <= answer->heard_at || f->heard_at == lh_sim_now(o->sim);
+        if (!c->members[i].joining && f->version == version && !f->doubted && known &&
             f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %llu is to be sealed at %llu bytes, and %s answered %llu (FAIL-2a)",
@@ -80,7 +103,9 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
                 .length = m->fenced->length,
                 .checksum = m->fenced->checksum,
                 .committed = m->fenced->committed,
-                .doubted = m->fenced->doubted};
+                .doubted = m->fenced->doubted,
+                .primary = m->fenced->primary,
+                .heard_at = lh_sim_now(o->sim)};
     }
 }
 

@@ -70,6 +70,9 @@ static const struct lh_sim_bug bugs[] = {
         "only chunks with appends under way at the heartbeat are listed; a primary in use loses "
         "its lease after a chunk's term",
         "INV-9"},
+    {"drain-releases-early", "LEASE-5",
+        "a recalled lease is released while appends are under way, and they are acknowledged later",
+        "INV-1"},
     {"delayed-grant-revives-lease", "LEASE-6",
         "a grant that was sent twice is acted on again after its version was released; what is "
         "acknowledged then lies beyond the seal, or beside another primary",
@@ -177,7 +180,64 @@ static const struct lh_sim_bug bugs[] = {
     {"loss-not-reported", "REC-2a", "all machines lost power and the longest log wins in silence",
         "INV-4"},
 
+    /* Rolling over. */
+    {"roll-on-hint", "FAIL-2a",
+        "a client's word that a primary is lost is believed without an inquiry; one bad link ends "
+        "a "
+        "lease that works for everybody else",
+        "INV-9"},
+    {"roll-fence-before-durable", "FAIL-2a",
+        "members are fenced while the intent is being written down; the master crashes, continues "
+        "the lease, and the chunk stands still between two versions",
+        "INV-3"},
+    {"roll-without-fence", "FAIL-2a",
+        "a member answers a fence with its length and does not adopt the version; the old primary "
+        "commits more behind the seal",
+        "INV-4"},
+    {"roll-takes-the-longest", "FAIL-2a",
+        "the longest log that a member answers becomes the seal's; others lack what it names",
+        "INV-4"},
+    {"sealed-length-from-doubtful-member", "REC-2a",
+        "a machine that lost its page cache gives the sealed length; acknowledged bytes lie behind "
+        "it",
+        "INV-4"},
+
+    /* Keeping replicas. */
+    {"joining-is-the-longest", "REC-4",
+        "the log of a member that joins counts in a recovery as any other", "INV-4"},
+    {"joining-counts-as-full", "REC-4",
+        "who joins is a full member at once; the others die before it has what they acknowledged",
+        "INV-4"},
+    {"copy-not-verified", "REC-5",
+        "a copy's checksum is not compared with the seal's; what was there before is of another "
+        "log",
+        "INV-4"},
+    {"repair-source-stale", "REC-4",
+        "a member that has not recorded the seal is a source of copies, and has not all of it",
+        "KEEP-1"},
+    {"member-dropped-before-copy", "KEEP-2",
+        "a member that is of no use leaves before there is another one", "KEEP-2"},
+    {"garbage-deletes-newest", "KEEP-3",
+        "a replica that was to go is removed though its server has become a member again",
+        "KEEP-3"},
+    {"garbage-ignores-health", "KEEP-3",
+        "a replica that no record names is removed while members are away or lost; it was the last "
+        "one",
+        "KEEP-3"},
+    {"garbage-goes-on-after-restore", "KEEP-4",
+        "behind an older copy of the metadata replicas are removed as ever; they are of chunks "
+        "that "
+        "it does not know yet",
+        "KEEP-4"},
+
+    {"roll-by-a-single-log", "FAIL-2a",
+        "a chunk is sealed at what one member alone has shown; what only that one had is answered "
+        "as stored",
+        "INV-4"},
+
     /* Failures and disks. */
+    {"scrub-reads-but-does-not-check", "FAIL-4",
+        "the scrub reads what lies on the disk and looks at no checksum; rot stays", "KEEP-1"},
     {"cut-not-synced", "FAIL-3",
         "the file is cut at a torn tail and not synced; a power loss brings back what lay behind",
         "INV-4"},
