@@ -12,6 +12,7 @@ import random
 import signal
 import time
 
+import process_cluster
 from process_cluster import ClusterTest, Writer, wait_for
 
 PATH = "/churn/log"
@@ -87,5 +88,4 @@ class ChurnTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    import unittest
-    unittest.main()
+    process_cluster.main()
