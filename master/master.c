@@ -537,10 +537,13 @@ void lh_master_destroy(struct lh_master *m)
 {
     if (m == NULL)
         return;
+    /* First: some take their timers out of the tree themselves, others are freed with theirs. */
+    struct lh_m_timer *timer;
+    while ((timer = RB_MIN(lh_m_timers, &m->timers)) != NULL)
+        lh_m_timer_disarm(m, timer);
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
     lh_m_waiter_free(m, w);
-    /* Whoever takes its timer out of the tree before those whose timers go with it. */
     struct lh_m_spare *spare, *next_spare;
     HASH_ITER(hh, m->spares, spare, next_spare)
     lh_m_spare_free(m, spare);
