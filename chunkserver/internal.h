@@ -113,6 +113,7 @@ struct replica {
     bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
     bool loading;                  /* registration waits for its header and log to be read */
     int loss_untold;               /* why it was lost, after a registration that called it good */
+    bool creation_untold;          /* it was created after a registration that did not name it */
     uint64_t adopting;             /* the highest version adopted or being adopted */
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */
@@ -510,8 +511,9 @@ void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
 /* The message alone: whoever sends it has ended the lease here before. */
 void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
 void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
-/* A session has begun: tells of replicas that were lost after its registration was sent. */
-void orders_tell_lost(struct lh_chunkserver *cs);
+/* A session has begun: tells of replicas that were lost, or created, after its registration was
+ * sent. */
+void orders_tell_untold(struct lh_chunkserver *cs);
 void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
 void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
 

@@ -377,9 +377,15 @@ void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct 
 {
     if (cs->session.state != SESSION_LIVE || j->session != session_id(cs))
         return;
-    if (j->kind == JOB_CREATE)
-        replica_created(cs, r->chunk, error);
-    else if (j->kind == JOB_SEAL && error == LH_OK)
+    if (j->kind == JOB_CREATE) {
+        /* Whoever asked for it: a registration does not show what is being created. */
+        if (cs->session.state == SESSION_LIVE)
+            replica_created(cs, r->chunk, error);
+        else
+            r->creation_untold = error == LH_OK;
+        return;
+    }
+    if (j->kind == JOB_SEAL && error == LH_OK)
         seal_recorded(cs, r->chunk, j->version, LH_OK);
     else if (j->kind == JOB_ADOPT)
         fencing_job_done(cs, r, j, error);
@@ -408,7 +414,7 @@ void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error
     session_send(cs, &m);
 }
 
-void orders_tell_lost(struct lh_chunkserver *cs)
+void orders_tell_untold(struct lh_chunkserver *cs)
 {
     struct replica *r, *next;
 
@@ -416,6 +422,11 @@ void orders_tell_lost(struct lh_chunkserver *cs)
     {
         if (r->loss_untold == LH_OK)
             continue;
+        if (r->creation_untold && r->state == REPLICA_READY) {
+            LH_MARK("replica-created-while-registering");
+            replica_created(cs, r->chunk, LH_OK);
+        }
+        r->creation_untold = false;
         LH_MARK("replica-lost-while-registering");
         orders_replica_lost(cs, r, r->loss_untold);
     }

@@ -167,6 +167,7 @@ static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
         report->doubted = replica_doubted(r);
         report->lost = r->state == REPLICA_LOST;
         r->loss_untold = LH_OK;
+        r->creation_untold = false;
         report->copying = r->incomplete;
         reg->replicas[reg->n_replicas++] = report;
     }
@@ -388,7 +389,7 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
         (unsigned long long)m->master_term);
     orders_resend_seals(cs);
     tell_losses(cs);
-    orders_tell_lost(cs);
+    orders_tell_untold(cs);
     copying_session_begins(cs);
     session_set_timer(cs);
 }

@@ -157,6 +157,22 @@ static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
     lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
 }
 
+/* There is no such chunk any more. The server took no notice of a removal that came before its
+ * replica was there, so it is told again. */
+static void created_in_vain(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_chunk *leaving;
+
+    HASH_FIND(hh, m->tombstones, &report->chunk, sizeof report->chunk, t);
+    HASH_FIND(hh, m->chunks, &report->chunk, sizeof report->chunk, leaving);
+    if (t == NULL || leaving != NULL || report->error != LEASEHOLD__ERROR_CODE__OK)
+        return; /* `leaving`: RemoveReplica goes when its removal is durable */
+    LH_MARK("created-after-removal");
+    lh_m_send_remove(m, s, report->chunk, t->version);
+}
+
 void lh_m_on_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
@@ -164,13 +180,18 @@ void lh_m_on_created(
 
     if (lh_m_spare_created(m, s, report))
         return;
-    if (c == NULL)
-        return; /* removed meanwhile: RemoveReplica went, or goes, behind */
+    if (c == NULL) {
+        created_in_vain(m, s, report);
+        return;
+    }
     struct lh_m_member *member = lh_m_member(c, s);
     bool ok = report->error == LEASEHOLD__ERROR_CODE__OK;
     if (member == NULL) {
+        /* Another server took its place. */
         if (ok && lh_m_is_durable(m, c->ticket))
-            lh_m_send_remove(m, s, c->id, 0); /* another server took its place */
+            lh_m_send_remove(m, s, c->id, 0);
+        else if (ok)
+            lh_m_extra_note(m, c, s, LH_M_SPARE_VERSION, false, false);
         return;
     }
     if (!c->creating || member->created)

@@ -225,11 +225,17 @@ bool lh_m_spare_created(
     for (uint32_t i = 0; i < spare->member_count; i++)
         if (spare->members[i].server == s) {
             spare->members[i].created = true;
+    bool wanted = false;
             spare->members[i].seen = s->session;
         }
     if (all_created(spare)) {
         lh_m_timer_disarm(m, &spare->timer);
+            wanted = true;
         lh_m_roll_spare_changed(m, spare->file);
+    if (!wanted) {
+        LH_MARK("spare-created-by-former-member");
+        lh_m_send_remove(m, s, spare->id, 0); /* the first one came before there was anything */
+    }
     }
     return true;
 }
