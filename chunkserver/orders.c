@@ -291,8 +291,10 @@ static void on_create(struct lh_chunkserver *cs, const Leasehold__CreateReplica 
     if (r != NULL && r->state == REPLICA_CREATING && !r->incomplete)
         return; /* asked again: the answer is on its way */
     if (r != NULL && !(r->state == REPLICA_LOST && r->headless && r->jobs == NULL)) {
-        bool empty =
-            r->state == REPLICA_READY && r->adopting == m->version && r->end == 0 && !r->incomplete;
+        /* At version 1 also where 0 was asked for: it was created ahead, and a master that started
+         * since knows of the chunk alone. */
+        bool empty = r->state == REPLICA_READY && r->adopting >= m->version && r->adopting <= 1 &&
+                     r->end == 0 && r->primary == NULL && !r->incomplete;
         replica_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
         return;
     }
@@ -375,8 +377,6 @@ static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica 
 
 void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error)
 {
-    if (cs->session.state != SESSION_LIVE || j->session != session_id(cs))
-        return;
     if (j->kind == JOB_CREATE) {
         /* Whoever asked for it: a registration does not show what is being created. */
         if (cs->session.state == SESSION_LIVE)
@@ -385,6 +385,8 @@ void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct 
             r->creation_untold = error == LH_OK;
         return;
     }
+    if (cs->session.state != SESSION_LIVE || j->session != session_id(cs))
+        return;
     if (j->kind == JOB_SEAL && error == LH_OK)
         seal_recorded(cs, r->chunk, j->version, LH_OK);
     else if (j->kind == JOB_ADOPT)
@@ -420,13 +422,13 @@ void orders_tell_untold(struct lh_chunkserver *cs)
 
     HASH_ITER(hh, cs->replicas, r, next)
     {
-        if (r->loss_untold == LH_OK)
-            continue;
         if (r->creation_untold && r->state == REPLICA_READY) {
             LH_MARK("replica-created-while-registering");
             replica_created(cs, r->chunk, LH_OK);
         }
         r->creation_untold = false;
+        if (r->loss_untold == LH_OK)
+            continue;
         LH_MARK("replica-lost-while-registering");
         orders_replica_lost(cs, r, r->loss_untold);
     }

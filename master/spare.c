@@ -5,7 +5,8 @@
  * at each member) is the longest part of that, so it is done ahead: while the tail takes appends,
  * its file has a spare, which is nothing but a chunk id that is durably used up and empty replicas
  * that have adopted version 1. When the tail is sealed, seal, next chunk and its first grant go
- * into the store in one commit: whoever sees the next chunk sees the seal (SEAL-1).
+ * into the store in one commit: whoever sees the next chunk sees the seal (SEAL-1). If the spare's
+ * replicas are not all there by then, the grant comes later, as with any chunk that is created.
  *
  * In the store a spare counts as removed from the beginning: it has a tombstone at version 0, which
  * goes when it becomes a chunk. So a restarted master, which forgets spares, has their replicas
@@ -224,20 +225,20 @@ bool lh_m_spare_created(
     }
     for (uint32_t i = 0; i < spare->member_count; i++)
         if (spare->members[i].server == s) {
-            spare->members[i].created = true;
     bool wanted = false;
+            spare->members[i].created = true;
             spare->members[i].seen = s->session;
-        }
-    if (all_created(spare)) {
-        lh_m_timer_disarm(m, &spare->timer);
             wanted = true;
-        lh_m_roll_spare_changed(m, spare->file);
+        }
     if (!wanted) {
         LH_MARK("spare-created-by-former-member");
         lh_m_send_remove(m, s, spare->id, 0); /* the first one came before there was anything */
     }
     }
     return true;
+    if (all_created(spare)) {
+        lh_m_timer_disarm(m, &spare->timer);
+        lh_m_roll_spare_changed(m, spare->file);
 }
 
 void lh_m_spare_reported(
@@ -261,11 +262,20 @@ bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
 
 void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
 {
+/* Its replicas are there, or are being made by servers that can be reached. */
+static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare)
+{
+    for (uint32_t i = 0; i < spare->member_count; i++)
+        if (!lh_m_reachable(m, spare->members[i].server))
+            return false;
+    return true;
+}
+
     struct lh_m_spare *spare = f->spare;
 
     if (spare == NULL)
         return;
-    if (!lh_m_spare_ready(m, f)) {
+    if (!comes_soon(m, spare)) {
         LH_MARK("spare-not-ready");
         lh_m_spare_drop(m, f);
         return;
@@ -273,6 +283,8 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
     LH_MARK("spare-taken");
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
     lh_m_dirty_tombstone(m, c->id, false);
+    bool ready = all_created(spare);
+    struct lh_instant until = spare->timer.at;
     c->members = spare->members;
     c->member_count = spare->member_count;
     spare->members = NULL;
@@ -283,5 +295,10 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
         "chunk %" PRIu64 " of \"%s\": a spare takes its place at file offset "
         "%" PRIu64,
         c->id, f->path, c->start);
-    lh_m_grant_free(m, c);
+    if (ready) {
+        lh_m_grant_free(m, c);
+        return;
+    }
+    LH_MARK("spare-taken-while-created");
+    lh_m_timer_arm(m, &c->timer, until); /* as any other chunk's creation */
 }

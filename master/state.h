@@ -638,8 +638,8 @@ bool lh_m_spare_created(
 void lh_m_spare_reported(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r);
 bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk);
-/* The file's tail was sealed in this step: a spare that is ready becomes the next chunk, and is
- * granted, in the seal's own commit. */
+/* The file's tail was sealed in this step: the spare becomes the next chunk in the seal's own
+ * commit, and is granted in it if all its replicas are there. */
 void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f);
 void lh_m_spare_free(struct lh_master *m, struct lh_m_spare *spare);
 /* How many members of the file's spare could be used, none of the `count` suspects counted. */

@@ -1277,6 +1277,55 @@ STORY(a_server_whose_disk_stalls_gives_its_leases_up)
     assert_int_equal(heard(w, A)->recovered.version, 2);
 }
 
+/* A registration does not name it, and its next one may be days away. */
+STORY(a_replica_that_is_created_while_its_server_registers_anew_is_told)
+{
+    settle(w);
+    w->nodes[A].disk_stalled = true;
+    master_create(w, 1u << A);
+    settle(w);
+    break_wire(w, w->nodes[A].session_wire);
+    pass(w, 600);
+    assert_int_equal(w->nodes[A].registrations, 2);
+    heard_clear(w);
+    w->nodes[A].disk_stalled = false;
+    pass(w, 100);
+    assert_int_equal(heard(w, A)->created.n, 1);
+    assert_int_equal(heard(w, A)->created.error, LH_OK);
+}
+
+static void create_at(struct world *w, uint64_t version)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
+
+    create.session = w->nodes[A].session;
+    create.chunk = CHUNK;
+    create.version = version;
+    create.chunk_size = CHUNK_SIZE;
+    create.master_term = w->master_term;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_CREATE;
+    m.create = &create;
+    heard_clear(w);
+    master_send(w, A, &m);
+    settle(w);
+    assert_int_equal(heard(w, A)->created.n, 1);
+}
+
+/* A restarted master does not know that a chunk's replicas were made ahead of it. */
+STORY(a_replica_that_was_created_ahead_is_also_what_an_unused_chunk_needs)
+{
+    settle(w);
+    create_at(w, 1);
+    assert_int_equal(heard(w, A)->created.error, LH_OK);
+    create_at(w, 0);
+    assert_int_equal(heard(w, A)->created.error, LH_OK);
+    master_grant(w, A, 1, 1u << A, 1);
+    settle(w);
+    create_at(w, 0);
+    assert_int_equal(heard(w, A)->created.error, LH_ERR_ALREADY_EXISTS);
+}
+
 /* A master on an old copy of its metadata may take a chunk for a spare that nobody used. */
 STORY(a_remove_of_what_was_created_in_vain_spares_what_holds_a_byte)
 {
@@ -1709,6 +1758,8 @@ int main(void)
         cmocka_unit_test(the_same_version_granted_again_goes_on_where_it_was),
         cmocka_unit_test(an_idle_lease_runs_out_and_one_in_use_does_not),
         cmocka_unit_test(a_server_whose_disk_stalls_gives_its_leases_up),
+        cmocka_unit_test(a_replica_that_is_created_while_its_server_registers_anew_is_told),
+        cmocka_unit_test(a_replica_that_was_created_ahead_is_also_what_an_unused_chunk_needs),
         cmocka_unit_test(a_remove_of_what_was_created_in_vain_spares_what_holds_a_byte),
         cmocka_unit_test(a_removed_replica_is_gone_and_an_old_remove_is_ignored),
         cmocka_unit_test(a_reader_gets_whole_committed_batches),

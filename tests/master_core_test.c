@@ -616,8 +616,8 @@ static void a_seal_is_durable_before_members_record_it_and_the_next_chunk_exists
     assert_int_equal(r->record_seal->length, 777);
 }
 
-/* A file whose second chunk has a confirmed primary, and which has a spare by now. */
-static struct server *file_that_grows(uint64_t *tail, uint64_t *spare)
+/* A file whose second chunk has a confirmed primary. A spare is being created. */
+static struct server *file_with_second_chunk(uint64_t *tail)
 {
     uint64_t first = 0;
     const Leasehold__Grant *grant;
@@ -629,6 +629,14 @@ static struct server *file_that_grows(uint64_t *tail, uint64_t *spare)
     primary = granted(&grant);
     assert_int_equal(grant->chunk, *tail);
     server_confirm(&w, primary, *tail, 1, LH_OK);
+    return primary;
+}
+
+/* Its spare is there. */
+static struct server *file_that_grows(uint64_t *tail, uint64_t *spare)
+{
+    struct server *primary = file_with_second_chunk(tail);
+
     assert_int_equal(create_replicas(spare), 3); /* ahead of its need */
     assert_true(*spare > *tail);
     return primary;
@@ -698,6 +706,112 @@ static void an_idle_files_spare_is_given_back(void **state)
         world_next(&w, a.link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
     assert_non_null(r);
     assert_int_equal(r->remove->chunk, spare);
+}
+
+/* The chunk that the server is asked to create its replica of; 0: it is not. */
+static uint64_t asked_to_create(struct server *s)
+{
+    const Leasehold__SessionReply *r =
+        world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_CREATE);
+
+    return r == NULL ? 0 : r->create->chunk;
+}
+
+static const Leasehold__RemoveReplica *told_to_remove(struct server *s)
+{
+    const Leasehold__SessionReply *r =
+        world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_REMOVE);
+
+    return r == NULL ? NULL : r->remove;
+}
+
+static void a_spare_that_is_given_back_before_it_is_there_goes_once_it_is(void **state)
+{
+    uint64_t tail = 0;
+
+    (void)state;
+    three_servers();
+    file_with_second_chunk(&tail);
+    uint64_t spare = asked_to_create(&a);
+    assert_int_not_equal(spare, 0);
+    world_advance(&w, 3000);
+    assert_int_equal(told_to_remove(&a)->chunk, spare); /* which has nothing to remove yet */
+    server_created(&w, &a, spare, LH_ERR_DISK_FULL);
+    assert_null(told_to_remove(&a));
+    server_created(&w, &a, spare, LH_OK);
+    const Leasehold__RemoveReplica *remove = told_to_remove(&a);
+    assert_non_null(remove);
+    assert_int_equal(remove->chunk, spare);
+    assert_int_equal(remove->version, 0);
+}
+
+static void a_full_chunks_spare_is_next_as_soon_as_it_is_there(void **state)
+{
+    uint64_t tail = 0, late = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_second_chunk(&tail);
+    uint64_t spare = asked_to_create(&a);
+    assert_int_equal(asked_to_create(&b), spare);
+    server_created(&w, &a, spare, LH_OK);
+    server_created(&w, &b, spare, LH_OK);
+    w.hold_commits = true;
+    server_seal(&w, primary, tail, 1, 1000);
+    uint64_t call = open_tail_after("/f", tail, 5000);
+    assert_int_equal(create_replicas(&late), 1); /* it was asked for before, at c */
+    assert_int_equal(late, spare);
+    assert_null(granted(&grant)); /* SEAL-1 */
+    w.hold_commits = false;
+    world_commit_all(&w);
+    assert_null(told_to_remove(&a));
+    assert_int_equal(asked_to_create(&a), 0); /* and nothing else is made */
+    struct server *next = granted(&grant);
+    assert_non_null(next);
+    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->version, 1);
+    assert_int_equal(grant->n_members, 3);
+    server_confirm(&w, next, spare, 1, LH_OK);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, call);
+    assert_int_equal(reply->chunk->chunk, spare);
+    assert_int_equal(reply->chunk->start, 1777);
+}
+
+/* The next master knows of the chunk, and not that its replicas were a spare's. */
+static void a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk(void **state)
+{
+    uint64_t tail = 0;
+    const Leasehold__Grant *grant;
+
+    (void)state;
+    three_servers();
+    struct server *primary = file_with_second_chunk(&tail);
+    uint64_t spare = asked_to_create(&a);
+    server_created(&w, &a, spare, LH_OK);
+    server_seal(&w, primary, tail, 1, 1000);
+    world_crash(&w);
+    world_commit_all(&w);
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    report.chunk = spare;
+    report.version = 1;
+    a.registration++;
+    assert_true(server_register_with(&w, &a, &report, 1, NULL, 0));
+    assert_null(told_to_remove(&a));
+    b.registration++;
+    c.registration++;
+    assert_true(server_register(&w, &b));
+    assert_true(server_register(&w, &c));
+    assert_true(server_heartbeat(&w, &a));
+    assert_true(server_heartbeat(&w, &b));
+    assert_true(server_heartbeat(&w, &c));
+    open_tail("/f", 5000);
+    uint64_t next = 0;
+    assert_int_equal(create_replicas(&next), 3);
+    assert_int_equal(next, spare);
+    assert_non_null(granted(&grant));
+    assert_int_equal(grant->chunk, spare);
+    assert_int_equal(grant->version, 1);
 }
 
 static void a_seal_of_an_old_version_is_ignored(void **state)
@@ -1541,6 +1655,9 @@ int main(void)
         STORY(a_growing_files_next_chunk_comes_with_the_seal),
         STORY(a_crash_before_the_seals_commit_leaves_neither_seal_nor_next_chunk),
         STORY(an_idle_files_spare_is_given_back),
+        STORY(a_spare_that_is_given_back_before_it_is_there_goes_once_it_is),
+        STORY(a_full_chunks_spare_is_next_as_soon_as_it_is_there),
+        STORY(a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk),
         STORY(a_seal_of_an_old_version_is_ignored),
         STORY(a_lease_goes_on_in_a_new_session_of_the_same_process),
         STORY(registering_again_without_the_lease_frees_nothing),
