@@ -87,11 +87,6 @@ static void append_reply(struct lh_sim_observers *o, const struct actor *a, cons
     if (m->n_stored > 0) {
         check_speaker(o, a, n->chunk, "acknowledges appends");
         check_complete(o, a, n->chunk, "acknowledges appends");
-        if (!failed(o) && n->version <= lh_ob_replica(c, a->number)->released)
-            lh_sim_fail(o->sim, "INV-1", c->id,
-                "%s acknowledges appends of chunk %llu at version %llu, which it has given up "
-                "(LEASE-5)",
-                a->name, U(c->id), U(n->version));
     }
     for (size_t i = 0; i < m->n_stored && !failed(o); i++)
         stored(o, a, c, m->stored[i], m->stored[i]->writer, "acknowledged a batch in");

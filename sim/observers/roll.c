@@ -26,7 +26,7 @@ static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *
     if (f == NULL || lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns)
         return 1;
     for (size_t i = 0; i < c->member_count; i++)
-        full += !c->members[i].joining && !c->replicas[c->members[i].server].lost;
+        full += !c->members[i].joining && !c->members[i].lost;
     return full < f->min_replicas ? full : f->min_replicas;
 }
 
@@ -35,18 +35,19 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
 {
     const struct fenced *answer = NULL;
     uint64_t committed = 0;
-    size_t sure = 0, doubted = 0;
+    size_t sure = 0, doubted = 0, full = 0;
     bool own = false;
 
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        full += !c->members[i].joining && !c->members[i].lost;
         if (c->members[i].joining || f->version != version)
             continue;
         if (f->committed > committed)
             committed = f->committed;
         sure += !f->doubted;
-        own = own || f->primary;
         doubted += f->doubted;
+        own = own || f->primary;
         if (f->length == length && f->checksum == checksum && (!f->doubted || answer == NULL))
             answer = f;
     }
@@ -58,7 +59,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             U(c->id), U(length), U(version));
         return;
     }
-    if (answer->doubted && (sure > 0 || doubted < c->member_count)) {
+    if (answer->doubted && (sure > 0 || !c->loss_told)) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu is to be sealed at %llu bytes, which a member answered that is in doubt "
             "(FAIL-2a)",
@@ -72,7 +73,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
             "(FAIL-2a)",
             U(c->id), U(length), U(committed));
-    if (!answer->doubted && !own && sure < logs_needed(o, c))
+    if (!answer->doubted && !own && sure + doubted < full && sure < logs_needed(o, c))
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu is to be sealed at %llu bytes by the logs of %zu members, and what is "
             "sealed counts as stored (FAIL-2a)",
