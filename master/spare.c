@@ -157,6 +157,8 @@ void lh_m_spare_for_roll(
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
     struct lh_m_spare *spare = f->spare;
 
+    if (f->trashed)
+        return; /* it does not go on */
     if (lh_m_spare_fit(m, f, suspects, count) >= f->min_replicas) {
         LH_MARK("roll-keeps-spare");
         for (uint32_t i = spare->member_count; i-- > 0;)
@@ -223,9 +225,9 @@ bool lh_m_spare_created(
         without(m, spare, s);
         return true;
     }
+    bool wanted = false;
     for (uint32_t i = 0; i < spare->member_count; i++)
         if (spare->members[i].server == s) {
-    bool wanted = false;
             spare->members[i].created = true;
             spare->members[i].seen = s->session;
             wanted = true;
@@ -234,11 +236,11 @@ bool lh_m_spare_created(
         LH_MARK("spare-created-by-former-member");
         lh_m_send_remove(m, s, spare->id, 0); /* the first one came before there was anything */
     }
-    }
-    return true;
     if (all_created(spare)) {
         lh_m_timer_disarm(m, &spare->timer);
         lh_m_roll_spare_changed(m, spare->file);
+    }
+    return true;
 }
 
 void lh_m_spare_reported(
@@ -260,8 +262,6 @@ bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
     return spare != NULL;
 }
 
-void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
-{
 /* Its replicas are there, or are being made by servers that can be reached. */
 static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare)
 {
@@ -271,6 +271,8 @@ static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare
     return true;
 }
 
+void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
+{
     struct lh_m_spare *spare = f->spare;
 
     if (spare == NULL)
@@ -281,10 +283,10 @@ static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare
         return;
     }
     LH_MARK("spare-taken");
-    struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
-    lh_m_dirty_tombstone(m, c->id, false);
     bool ready = all_created(spare);
     struct lh_instant until = spare->timer.at;
+    struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
+    lh_m_dirty_tombstone(m, c->id, false);
     c->members = spare->members;
     c->member_count = spare->member_count;
     spare->members = NULL;
