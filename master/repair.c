@@ -414,12 +414,24 @@ static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct 
         drop_from_open(m, c, t);
 }
 
+/* Could a primary let a member go that is to leave? It does once it has the others. */
+static bool surplus_leaves(const struct lh_m_chunk *c, const struct tally *t)
+{
+    bool leaves = false;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        leaves = leaves || lh_m_leaving(&c->members[i]);
+    return leaves && c->member_count > c->file->replication && t->staying >= c->file->replication;
+}
+
 /* Could a primary do something for the chunk's members? Those of a file in the trash, too (KEEP-5):
  * no client is sent there. */
 static bool grant_helps(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
     if (t->good == 0)
         return false;
+    if (surplus_leaves(c, t))
+        return true;
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
@@ -433,9 +445,15 @@ static bool grant_helps(struct lh_master *m, struct lh_m_chunk *c, const struct 
     return choose_new(m, c, false) != NULL;
 }
 
+/* An open chunk's members change only with the versions of a primary. */
+static bool needs_primary(const struct lh_m_chunk *c, const struct tally *t)
+{
+    return t->keep < c->file->replication || surplus_leaves(c, t);
+}
+
 static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
-    if (t->keep < c->file->replication && t->good > 0 && m->config.repair_streams > 0)
+    if (needs_primary(c, t) && t->good > 0 && m->config.repair_streams > 0)
         want(m, c, t->good, 0);
     else
         unwant(m, c);
@@ -443,7 +461,7 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
-    if (!c->repair_granted || (c->holder != NULL && !c->sealed && t->keep < c->file->replication &&
+    if (!c->repair_granted || (c->holder != NULL && !c->sealed && needs_primary(c, t) &&
                                   !lh_instant_reached(m->now, c->granted_until)))
         return;
     c->repair_granted = false;
@@ -470,7 +488,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
     struct tally t = count(m, c);
 
     set_condition(m, c, t.good);
-    if (t.keep >= c->file->replication)
+    if (c->sealed || !needs_primary(c, &t))
         c->repair_grants = 0;
     settle_grant(m, c, &t);
     if (!is_settled(m, c)) {

@@ -524,6 +524,41 @@ static void the_primary_of_a_tail_moves_and_then_its_replica(void **state)
     assert_int_equal(chunk_of(1)->n_members, 3);
 }
 
+/* Nobody appends, so no primary would come by itself to let it go. */
+static void a_drained_member_of_an_idle_tail_goes_once_it_is_one_too_many(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+    struct server *leaving = NULL, *briefly_away = NULL;
+
+    (void)state;
+    up(3);
+    files(1, 3);
+    struct server *primary = primary_of(1, &grant);
+    for (size_t i = 0; i < 3; i++)
+        if (&all[i] != primary) {
+            briefly_away = leaving;
+            leaving = &all[i];
+        }
+    assert_true(server_register(&w, d));
+    assert_true(server_heartbeat(&w, d));
+    down(briefly_away);
+    obedience(15000); /* its session ends */
+    drain(leaving);
+    obedience(3000);
+    assert_int_equal(chunk_of(1)->n_members, 4); /* nobody goes while somebody is away */
+    server_release(&w, primary, 1, chunk_of(1)->version);
+    obedience(3000);
+    assert_true(lies_on(1, leaving));
+    restart(briefly_away, 1);
+    obedience(30000);
+    assert_false(lies_on(1, leaving));
+    assert_int_equal(chunk_of(1)->n_members, 3);
+    assert_true(info_of(leaving)->safe_to_stop);
+    uint64_t version = chunk_of(1)->version;
+    obedience(120000);
+    assert_int_equal(chunk_of(1)->version, version);
+}
+
 static void a_drain_that_is_taken_back_moves_nothing_more(void **state)
 {
     (void)state;
@@ -875,6 +910,7 @@ int main(void)
         STORY(what_makes_no_sense_is_refused),
         STORY(a_server_is_safe_to_stop_when_every_replica_has_a_replacement),
         STORY(the_primary_of_a_tail_moves_and_then_its_replica),
+        STORY(a_drained_member_of_an_idle_tail_goes_once_it_is_one_too_many),
         STORY(a_drain_that_is_taken_back_moves_nothing_more),
         STORY(a_drain_goes_on_under_the_next_master),
         STORY(what_a_draining_server_that_dies_had_is_copied_at_once),
