@@ -164,6 +164,21 @@ STORY(a_fence_of_an_earlier_session_is_answered_in_the_present_one)
     assert_int_equal(heard(w, B)->fenced.n, 1);
 }
 
+STORY(a_fence_ends_with_its_replica)
+{
+    struct conn *c = given_a_chunk(w, 1);
+    w->nodes[B].disk_stalled = true;
+    append(c, 2, 100);
+    settle(w);
+    master_fence(w, B, 2);
+    settle(w);
+    master_remove(w, B, 2);
+    settle(w);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    assert_true(heard(w, B)->fenced.n == 0 || heard(w, B)->fenced.error != LH_OK);
+}
+
 STORY(a_fenced_primary_ends_and_reports_too)
 {
     struct conn *c = given_a_chunk(w, 1);
@@ -426,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_fenced_member_reports_its_log_and_stops_the_primary),
         cmocka_unit_test(a_fence_is_answered_when_it_is_durable),
         cmocka_unit_test(a_fence_of_an_earlier_session_is_answered_in_the_present_one),
+        cmocka_unit_test(a_fence_ends_with_its_replica),
         cmocka_unit_test(a_fenced_primary_ends_and_reports_too),
         cmocka_unit_test(what_cannot_be_fenced_says_why),
         cmocka_unit_test(settling_waits_for_the_seal_and_is_answered_before_the_disk),
