@@ -126,7 +126,8 @@ int lh_command_garbage(int argc, char **argv)
             .type = LH_FLAG_BOOL,
             .value = &o.resume,
             .help = "delete again: only when this master's metadata is known to be the newest, or "
-                    "the newest that is left"},
+                    "the newest that is left",
+            .command_line_only = true},
         LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {

@@ -328,11 +328,12 @@ int main(int argc, char **argv)
             .type = LH_FLAG_BOOL,
             .value = &o.restored,
             .help = "the data directory was restored from a backup: nothing is deleted until "
-                    "`leasehold garbage --resume`; give it for the first start alone"},
+                    "`leasehold garbage --resume`; give it for the first start alone",
+            .command_line_only = true},
         {.name = "balance",
             .type = LH_FLAG_BOOL,
             .value = &o.balance,
-            .preset = "on",
+            .preset = "true",
             .help = "move replicas and primaries, a few at a time, from chunkservers with more of "
                     "them to others"},
         LH_SERVER_NETWORK_FLAG(o.server),

@@ -481,6 +481,8 @@ static bool read_environment(struct parser *p, char **environment)
     char name[100];
 
     for (size_t i = 0; i < p->flags->count; i++) {
+        if (p->flags->flags[i].command_line_only)
+            continue;
         env_name(p->flags->flags[i].name, name, sizeof name);
         const char *value = lookup(environment, name);
         if (value != NULL && !give(p, &p->flags->flags[i], name, value))
@@ -522,6 +524,8 @@ static bool read_line(struct parser *p, const char *where, char *line)
     const struct lh_flag *f = by_name(p, name, strlen(name));
     if (f == NULL)
         return fail(p, where, "there is no option '%s'", name);
+    if (f->command_line_only)
+        return fail(p, where, "--%s is for the command line alone", name);
     return give(p, f, where, value);
 }
 
@@ -601,6 +605,8 @@ static void help_option(FILE *out, const struct lh_flag *f)
         fprintf(out, " [%s]", f->preset);
     else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
         fprintf(out, " [on; --no-%s]", f->name);
+    if (f->command_line_only)
+        fprintf(out, " [command line only]");
     fputc('\n', out);
 }
 
@@ -624,9 +630,10 @@ char *lh_flags_help(const struct lh_flags *flags)
     for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
         help_option(out, &common[i]);
     fprintf(out,
-        "\nEvery option can also be given in the environment, as %s<NAME> with _ for -,\n"
-        "or in the config file. The command line wins over the environment, and that over the "
-        "file.\n",
+        "\nExcept as marked, options can also be given in the environment, as %s<NAME> with\n"
+        "_ for -, or in the config file. The command line wins over the environment, and that "
+        "over\n"
+        "the file.\n",
         ENV_PREFIX);
     if (flags->epilog != NULL)
         fprintf(out, "\n%s\n", flags->epilog);

@@ -56,6 +56,8 @@ struct lh_flag {
     const char *const *choices; /* ENUM: NULL-terminated */
     uint64_t min, max;          /* UINT, SIZE, DURATION (ns): inclusive; max 0: no limit */
     char letter;                /* -f; 0: none. A bool's letters may be combined: -fn */
+    bool command_line_only;     /* what it does cannot be undone: what lies in the environment is
+                                   ignored, and in the config file it is an error */
 };
 
 struct lh_flags {

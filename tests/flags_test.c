@@ -13,7 +13,7 @@
 
 static struct {
     const char *listen;
-    bool sync, follow;
+    bool sync, follow, final;
     uint64_t count, chunk;
     struct lh_duration term;
     int format;
@@ -36,6 +36,11 @@ static const struct lh_flag table[] = {
         .preset = "false",
         .help = "wait for more",
         .letter = 'f'},
+    {.name = "final",
+        .type = LH_FLAG_BOOL,
+        .value = &o.final,
+        .help = "for good",
+        .command_line_only = true},
     {.name = "count",
         .type = LH_FLAG_UINT,
         .value = &o.count,
@@ -189,6 +194,29 @@ static void a_config_file_s_mistake_is_named_with_its_line(void **state)
         "cannot read the config file /nowhere/at/all: No such file");
 }
 
+static void what_cannot_be_undone_is_said_on_the_command_line(void **state)
+{
+    char path[] = "/tmp/flags_test.XXXXXX";
+    char expected[100];
+    char *environment[] = {(char *)"LEASEHOLD_FINAL=true", (char *)"LEASEHOLD_FOLLOW=true", NULL};
+
+    (void)state;
+    struct lh_flags_result r = PARSE(environment, "a");
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_false(o.final);
+    assert_true(o.follow);
+    lh_flags_free(&r);
+    r = PARSE(environment, "a", "--final");
+    assert_true(o.final);
+    lh_flags_free(&r);
+
+    write_config(path, "count = 4\nfinal = true\n");
+    snprintf(expected, sizeof expected, "%s:2: --final is for the command line alone", path);
+    refused(PARSE(no_environment, "--config", path), expected);
+    refused(PARSE(no_environment, "--config", path, "--final"), expected);
+    unlink(path);
+}
+
 static void mistakes_are_named(void **state)
 {
     char *environment[] = {(char *)"LEASEHOLD_COUNT=x", NULL};
@@ -219,6 +247,7 @@ static void help_and_version_are_printed_whatever_else_is_wrong(void **state)
     assert_non_null(strstr(r.text, "--session-term DURATION"));
     assert_non_null(strstr(r.text, "life of a session [10s]"));
     assert_non_null(strstr(r.text, "--log-format text|json"));
+    assert_non_null(strstr(r.text, "for good [command line only]"));
     lh_flags_free(&r);
     r = PARSE(no_environment, "--version");
     assert_int_equal(r.outcome, LH_FLAGS_EXIT);
@@ -340,6 +369,7 @@ int main(void)
         cmocka_unit_test(options_and_arguments_may_mix),
         cmocka_unit_test(the_command_line_wins_over_environment_over_file),
         cmocka_unit_test(a_config_file_s_mistake_is_named_with_its_line),
+        cmocka_unit_test(what_cannot_be_undone_is_said_on_the_command_line),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(help_and_version_are_printed_whatever_else_is_wrong),
         cmocka_unit_test(a_command_that_is_over_says_why_and_has_its_exit_code),
