@@ -370,6 +370,8 @@ static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica 
     lh_buf_clear(&r->pending);
     r->end = r->written + r->writing;
     r->state = REPLICA_REMOVING;
+    /* What waits would vouch for bytes that are not written any more. */
+    jobs_drop_waiting(r, LH_ERR_NO_REPLICA);
     replica_submit(
         r, (struct job){.kind = JOB_REMOVE, .origin = FOR_MASTER, .session = m->session});
     replica_pump(r);

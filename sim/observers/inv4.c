@@ -423,8 +423,13 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
 
 void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c)
 {
-    if (c->hopeless)
+    if (c->hopeless) {
+        struct file *f = lh_ob_file_find(o, c->file);
+        /* What was acknowledged behind it does not order what comes now. */
+        if (f != NULL && c->length < c->committed)
+            f->loss_reported = true;
         return;
+    }
     if (c->length < c->committed) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu was sealed at %llu bytes, and %llu are committed", U(c->id), U(c->length),

@@ -9,8 +9,13 @@
 
 static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
-    return lh_ob_full_member(c, server) && !lh_ob_lost(o, c, server) &&
-           lh_ob_kernel(o, c, server)->valid;
+    uint64_t size = 0;
+
+    if (!lh_ob_full_member(c, server) || lh_ob_lost(o, c, server) ||
+        !lh_ob_kernel(o, c, server)->valid)
+        return false;
+    /* A seal may outlive its bytes, when the machines of a buffered file go down all at once. */
+    return !c->sealed || (lh_ob_log(o, c, server, false, &size) != NULL && size >= c->length);
 }
 
 /* REC-2a: it has what is committed, and knows it. */
