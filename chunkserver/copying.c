@@ -460,8 +460,7 @@ static int take(struct copying *c, struct lh_buf *batches)
 /* A source that has not got as far as the order that the master gave. */
 static bool stale(const struct copying *c, const Leasehold__ReadReply *m)
 {
-    return m->version < c->version && !(c->sealed && m->sealed) &&
-           !LH_PLANTED("copy-from-stale-replica");
+    return m->version < c->version && !(c->sealed && m->sealed);
 }
 
 void copying_received(struct copying *c, const Leasehold__ReadReply *m, struct lh_buf *batches)

@@ -529,6 +529,8 @@ uint64_t replica_durable(const struct replica *r);
 bool replica_doubted(const struct replica *r);
 /* The master has sealed the chunk (SEAL-1); recorded here or about to be. */
 bool replica_sealing(const struct replica *r);
+/* The seal is recorded, and its header is on the disk. */
+bool replica_sealed_durably(const struct replica *r);
 bool replica_usable(const struct replica *r); /* READY and not sealed or being sealed */
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);

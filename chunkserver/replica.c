@@ -76,6 +76,11 @@ bool replica_sealing(const struct replica *r)
     return r->header.sealed;
 }
 
+bool replica_sealed_durably(const struct replica *r)
+{
+    return r->header.sealed && !r->incomplete && !(r->job_running && r->jobs->kind == JOB_SEAL);
+}
+
 bool replica_usable(const struct replica *r)
 {
     return r->state == REPLICA_READY && !replica_sealing(r);

@@ -163,7 +163,7 @@ static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
         report->chunk = r->chunk;
         report->version = r->header.version;
         report->length = replica_durable(r);
-        report->sealed = r->header.sealed && !r->incomplete;
+        report->sealed = replica_sealed_durably(r);
         report->doubted = replica_doubted(r);
         report->lost = r->state == REPLICA_LOST;
         r->loss_untold = LH_OK;
