@@ -140,8 +140,12 @@ class Stream:
         self._requests.put(raw if raw is not None else self._request_type(**fields))
 
     def receive(self):
-        """The next reply, or None at a clean end; grpc.RpcError when the stream broke."""
-        return next(self._call, None)
+        """The next reply but for signs of life, or None at a clean end; grpc.RpcError when the
+        stream broke."""
+        reply = next(self._call, None)
+        while reply is not None and [f.name for f, _ in reply.ListFields()] == ["alive_ms"]:
+            reply = next(self._call, None)
+        return reply
 
     def finish(self):
         self._requests.put(None)
