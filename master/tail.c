@@ -3,6 +3,7 @@
 #include "master/state.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 
 /* A caller that could not reach the primary of a file that does not roll over is not sent back to
  * it at once: for this long, or until the primary shows that it lives. */
@@ -167,21 +168,99 @@ void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, cons
         lh_m_fail_waiters(m, each, error, text);
 }
 
+__attribute__((format(printf, 3, 4))) static void add(
+    char *text, size_t text_size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, text_size - used, format, args);
+    va_end(args);
+}
+
+/* The file's next chunk has no place. */
+static void say_no_place(
+    const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
+{
+    const struct lh_m_server *s;
+    unsigned live = 0, drained = 0;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        bool counts = lh_m_live(m, s) && !s->failing;
+        live += counts;
+        drained += counts && s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+    }
+    snprintf(text, text_size,
+        "\"%.256s\" needs a new chunk on at least %u chunkservers with room for %" PRIu64
+        " bytes; %u are alive",
+        f->path, f->min_replicas, f->chunk_size, live);
+    if (drained > 0)
+        add(text, text_size, ", %u of them drained", drained);
+}
+
+/* The tail is free, and nobody can have it. */
+static void say_nobody_can(
+    const struct lh_master *m, const struct lh_m_chunk *tail, char *text, size_t text_size)
+{
+    enum { LOST, JOINING, AWAY, FAILING, REFUSED, REASONS };
+    static const char *const words[REASONS] = {
+        [LOST] = "without a good replica",
+        [JOINING] = "joining",
+        [AWAY] = "away",
+        [FAILING] = "with a failing disk",
+        [REFUSED] = "refused a moment ago",
+    };
+    unsigned counts[REASONS] = {0}, drained = 0;
+    const char *separator = ": ";
+
+    for (uint32_t i = 0; i < tail->member_count; i++) {
+        const struct lh_m_member *member = &tail->members[i];
+        const struct lh_m_server *s = member->server;
+        counts[member->lost            ? LOST
+               : member->joining       ? JOINING
+               : !lh_m_reachable(m, s) ? AWAY
+               : s->failing            ? FAILING
+                                       : REFUSED]++;
+        drained += s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+    }
+    snprintf(text, text_size,
+        "chunk %" PRIu64 " of \"%.256s\": none of its %u members can be primary now", tail->id,
+        tail->file->path, tail->member_count);
+    for (size_t i = 0; i < REASONS; i++)
+        if (counts[i] > 0) {
+            add(text, text_size, "%s%u %s", separator, counts[i], words[i]);
+            separator = ", ";
+        }
+    if (drained > 0)
+        add(text, text_size, "; %u of them on drained servers", drained);
+}
+
+/* The tail is being sealed, because its primary is lost (FAIL-2a). */
+static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_size)
+{
+    const struct lh_m_roll *roll = tail->roll;
+
+    snprintf(text, text_size,
+        "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: ", tail->id,
+        tail->file->path);
+    if (roll->decided)
+        add(text, text_size, "at %" PRIu64 " bytes, and the next chunk is being created",
+            roll->length);
+    else
+        add(text, text_size, "%u of %u members have said how much they have", roll->answer_count,
+            tail->member_count);
+}
+
 /* Why there is no primary now. `text` is where a sentence may be written. */
 static int why_not(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     const struct lh_m_chunk *tail = tail_of(f);
-    const struct lh_m_server *s;
-    unsigned live = 0;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    live += lh_m_live(m, s) && !s->failing;
     if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->ticket))) {
-        snprintf(text, text_size,
-            "\"%.256s\" needs a new chunk on at least %u chunkservers with room for %" PRIu64
-            " bytes; %u are alive",
-            f->path, f->min_replicas, f->chunk_size, live);
+        say_no_place(m, f, text, text_size);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
     if (!tail->created && tail->unable != NULL) {
@@ -194,13 +273,15 @@ static int why_not(
     }
     if (tail->roll != NULL) {
         LH_MARK("no-tail-rolling-over");
-        snprintf(text, text_size,
-            "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: %u of "
-            "%u members have said how much they have",
-            tail->id, f->path, tail->roll->answer_count, tail->member_count);
+        say_rolling(tail, text, text_size);
         return LH_ERR_UNAVAILABLE;
     }
-    if (tail->sealed || !tail->created) {
+    if (tail->sealed) {
+        snprintf(
+            text, text_size, "\"%.256s\": the seal of its last chunk is being written", f->path);
+        return LH_ERR_UNAVAILABLE;
+    }
+    if (!tail->created && !lh_m_creation_done(tail)) {
         snprintf(text, text_size, "\"%.256s\": its next chunk is being created", f->path);
         return LH_ERR_UNAVAILABLE;
     }
@@ -218,12 +299,12 @@ static int why_not(
             : tail->confirmed ? "does not answer"
             : tail->waiting   ? "has not registered with this master yet"
                               : "has not confirmed it yet");
+        if (tail->recalling && tail->holder->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+            add(text, text_size, ", as it is drained");
         return LH_ERR_LEASE_HELD;
     }
     LH_MARK("no-tail-not-leased");
-    snprintf(text, text_size,
-        "chunk %" PRIu64 " of \"%.256s\": none of its %u members can be primary now", tail->id,
-        f->path, tail->member_count);
+    say_nobody_can(m, tail, text, text_size);
     return LH_ERR_NOT_LEASED;
 }
 

@@ -419,6 +419,40 @@ static void nothing_is_placed_on_a_drained_server(void **state)
     assert_true(granted_to(grant, a));
 }
 
+static const char *why_no_tail(unsigned file, Leasehold__ErrorCode error)
+{
+    uint64_t call = open_tail(file);
+
+    world_advance(&w, 1000);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, call);
+    assert_non_null(reply);
+    assert_int_equal(reply->error, error);
+    return reply->error_text;
+}
+
+static void who_waits_for_a_file_is_told_of_drained_servers(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    up(2);
+    files(1, 2);
+    struct server *primary = primary_of(1, &grant);
+    server_release(&w, primary, 1, 1);
+    down(a);
+    heartbeats(15000); /* its session ends */
+    drain(a);
+    down(b);
+    assert_string_equal(why_no_tail(1, LEASEHOLD__ERROR_CODE__NOT_LEASED),
+        "chunk 1 of \"/f1\": none of its 2 members can be primary now: 2 away; 1 of them on "
+        "drained servers");
+    restart(a, 0);
+    create(2, 1);
+    assert_string_equal(why_no_tail(2, LEASEHOLD__ERROR_CODE__NOT_ENOUGH_SERVERS),
+        "\"/f2\" needs a new chunk on at least 1 chunkservers with room for 1048576 bytes; 2 are "
+        "alive, 1 of them drained");
+}
+
 static void a_lease_that_nobody_else_can_take_stays(void **state)
 {
     const Leasehold__Grant *grant = NULL;
@@ -905,6 +939,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_drain_recalls_primaries_a_few_at_a_time),
         STORY(nothing_is_placed_on_a_drained_server),
+        STORY(who_waits_for_a_file_is_told_of_drained_servers),
         STORY(a_lease_that_nobody_else_can_take_stays),
         STORY(a_drain_is_durable_before_it_is_answered),
         STORY(what_makes_no_sense_is_refused),

@@ -307,6 +307,26 @@ static void a_growing_files_spare_goes_on_without_the_suspect(void **state)
         assert_string_not_equal(grant->members[i]->server_id, primary->id);
 }
 
+static void who_waits_is_told_how_far_the_roll_is(void **state)
+{
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    kill_server(primary);
+    uint64_t first = open_tail(1, 10);
+    world_advance(&w, 10);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, first);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__UNAVAILABLE);
+    assert_non_null(strstr(reply->error_text, "0 of 3 members have said how much they have"));
+    fenced(second, 10);
+    fenced(third, 10);
+    uint64_t call = open_tail(1, 10);
+    world_advance(&w, 10);
+    reply = world_reply(&w, call);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__UNAVAILABLE);
+    assert_non_null(strstr(reply->error_text, "at 10 bytes, and the next chunk is being created"));
+}
+
 /* ---- When it is due. */
 
 static void a_primary_that_hangs_is_asked_first(void **state)
@@ -1089,6 +1109,7 @@ int main(void)
         STORY(a_killed_primary_costs_two_commits_and_one_round),
         STORY(the_old_lease_is_left_to_run_out),
         STORY(a_growing_files_spare_goes_on_without_the_suspect),
+        STORY(who_waits_is_told_how_far_the_roll_is),
         STORY(a_primary_that_hangs_is_asked_first),
         STORY(a_living_primary_keeps_its_lease_whatever_a_client_says),
         STORY(a_storm_of_reports_is_one_inquiry_and_one_roll),
