@@ -29,7 +29,7 @@ def simulator(*args):
 class SimulatorTest(unittest.TestCase):
 
     def test_a_seed_is_always_the_same_run(self):
-        for profile in ("swarm", "calm", "clocks", "ruin"):
+        for profile in ("swarm", "calm", "clocks", "ruin", "restored"):
             for seed in range(1, 6):
                 # How it ends is the swarms' question.
                 _, output = simulator("run", "--seed", str(seed), "--profile", profile,

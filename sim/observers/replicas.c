@@ -150,11 +150,11 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     switch (op) {
     case LH_DISK_CREATE:
         if (error == LH_OK || error == LH_ERR_CLOSED)
-            *r = (struct replica){.released = r->released};
+            *r = (struct replica){.released = r->released, .fenced_heard = r->fenced_heard};
         break;
     case LH_DISK_REMOVE:
         if (error == LH_OK || error == LH_ERR_CLOSED)
-            *r = (struct replica){.released = r->released};
+            *r = (struct replica){.released = r->released, .fenced_heard = r->fenced_heard};
         break;
     case LH_DISK_WRITE:
         if (offset < LH_SIM_LOG_START) {

@@ -572,6 +572,8 @@ static void drain(struct lh_sim_nemesis *n)
 
     a.client = 1 + (uint32_t)below(n, n->clients);
     a.who = server(1 + below(n, n->servers));
+    if (lh_sim_now(n->sim) < n->drain_after)
+        return;
     if (draining >= n->temper.drains) {
         if (draining == 0)
             return;
@@ -584,6 +586,7 @@ static void drain(struct lh_sim_nemesis *n)
     uint64_t bit = UINT64_C(1) << a.who.number;
     if (!perform(n, &a))
         return;
+    n->drain_after = lh_sim_now(n->sim) + UINT64_C(11000000000);
     n->draining |= bit;
     n->undrained = a.kind == LH_SIM_ACT_UNDRAIN ? n->undrained | bit : n->undrained & ~bit;
 }

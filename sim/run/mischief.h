@@ -26,7 +26,8 @@ struct lh_sim_nemesis {
     uint32_t power_left;
     uint64_t draining, undrained; /* a bit for each chunkserver that is to be emptied; that was to
                                      be */
-    bool scrapped;                /* a machine is gone */
+    uint64_t drain_after; /* true ns: until then the master may still hear of the last one */
+    bool scrapped;        /* a machine is gone */
     char removed[LH_SIM_PATH_MAX + 1]; /* the file that was removed last; "": none */
     struct follow_up *follow_ups;      /* done or not: freed at the end */
     struct lh_sim_node *prey;          /* of the ambush that is under way; NULL: none */

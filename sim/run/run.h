@@ -87,7 +87,7 @@ struct lh_sim_result {
     size_t action_count;
 };
 
-/* Liveness (INV-8, INV-9), as opposed to safety. */
+/* Liveness (INV-8, INV-9, KEEP-1), as opposed to safety. */
 bool lh_sim_result_is_liveness(const struct lh_sim_result *r);
 
 /* Runs it. `result` is to be given to lh_sim_result_deinit(). Options may be NULL. One run at a
