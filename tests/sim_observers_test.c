@@ -338,8 +338,11 @@ static void damage_is_no_reason_to_wait_for_a_file(void **state)
 
     (void)state;
     assert_false(lh_sim_observers_exempt(observers, FILE_PATH));
-    for (size_t i = 1; i <= 2; i++)
+    for (size_t i = 1; i <= 2; i++) {
         lh_sim_file_rot(lh_sim_server(c, i), tail_of(c).chunk, LH_SIM_LOG_START + 50, 1);
+        assert_false(lh_sim_observers_exempt(observers, FILE_PATH)); /* it can be repaired */
+    }
+    lh_sim_file_rot(lh_sim_server(c, 3), tail_of(c).chunk, LH_SIM_LOG_START + 50, 1);
     assert_true(lh_sim_observers_exempt(observers, FILE_PATH));
     assert_false(lh_sim_observers_exempt(observers, "/no-such-file"));
     HOLDS(c, w != NULL);

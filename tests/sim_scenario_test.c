@@ -222,12 +222,15 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
         kind == LH_SIM_ACT_CAPACITY || kind == LH_SIM_ACT_ROOM || kind == LH_SIM_ACT_BANDWIDTH)
         a.number = lh_prng_next(random) >> (20 + lh_prng_below(random, 44));
     if (has_word(&a, "recall") || kind == LH_SIM_ACT_RELEASE || kind == LH_SIM_ACT_CREATE ||
-        kind == LH_SIM_ACT_RENAME || kind == LH_SIM_ACT_REMOVE || kind == LH_SIM_ACT_LIST) {
+        kind == LH_SIM_ACT_RENAME || kind == LH_SIM_ACT_REMOVE || kind == LH_SIM_ACT_LIST ||
+        kind == LH_SIM_ACT_RESTORE) {
         strcpy(a.path, lh_prng_below(random, 2) == 0 ? "/log" : "/other");
         a.client = 1 + (uint32_t)lh_prng_below(random, 2);
     }
-    if (kind == LH_SIM_ACT_RENAME)
+    if (kind == LH_SIM_ACT_RENAME || (kind == LH_SIM_ACT_RESTORE && lh_prng_below(random, 2) == 0))
         strcpy(a.to, "/new");
+    if (kind == LH_SIM_ACT_REMOVE)
+        a.now = lh_prng_below(random, 2) == 0;
     if (kind == LH_SIM_ACT_CREATE) {
         a.synced = lh_prng_below(random, 2) == 0;
         a.replication = (uint32_t)lh_prng_below(random, 4);
@@ -401,7 +404,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"start\", \"crash\", \"restart\", \"power\", \"pause\", \"resume\", \"stop\", \"set\", "     \
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"slow\", \"limit\", "        \
     "\"clog\", \"unclog\", \"blind\", \"stall\", \"unstall\", \"leave\", \"fail\", \"rot\", "      \
-    "\"misdirect\", \"recall\", \"release\", \"create\", \"rename\", \"remove\", \"list\", "       \
+    "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"recall\", \"release\", "         \
+    "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
     "\"writer\", \"reader\", \"files\", \"end\""
 
 static void mistakes_are_explained(void **state)
@@ -496,7 +500,8 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"within\" and \"for\", expected one of them"},
         {HEAD "expect violation INV-7\n",
             "x:2: found \"INV-7\", expected \"INV-1\", \"INV-2\", \"INV-3\", \"INV-4\", \"INV-5\", "
-            "\"INV-6\", \"INV-8\", \"INV-9\", \"history\" or \"check\""},
+            "\"INV-6\", \"INV-8\", \"INV-9\", \"KEEP-1\", \"KEEP-2\", \"KEEP-3\", "
+            "\"KEEP-4\", \"KEEP-5\", \"history\" or \"check\""},
         {HEAD "at 2s mend everything\nat 1s mend everything\n",
             "x:3: a moment before one that stands above"},
         {HEAD "settle\nwait 1s\n", "x:3: after \"settle\" only \"expect\" may follow"},

@@ -31,6 +31,16 @@ static bool is_of(const struct key *k, char kind, size_t size)
     return k->size == size && k->bytes[0] == (uint8_t)kind;
 }
 
+/* What the master has learnt of its members may come with what it decides. */
+static void note_lost(struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
+{
+    for (size_t i = 0; i < s->n_members; i++)
+        for (size_t n = 0; n < c->member_count; n++)
+            if (s->members[i]->lost &&
+                lh_ob_server_named(o, s->members[i]->server_id) == (int32_t)c->members[n].server)
+                c->members[n].lost = true;
+}
+
 /* LEASE-2 is about what the master decides, which is in the very step that emits the commit. */
 static void note_decision(struct lh_sim_observers *o, const struct lh_change *change)
 {
@@ -52,6 +62,7 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master grants chunk %llu to %s, and intends to seal it (FAIL-2a)", U(c->id),
             o->servers[holder]->name);
+    note_lost(o, c, s);
     if (s->sealed && !c->decided_sealed && s->intent_to_seal)
         lh_ob_roll_sealed(o, c, s->version, s->length, s->checksum);
     c->decided_holder = holder;

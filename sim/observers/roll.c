@@ -38,6 +38,8 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     size_t sure = 0, doubted = 0, full = 0;
     bool own = false;
 
+    if (c->hopeless)
+        return;
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
         full += !c->members[i].joining && !c->members[i].lost;
