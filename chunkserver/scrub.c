@@ -169,8 +169,8 @@ void scrub_turn_away(struct replica *r)
 /* An open log is good up to what is committed: behind that it may still be cut. */
 static uint64_t limit_of(const struct replica *r)
 {
-    if (r->header.sealed)
-        return r->end;
+    if (r->header.sealed) /* the seal may be cutting what lies behind it just now */
+        return r->header.sealed_length;
     return r->committed < r->written ? r->committed : r->written;
 }
 
