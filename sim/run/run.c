@@ -26,8 +26,8 @@ struct run {
 #define CHECK_EVERY 16
 
 /* No lease runs longer than the longest session term, a master's restart waits that long once more,
- * and so may a chunk whose recovery fails on the way. What is idle the master looks at once a minute; the
- * rest is for slow links and disks. */
+ * and so may a chunk whose recovery fails on the way. What is idle the master looks at once a
+ * minute; the rest is for slow links and disks. */
 struct lh_duration lh_sim_healing_bound(
     const struct lh_sim_settings *s, const struct lh_sim_action *actions, size_t action_count)
 {

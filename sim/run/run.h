@@ -20,8 +20,8 @@
 
 /* What kind of runs a seed is drawn for. */
 enum lh_sim_profile {
-    LH_SIM_PROFILE_SWARM, /* what a swarm runs: of twenty seeds sixteen FAULTS, two CLOCKS, one RUIN, one
-                                RESTORED */
+    LH_SIM_PROFILE_SWARM,    /* what a swarm runs: of twenty seeds sixteen FAULTS, two CLOCKS, one
+                              RUIN, one RESTORED */
     LH_SIM_PROFILE_FAULTS,   /* each seed has its own mixture of what the protocol survives */
     LH_SIM_PROFILE_CALM,     /* no faults: for speed, and as a comparison */
     LH_SIM_PROFILE_CLOCKS,   /* clocks leave rho: INV-1 and INV-2 may break, nothing else (INV-7) */
