@@ -111,8 +111,10 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
             U(c->id), U(n->version), c->sealed ? " there" : "");
         return;
     }
-    if (c->committed < c->length || c->hopeless)
+    if (c->committed < c->length || c->hopeless) {
+        o->unverified = true;
         return; /* no good member is left */
+    }
     for (size_t i = 0; i < c->log_count; i++) {
         if (c->log[i].writer != n->writer)
             continue;
