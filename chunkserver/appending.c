@@ -190,6 +190,16 @@ static bool waits(const struct stream *s)
     return false;
 }
 
+bool streams_wait(const struct primary *p)
+{
+    struct stream *s;
+
+    DL_FOREACH(p->streams, s)
+    if (waits(s))
+        return true;
+    return false;
+}
+
 void streams_show_life(struct lh_chunkserver *cs)
 {
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;

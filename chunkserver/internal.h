@@ -671,6 +671,8 @@ void stream_stored(struct stream *s, const struct uncommitted *u);
 void stream_flush(struct stream *s);
 /* Tells clients that wait and have heard nothing for a while that this server lives. */
 void streams_show_life(struct lh_chunkserver *cs);
+/* Does any client of this primary wait, for an append or for its stream to open? */
+bool streams_wait(const struct primary *p);
 void streams_release_pressure(struct lh_chunkserver *cs);
 
 /* reading.c */

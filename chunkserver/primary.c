@@ -703,6 +703,7 @@ void primary_report_failed(struct primary *p)
     failed.chunk = p->replica->chunk;
     failed.version = p->version;
     failed.reason = (char *)(uintptr_t) "no progress, or refused";
+    failed.appends_wait = streams_wait(p);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     m.member_failed = &failed;
     if (failed.n_server_ids > 0) {

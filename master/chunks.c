@@ -253,16 +253,17 @@ static bool worth_waiting(
     return false;
 }
 
-/* Only the members in `left` are left to the primary. Can the file go on in another chunk? */
+/* Only the members in `left` are left to the primary. Can the file go on in another chunk, for the
+ * sake of appends that wait? */
 static bool roll_over_short(struct lh_master *m, struct lh_m_chunk *c,
-    const struct lh_m_member *left, uint32_t left_count)
+    const struct lh_m_member *left, uint32_t left_count, bool appends_wait)
 {
     c->short_at = m->now;
     for (uint32_t i = 0; i < c->member_count; i++)
         c->members[i].suspect = true;
     for (uint32_t i = 0; i < left_count; i++)
         lh_m_member(c, left[i].server)->suspect = false;
-    return lh_m_roll_short(m, c);
+    return appends_wait && lh_m_roll_short(m, c);
 }
 
 /* What lies at the members that are not in `left` is not lost for a repair. */
@@ -300,7 +301,7 @@ void lh_m_on_member_failed(
     /* Members that will not be of use again stand in the way of a repair: without them the primary
      * recovers alone, takes no appends (REC-3), and others can join. */
     bool too_few = full < c->file->min_replicas;
-    if (too_few && roll_over_short(m, c, left, left_count))
+    if (too_few && roll_over_short(m, c, left, left_count, report->appends_wait))
         return;
     if (too_few && worth_waiting(m, c, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-too-few-left");

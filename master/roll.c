@@ -595,8 +595,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
 
 bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c)
 {
-    /* The appends wait at the primary, and nobody asks for another tail meanwhile. */
-    if (!lh_m_rolls(m, c->file) || c->appends == 0 || !possible(m, c))
+    if (!lh_m_rolls(m, c->file) || !possible(m, c))
         return false;
     LH_MARK("roll-for-appends-that-wait");
     begin(m, c, words(SHORT));

@@ -662,8 +662,8 @@ bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f);
 /* Somebody waits for the file's tail: rolls it over if its primary is lost, or asks whether it
  * is. */
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f);
-/* The tail's primary, which lives, reports that too few of its members answer: rolls the file over
- * if it takes appends. True: it does. */
+/* The tail's primary, which lives, reports that appends wait and too few of its members answer:
+ * rolls the file over. True: it does. */
 bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
 /* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);

@@ -503,6 +503,20 @@ STORY(a_lost_secondary_is_reported_and_the_chunk_goes_on_without_it)
     check_logs(w, AB);
 }
 
+STORY(who_is_reported_with_whether_appends_wait)
+{
+    given_a_chunk(w);
+    node_kill(w, C, false);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 1500);
+    assert_int_equal(heard(w, A)->failed.members, 1u << C);
+    assert_false(heard(w, A)->failed.appends_wait);
+    struct conn *c = appender(w, A, 2, WRITER, 1);
+    pass(w, 1500);
+    assert_false(c->opened);
+    assert_true(heard(w, A)->failed.appends_wait);
+}
+
 STORY(a_member_that_only_blinked_is_not_reported)
 {
     given_a_chunk(w);
@@ -1723,6 +1737,7 @@ int main(void)
         cmocka_unit_test(a_seal_arrives_while_a_member_is_adopting_again),
         cmocka_unit_test(a_report_of_a_seal_is_forgotten_when_the_version_rises),
         cmocka_unit_test(a_lost_secondary_is_reported_and_the_chunk_goes_on_without_it),
+        cmocka_unit_test(who_is_reported_with_whether_appends_wait),
         cmocka_unit_test(a_member_that_only_blinked_is_not_reported),
         cmocka_unit_test(a_member_that_was_copied_to_is_not_taken_for_silent_later),
         cmocka_unit_test(a_member_gets_its_whole_time_although_the_primarys_own_disk_is_slow),

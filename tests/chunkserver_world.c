@@ -586,7 +586,8 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         unsigned members = 0;
         for (size_t i = 0; i < m->member_failed->n_server_ids; i++)
             members |= 1u << endpoint_of(m->member_failed->server_ids[i]);
-        HEAR(failed, .version = m->member_failed->version, .members = members);
+        HEAR(failed, .version = m->member_failed->version, .members = members,
+            .appends_wait = m->member_failed->appends_wait);
         break;
     }
     case LEASEHOLD__SESSION_REQUEST__BODY_CREATED:

@@ -103,7 +103,7 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-        bool sealed, doubted, primary;
+        bool sealed, doubted, primary, appends_wait;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat;

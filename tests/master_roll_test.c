@@ -509,27 +509,6 @@ static void a_primary_with_too_few_members_is_no_use_either(void **state)
         assert_string_not_equal(grant->members[i]->server_id, second->id);
 }
 
-/* The primary's heartbeat says so. */
-static void appends_were_ordered(uint64_t version, uint64_t appends)
-{
-    Leasehold__ChunkVersion active = LEASEHOLD__CHUNK_VERSION__INIT;
-    Leasehold__ChunkVersion *pointer = &active;
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Heartbeat beat = LEASEHOLD__HEARTBEAT__INIT;
-
-    active.chunk = chunk;
-    active.version = version;
-    active.appends = appends;
-    beat.session = primary->session;
-    beat.stamp = w.now.ns;
-    beat.last_stamp = primary->last_stamp;
-    beat.n_active = 1;
-    beat.active = &pointer;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
-    request.heartbeat = &beat;
-    server_send(&w, primary, &request);
-}
-
 static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
 {
     const Leasehold__Grant *grant = NULL;
@@ -543,8 +522,7 @@ static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
     server_member_failed(&w, primary, chunk, 2, second->id);
     assert_ptr_equal(granted(&grant), primary); /* nobody wants it: where its members are today */
     assert_false(anybody_fenced());
-    appends_were_ordered(2, 1);
-    server_member_failed(&w, primary, chunk, 2, second->id);
+    server_waits_for_member(&w, primary, chunk, 2, second->id, true);
     assert_int_equal(fence_of(primary)->version, 3);
     assert_null(granted(&grant));
 }
@@ -895,11 +873,11 @@ static void a_file_in_the_trash_gets_no_next_chunk(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
-    appends_were_ordered(2, 1);
     r.path = "/f";
     world_call(&w, LH_METHOD_REMOVE, &r);
     world_drop_lines(&w);
-    server_member_failed(&w, primary, chunk, 2, second->id); /* before it heard of the recall */
+    /* Before it heard of the recall. */
+    server_waits_for_member(&w, primary, chunk, 2, second->id, true);
     assert_int_equal(fence_of(primary)->version, 3);
     assert_int_equal(create_replicas(&next, NULL), 0);
     server_fenced_as_primary(&w, primary, chunk, 3, 50);

@@ -489,6 +489,12 @@ void server_seal(
 void server_member_failed(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
 {
+    server_waits_for_member(w, s, chunk, version, member, false);
+}
+
+void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, bool appends_wait)
+{
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
     char *ids[1] = {(char *)(uintptr_t)member};
@@ -498,6 +504,7 @@ void server_member_failed(
     failed.version = version;
     failed.n_server_ids = 1;
     failed.server_ids = ids;
+    failed.appends_wait = appends_wait;
     request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     request.member_failed = &failed;
     server_send(w, s, &request);

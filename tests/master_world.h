@@ -102,6 +102,9 @@ void server_seal(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
 void server_member_failed(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
+/* Likewise, saying whether clients wait there. */
+void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, bool appends_wait);
 /* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool doubted);
