@@ -218,6 +218,14 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     lh_m_spare_take(m, c->file);
 }
 
+static bool is_named(const struct lh_m_server *s, char *const *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(s->id, ids[i]) == 0)
+            return true;
+    return false;
+}
+
 /* How many members, joining ones not counted (REC-4), and which of all, are left without `ids`? */
 static uint32_t without(const struct lh_m_chunk *c, char *const *ids, size_t count,
     struct lh_m_member *left, uint32_t *left_count)
@@ -226,10 +234,7 @@ static uint32_t without(const struct lh_m_chunk *c, char *const *ids, size_t cou
 
     *left_count = 0;
     for (uint32_t i = 0; i < c->member_count; i++) {
-        bool failed = false;
-        for (size_t j = 0; j < count && !failed; j++)
-            failed = strcmp(c->members[i].server->id, ids[j]) == 0;
-        if (failed)
+        if (is_named(c->members[i].server, ids, count))
             continue;
         left[(*left_count)++] = c->members[i];
         full += !c->members[i].joining;
@@ -246,9 +251,8 @@ static bool worth_waiting(
         if (health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_GONE ||
             health == LH_M_JOINING)
             continue;
-        for (size_t j = 0; j < count; j++)
-            if (strcmp(c->members[i].server->id, ids[j]) == 0)
-                return true;
+        if (is_named(c->members[i].server, ids, count))
+            return true;
     }
     return false;
 }
@@ -298,6 +302,9 @@ void lh_m_on_member_failed(
         itself = itself || left[i].server == s;
     if (left_count == c->member_count || !itself)
         return;
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (is_named(c->members[i].server, report->server_ids, report->n_server_ids))
+            c->members[i].server->missed_at = m->now;
     /* Members that will not be of use again stand in the way of a repair: without them the primary
      * recovers alone, takes no appends (REC-3), and others can join. */
     bool too_few = full < c->file->min_replicas;

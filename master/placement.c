@@ -7,6 +7,11 @@ void lh_m_unsettled(struct lh_master *m)
     m->unsettled_until = lh_instant_add(m->now, m->config.create_timeout);
 }
 
+bool lh_m_missed(const struct lh_m_server *s)
+{
+    return lh_instant_before(s->received_at, s->missed_at);
+}
+
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
     if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
@@ -53,9 +58,11 @@ static bool occupies(const struct lh_m_member *member)
     return !lh_m_leaving(member) && !member->lost;
 }
 
-/* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. */
+/* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. `waited`: somebody
+ * waits until the replicas are there. */
 static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint32_t streams,
-    const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
+    bool waited, const struct lh_m_member *exclude, uint32_t exclude_count,
+    struct lh_m_server **chosen)
 {
     uint32_t count = 0;
 
@@ -65,6 +72,7 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
         TAILQ_FOREACH(s, &m->all_servers, all_link)
         {
             bool used = s->copies_in >= streams || !lh_m_fits(m, s, bytes), apart = true;
+            used = used || (waited && lh_m_missed(s));
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
                 used = exclude[i].server == s;
                 apart = apart && !(occupies(&exclude[i]) && lh_m_same_domain(exclude[i].server, s));
@@ -91,14 +99,14 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
     const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen)
 {
-    return place(m, bytes, wanted, UINT32_MAX, exclude, exclude_count, chosen);
+    return place(m, bytes, wanted, UINT32_MAX, true, exclude, exclude_count, chosen);
 }
 
-struct lh_m_server *lh_m_place_copy(struct lh_master *m, uint64_t bytes,
-    const struct lh_m_member *exclude, uint32_t exclude_count)
+struct lh_m_server *lh_m_place_copy(
+    struct lh_master *m, uint64_t bytes, const struct lh_m_member *exclude, uint32_t exclude_count)
 {
     struct lh_m_server *chosen = NULL;
 
-    place(m, bytes, 1, m->config.repair_streams, exclude, exclude_count, &chosen);
+    place(m, bytes, 1, m->config.repair_streams, false, exclude, exclude_count, &chosen);
     return chosen;
 }

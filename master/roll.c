@@ -416,6 +416,8 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         c->id, c->file->path, c->holder->id, why, lh_m_next_version(c), c->granted_version,
         lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
+    for (uint32_t i = 0; i < suspect_count; i++)
+        suspects[i].server->missed_at = m->now;
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_todo_update(c);

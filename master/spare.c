@@ -262,11 +262,11 @@ bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
     return spare != NULL;
 }
 
-/* Its replicas are there, or are being made by servers that can be reached. */
+/* Its replicas are there, or are being made, by servers that can be reached. */
 static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare)
 {
     for (uint32_t i = 0; i < spare->member_count; i++)
-        if (!lh_m_reachable(m, spare->members[i].server))
+        if (!lh_m_reachable(m, spare->members[i].server) || lh_m_missed(spare->members[i].server))
             return false;
     return true;
 }

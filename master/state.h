@@ -75,6 +75,7 @@ struct lh_m_server {
     bool announced;        /* Registered was sent */
     bool announcing;       /* it waits in `announcement` for `ticket` */
     struct lh_buf announcement;
+    struct lh_instant registered_at; /* when the present session began */
     struct lh_instant received_at; /* when the last heartbeat (or the registration) came */
     uint64_t stamp;                /* its stamp */
     struct {
@@ -93,6 +94,7 @@ struct lh_m_server {
     uint64_t placed_bytes; /* given to it since it last told its free bytes */
     bool failing;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
+    struct lh_instant missed_at;   /* a primary missed it, or it was lost as one; see lh_m_missed() */
     Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
     struct lh_instant away_since;  /* without a session: since then, or since this master's start */
     struct lh_instant failing_since; /* `failing`: since then */
@@ -234,6 +236,7 @@ struct lh_m_chunk {
     uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
     uint64_t grant_ticket; /* the commit that made the newest grant durable (LEASE-1) */
+    struct lh_instant granted_at; /* when this master gave the newest version; zero: it did not */
 
     /* Repair; see health.c and repair.c. */
     enum lh_m_condition condition; /* as it was when the chunk was last looked at */
@@ -798,6 +801,9 @@ void lh_m_on_recovered(
 /* The primary hears of members that became full, once that is durable. */
 void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c);
 
+/* Has the server given no sign of life since others last missed it? No new chunk is put there: who
+ * waits for the chunk would wait for the server. */
+bool lh_m_missed(const struct lh_m_server *s);
 /* Could the server take a replica of `bytes` now? */
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
 /* Are both in one failure domain? A server that names none is one of its own. */

@@ -527,6 +527,66 @@ static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
     assert_null(granted(&grant));
 }
 
+/* Who hangs has a session for a while yet. Nobody waits for replicas there. */
+static void nothing_new_goes_to_who_is_missed_until_it_shows_life(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    server_member_failed(&w, primary, chunk, 1, third->id);
+    struct server *missed = third;
+    assert_ptr_equal(granted(&grant), primary);
+    confirm(primary, grant);
+    server_seal(&w, primary, chunk, 2, 1000);
+    open_tail(0, 1000);
+    assert_null(world_next(&w, missed->link, CREATE));
+    assert_int_equal(create_replicas(&next, NULL), 3);
+    struct server *s = granted(&grant);
+    assert_non_null(s);
+    confirm(s, grant);
+
+    struct server *other = second;
+    world_drop_lines(&w);
+    server_heartbeat(&w, missed);
+    server_member_failed(&w, primary, chunk, 1, other->id);
+    assert_ptr_equal(granted(&grant), primary);
+    confirm(primary, grant);
+    server_seal(&w, primary, chunk, 2, 1000);
+    open_tail(0, 1000);
+    assert_non_null(world_next(&w, missed->link, CREATE));
+    assert_null(world_next(&w, other->link, CREATE));
+}
+
+static void nothing_new_goes_to_a_primary_that_hangs(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    struct server *hangs = primary;
+    open_tail(1, 5000);
+    heartbeats(hangs);
+    world_advance(&w, 400);
+    assert_int_equal(fence_of(second)->version, 2);
+    create_replicas(&next, NULL);
+    fenced(second, 100);
+    fenced(third, 100);
+    world_advance(&w, 300);
+    const Leasehold__Grant *grant = NULL;
+    struct server *s = granted(&grant);
+    assert_non_null(s);
+    confirm(s, grant);
+    server_seal(&w, primary, chunk, 1, 1000);
+    open_tail(0, 1000);
+    assert_null(world_next(&w, hangs->link, CREATE));
+    assert_true(create_replicas(&next, NULL) >= 3);
+    assert_true(next > chunk);
+}
+
 /* ---- At which length. */
 
 /* What is sealed counts as stored, and appends are answered from it: it is on as many disks as any
@@ -1098,6 +1158,8 @@ int main(void)
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
         STORY(a_primary_with_too_few_members_is_no_use_either),
         STORY(appends_that_wait_for_too_few_members_are_cause_enough),
+        STORY(nothing_new_goes_to_who_is_missed_until_it_shows_life),
+        STORY(nothing_new_goes_to_a_primary_that_hangs),
         STORY(a_single_log_seals_nothing),
         STORY(the_primary_alone_knows_what_was_acknowledged),
         STORY(members_that_are_gone_are_not_waited_for),
