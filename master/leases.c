@@ -197,6 +197,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
     c->grant_ticket = c->ticket;
+    c->granted_at = m->now;
     if (LH_PLANTED("grant-sent-before-durable")) {
         lh_m_send_grant(m, c);
         c->sent = false; /* this time did not count */
@@ -221,6 +222,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_todo_update(c);
     lh_m_dirty_chunk(m, c);
     c->grant_ticket = c->ticket;
+    c->granted_at = m->now;
 }
 
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)

@@ -349,6 +349,10 @@ void lh_m_on_recovered(
     bool joined = false;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
+        /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
+         * than the grant it may have lost that again. */
+        if (lh_instant_before(member->server->registered_at, c->granted_at))
+            lh_m_seen(m, c, member->server);
         if (!member->joining)
             continue;
         LH_MARK("joining-member-is-full");

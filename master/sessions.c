@@ -357,7 +357,7 @@ static void on_register(
     lh_m_unsettled(m);
     s->session = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
     s->link = l->id;
-    s->received_at = m->now;
+    s->received_at = s->registered_at = m->now;
     s->stamp = request->stamp;
     s->capacity_bytes = request->capacity_bytes;
     s->free_bytes = request->free_bytes;

@@ -802,6 +802,22 @@ static uint64_t chunk_with_joining_member(void)
     return chunk;
 }
 
+/* Registering anew it calls its copy incomplete; that the next primary found it equal counts. */
+static void a_member_that_is_found_equal_has_its_replica(void **state)
+{
+    (void)state;
+    uint64_t chunk = chunk_with_joining_member();
+    come_back(d);
+    server_release(&w, grants[chunk].server, chunk, grants[chunk].version);
+    pass(1000);
+    open_tail("/f");
+    serve();
+    recovered(chunk, grants[chunk].version);
+    assert_null(strstr(members("/f"), "+d"));
+    assert_non_null(strstr(members("/f"), "d"));
+    assert_int_equal(repair()->chunks_degraded, 0);
+}
+
 static void who_joins_becomes_full_durably_before_it_counts(void **state)
 {
     (void)state;
@@ -1072,6 +1088,7 @@ int main(void)
         STORY(a_restarted_master_begins_the_copies_anew),
         STORY(without_a_good_replica_nothing_is_dropped),
         STORY(a_server_joins_an_open_chunk_through_its_primary),
+        STORY(a_member_that_is_found_equal_has_its_replica),
         STORY(who_joins_becomes_full_durably_before_it_counts),
         STORY(a_primary_that_missed_it_hears_again_who_is_full),
         STORY(a_joining_member_that_fails_is_left_out),
