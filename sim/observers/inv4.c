@@ -12,6 +12,15 @@
 
 /* ---- FAIL-5 ---- */
 
+/* An order that is changed or sent again goes on with what is here. */
+static void copy_ordered(struct lh_sim_observers *o, const struct actor *a, struct chunk *c)
+{
+    struct replica *r = lh_ob_replica(c, a->number);
+
+    if (!lh_ob_kernel(o, c, a->number)->copying || r->copy_begun == 0)
+        r->copy_begun = lh_sim_now(o->sim);
+}
+
 void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     const struct lh_input *in = s->input;
@@ -26,7 +35,7 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_told =
             m->record_seal->version;
     else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_COPY)
-        lh_ob_replica(lh_ob_chunk(o, m->copy->chunk), a->number)->copy_begun = lh_sim_now(o->sim);
+        copy_ordered(o, a, lh_ob_chunk(o, m->copy->chunk));
 }
 
 static void check_speaker(
