@@ -53,6 +53,21 @@ class ChurnTest(ClusterTest):
         info = self.cluster.json("servers")["repair"]
         return info["chunks_degraded"] == 0 and info["copies_running"] == 0
 
+    def leftovers(self):
+        """{server: chunks that lie on its disk although it is no member of them}"""
+        members = {name: set() for name in self.cluster.servers}
+        for chunk in self.cluster.chunks(PATH):
+            for member in chunk["members"]:
+                members[member["server_id"]].add(chunk["chunk"])
+        found = {}
+        for name, server in self.cluster.servers.items():
+            files = os.listdir(os.path.join(server.data_dir, "chunks"))
+            there = {int(f.removesuffix(".chunk"), 16) for f in files if f.endswith(".chunk")}
+            more = there - members[name] - {0}  # 0: the disk is probed with it
+            if more:
+                found[name] = sorted(more)
+        return found
+
     def test_all_servers_in_turn(self):
         cluster = self.start_cluster(
             servers=4, session_term="3s", chunk_term="6s",
@@ -81,6 +96,7 @@ class ChurnTest(ClusterTest):
         for chunk in cluster.chunks(PATH):
             self.assertEqual(len(chunk["members"]), 3, chunk)
         self.check_file(PATH)
+        wait_for(f"nothing to be left of {self.leftovers()}", lambda: not self.leftovers(), 60, 1)
         fsck = cluster.run("fsck", "--deep", timeout=300)
         self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
         print(f"{turns} turns, {sum(w.acknowledged() for w in self.writers)} records, "
