@@ -94,7 +94,7 @@ struct lh_m_server {
     uint64_t placed_bytes; /* given to it since it last told its free bytes */
     bool failing;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
-    struct lh_instant missed_at;   /* a primary missed it, or it was lost as one; see lh_m_missed() */
+    struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */
     Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
     struct lh_instant away_since;  /* without a session: since then, or since this master's start */
     struct lh_instant failing_since; /* `failing`: since then */
