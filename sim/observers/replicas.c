@@ -148,9 +148,11 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         r->header_damaged = r->header_damaged || offset < LH_SIM_LOG_START;
     }
     switch (op) {
-    case LH_DISK_CREATE:
+    case LH_DISK_CREATE: /* by an order to copy it, maybe */
         if (error == LH_OK || error == LH_ERR_CLOSED)
-            *r = (struct replica){.released = r->released, .fenced_heard = r->fenced_heard};
+            *r = (struct replica){.released = r->released,
+                .fenced_heard = r->fenced_heard,
+                .copy_begun = r->copy_begun};
         break;
     case LH_DISK_REMOVE:
         if (error == LH_OK || error == LH_ERR_CLOSED)
