@@ -401,6 +401,18 @@ static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const stru
     lh_m_regrant(m, c);
 }
 
+/* Has a member's stream broken just now? It comes back at once, or is missed: until that is known, a
+ * new version would wait for it, and its primary would not even know what is committed. */
+static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_server *s = c->members[i].server;
+        if (!c->members[i].lost && lh_m_live(m, s) && s->link == 0)
+            return true;
+    }
+    return false;
+}
+
 static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
     bool needed = t->keep < c->file->replication;
@@ -412,6 +424,8 @@ static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct 
         unwant(m, c);
     if (copy != NULL && !needed)
         lh_m_copy_cancel(m, copy);
+    else if (copy != NULL && copy->caught_up && t->joining == 0 && is_in_between(m, c))
+        LH_MARK("join-waits-for-a-member");
     else if (copy != NULL && copy->caught_up && t->joining == 0)
         join(m, c, copy);
     else if (copy == NULL && !needed)

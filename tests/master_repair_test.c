@@ -787,6 +787,50 @@ static void a_server_joins_an_open_chunk_through_its_primary(void **state)
     assert_int_equal(grants[chunk].version, 3);
 }
 
+/* The new version would wait for it, and so would whoever appends. */
+static void nobody_joins_while_a_members_stream_is_broken(void **state)
+{
+    (void)state;
+    start(3);
+    uint64_t chunk = open_chunk("/f");
+    struct server *primary = grants[chunk].server;
+    struct server *failed = primary == a ? b : a, *other = primary == c ? b : c;
+    if (other == failed)
+        other = a;
+    come_back(d);
+    be_silent(failed);
+    report_failed(chunk, failed);
+    recovered(chunk, 2);
+    keep_lease(chunk, 12000);
+    assert_int_equal(order_count, 1);
+    be_silent(other);
+    copied(&orders[0], LH_OK);
+    assert_int_equal(grants[chunk].version, 2);
+    come_back(other);
+    assert_int_equal(grants[chunk].version, 3);
+    assert_non_null(strstr(grants[chunk].members, "+d"));
+}
+
+static void whose_session_is_over_keeps_nobody_from_joining(void **state)
+{
+    (void)state;
+    start(3);
+    uint64_t chunk = open_chunk("/f");
+    come_back(d);
+    struct server *failed = grants[chunk].server == a ? b : a;
+    struct server *other = grants[chunk].server == c ? (failed == a ? b : a) : c;
+    be_silent(failed);
+    report_failed(chunk, failed);
+    recovered(chunk, 2);
+    keep_lease(chunk, 12000);
+    be_silent(other);
+    copied(&orders[0], LH_OK);
+    assert_int_equal(grants[chunk].version, 2);
+    keep_lease(chunk, 15000);
+    assert_int_equal(grants[chunk].version, 3);
+    assert_non_null(strstr(grants[chunk].members, "+d"));
+}
+
 /* A file whose chunk is on a, b and (joining) d; c failed. Returns its chunk. */
 static uint64_t chunk_with_joining_member(void)
 {
@@ -1089,6 +1133,8 @@ int main(void)
         STORY(without_a_good_replica_nothing_is_dropped),
         STORY(a_server_joins_an_open_chunk_through_its_primary),
         STORY(a_member_that_is_found_equal_has_its_replica),
+        STORY(nobody_joins_while_a_members_stream_is_broken),
+        STORY(whose_session_is_over_keeps_nobody_from_joining),
         STORY(who_joins_becomes_full_durably_before_it_counts),
         STORY(a_primary_that_missed_it_hears_again_who_is_full),
         STORY(a_joining_member_that_fails_is_left_out),
