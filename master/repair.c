@@ -401,8 +401,8 @@ static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const stru
     lh_m_regrant(m, c);
 }
 
-/* Has a member's stream broken just now? It comes back at once, or is missed: until that is known, a
- * new version would wait for it, and its primary would not even know what is committed. */
+/* Has a member's stream broken just now? It comes back at once, or is missed: until that is known,
+ * a new version would wait for it, and its primary would not even know what is committed. */
 static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
