@@ -5,6 +5,7 @@
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
+#include "proto/stored.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,36 @@ struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
 
 /* ---- The master ---- */
 
+static uint64_t stored_term(struct lh_sim_node *node)
+{
+    uint64_t term = 0;
+
+    for (size_t i = 0; i < lh_sim_store_count(node); i++) {
+        const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
+        if (p->key_size != 1 || memcmp(p->key, "M", 1) != 0)
+            continue;
+        LeaseholdStored__Master *record =
+            leasehold_stored__master__unpack(NULL, p->value_size, p->value);
+        if (record != NULL)
+            term = record->master_term;
+        leasehold_stored__master__free_unpacked(record, NULL);
+    }
+    return term;
+}
+
+void lh_sim_master_restored(struct lh_sim_cluster *c)
+{
+    c->config.master.restored = true;
+    c->restored_term = stored_term(c->master);
+}
+
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
     struct lh_sim_cluster *c = arg;
     char text[512];
 
+    if (stored_term(node) > c->restored_term)
+        c->config.master.restored = false;
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
     struct lh_master *m = lh_master_create(&c->config.master);

@@ -57,6 +57,9 @@ bool lh_sim_is_decommissioned(struct lh_sim_cluster *c, size_t number);
 
 /* What the master's next start will use. */
 struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
+/* Its store was replaced by an older copy: it is started with `restored`, and so again until such a
+ * start has got as far as the store. */
+void lh_sim_master_restored(struct lh_sim_cluster *c);
 
 /* Starts everything that is down and waits until every chunkserver has a session. */
 bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound);

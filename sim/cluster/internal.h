@@ -56,6 +56,7 @@ struct lh_sim_cluster {
     struct lh_sim_cluster_config config;
     struct lh_sim *sim;
     struct lh_sim_node *master;
+    uint64_t restored_term; /* the restored store's: a higher one tells that the master has begun */
     struct server *servers;
     struct lh_sim_node **server_nodes;
     struct lh_sim_node **client_nodes;

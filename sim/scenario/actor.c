@@ -288,13 +288,11 @@ static void say(struct lh_sim_actor *actor, enum state state, struct lh_sim_node
 /* The operator says that the store is an older one (`--restored`). */
 static bool restore_store(struct lh_sim_actor *actor, struct lh_sim_node *node)
 {
-    struct lh_master_config *config = lh_sim_master_config(actor->cluster);
-
     lh_sim_crash(node);
     bool done = lh_sim_store_restore(node);
-    config->restored = done && node == lh_sim_master(actor->cluster);
+    if (done && node == lh_sim_master(actor->cluster))
+        lh_sim_master_restored(actor->cluster);
     lh_sim_start(node);
-    config->restored = false;
     return done;
 }
 
