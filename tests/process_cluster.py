@@ -276,6 +276,9 @@ class Writer:
         with open(self._positions_path, "rb") as file:
             return file.read().count(b"\n")
 
+    def close(self):
+        self._errors.close()
+
     def errors(self):
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
@@ -327,6 +330,7 @@ class ClusterTest(unittest.TestCase):
         for writer in self.writers:
             if writer.process.poll() is None:
                 writer.kill()
+            writer.close()
         if self.cluster is not None:
             self.cluster.cleanup()
             if self._failed():
