@@ -444,7 +444,8 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
         const struct lh_m_member *member = &c->members[i];
         bool there = is_full(member) && !member->suspect && lh_m_looks_alive(m, member->server);
         logs += there;
-        own = own || (there && member->server == c->holder && c->confirmed);
+        /* While it recovers it does not know yet what was committed. */
+        own = own || (there && member->server == c->holder && c->recovered_version == c->version);
     }
     return (own || logs >= logs_needed(m, c)) &&
            (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||

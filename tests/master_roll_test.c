@@ -484,6 +484,38 @@ static void too_few_servers_for_a_next_chunk_mean_waiting(void **state)
     assert_non_null(fence_of(second));
 }
 
+static void recovered(uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered m = LEASEHOLD__RECOVERED__INIT;
+
+    m.session = primary->session;
+    m.chunk = chunk;
+    m.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    request.recovered = &m;
+    server_send(&w, primary, &request);
+}
+
+/* It does not know yet what was committed, and its log is one of two that are needed. */
+static void a_primary_that_recovers_is_no_log_by_itself(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    server_member_failed(&w, primary, chunk, 1, third->id);
+    assert_ptr_equal(granted(&grant), primary);
+    server_confirm(&w, primary, chunk, 2, LH_OK);
+    world_break_link(&w, second->link);
+    server_member_failed(&w, primary, chunk, 2, second->id);
+    world_drop_lines(&w);
+    open_tail(2, 5000);
+    world_advance(&w, 4000);
+    assert_false(anybody_fenced());
+}
+
 static void a_primary_with_too_few_members_is_no_use_either(void **state)
 {
     const Leasehold__Grant *grant = NULL;
@@ -495,6 +527,7 @@ static void a_primary_with_too_few_members_is_no_use_either(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
+    recovered(2);
     server_member_failed(&w, primary, chunk, 2, second->id);
     world_drop_lines(&w);
     open_tail(2, 5000); /* it took no appends */
@@ -519,6 +552,7 @@ static void appends_that_wait_for_too_few_members_are_cause_enough(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
+    recovered(2);
     server_member_failed(&w, primary, chunk, 2, second->id);
     assert_ptr_equal(granted(&grant), primary); /* nobody wants it: where its members are today */
     assert_false(anybody_fenced());
@@ -837,6 +871,7 @@ static void after_the_intent_the_lease_is_neither_extended_nor_continued_nor_ren
     assert_false(extended);
     server_member_failed(&w, primary, chunk, 1, third->id);
     server_confirm(&w, primary, chunk, 2, LH_OK);
+    recovered(2);
     assert_null(granted(&grant));
     Leasehold__ChunkVersion held = LEASEHOLD__CHUNK_VERSION__INIT;
     held.chunk = chunk;
@@ -933,6 +968,7 @@ static void a_file_in_the_trash_gets_no_next_chunk(void **state)
     server_member_failed(&w, primary, chunk, 1, third->id);
     assert_ptr_equal(granted(&grant), primary);
     server_confirm(&w, primary, chunk, 2, LH_OK);
+    recovered(2);
     r.path = "/f";
     world_call(&w, LH_METHOD_REMOVE, &r);
     world_drop_lines(&w);
@@ -1156,6 +1192,7 @@ int main(void)
         STORY(a_file_that_waits_does_not_roll_over),
         STORY(a_file_that_does_not_say_does_as_configured),
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
+        STORY(a_primary_that_recovers_is_no_log_by_itself),
         STORY(a_primary_with_too_few_members_is_no_use_either),
         STORY(appends_that_wait_for_too_few_members_are_cause_enough),
         STORY(nothing_new_goes_to_who_is_missed_until_it_shows_life),

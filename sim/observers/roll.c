@@ -16,6 +16,12 @@ bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
            (r->fenced.version >= c->version && r->fenced.length >= c->length);
 }
 
+/* To the master that runs: what a former one heard went with it. */
+static bool answered(const struct lh_sim_observers *o, const struct fenced *f, uint64_t version)
+{
+    return f->version == version && f->heard_at >= o->master->started_at;
+}
+
 /* How many members' logs must be known, unless the primary itself has said what it committed. */
 static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *c)
 {
@@ -43,7 +49,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
         full += !c->members[i].joining && !c->members[i].lost;
-        if (c->members[i].joining || f->version != version)
+        if (c->members[i].joining || !answered(o, f, version))
             continue;
         if (f->committed > committed)
             committed = f->committed;
@@ -84,7 +90,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
         /* What came after it may have come after the decision, unless it came in this step. */
         bool known = f->heard_at <= answer->heard_at || f->heard_at == lh_sim_now(o->sim);
-        if (!c->members[i].joining && f->version == version && !f->doubted && known &&
+        if (!c->members[i].joining && answered(o, f, version) && !f->doubted && known &&
             f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %llu is to be sealed at %llu bytes, and %s answered %llu (FAIL-2a)",
