@@ -34,8 +34,7 @@ static void answer(
 /* Why this replica cannot be fenced now. */
 static int refusal(const struct replica *r, uint64_t version)
 {
-    if (r == NULL || r->state == REPLICA_CREATING || r->state == REPLICA_REMOVING ||
-        r->incomplete)
+    if (r == NULL || r->state == REPLICA_CREATING || r->state == REPLICA_REMOVING || r->incomplete)
         return LH_ERR_NO_REPLICA;
     if (r->state == REPLICA_LOST)
         return LH_ERR_CORRUPT;
@@ -106,10 +105,6 @@ void fencing_job_done(struct lh_chunkserver *cs, struct replica *r, const struct
         error = LH_ERR_RECOVERING;
     else if (error == LH_OK && r->state != REPLICA_READY)
         error = LH_ERR_NO_REPLICA; /* lost or being removed by now: what it has is not for sure */
-    else if (error == LH_OK && r->state == REPLICA_REMOVING) {
-        LH_MARK("fence-of-what-is-removed");
-        error = LH_ERR_NO_REPLICA; /* what was not written yet is not, for nobody needs it */
-    }
     /* FENCE-1: the version, and every byte accepted below it. */
     LH_ASSERT(error != LH_OK || (r->written == r->end && r->synced == r->end));
     answer(cs, r, r->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : j->version, error);
