@@ -203,8 +203,6 @@ static const struct lh_sim_bug bugs[] = {
         "INV-4"},
 
     /* Keeping replicas. */
-    {"joining-is-the-longest", "REC-4",
-        "the log of a member that joins counts in a recovery as any other", "INV-4"},
     {"joining-counts-as-full", "REC-4",
         "who joins is a full member at once; the others die before it has what they acknowledged",
         "INV-4"},
