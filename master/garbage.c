@@ -260,7 +260,6 @@ static bool unknown_evidence(
     struct lh_m_chunk *leaving;
 
     if (r->chunk >= m->next_chunk) {
-        LH_MARK("report-of-future-chunk");
         lh_m_set_behind(m,
             "chunkserver %s has a replica of chunk %" PRIu64
             ", and this master has not given out a number above %" PRIu64

@@ -168,8 +168,6 @@ static void try_move(
     }
     if (for_space)
         LH_MARK("move-for-space");
-    else
-        LH_MARK("move-for-domain");
     v->moves[v->move_count++] = (struct lh_m_move){
         .chunk = c->id,
         .from = member->server,

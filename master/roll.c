@@ -298,10 +298,8 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
         !lh_m_is_durable(m, roll->ticket) || answer_of(roll, s) != NULL)
         return;
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (report->version != c->version || report->length > c->file->chunk_size) {
-            LH_MARK("fenced-makes-no-sense");
-            return;
-        }
+        if (report->version != c->version || report->length > c->file->chunk_size)
+            return; /* makes no sense */
         member->seen = s->session;
         roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
             .length = report->length,

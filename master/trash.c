@@ -139,8 +139,6 @@ void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequ
         reply.error = lh_m_wire_error(error);
         reply.error_text = text;
     } else if (request->now || m->config.trash_retention.ns == 0) {
-        if (f->trashed)
-            LH_MARK("remove-from-trash");
         reply.file = f->id;
         lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed for good, with %zu chunks",
             f->id, f->path, f->chunk_count);
