@@ -7,13 +7,15 @@ commit explores something new and a red one can be repeated) and printed. LEASEH
 how long it runs.
 """
 
+import glob
 import os
 import re
 import subprocess
 import unittest
 
 FIRST = os.environ.get("LEASEHOLD_SIM_FIRST") or "no commit"
-SECONDS = int(os.environ.get("LEASEHOLD_SIM_SECONDS") or 180)
+SECONDS = int(os.environ.get("LEASEHOLD_SIM_SECONDS") or 120)
+SCENARIOS = sorted(glob.glob("sim/scenarios/*.scenario"))
 SIMULATOR = os.path.abspath(os.environ.get("LEASEHOLD_SIM") or "sim/command/leasehold-sim")
 
 
@@ -38,12 +40,14 @@ class SimulatorTest(unittest.TestCase):
 
     def test_planted_bugs_are_found(self):
         """Bounded by seeds, so that the same commit always says the same. Some need hundreds of
-        them: `leasehold-sim selftest`, without a bound, finds those too."""
-        code, output = simulator("selftest", "--for=5m", "--seeds=60")
+        them: `leasehold-sim selftest`, without a bound, finds those too. What no seed has found is
+        left to the scenarios that name it."""
+        self.assertGreater(len(SCENARIOS), 80)
+        code, output = simulator("selftest", "--for=5m", "--seeds=40", *SCENARIOS)
         self.assertIn(code, (0, 5))
         found, planted = map(int, re.search(r"^(\d+) of (\d+) found", output, re.M).groups())
-        self.assertGreaterEqual(planted, 30)
-        self.assertGreaterEqual(found, planted * 2 // 3)
+        self.assertGreaterEqual(planted, 60)
+        self.assertGreaterEqual(found, planted * 5 // 6)
 
     def test_clocks_beyond_their_bound_break_what_they_may_and_nothing_else(self):
         code, _ = simulator("swarm", "--profile=clocks", "--runs=100", "--first", FIRST)
@@ -53,15 +57,23 @@ class SimulatorTest(unittest.TestCase):
         code, _ = simulator("swarm", "--profile=ruin", "--runs=100", "--first", FIRST)
         self.assertEqual(code, 0, "what it printed stands above")
 
+    def test_nothing_is_deleted_behind_an_older_copy_of_the_store(self):
+        code, _ = simulator("swarm", "--profile=restored", "--runs=100", "--first", FIRST)
+        self.assertEqual(code, 0, "what it printed stands above")
+
     def test_small_scope(self):
         for args in (["--depth=7"], ["--world=cores", "--depth=4"]):
             code, _ = simulator("smallscope", *args)
             self.assertEqual(code, 0, "what it printed stands above")
 
-    def test_swarm_reaches_every_mark_and_finds_nothing(self):
-        code, _ = simulator("swarm", f"--for={SECONDS}s", "--first", FIRST, "--keep-going",
-                                 "--require-marks", "--progress=30s")
+    def test_swarm_gets_about_and_finds_nothing(self):
+        """Some marks take a thousand runs and more, too many for one commit: of those a few may be
+        missing."""
+        code, output = simulator("swarm", f"--for={SECONDS}s", "--first", FIRST, "--keep-going",
+                                 "--progress=30s", *SCENARIOS)
         self.assertEqual(code, 0, "what it printed stands above")
+        reached, marks = map(int, re.search(r"^marks: (\d+) of (\d+)", output, re.M).groups())
+        self.assertGreaterEqual(reached, marks * 24 // 25)
 
 
 if __name__ == "__main__":

@@ -128,32 +128,26 @@ int lh_sim_command_scenario(int argc, char **argv)
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
-    const struct lh_sim_subject_options by_file = {0};
+    struct lh_sim_subjects files;
     struct lh_flags_result args;
     int code;
 
     if (!lh_sim_command_parse(&flags, argc, argv, 1, SIZE_MAX, &args, &code))
         return code;
     lh_sim_jobs_default(&o.jobs);
+    code = lh_sim_subjects_load(&files, (const char *const *)args.args, args.arg_count, COMMAND);
     struct stories s = {
-        .subjects = lh_alloc_array(args.arg_count, sizeof *s.subjects),
-        .outcomes = lh_alloc_array(args.arg_count, sizeof *s.outcomes),
-        .done = lh_alloc_array(args.arg_count, sizeof *s.done),
+        .subjects = files.subjects,
+        .count = files.count,
+        .outcomes = lh_alloc_array(files.count, sizeof *s.outcomes),
+        .done = lh_alloc_array(files.count, sizeof *s.done),
     };
     /* All mistakes at once, and nothing is run with one. */
-    code = LH_SIM_EXIT_OK;
-    for (size_t i = 0; i < args.arg_count; i++) {
-        int read = lh_sim_subject_of_options(&s.subjects[s.count], &by_file, args.args[i], COMMAND);
-        s.count += read == LH_SIM_EXIT_OK;
-        code = lh_sim_command_worse(code, read);
-    }
     if (code == LH_SIM_EXIT_OK)
         code = run_with(&s, o.jobs, o.limit);
-    for (size_t i = 0; i < s.count; i++)
-        lh_sim_subject_deinit(&s.subjects[i]);
-    free(s.subjects);
     free(s.outcomes);
     free(s.done);
+    lh_sim_subjects_deinit(&files);
     lh_flags_free(&args);
     return code;
 }

@@ -1,6 +1,6 @@
 /* `leasehold-sim selftest`: is every planted bug found. Each round gives every bug that is not
  * found yet one more seed: easy ones are out of the way at once, and what is hard gets all of the
- * time. */
+ * time. What no seed has found is left to the scenarios that name it. */
 #include "sim/command/command.h"
 #include "sim/command/host.h"
 #include "sim/command/pool.h"
@@ -30,7 +30,8 @@ struct row {
     uint64_t given, done;         /* seeds */
     uint64_t busy_ns;             /* of all its runs */
     bool found;
-    uint64_t seed; /* that found it */
+    uint64_t seed; /* that found it, if `story` is NULL */
+    const char *story;
     char caught_by[16];
 };
 
@@ -40,7 +41,9 @@ struct selftest {
     size_t count;
     struct lh_sim_pool *pool;
     uint64_t first, began_ns;
-    size_t next; /* row */
+    size_t next;                    /* row */
+    struct lh_sim_subject *stories; /* scenario files */
+    size_t story_count;
     /* Seeds that fail without any planted bug: they prove nothing about one. */
     uint64_t *tainted;
     size_t tainted_count, tainted_capacity;
@@ -80,19 +83,20 @@ static void work(void *arg, const void *task_bytes, void *result)
 static void print_header(void)
 {
     (void)printf("%-42s %-9s %-9s %-9s %5s %8s  %s\n", "bug", "rule", "expected", "caught by",
-        "seeds", "seconds", "seed");
+        "seeds", "seconds", "found by");
 }
 
 static void print_row(const struct row *row)
 {
     char seed[40] = "-";
 
-    if (row->found)
+    if (row->found && row->story == NULL)
         (void)lh_sim_seed_print(seed, row->seed);
     (void)printf("%-42s %-9s %-9s %-9s %5" PRIu64 " %8.1f  %s\n", name_of(row),
         row->bug != NULL ? row->bug->rule : "TIME-4",
         row->bug != NULL ? row->bug->expected : "INV-1/2",
-        row->found ? row->caught_by : "NOT FOUND", row->done, (double)row->busy_ns / 1e9, seed);
+        row->found ? row->caught_by : "NOT FOUND", row->done, (double)row->busy_ns / 1e9,
+        row->story != NULL ? row->story : seed);
     (void)fflush(stdout);
 }
 
@@ -199,18 +203,83 @@ static int run_rounds(struct selftest *t)
     }
 }
 
+/* ---- The stories ---- */
+
+static bool is_named(const struct lh_sim_scenario *scenario, const char *bug)
+{
+    for (size_t i = 0; i < scenario->broken_by_count; i++)
+        if (strcmp(scenario->broken_by[i], bug) == 0)
+            return true;
+    return false;
+}
+
+/* False: the system gave no process. `rule`: what broke with `plant`; "": nothing did. */
+static bool run_story(struct selftest *t, struct lh_sim_subject *story, const char *plant,
+    struct row *row, char rule[static 16])
+{
+    struct lh_sim_settings *settings = &story->scenario.settings;
+    struct lh_sim_outcome outcome;
+
+    (void)snprintf(settings->plant, sizeof settings->plant, "%s", plant);
+    bool ran = lh_sim_outcome_isolated_scenario(
+        &story->scenario, story->name, t->o->limit, &outcome, COMMAND);
+    settings->plant[0] = '\0';
+    if (!ran)
+        return false;
+    row->busy_ns += outcome.host_ns;
+    /* Its own expectation may be what is not met. */
+    (void)snprintf(rule, 16, "%s",
+        outcome.verdict == LH_SIM_EXIT_OK ? ""
+        : outcome.rule[0] != '\0'         ? outcome.rule
+                                          : "story");
+    return true;
+}
+
+static bool look_in_stories(struct selftest *t, struct row *row)
+{
+    char without[16], with[16];
+
+    for (size_t i = 0; i < t->story_count && !row->found; i++) {
+        struct lh_sim_subject *story = &t->stories[i];
+        if (!is_named(&story->scenario, row->bug->name))
+            continue;
+        if (!run_story(t, story, "", row, without) ||
+            !run_story(t, story, row->bug->name, row, with))
+            return false;
+        if (without[0] != '\0' || with[0] == '\0')
+            continue;
+        row->found = true;
+        row->story = story->name;
+        memcpy(row->caught_by, with, sizeof row->caught_by);
+        print_row(row);
+    }
+    return true;
+}
+
+static int look_in_stories_for_the_rest(struct selftest *t)
+{
+    for (size_t i = 0; i < t->count && !lh_sim_host_interrupted(); i++)
+        if (!t->rows[i].found && t->rows[i].bug != NULL && !look_in_stories(t, &t->rows[i]))
+            return LH_SIM_EXIT_OUTPUT;
+    return LH_SIM_EXIT_OK;
+}
+
 static int conclude(const struct selftest *t)
 {
-    size_t found = 0;
+    size_t found = 0, by_stories = 0;
     char text[24];
 
     for (size_t i = 0; i < t->count; i++) {
         found += t->rows[i].found;
+        by_stories += t->rows[i].story != NULL;
         if (!t->rows[i].found)
             print_row(&t->rows[i]);
     }
-    (void)printf("%zu of %zu found in %s\n", found, t->count,
+    (void)printf("%zu of %zu found in %s", found, t->count,
         lh_sim_host_duration(text, lh_sim_host_ns() - t->began_ns));
+    if (by_stories > 0)
+        (void)printf(", %zu of them by scenarios alone", by_stories);
+    (void)printf("\n");
     if (found < t->count)
         (void)printf(
             "One that is not found needs more seeds, or is a missing observer or a missing "
@@ -218,7 +287,7 @@ static int conclude(const struct selftest *t)
     return found == t->count ? LH_SIM_EXIT_OK : LH_SIM_EXIT_EXPECTED;
 }
 
-static int run_with(const struct options *o, uint64_t first)
+static int run_with(const struct options *o, uint64_t first, const struct lh_sim_subjects *stories)
 {
     size_t bugs;
     const struct lh_sim_bug *all = lh_sim_bugs(&bugs);
@@ -227,6 +296,8 @@ static int run_with(const struct options *o, uint64_t first)
         .first = first,
         .rows = lh_alloc_array(bugs + 1, sizeof *t.rows),
         .began_ns = lh_sim_host_ns(),
+        .stories = stories->subjects,
+        .story_count = stories->count,
     };
     struct lh_sim_pool_config config = {
         .jobs = o->jobs,
@@ -255,6 +326,8 @@ static int run_with(const struct options *o, uint64_t first)
     lh_sim_host_catch_interrupts();
     int code = run_rounds(&t);
     lh_sim_pool_destroy(t.pool);
+    if (code == LH_SIM_EXIT_OK)
+        code = look_in_stories_for_the_rest(&t);
     code = lh_sim_command_worse(code, conclude(&t));
     free(t.tainted);
     free(t.rows);
@@ -292,26 +365,33 @@ int lh_sim_command_selftest(int argc, char **argv)
     };
     const struct lh_flags flags = {
         .command = "leasehold-sim selftest",
-        .usage = "[OPTION]...",
+        .usage = "[FILE...] [OPTION]...",
         .summary =
             "Plants each bug alone (`leasehold-sim bugs` lists them) and runs seeds until an "
             "observer finds it.\nSo too for clocks that leave their bound: the observers must see "
-            "INV-1 or INV-2 break (INV-7).\nExits with 5 when one was not found.",
+            "INV-1 or INV-2 break (INV-7).\nWhat no seed has found within --seeds or --for is "
+            "looked for "
+            "in the scenario FILEs that say `broken by` it.\nExits with 5 when one was not found.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
     struct lh_flags_result args;
+    struct lh_sim_subjects stories = {0};
     uint64_t first;
     int code;
 
-    if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
+    if (!lh_sim_command_parse(&flags, argc, argv, 0, SIZE_MAX, &args, &code))
         return code;
     lh_sim_jobs_default(&o.jobs);
     code = lh_sim_check_plant(o.bug, "--bug", COMMAND);
     if (code == LH_SIM_EXIT_OK)
         code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
-        code = run_with(&o, first);
+        code =
+            lh_sim_subjects_load(&stories, (const char *const *)args.args, args.arg_count, COMMAND);
+    if (code == LH_SIM_EXIT_OK)
+        code = run_with(&o, first, &stories);
+    lh_sim_subjects_deinit(&stories);
     lh_flags_free(&args);
     return code;
 }

@@ -3,6 +3,10 @@
 #include "sim/command/command.h"
 #include "sim/command/seed.h"
 
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
 const char *const *lh_sim_profile_choices(void)
 {
     static const char *names[LH_SIM_PROFILE_COUNT + 1];
@@ -90,4 +94,27 @@ void lh_sim_subject_deinit(struct lh_sim_subject *subject)
         lh_sim_scenario_deinit(&subject->scenario);
     else
         lh_sim_plan_deinit(&subject->plan);
+}
+
+int lh_sim_subjects_load(
+    struct lh_sim_subjects *subjects, const char *const *files, size_t count, const char *command)
+{
+    const struct lh_sim_subject_options by_file = {0};
+    int code = LH_SIM_EXIT_OK;
+
+    *subjects = (struct lh_sim_subjects){lh_alloc_array(count, sizeof *subjects->subjects), 0};
+    for (size_t i = 0; i < count; i++) {
+        int read = lh_sim_subject_of_options(
+            &subjects->subjects[subjects->count], &by_file, files[i], command);
+        subjects->count += read == LH_SIM_EXIT_OK;
+        code = lh_sim_command_worse(code, read);
+    }
+    return code;
+}
+
+void lh_sim_subjects_deinit(struct lh_sim_subjects *subjects)
+{
+    for (size_t i = 0; i < subjects->count; i++)
+        lh_sim_subject_deinit(&subjects->subjects[i]);
+    free(subjects->subjects);
 }

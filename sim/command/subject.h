@@ -60,4 +60,17 @@ LH_MUST_USE int lh_sim_check_plant(const char *plant, const char *option, const 
 
 void lh_sim_subject_deinit(struct lh_sim_subject *subject);
 
+/* Scenario files. */
+struct lh_sim_subjects {
+    struct lh_sim_subject *subjects;
+    size_t count;
+};
+
+/* Reads all `count` of them. LH_SIM_EXIT_OK, or the exit code, with an error printed for each that
+ * cannot be read. To be given to lh_sim_subjects_deinit() either way. */
+LH_MUST_USE int lh_sim_subjects_load(
+    struct lh_sim_subjects *subjects, const char *const *files, size_t count, const char *command);
+
+void lh_sim_subjects_deinit(struct lh_sim_subjects *subjects);
+
 #endif

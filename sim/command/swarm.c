@@ -1,4 +1,5 @@
-/* `leasehold-sim swarm`: many runs, side by side, each from its own seed. */
+/* `leasehold-sim swarm`: many runs, side by side, each from its own seed. Scenario files may come
+ * first: where they get to counts as reached, too. */
 #include "sim/command/command.h"
 #include "sim/command/coverage.h"
 #include "sim/command/failure.h"
@@ -40,32 +41,44 @@ struct kind {
 
 struct swarm {
     const struct options *o;
+    struct lh_sim_subject *stories; /* scenario files */
+    size_t story_count, stories_given;
     struct lh_sim_pool *pool;
     uint64_t first, given;
     uint64_t began_ns;
     bool enough; /* gives no more */
 
     uint64_t runs, failures, virtual_ns, events, acknowledged, faults, busy_ns;
-    uint64_t *counts; /* of marks */
+    uint64_t *counts;       /* of marks, by seeds */
+    uint64_t *story_counts; /* ... and by stories */
     struct kind kinds[KINDS_MAX];
     size_t kind_count;
     int code;
 };
 
+struct task {
+    bool is_story;
+    uint64_t number; /* the seed, or which story */
+};
+
 /* ---- In a worker's process ---- */
 
 /* The outcome, and behind it the marks' counts. */
-static void work(void *arg, const void *task, void *result)
+static void work(void *arg, const void *task_bytes, void *result)
 {
-    const struct options *o = arg;
+    const struct swarm *s = arg;
     struct lh_sim_subject subject;
-    uint64_t seed;
+    struct task task;
 
-    memcpy(&seed, task, sizeof seed);
+    memcpy(&task, task_bytes, sizeof task);
     lh_sim_coverage_reset();
-    lh_sim_subject_draw(&subject, seed, (enum lh_sim_profile)o->profile, o->plant);
-    lh_sim_outcome_of(&subject.plan, NULL, result);
-    lh_sim_subject_deinit(&subject);
+    if (task.is_story) {
+        lh_sim_subject_run(&s->stories[task.number], NULL, result);
+    } else {
+        lh_sim_subject_draw(&subject, task.number, (enum lh_sim_profile)s->o->profile, s->o->plant);
+        lh_sim_outcome_of(&subject.plan, NULL, result);
+        lh_sim_subject_deinit(&subject);
+    }
     lh_sim_coverage_read((uint64_t *)((struct lh_sim_outcome *)result + 1));
 }
 
@@ -128,9 +141,15 @@ static void print_kinds(const struct swarm *s)
 static void print_marks(struct swarm *s)
 {
     size_t count = lh_sim_coverage_count();
-    size_t missing = lh_sim_coverage_print(NULL, s->counts, false);
+    size_t by_seeds = count - lh_sim_coverage_print(NULL, s->counts, false);
 
-    (void)printf("marks: %zu of %zu reached\n", count - missing, count);
+    for (size_t i = 0; i < count; i++)
+        s->counts[i] += s->story_counts[i];
+    size_t missing = lh_sim_coverage_print(NULL, s->counts, false);
+    (void)printf("marks: %zu of %zu reached", count - missing, count);
+    if (count - missing > by_seeds)
+        (void)printf(", %zu of them by scenarios alone", count - missing - by_seeds);
+    (void)printf("\n");
     /* A swarm that was cut short has not had the time to get everywhere. */
     bool cut_short = (s->failures > 0 && !s->o->keep_going) || lh_sim_host_interrupted();
     if (s->o->marks) {
@@ -183,20 +202,37 @@ static void report(struct swarm *s, const struct lh_sim_outcome *outcome, uint64
     s->enough = s->enough || !s->o->keep_going;
 }
 
+static void report_story(
+    struct swarm *s, const struct lh_sim_outcome *outcome, const struct lh_sim_subject *story)
+{
+    s->failures++;
+    s->code = lh_sim_command_worse(s->code, (int)outcome->verdict);
+    (void)printf("FAILED  %s (%s)\n  %s\nto see it happen:  leasehold-sim replay %s\n", story->name,
+        lh_sim_outcome_word(outcome), outcome->text, story->arguments);
+    (void)fflush(stdout);
+    s->enough = s->enough || !s->o->keep_going;
+}
+
 static void take(struct swarm *s, const struct lh_sim_pool_done *done)
 {
     struct lh_sim_outcome outcome;
-    uint64_t seed;
+    struct task task;
 
-    memcpy(&seed, done->task, sizeof seed);
+    memcpy(&task, done->task, sizeof task);
+    uint64_t *sum = task.is_story ? s->story_counts : s->counts;
     if (done->result != NULL) {
         const uint64_t *counts =
             (const uint64_t *)((const struct lh_sim_outcome *)done->result + 1);
         memcpy(&outcome, done->result, sizeof outcome);
         for (size_t i = 0; i < lh_sim_coverage_count(); i++)
-            s->counts[i] += counts[i];
+            sum[i] += counts[i];
     } else {
         lh_sim_outcome_crashed(&outcome, done->crash);
+    }
+    if (task.is_story) {
+        if (outcome.verdict != LH_SIM_EXIT_OK)
+            report_story(s, &outcome, &s->stories[task.number]);
+        return;
     }
     s->runs++;
     s->virtual_ns += outcome.virtual_ns;
@@ -205,7 +241,17 @@ static void take(struct swarm *s, const struct lh_sim_pool_done *done)
     s->faults += outcome.faults;
     s->busy_ns += outcome.host_ns;
     if (outcome.verdict != LH_SIM_EXIT_OK)
-        report(s, &outcome, seed);
+        report(s, &outcome, task.number);
+}
+
+static bool give_story(struct swarm *s)
+{
+    struct task task = {true, s->stories_given};
+
+    if (!lh_sim_pool_give(s->pool, &task))
+        return false;
+    s->stories_given++;
+    return true;
 }
 
 /* Gives every idle worker a run. False: there are no processes to be had. */
@@ -216,12 +262,17 @@ static bool feed(struct swarm *s)
     s->enough = s->enough || lh_sim_host_interrupted() ||
                 (o->time.ns != 0 && lh_sim_host_ns() - s->began_ns >= o->time.ns);
     while (!s->enough) {
+        if (s->stories_given < s->story_count) {
+            if (!give_story(s))
+                break;
+            continue;
+        }
         if (o->runs != 0 && s->given == o->runs) {
             s->enough = true;
             break;
         }
-        uint64_t seed = s->first + s->given;
-        if (!lh_sim_pool_give(s->pool, &seed))
+        struct task task = {false, s->first + s->given};
+        if (!lh_sim_pool_give(s->pool, &task))
             break;
         s->given++;
     }
@@ -252,29 +303,33 @@ static void run_swarm(struct swarm *s)
     }
 }
 
-static int run_with(const struct options *o, uint64_t first)
+static int run_with(const struct options *o, uint64_t first, const struct lh_sim_subjects *stories)
 {
     size_t marks = lh_sim_coverage_count();
-    struct lh_sim_pool_config config = {
-        .jobs = o->jobs,
-        .task_size = sizeof(uint64_t),
-        .result_size = sizeof(struct lh_sim_outcome) + marks * sizeof(uint64_t),
-        .work = work,
-        .arg = (void *)(uintptr_t)o,
-        .limit = o->limit,
-    };
     struct swarm s = {
         .o = o,
+        .stories = stories->subjects,
+        .story_count = stories->count,
         .first = first,
         .began_ns = lh_sim_host_ns(),
         .counts = lh_alloc_array(marks, sizeof(uint64_t)),
-        .pool = lh_sim_pool_create(&config),
+        .story_counts = lh_alloc_array(marks, sizeof(uint64_t)),
         .code = LH_SIM_EXIT_OK,
+    };
+    struct lh_sim_pool_config config = {
+        .jobs = o->jobs,
+        .task_size = sizeof(struct task),
+        .result_size = sizeof(struct lh_sim_outcome) + marks * sizeof(uint64_t),
+        .work = work,
+        .arg = &s,
+        .limit = o->limit,
     };
     char text[40];
 
+    s.pool = lh_sim_pool_create(&config);
     if (s.pool == NULL) {
         free(s.counts);
+        free(s.story_counts);
         return lh_sim_command_error(
             LH_SIM_EXIT_OUTPUT, COMMAND, "cannot start processes: %s", strerror(errno));
     }
@@ -290,6 +345,7 @@ static int run_with(const struct options *o, uint64_t first)
     print_kinds(&s);
     print_marks(&s);
     free(s.counts);
+    free(s.story_counts);
     return s.code;
 }
 
@@ -332,17 +388,19 @@ int lh_sim_command_swarm(int argc, char **argv)
     };
     const struct lh_flags flags = {
         .command = "leasehold-sim swarm",
-        .usage = "[OPTION]...",
+        .usage = "[FILE...] [OPTION]...",
         .summary = "Runs one seed after another, each with its own mixture of faults, until the "
-                   "time is over or one fails.\nCtrl-C ends it with the summary.",
+                   "time is over or one fails.\nScenario FILEs are run first, and the marks that "
+                   "they reach count too.\nCtrl-C ends it with the summary.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
     struct lh_flags_result args;
     uint64_t first = (uint64_t)time(NULL) % 100000000 * 10;
+    struct lh_sim_subjects stories = {0};
     int code;
 
-    if (!lh_sim_command_parse(&flags, argc, argv, 0, 0, &args, &code))
+    if (!lh_sim_command_parse(&flags, argc, argv, 0, SIZE_MAX, &args, &code))
         return code;
     if (o.time.ns == 0 && o.runs == 0)
         o.time = lh_seconds(60);
@@ -351,7 +409,11 @@ int lh_sim_command_swarm(int argc, char **argv)
     if (code == LH_SIM_EXIT_OK && o.first != NULL)
         code = lh_sim_seed_parse_or_name(o.first, &first, "--first", COMMAND);
     if (code == LH_SIM_EXIT_OK)
-        code = run_with(&o, first);
+        code =
+            lh_sim_subjects_load(&stories, (const char *const *)args.args, args.arg_count, COMMAND);
+    if (code == LH_SIM_EXIT_OK)
+        code = run_with(&o, first, &stories);
+    lh_sim_subjects_deinit(&stories);
     lh_flags_free(&args);
     return code;
 }
