@@ -300,7 +300,9 @@ static bool default_settings(struct search *s)
         SETTING(replication), SETTING(min_replicas), SETTING(chunk_size), SETTING(create_timeout),
         SETTING(member_timeout), SETTING(drain_timeout), SETTING(delay), SETTING(notice),
         SETTING(write), SETTING(sync), SETTING(read), SETTING(commit), SETTING(delay_tail),
-        SETTING(disk_tail), SETTING(timer_late)};
+        SETTING(disk_tail), SETTING(timer_late), SETTING(on_loss), SETTING(suspect_after),
+        SETTING(grace), SETTING(trash_retention), SETTING(repair_streams), SETTING(repair_rate),
+        SETTING(scrub_period), SETTING(balance)};
     struct lh_sim_settings defaults = lh_sim_settings_default(0);
     bool any = false;
 
