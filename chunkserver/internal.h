@@ -129,6 +129,7 @@ struct replica {
     struct lh_buf pending; /* accepted, not yet handed to the disk: [end - pending.size, end) */
     uint64_t writing;      /* bytes of the write under way, 0: none */
     uint64_t syncing;      /* the sync under way covers this length; 0: none */
+    struct lh_instant sync_begun_at;
 
     struct lh_writers writers;
     bool writers_known; /* false for a sealed log that was not read back since the start */

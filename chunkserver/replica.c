@@ -13,6 +13,11 @@
 /* As much as one write takes; more waits for the next. */
 #define WRITE_BYTES_MAX (8u << 20)
 
+/* When a buffered log is synced although nobody waits for it. */
+#define SYNC_PAUSE_MS  1000u
+#define SYNC_BYTES_MIN (32u << 10)
+#define SYNC_BYTES_MAX (16u << 20)
+
 struct replica *replica_find(struct lh_chunkserver *cs, uint64_t chunk)
 {
     struct replica *r;
@@ -136,6 +141,22 @@ static void write_log(struct replica *r, uint64_t bytes)
     disk(r->cs, TICKET_WRITE, r, NULL, LH_DISK_WRITE, LH_LOG_START + offset, 0, &data);
 }
 
+/* A buffered log is synced, too, now and then: a change of versions waits until all of it is on the
+ * disk (FENCE-1), and with it the writers. Not while it is written as fast as it can be, for that
+ * takes as long whenever it is done. */
+static bool sync_is_due(struct replica *r)
+{
+    uint64_t dirty = r->written - r->synced;
+
+    if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
+        return true;
+    if (r->sync_begun_at.ns == 0)
+        r->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
+    struct lh_duration since = lh_instant_until(r->sync_begun_at, r->cs->now);
+    return dirty >= SYNC_BYTES_MIN && dirty <= SYNC_BYTES_MAX &&
+           since.ns >= lh_milliseconds(SYNC_PAUSE_MS).ns;
+}
+
 static void pump(struct replica *r)
 {
     if (r->job_running || r->state == REPLICA_LOADING || r->state == REPLICA_SCANNING)
@@ -151,9 +172,9 @@ static void pump(struct replica *r)
             jobs_begin(r);
         return;
     }
-    if (r->state == REPLICA_READY && r->header.durability == LEASEHOLD__DURABILITY__SYNCED &&
-        r->syncing == 0 && r->written > r->synced) {
+    if (r->state == REPLICA_READY && r->syncing == 0 && r->written > r->synced && sync_is_due(r)) {
         r->syncing = r->written;
+        r->sync_begun_at = r->cs->now;
         disk(r->cs, TICKET_SYNC, r, NULL, LH_DISK_SYNC, 0, 0, NULL);
     }
 }

@@ -759,6 +759,25 @@ STORY(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log)
     check_logs(w, ABC);
 }
 
+/* A change of versions waits until all of the log is on the disk, and with it the writers. */
+STORY(a_buffered_log_gets_to_the_disk_now_and_then)
+{
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 1);
+    for (uint64_t s = 2; s <= 4; s++)
+        append(c, s, 16000);
+    pass(w, 1000);
+    append(c, 5, 100);
+    settle(w);
+    append(c, 6, 100); /* when the sync has begun */
+    settle(w);
+    node_kill(w, B, true);
+    node_start(w, B);
+    settle(w);
+    assert_true(node_status(w, B).length >= 3 * 16000);
+    assert_true(node_status(w, B).doubted == !w->synced);
+}
+
 STORY(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told)
 {
     if (w->synced)
@@ -1749,6 +1768,7 @@ int main(void)
         cmocka_unit_test(too_few_members_take_no_appends),
         cmocka_unit_test(a_member_whose_address_becomes_known_later_is_found),
         cmocka_unit_test(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log),
+        cmocka_unit_test(a_buffered_log_gets_to_the_disk_now_and_then),
         cmocka_unit_test(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told),
         cmocka_unit_test(a_possible_loss_that_the_master_did_not_hear_of_is_told_again),
         cmocka_unit_test(a_process_that_dies_alone_leaves_no_doubt),
