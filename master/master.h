@@ -9,7 +9,22 @@
  * Life: lh_master_create(), lh_master_load() for every stored pair in the order of keys, then
  * steps. The first step is the master's start in the sense of LEASE-7: feed it without delay.
  *
- * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/persist.c). */
+ * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/persist.c).
+ *
+ * Files, by concern:
+ *   sessions.c   who is alive (SES-*)
+ *   leases.c     who may take a chunk's appends (LEASE-*)
+ *   chunks.c     a chunk's record, members and seal (SEAL-1, REC-3)
+ *   creation.c   new chunks; spare.c: those made ahead of their need
+ *   tail.c       calls that wait for a primary
+ *   roll.c       going on without a lost primary (FAIL-2a)
+ *   health.c     what a member's replica is worth (KEEP-1)
+ *   repair.c     what is to be copied, joined and dropped (REC-4, KEEP-2); copies.c: one copy
+ *   moving.c     drains, an even load, failure domains
+ *   placement.c  where replicas go
+ *   trash.c      removed files (KEEP-5); garbage.c: replicas of no use, older stores (KEEP-3, -4)
+ *   namespace.c  paths and files; listing.c, explain.c, metrics.c: what is told of it all
+ *   persist.c    what is written down */
 #ifndef LH_MASTER_MASTER_H
 #define LH_MASTER_MASTER_H
 
