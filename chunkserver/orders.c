@@ -220,8 +220,8 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
         return;
     }
     /* Only a member of the sealed version holds everything below the sealed length. One that was
-     * not reached by the fence is made equal by a copy, unless its log adds up to the very seal: then
-     * there is nothing to copy, and maybe nobody else who has it (REC-5). */
+     * not reached by the fence is made equal by a copy, unless its log adds up to the very seal:
+     * then there is nothing to copy, and maybe nobody else who has it (REC-5). */
     if (r->state == REPLICA_READY && r->adopting < m->version && r->primary == NULL) {
         LH_MARK("seal-of-a-version-that-was-missed");
         if (r->end != m->length || r->checksum != m->checksum) {
