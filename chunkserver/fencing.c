@@ -19,6 +19,7 @@ static void answer(
         fenced.checksum = r->checksum;
         fenced.doubted = replica_doubted(r);
         fenced.committed = replica_known_committed(r);
+        fenced.cut = r->header.cut;
         if (r->fenced.version == version) {
             LH_MARK("fenced-with-what-is-committed");
             fenced.length = r->fenced.length;

@@ -98,6 +98,7 @@ struct job {
     uint64_t version;
     uint64_t length;
     uint64_t checksum;
+    bool at_start;    /* JOB_CUT: what goes was no whole batch when the log was read back */
     uint64_t barrier; /* the log's end when it was submitted */
     int step;
     struct job *next;

@@ -43,11 +43,16 @@ static void job_truncate(struct replica *r, uint64_t length)
     disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_TRUNCATE, 0, LH_LOG_START + length, NULL);
 }
 
+static bool marks_cut(const struct replica *r, const struct job *j)
+{
+    return j->at_start && !r->header.cut && !LH_PLANTED("cut-log-gives-a-length");
+}
+
 /* Does the header say already that the log was equal at `length`? So it is with a chunk that is
  * new. */
 static bool vouches_for(const struct replica *r, uint64_t length)
 {
-    return r->header.equal_length == length && r->header.committed <= length &&
+    return r->header.equal_length == length && r->header.committed <= length && !r->header.cut &&
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 }
 
@@ -140,6 +145,7 @@ static bool job_step(struct replica *r, struct job *j)
             j->step = doubt_ends(r, j->length) ? 2 : 3;
             r->header.equal_length = j->length;
             r->header.copying = false; /* it has joined (REC-4) */
+            r->header.cut = false;
             if (r->header.committed > j->length)
                 r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
             memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
@@ -161,7 +167,7 @@ static bool job_step(struct replica *r, struct job *j)
         } else if (step <= 2) {
             j->step = 3;
             r->header.sealed = true;
-            r->header.copying = false;
+            r->header.copying = r->header.cut = false;
             r->header.version = j->version;
             r->header.sealed_length = j->length;
             r->header.sealed_checksum = j->checksum;
@@ -173,12 +179,24 @@ static bool job_step(struct replica *r, struct job *j)
         }
         return false;
     case JOB_CUT:
-        if (step == 0)
-            job_truncate(r, j->length);
-        else if (step == 1 && !LH_PLANTED("cut-not-synced"))
+        /* A tear cannot be told from rot: from here on this log may be one that lacks something
+         * (FAIL-3). Both slots may be new: one of them has to be on the disk. */
+        if (step == 0 && marks_cut(r, j) && !r->header_synced) {
             job_sync(r);
-        else
+        } else if (step <= 1 && marks_cut(r, j)) {
+            j->step = 2;
+            r->header.cut = true;
+            job_write_header(r);
+        } else if (step == 2) {
+            job_sync(r);
+        } else if (step <= 3) {
+            j->step = 4;
+            job_truncate(r, j->length);
+        } else if (step == 4 && !LH_PLANTED("cut-not-synced")) {
+            job_sync(r);
+        } else {
             return true;
+        }
         return false;
     case JOB_COPY:
         if (step == 0) {
@@ -241,6 +259,8 @@ static void job_apply(struct replica *r, const struct job *j)
         readings_wake(r);
         break;
     case JOB_CUT:
+        if (j->at_start)
+            r->header_synced = true;
         if (r->state == REPLICA_CUTTING) /* not lost meanwhile */
             scan_start(r);
         break;

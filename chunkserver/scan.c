@@ -153,7 +153,12 @@ static void scan_ended(struct replica *r, uint64_t good, bool extra, int why)
         r->written = good;
         lh_buf_clear(&r->scan_rest);
         r->state = REPLICA_CUTTING;
-        replica_submit(r, (struct job){.kind = JOB_CUT, .origin = FOR_NOBODY, .length = good});
+        replica_submit(r, (struct job){
+                              .kind = JOB_CUT,
+                              .origin = FOR_NOBODY,
+                              .length = good,
+                              .at_start = true,
+                          });
         replica_pump(r);
         return;
     }

@@ -90,7 +90,11 @@ static bool better(const struct lh_m_fenced *a, const struct lh_m_fenced *b)
 {
     if (LH_PLANTED("roll-takes-the-longest"))
         return a->length > b->length;
-    return a->length < b->length;
+    /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
+     * that were all cut the longest has the most, and rot is not everywhere. */
+    if (a->cut != b->cut)
+        return b->cut;
+    return a->cut ? a->length > b->length : a->length < b->length;
 }
 
 /* The shortest log of those that have everything that was ever acknowledged; NULL: none is known
@@ -306,7 +310,8 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .checksum = report->checksum,
             .committed = report->committed,
             .doubted = report->doubted,
-            .primary = report->primary};
+            .primary = report->primary,
+            .cut = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
         LH_MARK("fence-finds-no-replica");

@@ -140,6 +140,7 @@ struct lh_m_fenced {
     uint64_t length, checksum, committed;
     bool doubted;
     bool primary; /* its length is what it had committed as the primary */
+    bool cut;     /* FAIL-3: it may have been longer once */
 };
 
 /* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c. */

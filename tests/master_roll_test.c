@@ -717,6 +717,33 @@ static void a_doubted_member_gives_no_length(void **state)
     assert_int_equal(sealed_at(second), 100);
 }
 
+/* FAIL-3: what was cut may have been rot in what was acknowledged. */
+static void a_log_that_was_cut_gives_a_length_only_among_its_like(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    server_fenced_cut(&w, second, chunk, 2, 40);
+    fenced(third, 90);
+    assert_int_equal(sealed_at(second), 90);
+}
+
+static void of_logs_that_were_all_cut_the_longest_counts(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    server_fenced_cut(&w, second, chunk, 2, 40);
+    server_fenced_cut(&w, third, chunk, 2, 90);
+    assert_int_equal(sealed_at(second), 90);
+}
+
 static void a_log_below_a_committed_length_gives_no_length(void **state)
 {
     uint64_t next = 0;
@@ -1202,6 +1229,8 @@ int main(void)
         STORY(members_that_are_gone_are_not_waited_for),
         STORY(who_does_not_answer_is_not_waited_for_long),
         STORY(a_doubted_member_gives_no_length),
+        STORY(a_log_that_was_cut_gives_a_length_only_among_its_like),
+        STORY(of_logs_that_were_all_cut_the_longest_counts),
         STORY(a_log_below_a_committed_length_gives_no_length),
         STORY(if_all_are_doubted_all_are_heard_and_the_longest_counts),
         STORY(a_member_that_lost_its_replica_does_not_count),

@@ -529,6 +529,23 @@ void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t v
     server_send(w, s, &request);
 }
 
+void server_fenced_cut(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.session = s->session;
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.length = length;
+    fenced.checksum = length * 31;
+    fenced.cut = true;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    request.fenced = &fenced;
+    server_send(w, s, &request);
+}
+
 void server_fenced_as_primary(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed)
 {

@@ -108,6 +108,8 @@ void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, 
 /* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool doubted);
+void server_fenced_cut(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
 void server_fenced_as_primary(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed);
 void server_removed(struct world *w, struct server *s, uint64_t chunk, int error);

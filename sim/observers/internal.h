@@ -54,6 +54,7 @@ struct fenced {
     uint64_t heard_at; /* true ns */
     bool doubted;
     bool primary; /* its length is what it had committed as the primary */
+    bool cut;     /* FAIL-3 */
 };
 
 /* One chunk's replica at one server, from its creation to its removal. */

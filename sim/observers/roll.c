@@ -90,7 +90,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
         /* What came after it may have come after the decision, unless it came in this step. */
         bool known = f->heard_at <= answer->heard_at || f->heard_at == lh_sim_now(o->sim);
-        if (!c->members[i].joining && answered(o, f, version) && !f->doubted && known &&
+        if (!c->members[i].joining && answered(o, f, version) && !f->doubted && !f->cut && known &&
             f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %llu is to be sealed at %llu bytes, and %s answered %llu (FAIL-2a)",
@@ -114,6 +114,7 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
                 .committed = m->fenced->committed,
                 .doubted = m->fenced->doubted,
                 .primary = m->fenced->primary,
+                .cut = m->fenced->cut,
                 .heard_at = lh_sim_now(o->sim)};
     }
 }

@@ -228,6 +228,10 @@ static const struct lh_sim_bug bugs[] = {
         "it does not know yet",
         "KEEP-4"},
 
+    {"cut-log-gives-a-length", "FAIL-3",
+        "a log whose end has rotted is cut as if it were torn, and gives a roll its length; what "
+        "was acknowledged lies behind",
+        "INV-4"},
     {"roll-by-a-single-log", "FAIL-2a",
         "a chunk is sealed at what one member alone has shown; what only that one had is answered "
         "as stored",
