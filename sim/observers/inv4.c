@@ -337,7 +337,8 @@ static void copied(
     if (m->error != LEASEHOLD__ERROR_CODE__OK || !m->sealed || !c->known || c->removed ||
         !c->sealed)
         return;
-    if (r->damaged && r->damaged_at >= r->copy_begun)
+    /* Rot that came after it was written; also when it is only said again that it is here. */
+    if (r->damaged && (r->damaged_at >= r->copy_begun || m->copied_bytes == 0))
         return;
     r->damaged = r->header_damaged = r->lost = r->missing = false;
     check_speaker(o, a, m->chunk, "has copied its replica");

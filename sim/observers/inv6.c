@@ -39,6 +39,11 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     struct submitted *s = w == NULL ? NULL : lh_ob_submitted(w, b->sequence);
     if (s == NULL || s->count != b->count || s->size != b->size || s->crc != b->crc)
         return wrong(o, c, b, "was never sent");
+    /* REC-2a: what all of a buffered chunk's machines took with them was reported, wherever it had
+     * been seen since. */
+    if (s->chunk != NULL && s->chunk->loss_reported && s->chunk->sealed &&
+        s->offset >= s->chunk->length)
+        s->lost = true;
     if (s->chunk != NULL && !s->lost) {
         lh_sim_fail(o->sim, "INV-6", c->id,
             "batch %llu+%u of writer %llx is there twice: at %llu of chunk %llu and at %llu of "
