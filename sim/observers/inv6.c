@@ -39,10 +39,9 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     struct submitted *s = w == NULL ? NULL : lh_ob_submitted(w, b->sequence);
     if (s == NULL || s->count != b->count || s->size != b->size || s->crc != b->crc)
         return wrong(o, c, b, "was never sent");
-    /* REC-2a: what all of a buffered chunk's machines took with them was reported, wherever it had
-     * been seen since. */
-    if (s->chunk != NULL && s->chunk->loss_reported && s->chunk->sealed &&
-        s->offset >= s->chunk->length)
+    /* What nobody can judge any more, or was reported lost (REC-2a), wherever it was seen since. */
+    if (s->chunk != NULL && (s->chunk->hopeless || (s->chunk->loss_reported && s->chunk->sealed &&
+                                                       s->offset >= s->chunk->length)))
         s->lost = true;
     if (s->chunk != NULL && !s->lost) {
         lh_sim_fail(o->sim, "INV-6", c->id,
