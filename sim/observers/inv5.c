@@ -20,9 +20,10 @@ static bool counts(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
     bool repaired = lh_sim_master_config(o->cluster)->repair_streams > 0;
     bool scrubbed = repaired && period.ns > 0 && period.ns <= SOON.ns;
 
-    /* What is on a server that is being emptied is not refreshed any more, only replaced. */
-    if (lh_sim_is_draining(o->cluster, server + 1) && c->sealed &&
-        !lh_ob_kernel(o, c, server)->sealed)
+    /* What is on a server that is being emptied is neither refreshed nor copied anew, only replaced
+     * (KEEP-2); that the others have it is for keep.c to see. */
+    if (lh_sim_is_draining(o->cluster, server + 1) &&
+        (lh_ob_lost(o, c, server) || (c->sealed && !lh_ob_kernel(o, c, server)->sealed)))
         return false;
     return lh_ob_full_member(c, server) && (repaired || !lh_ob_lost(o, c, server)) &&
            (!r->damaged || (scrubbed && !r->header_damaged));
