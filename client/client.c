@@ -35,6 +35,8 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.poll_wait = or_default(config->poll_wait, 10000);
     c->config.backoff_min = or_default(config->backoff_min, 10);
     c->config.backoff_max = or_default(config->backoff_max, 1000);
+    c->config.silent_min = or_default(config->silent_min, 5000);
+    c->config.silent_max = or_default(config->silent_max, 60000);
     if (config->read_bytes == 0)
         c->config.read_bytes = 2u << 20;
     c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);
@@ -62,6 +64,7 @@ void lh_client_destroy(struct lh_client *c)
         free(u);
     }
     lh_effects_deinit(&dropped);
+    lh_client_silent_deinit(c);
     for (size_t i = 0; i < c->config.master_count; i++)
         free(c->masters[i]);
     free(c->masters);

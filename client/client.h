@@ -14,6 +14,7 @@
  *   stream.c    streams of appends, shared by the writers of a chunk
  *   appender.c  one writer's way from chunk to chunk (APP-4, APP-5, APP-5a)
  *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4)
+ *   silent.c    servers that did not answer
  *   server.c    one question to one chunkserver */
 #ifndef LH_CLIENT_CLIENT_H
 #define LH_CLIENT_CLIENT_H
@@ -41,6 +42,8 @@ struct lh_client_config {
     struct lh_duration poll_wait;     /* 10 s: for how long a server may wait for new bytes */
     struct lh_duration backoff_min;   /* 10 ms: the pause after the second failure in a row ... */
     struct lh_duration backoff_max;   /* 1 s: ... doubling up to this, less up to half by chance */
+    struct lh_duration silent_min;    /* 5 s: a server that did not answer is asked last ... */
+    struct lh_duration silent_max;    /* 1 min: ... for that long, doubling up to this */
     uint32_t read_bytes;              /* 2 MiB: of one READ */
 };
 

@@ -75,7 +75,19 @@ struct lh_client_writer {
     UT_hash_handle hh; /* of its stream */
 };
 
+/* A server that did not answer. */
+struct lh_client_silent {
+    struct lh_client_silent *next;
+    char *address;
+    struct lh_instant until;  /* asked last */
+    struct lh_duration lasts; /* the while that ends there */
+    bool tried_again;         /* since it became silent, and has not answered yet */
+};
+
 #define LH_CLIENT_BUCKETS 256u
+
+/* More of them than this: some are asked in vain once more. */
+#define LH_CLIENT_SILENT_MAX 64u
 
 /* Owners of timers. */
 enum lh_client_timer {
@@ -105,6 +117,8 @@ struct lh_client {
     struct lh_client_stream *touched_streams; /* by this step */
     struct lh_client_appender *appenders;
     struct lh_client_reader *readers;
+    struct lh_client_silent *silent;
+    size_t silent_count; /* at most LH_CLIENT_SILENT_MAX */
     bool stopped;
 };
 
@@ -137,6 +151,22 @@ ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m);
 void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call);
 void lh_client_server_timer(void *question);
 void lh_client_questions_end(struct lh_client *c, bool complete);
+
+/* silent.c */
+
+/* Whether others should be asked before the server at `address`. */
+bool lh_client_is_silent(const struct lh_client *c, const char *address);
+
+/* It is being asked: others wait for how that goes. */
+void lh_client_silent_asked(struct lh_client *c, const char *address);
+
+/* It was asked, and cannot be reached or said nothing in time. */
+void lh_client_no_answer(struct lh_client *c, const char *address);
+
+/* It has answered something, be it an error. */
+void lh_client_answered(struct lh_client *c, const char *address);
+
+void lh_client_silent_deinit(struct lh_client *c);
 
 /* stream.c */
 

@@ -5,7 +5,7 @@
  * only its answer tells where the next batch begins; it is followed by the next READ before the
  * program has asked. Whatever a member gives is checked batch by batch (FAIL-4); what it cannot
  * give or gives wrong is asked of the next member, and of the master's newest list of members once
- * all were tried.
+ * all were tried. A server that has just left somebody without an answer comes last (silent.c).
  *
  * The end (APP-6). That a primary under a valid lease has nothing more is not enough: the master
  * must then still call this chunk the file's unsealed tail. Both are asked after the FETCH was fed,
@@ -37,8 +37,9 @@ struct lane {
     struct ready *first, *last;
     struct lh_client_link link;
     struct lh_timer timer; /* the end of a READ or of a pause */
+    char *asked;           /* the server of the present READ, or of the last; NULL: none yet */
     size_t member;         /* asked now or next */
-    size_t tried;          /* members in a row that did not help */
+    size_t tried;          /* members in a row before it that did not help */
     size_t corrupt;        /* of those, with bad bytes */
     unsigned failures;     /* rounds over all members in a row */
     uint64_t for_fetch;    /* the FETCH that the READ under way was begun for; 0: ahead of any */
@@ -120,6 +121,7 @@ static void free_lane(struct lane *l)
         free(b);
     }
     lh_client_chunk_deinit(&l->chunk);
+    free(l->asked);
     free(l);
 }
 
@@ -339,8 +341,7 @@ static void lane_failed(struct lane *l, int error, const char *text)
     char what[80];
 
     snprintf(what, sizeof what, "chunk %llu at %llu, %.40s", (unsigned long long)l->chunk.chunk,
-        (unsigned long long)l->offset,
-        count == 0 ? "no member" : l->chunk.members[l->member].address);
+        (unsigned long long)l->offset, l->asked == NULL || count == 0 ? "no member" : l->asked);
     say(r, error, what, text);
     l->tried++;
     l->corrupt += corrupt;
@@ -471,6 +472,7 @@ static void read_answered(void *owner, const void *message, struct lh_buf *paylo
     int error = lh_client_reply_error(m, &text);
 
     read_done(l);
+    lh_client_answered(r->client, l->asked);
     if (error == LH_ERR_INVALID_ARGUMENT && l == r->lanes && l->first == NULL) {
         say(r, error, "reading", text);
         l->at_end = true; /* not asked again before the next FETCH */
@@ -501,8 +503,40 @@ static void read_closed(void *owner, int error, const char *text)
 {
     struct lane *l = owner;
 
+    if (error == LH_OK || error == LH_ERR_CANCELLED)
+        error = LH_ERR_UNAVAILABLE;
     read_done(l);
-    lane_failed(l, error == LH_OK || error == LH_ERR_CANCELLED ? LH_ERR_UNAVAILABLE : error, text);
+    if (error == LH_ERR_UNAVAILABLE || error == LH_ERR_DEADLINE_EXCEEDED)
+        lh_client_no_answer(l->reader->client, l->asked);
+    lane_failed(l, error, text);
+}
+
+/* Puts whom to ask now in front of those that had no try in this round. The end is known to nobody
+ * but the primary: then it makes no difference who is silent. False if no address is left. */
+static bool choose_member(struct lane *l)
+{
+    struct lh_client_member *members = l->chunk.members;
+    size_t count = l->chunk.member_count, chosen = count;
+
+    for (size_t i = l->tried; i < count; i++) {
+        size_t at = (l->member + i - l->tried) % count;
+        if (members[at].address[0] == '\0') {
+            LH_MARK("reader-skips-member-without-address");
+            continue;
+        }
+        bool silent = lh_client_is_silent(l->reader->client, members[at].address);
+        if (!silent || chosen == count)
+            chosen = at;
+        if (!silent || needs_primary(l))
+            break;
+        LH_MARK("reader-passes-silent-server");
+    }
+    if (chosen == count)
+        return false;
+    struct lh_client_member m = members[chosen];
+    members[chosen] = members[l->member];
+    members[l->member] = m;
+    return true;
 }
 
 static void begin_read(struct lane *l)
@@ -512,13 +546,8 @@ static void begin_read(struct lane *l)
     Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
     struct lh_duration wait = {0};
 
-    /* Each member has one try in a round: one that cannot be asked has had it. */
-    while (l->tried < l->chunk.member_count && l->chunk.members[l->member].address[0] == '\0') {
-        LH_MARK("reader-skips-member-without-address");
-        l->member = (l->member + 1) % l->chunk.member_count;
-        l->tried++;
-    }
-    if (l->tried >= l->chunk.member_count) {
+    if (!choose_member(l)) {
+        l->tried = l->chunk.member_count; /* one that cannot be asked has had its try */
         lane_failed(l, LH_ERR_UNAVAILABLE, "no other member's address is known");
         return;
     }
@@ -534,7 +563,10 @@ static void begin_read(struct lane *l)
         (struct lh_client_link){.owner = l, .on_message = read_answered, .on_closed = read_closed};
     r->held += c->config.read_bytes;
     wait = lh_duration_add(wait, c->config.try_timeout);
-    lh_client_link_open(c, &l->link, LH_METHOD_READ, l->chunk.members[l->member].address, wait);
+    free(l->asked);
+    l->asked = lh_strdup(l->chunk.members[l->member].address);
+    lh_client_silent_asked(c, l->asked);
+    lh_client_link_open(c, &l->link, LH_METHOD_READ, l->asked, wait);
     lh_fx_send(c->fx, l->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &l->timer, lh_instant_add(c->now, wait));
 }

@@ -9,8 +9,8 @@ struct reader {
     struct lh_fetch_call fetch;
 };
 
-/* Opened at `offset`; the master lists those chunks. */
-static void open_reader(
+/* A reader of the world that there is. */
+static void open_in_world(
     struct reader *r, bool follow, uint64_t offset, Leasehold__ChunkInfo *chunks, size_t count)
 {
     const Leasehold__LocateRequest *m;
@@ -22,8 +22,6 @@ static void open_reader(
         .readahead = 8u << 20,
     };
 
-    *r = (struct reader){0};
-    world_init(&r->w);
     open.deadline = in_ms(&r->w, 1000);
     ask(&r->w, &open);
     say_stat(&r->w, expect_request(&r->w, LH_METHOD_STAT, "m1:1", NULL));
@@ -33,6 +31,26 @@ static void open_reader(
     assert_int_equal(m->file, FILE_ID);
     assert_int_equal(m->offset, offset);
     say_chunks(&r->w, link, chunks, count);
+}
+
+/* Opened at `offset`, in a world of its own; the master lists those chunks. */
+static void open_reader(
+    struct reader *r, bool follow, uint64_t offset, Leasehold__ChunkInfo *chunks, size_t count)
+{
+    *r = (struct reader){0};
+    world_init(&r->w);
+    open_in_world(r, follow, offset, chunks, count);
+}
+
+/* What was under way is closed, and not looked at. */
+static void close_reader(struct reader *r)
+{
+    struct lh_reader_close_call close = {.call.kind = LH_CALL_READER_CLOSE, .reader = r->core};
+
+    ask(&r->w, &close);
+    while (r->w.count - r->w.taken > 1)
+        event_deinit(&r->w.events[r->w.taken++]);
+    expect_complete(&r->w, &close, LH_OK);
 }
 
 static void fetch(struct reader *r)
@@ -305,6 +323,145 @@ static void an_unreachable_member_is_passed_over(void **state)
     world_deinit(&r.w);
 }
 
+/* Whom another reader of the same client asks first for a sealed chunk that nobody has read yet; it
+ * is closed before there is an answer. */
+static int first_asked(struct reader *r)
+{
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+    int member;
+
+    open_in_world(r, false, 0, &chunk, 1);
+    expect_read(r, 5, 0, &member, NULL);
+    close_reader(r);
+    return member;
+}
+
+static unsigned times_asked_first(struct reader *r, int member)
+{
+    unsigned times = 0;
+
+    for (int i = 0; i < 30; i++)
+        times += first_asked(r) == member;
+    return times;
+}
+
+static void a_silent_server_is_asked_last_by_all_readers(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, B), sealed_chunk(6, 4, B, B)};
+    int silent, refuses, other;
+
+    (void)state;
+    open_reader(&r, false, 0, chunks, 1);
+    fetch(&r);
+    expect_read(&r, 5, 0, &silent, NULL);
+    pass_ms(&r.w, 5000);
+    take(&r.w, LH_FX_CLOSE);
+    uint64_t link = expect_read(&r, 5, 0, &refuses, NULL);
+    say_refusal(&r, link, LH_ERR_RECOVERING);
+    say_batches(&r, expect_read(&r, 5, 0, &other, NULL), 1, B, true);
+    expect_bytes(&r, 0, B);
+    close_reader(&r);
+
+    /* Nobody pays for it again; who answered, whatever it said, is asked as before. */
+    assert_int_equal(times_asked_first(&r, silent), 0);
+    assert_int_not_equal(times_asked_first(&r, refuses), 0);
+
+    /* It is asked all the same when nobody else can help. */
+    open_in_world(&r, false, B, &chunks[1], 1);
+    fetch(&r);
+    int member;
+    for (int i = 0; i < 2; i++) {
+        link = expect_read(&r, 6, 0, &member, NULL);
+        assert_int_not_equal(member, silent);
+        say_refusal(&r, link, LH_ERR_NO_REPLICA);
+    }
+    link = expect_read(&r, 6, 0, &member, NULL);
+    assert_int_equal(member, silent);
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, B, B);
+    close_reader(&r);
+
+    /* And then it has answered. */
+    assert_int_not_equal(times_asked_first(&r, silent), 0);
+    world_deinit(&r.w);
+}
+
+static void one_reader_at_a_time_tries_a_silent_server_again(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+    int silent, member;
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    break_link(&r.w, expect_read(&r, 5, 0, &silent, NULL));
+    close_reader(&r);
+    pass_ms(&r.w, 4999);
+    assert_int_equal(times_asked_first(&r, silent), 0);
+    pass_ms(&r.w, 1);
+    assert_int_equal(times_asked_first(&r, silent), 1);
+
+    /* Each vain try makes the next one later, up to a minute. */
+    pass_ms(&r.w, 5000);
+    for (uint64_t pause_ms = 10000, i = 0; i < 6; i++) {
+        do {
+            open_in_world(&r, false, 0, &chunk, 1);
+            uint64_t link = expect_read(&r, 5, 0, &member, NULL);
+            if (member == silent)
+                break_link(&r.w, link);
+            close_reader(&r);
+        } while (member != silent);
+        pass_ms(&r.w, pause_ms - 1);
+        assert_int_equal(times_asked_first(&r, silent), 0);
+        pass_ms(&r.w, 1);
+        pause_ms = pause_ms * 2 < 60000 ? pause_ms * 2 : 60000;
+    }
+    world_deinit(&r.w);
+}
+
+/* A silent primary costs one try, not one for the bytes and another one for the end. */
+static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+    int member;
+
+    (void)state;
+    open_reader(&r, false, 0, &tail, 1);
+    fetch(&r);
+    uint64_t link = expect_read(&r, 5, 0, &member, NULL);
+    assert_int_equal(member, 1);
+    break_link(&r.w, link);
+    say_batches(&r, expect_read(&r, 5, 0, &member, NULL), 1, B, false);
+    assert_int_not_equal(member, 1);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    say_empty(&r, expect_read(&r, 5, B, &member, NULL), B, false, false);
+    assert_int_not_equal(member, 1);
+    say_refusal(&r, expect_read(&r, 5, B, &member, NULL), LH_ERR_NOT_PRIMARY);
+    assert_int_not_equal(member, 1);
+    say_tail(&r.w, expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), tail, 1, NULL);
+
+    /* Silent or not, nobody else knows. */
+    link = expect_read(&r, 5, B, &member, NULL);
+    assert_int_equal(member, 1);
+    say_empty(&r, link, B, false, true);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &tail, 1);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CLOSED);
+    close_reader(&r);
+
+    /* Another reader of the tail of a primary that is silent again begins elsewhere. */
+    open_in_world(&r, true, 0, &tail, 1);
+    break_link(&r.w, expect_read(&r, 5, 0, &member, NULL));
+    assert_int_equal(member, 1);
+    close_reader(&r);
+    open_in_world(&r, true, 0, &tail, 1);
+    expect_read(&r, 5, 0, &member, NULL);
+    assert_int_not_equal(member, 1);
+    world_deinit(&r.w);
+}
+
 static void the_end_is_asked_of_the_primary_and_of_the_master(void **state)
 {
     struct reader r;
@@ -474,6 +631,9 @@ int main(void)
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
         cmocka_unit_test(an_unreachable_member_is_passed_over),
+        cmocka_unit_test(a_silent_server_is_asked_last_by_all_readers),
+        cmocka_unit_test(one_reader_at_a_time_tries_a_silent_server_again),
+        cmocka_unit_test(a_silent_primary_is_asked_for_the_end_once_the_master_says_so),
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
         cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
         cmocka_unit_test(the_master_is_asked_to_bring_a_primary),
