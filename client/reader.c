@@ -174,9 +174,12 @@ static bool refresh(struct lane *l, const Leasehold__ChunkInfo *info)
     }
     lh_client_chunk_deinit(&old);
     l->at_end = l->at_end && !l->chunk.sealed;
+    l->tried = l->corrupt = 0;
     l->member = 0;
-    for (size_t i = 0; !l->chunk.sealed && i < l->chunk.member_count; i++)
-        if (strcmp(l->chunk.members[i].server_id, l->chunk.primary) == 0)
+    for (size_t i = 0; i < l->chunk.member_count; i++)
+        if (l->link.id != 0
+                ? strcmp(l->chunk.members[i].address, l->asked) == 0
+                : !l->chunk.sealed && strcmp(l->chunk.members[i].server_id, l->chunk.primary) == 0)
             l->member = i;
     return true;
 }
@@ -343,8 +346,11 @@ static void lane_failed(struct lane *l, int error, const char *text)
     snprintf(what, sizeof what, "chunk %llu at %llu, %.40s", (unsigned long long)l->chunk.chunk,
         (unsigned long long)l->offset, l->asked == NULL || count == 0 ? "no member" : l->asked);
     say(r, error, what, text);
-    l->tried++;
-    l->corrupt += corrupt;
+    /* Who is no member any more says nothing about those who are. */
+    bool counts =
+        count > 0 && l->asked != NULL && strcmp(l->chunk.members[l->member].address, l->asked) == 0;
+    l->tried += counts;
+    l->corrupt += counts && corrupt;
     if (needs_primary(l)) {
         l->tried = l->corrupt = 0;
         open_tail(r);
@@ -353,7 +359,8 @@ static void lane_failed(struct lane *l, int error, const char *text)
         lh_timer_set(&c->timers, &l->timer, lh_instant_add(c->now, pause));
         return;
     }
-    l->member = count == 0 ? 0 : (l->member + 1) % count;
+    if (counts)
+        l->member = (l->member + 1) % count;
     if (l->tried < count) {
         pump(r);
         return;

@@ -290,6 +290,40 @@ static void a_member_without_an_address_is_not_corrupt(void **state)
     world_deinit(&r.w);
 }
 
+/* The master lists a chunk's members anew, in another order, while one of them is being asked:
+ * nobody counts twice, and who was not asked yet still is. */
+static void a_newer_list_of_members_begins_a_new_round(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B), now = chunk;
+    int bad, worse, good;
+
+    (void)state;
+    open_reader(&r, false, 0, &chunk, 1);
+    fetch(&r);
+    for (int i = 0; i < 3; i++)
+        say_refusal(&r, expect_read(&r, 5, 0, NULL, NULL), LH_ERR_RECOVERING);
+    uint64_t locate = expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL);
+    pass(&r.w);
+    say_refusal(&r, expect_read(&r, 5, 0, &bad, NULL), LH_ERR_CORRUPT);
+    uint64_t link = expect_read(&r, 5, 0, &worse, NULL);
+    Leasehold__Member *listed[] = {
+        three_members[3 - bad - worse], three_members[bad], three_members[worse]};
+    now.members = listed;
+    say_chunks(&r.w, locate, &now, 1);
+    expect_quiet(&r.w);
+    say_refusal(&r, link, LH_ERR_CORRUPT);
+    link = expect_read(&r, 5, 0, &good, NULL);
+    if (good == bad) {
+        say_refusal(&r, link, LH_ERR_CORRUPT);
+        link = expect_read(&r, 5, 0, &good, NULL);
+    }
+    assert_int_equal(good, 3 - bad - worse);
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, 0, B);
+    world_deinit(&r.w);
+}
+
 static void a_start_where_no_batch_begins_is_the_programs_mistake(void **state)
 {
     struct reader r;
@@ -629,6 +663,7 @@ int main(void)
         cmocka_unit_test(a_corrupt_batch_is_read_from_another_member),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
+        cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
         cmocka_unit_test(an_unreachable_member_is_passed_over),
         cmocka_unit_test(a_silent_server_is_asked_last_by_all_readers),
