@@ -381,7 +381,7 @@ static void lane_failed(struct lane *l, int error, const char *text)
     } else if (everywhere && l == r->lanes && l->first == NULL) {
         end_fetch(r, LH_ERR_CORRUPT, r->text);
     }
-    if (r->fetch != NULL)
+    if (r->fetch != NULL && l == r->lanes)
         locate(r, false);
 }
 

@@ -324,6 +324,44 @@ static void a_newer_list_of_members_begins_a_new_round(void **state)
     world_deinit(&r.w);
 }
 
+/* Nobody waits for what is read ahead: its members are asked again after a pause, and the master
+ * only once it is this chunk's turn. */
+static void a_chunk_that_is_read_ahead_in_vain_hammers_nobody(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, B), sealed_chunk(6, 4, B, B)};
+
+    (void)state;
+    open_reader(&r, false, 0, chunks, 2);
+    fetch(&r);
+    uint64_t hangs = expect_read(&r, 5, 0, NULL, NULL);
+    uint64_t ahead = expect_read(&r, 6, 0, NULL, NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            say_refusal(&r, ahead, LH_ERR_RECOVERING);
+            if (i == 2)
+                expect_quiet(&r.w);
+            else
+                ahead = expect_read(&r, 6, 0, NULL, NULL);
+        }
+        pass(&r.w);
+        ahead = expect_read(&r, 6, 0, NULL, NULL);
+    }
+    say_batches(&r, hangs, 1, B, true);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    for (int i = 0; i < 3; i++) {
+        say_refusal(&r, ahead, LH_ERR_RECOVERING);
+        if (i < 2)
+            ahead = expect_read(&r, 6, 0, NULL, NULL);
+    }
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &chunks[1], 1);
+    pass(&r.w);
+    say_batches(&r, expect_read(&r, 6, 0, NULL, NULL), 1, B, true);
+    expect_bytes(&r, B, B);
+    world_deinit(&r.w);
+}
+
 static void a_start_where_no_batch_begins_is_the_programs_mistake(void **state)
 {
     struct reader r;
@@ -664,6 +702,7 @@ int main(void)
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),
+        cmocka_unit_test(a_chunk_that_is_read_ahead_in_vain_hammers_nobody),
         cmocka_unit_test(a_start_where_no_batch_begins_is_the_programs_mistake),
         cmocka_unit_test(an_unreachable_member_is_passed_over),
         cmocka_unit_test(a_silent_server_is_asked_last_by_all_readers),
