@@ -73,7 +73,7 @@ class ChurnTest(ClusterTest):
             servers=4, session_term="3s", chunk_term="6s",
             master_flags=("--grace=5s",), server_flags=("--scrub-period=30s",))
         cluster.command("create", "--chunk-size=1MiB", PATH)
-        self.writers = [SlowWriter(cluster, PATH, i, ("--timeout=120s",)) for i in range(WRITERS)]
+        self.writers = [SlowWriter(cluster, PATH, i) for i in range(WRITERS)]
         self.await_progress(20)
         chance = random.Random(7)
         until = time.monotonic() + SECONDS
@@ -87,17 +87,18 @@ class ChurnTest(ClusterTest):
             if turns % 7 == 6:
                 fault = chance.choice((self.kill, self.hang))
                 fault(cluster.master, chance.choice((0, 0.5)))
-            cluster.wait_ready(60)
-            self.await_progress(5, 90)
+            cluster.wait_ready()
+            self.await_progress(5)
             turns += 1
         self.finish_writers()
-        wait_for("full replication", self.whole, 120, 0.5)
-        cluster.assert_replicas_identical(PATH, 60)
+        wait_for("full replication", self.whole, interval=0.5)
+        cluster.assert_replicas_identical(PATH)
         for chunk in cluster.chunks(PATH):
             self.assertEqual(len(chunk["members"]), 3, chunk)
         self.check_file(PATH)
-        wait_for(f"nothing to be left of {self.leftovers()}", lambda: not self.leftovers(), 60, 1)
-        fsck = cluster.run("fsck", "--deep", timeout=300)
+        wait_for(f"nothing to be left of {self.leftovers()}", lambda: not self.leftovers(),
+                 interval=1)
+        fsck = cluster.run("fsck", "--deep")
         self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
         print(f"{turns} turns, {sum(w.acknowledged() for w in self.writers)} records, "
               f"{len(cluster.chunks(PATH))} chunks")

@@ -1,5 +1,11 @@
 """A cluster of real processes for tests: start, kill, pause, restart, and compare what is left.
 
+A test must not depend on how fast the machine is, or on what else runs there. So it waits for what
+it needs, never for a time in which that should have come; a limit to waiting is there only to end a
+test that hangs (PATIENCE_S). What is true only while a term runs gets a term of a minute and more;
+what needs the end of a term gets a short one; and where nothing is to fail, nothing is given up
+early either (CALM).
+
 The binaries come from Bazel's runfiles (the working directory) or from the folders in
 LEASEHOLD_BINARIES (separated by colons).
 """
@@ -19,6 +25,17 @@ import threading
 import time
 import unittest
 
+PATIENCE_S = 120.0
+
+# Options of a cluster: nobody is taken for lost because a process got no processor for some time. A
+# connection that breaks is noticed at once all the same.
+CALM = {
+    "session_term": "60s",
+    "chunk_term": "60s",
+    "master_flags": ("--suspect-after=60s", "--create-timeout=60s"),
+    "server_flags": ("--member-timeout=60s",),
+}
+
 LOG_START = 8192  # where a chunk's log begins in its file (docs/formats.md)
 BATCH_HEADER = struct.Struct("<IIIIQQ")
 BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
@@ -34,19 +51,54 @@ def binary(name):
     raise FileNotFoundError(f"{name} is not in {folders}")
 
 
-def free_port():
-    """A port that nobody listens on, outside the range that the kernel hands out by itself."""
+def _bound(port, shared):
+    """A socket that is bound to the port of 127.0.0.1, or None."""
+    s = socket.socket()
+    try:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
+        s.bind(("127.0.0.1", port))
+        return s
+    except OSError:
+        s.close()
+        return None
+
+
+_reserved = []  # sockets, until this process ends
+
+
+def _reserve(port):
+    """Takes a port, so that nobody else finds it free. False if it is not free.
+
+    The kernel lets a server that asks to share the port, as all servers do, bind it beside a socket
+    that shares it and does not listen; to everybody else it is in use, also while that server is
+    down. The socket was not shared when it was bound, so no two tests can reserve one port."""
+    s = _bound(port, False)
+    if s is None:
+        return False
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
+    server = _bound(port, True)
+    if server is None:
+        s.close()  # another kernel, where it cannot be kept: it is free at least
+        return True
+    server.close()
+    _reserved.append(s)
+    return True
+
+
+def free_ports(*offsets):
+    """The first of a group of ports, so far apart, that nobody uses, outside the range that the
+    kernel hands out by itself. They are kept for this process and its children."""
     while True:
         port = random.randrange(20000, 32000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+        if all(_reserve(port + offset) for offset in offsets):
+            return port
 
 
-def wait_for(what, condition, timeout=30.0, interval=0.05):
+def free_port():
+    return free_ports(0)
+
+
+def wait_for(what, condition, timeout=PATIENCE_S, interval=0.05):
     """Waits until condition() is true and returns that; fails by name after `timeout` seconds."""
     until = time.monotonic() + timeout
     while True:
@@ -84,7 +136,7 @@ class Node:
         if self.process is not None:
             self.process.wait()
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=PATIENCE_S):
         """SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
@@ -128,7 +180,7 @@ class Cluster:
             node.start()
         self.wait_ready()
 
-    def wait_ready(self, timeout=30):
+    def wait_ready(self, timeout=PATIENCE_S):
         """Until every server that runs has a session and is known to hear the master."""
         names = [n.name for n in self.servers.values() if n.running()]
 
@@ -136,7 +188,7 @@ class Cluster:
             for node in self.nodes():
                 if node.process is not None and node.process.poll() not in (None, -signal.SIGKILL):
                     raise AssertionError(f"{node.name} ended with {node.process.returncode}")
-            result = self.run("servers", "--json", "--timeout=1s")
+            result = self.run("servers", "--json", "--timeout=10s")
             if result.returncode != 0:
                 return False
             live = [s["server_id"] for s in json.loads(result.stdout)["servers"]
@@ -155,9 +207,10 @@ class Cluster:
     # The command.
 
     def environment(self):
-        return dict(os.environ, LEASEHOLD_MASTER=self.master_address)
+        return dict(os.environ, LEASEHOLD_MASTER=self.master_address,
+                    LEASEHOLD_TIMEOUT=f"{PATIENCE_S:.0f}s")
 
-    def run(self, *args, stdin=b"", timeout=90):
+    def run(self, *args, stdin=b"", timeout=300):
         return subprocess.run([binary("leasehold"), *args], input=stdin, capture_output=True,
                               env=self.environment(), timeout=timeout, check=False)
 
@@ -173,14 +226,25 @@ class Cluster:
         return json.loads(self.command(*args, "--json", **kwargs))
 
     def leases(self):
-        return {lease["path"]: lease for lease in self.json("leases")["leases"]}
+        """By path: those of the files' tails."""
+        return {lease["path"]: lease for lease in self.json("leases")["leases"]
+                if lease["state"] != "EXPIRING"}
+
+    def held_lease(self, path):
+        """The lease of the file's tail, once there is one."""
+        def held():
+            lease = self.leases().get(path)
+            return lease if lease and lease["state"] == "HELD" else None
+        return wait_for(f"a primary of {path}", held)
+
+    def old_leases(self, path):
+        """Those that a file has left behind and that run out."""
+        return [lease for lease in self.json("leases")["leases"]
+                if lease["path"] == path and lease["state"] == "EXPIRING"]
 
     def primary(self, path):
         """The server that holds the lease of the file's tail, once there is one."""
-        def held():
-            lease = self.leases().get(path)
-            return lease["primary"] if lease and lease["state"] == "HELD" else None
-        return wait_for(f"a primary of {path}", held)
+        return self.held_lease(path)["primary"]
 
     def chunks(self, path):
         return self.json("stat", "--chunks", path)["chunk_list"]
@@ -217,7 +281,7 @@ class Cluster:
                 return f"chunk {chunk['chunk']}: members differ, lengths {lengths}"
         return None
 
-    def assert_replicas_identical(self, path, timeout=20):
+    def assert_replicas_identical(self, path, timeout=PATIENCE_S):
         """The members settle (a last committed length or seal may be under way)."""
         until = time.monotonic() + timeout
         while True:
@@ -283,7 +347,7 @@ class Writer:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
-    def finish(self, timeout=60):
+    def finish(self, timeout=PATIENCE_S):
         """Ends the input and waits until everything is acknowledged; returns the exit status."""
         self._stop.set()
         self._thread.join(timeout)
@@ -353,7 +417,7 @@ class ClusterTest(unittest.TestCase):
         self.writers = [Writer(self.cluster, path, i, flags) for i in range(count)]
         self.await_progress(100)
 
-    def await_progress(self, records, timeout=60):
+    def await_progress(self, records, timeout=PATIENCE_S):
         """Until every writer has so many more records acknowledged."""
         goals = [(w, w.acknowledged() + records) for w in self.writers]
 

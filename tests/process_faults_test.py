@@ -5,15 +5,18 @@ Every story ends the same way: what was acknowledged is all there, once, in each
 where it was said to be, and the replicas are byte-identical.
 """
 
+import array
+import fcntl
 import os
 import signal
 import subprocess
+import termios
 import time
 
 import grpc
 
 import process_cluster
-from process_cluster import ClusterTest, binary, wait_for
+from process_cluster import CALM, PATIENCE_S, ClusterTest, binary, wait_for
 from process_wire import Channel, WireAppender, load_schema
 
 PATH = "/faults/log"
@@ -30,8 +33,9 @@ class FaultsTest(ClusterTest):
         self.start_writers(PATH, writers)
 
     def tail_is_whole(self):
-        tail = self.cluster.leases().get(PATH)
-        return tail is not None and tail["members"] == tail["replication"]
+        """Three replicas that count: one that joins does not save the day when another one goes."""
+        tail = self.cluster.chunks(PATH)[-1]
+        return not tail["sealed"] and [m["joining"] for m in tail["members"]] == [False] * 3
 
     def finish(self, killed=()):
         for w in self.writers:
@@ -41,12 +45,12 @@ class FaultsTest(ClusterTest):
         self.assertGreater(self.check_file(PATH, killed), 0)
 
     def test_primary_is_killed(self):
-        self.start(chunk_size="256MiB")
-        old = self.cluster.leases()[PATH]
+        self.start(chunk_size="256MiB", session_term="60s", chunk_term="60s")
+        old = self.cluster.held_lease(PATH)
         self.cluster.servers[old["primary"]].kill()
         self.await_progress(200)
         # FAIL-2a: in the next chunk, however much room there was in the old one.
-        new = self.cluster.leases()[PATH]
+        new = self.cluster.held_lease(PATH)
         self.assertGreater(new["chunk"], old["chunk"])
         self.assertNotEqual(new["primary"], old["primary"])
         self.finish()
@@ -74,7 +78,8 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_secondary_is_killed(self):
-        self.start(chunk_size="256MiB")
+        self.start(chunk_size="256MiB", session_term="60s", chunk_term="60s",
+                   master_flags=["--suspect-after=60s"])
         primary = self.cluster.primary(PATH)
         secondary = next(s for s in self.cluster.servers if s != primary)
         self.cluster.servers[secondary].kill()
@@ -87,7 +92,7 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_master_is_killed(self):
-        self.start(chunk_size="256MiB")
+        self.start(chunk_size="256MiB", **CALM)
         primary = self.cluster.primary(PATH)
         self.cluster.master.kill()
         # Appends go on without a master as long as the lease lasts.
@@ -135,14 +140,14 @@ class FaultsTest(ClusterTest):
         self.finish()
 
     def test_recall_moves_the_primary_without_waiting(self):
-        self.start(chunk_size="256MiB", session_term="10s", chunk_term="60s")
+        self.start(chunk_size="256MiB", **CALM)
         old = self.cluster.primary(PATH)
         began = time.monotonic()
         result = self.cluster.json("recall", PATH)
         took = time.monotonic() - began
         self.assertEqual(result["old_primary"], old)
         self.assertNotEqual(result["new_primary"], old)
-        self.assertLess(took, 5, "a recall must not wait for the 10 s session term")
+        self.assertLess(took, 30, "a recall must not wait for the 60 s session term")
         self.await_progress(200)
         self.finish()
 
@@ -165,13 +170,20 @@ class FaultsTest(ClusterTest):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env=self.cluster.environment())
         append.stdin.write(b"nobody is there to store this\n")
+        append.stdin.flush()
+        wait_for("it to have read the record", lambda: self.unread(append.stdin) == 0)
         append.stdin.close()
-        time.sleep(1)
         append.send_signal(signal.SIGTERM)
-        self.assertEqual(append.wait(15), 75)
+        self.assertEqual(append.wait(PATIENCE_S), 75)
         self.assertIn(b"1 of 1 records were not acknowledged", append.stderr.read())
         append.stdout.close()
         append.stderr.close()
+
+    @staticmethod
+    def unread(pipe):
+        count = array.array("i", [0])
+        fcntl.ioctl(pipe, termios.FIONREAD, count)
+        return count[0]
 
     def test_sixteen_appenders_at_once(self):
         self.start(writers=16)
@@ -194,7 +206,7 @@ class FaultsTest(ClusterTest):
 class PausedPrimaryTest(ClusterTest):
     """SIGSTOP for longer than the term: who wakes up is no primary any more."""
 
-    WRITER_ID = 0x5EED
+    writer_id = 0x5EED
 
     def test_a_primary_that_slept_through_its_term_orders_nothing(self):
         cluster = self.start_cluster()
@@ -202,27 +214,23 @@ class PausedPrimaryTest(ClusterTest):
         self.start_writers(PATH, 2)
         schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                              os.path.join(self.folder, "schema"))
-        old = cluster.primary(PATH)
-        lease = cluster.leases()[PATH]
-        channel = Channel(schema, cluster.servers[old].address)
-        self.addCleanup(channel.close)
-        wire = WireAppender(channel, lease["chunk"], lease["version"], self.WRITER_ID, 1)
-        self.assertTrue(wire.opened().opened)
-        wire.send([b"000 before"])
-        self.assertEqual(wire.stream.receive().stored[0].count, 1)
+        lease, channel, wire = wait_for("a record to be stored", lambda: self.store(schema))
+        old = lease["primary"]
 
         # It sleeps; a batch waits in its socket for it to wake up.
         cluster.servers[old].signal(signal.SIGSTOP)
         self.addCleanup(cluster.servers[old].signal, signal.SIGCONT)
         wire.send([b"000 while asleep"])
-        wait_for("another primary", lambda: self.holder() not in (None, old))
+        wait_for("another primary", lambda: cluster.primary(PATH) != old)
         self.await_progress(200)
+        wait_for("its term to run out",
+                 lambda: old not in [e["primary"] for e in cluster.old_leases(PATH)])
 
         cluster.servers[old].signal(signal.SIGCONT)
         reply = self.receive_or_end(wire)
         self.assertTrue(reply is None or (reply.error != 0 and not reply.stored), reply)
         # Nor does it take a new stream under the lease that it once had.
-        again = WireAppender(channel, lease["chunk"], lease["version"], self.WRITER_ID + 1, 1)
+        again = WireAppender(channel, lease["chunk"], lease["version"], 0xA6A1, 1)
         again.send([b"000 after"])
         reply = self.receive_or_end(again)
         self.assertTrue(reply is None or (reply.error != 0 and not reply.opened), reply)
@@ -231,14 +239,25 @@ class PausedPrimaryTest(ClusterTest):
         self.await_progress(100)
         self.finish_writers()
         text = cluster.command("cat", PATH)
-        self.assertEqual(text.count(b"000 before"), 1)
+        self.assertEqual(text.count(b"000 before, by %d" % wire.writer), 1)
         self.assertNotIn(b"000 while asleep", text)
         self.assertNotIn(b"000 after", text)
         cluster.assert_replicas_identical(PATH)
 
-    def holder(self):
-        lease = self.cluster.leases().get(PATH)
-        return lease["primary"] if lease and lease["state"] == "HELD" else None
+    def store(self, schema):
+        """(lease, channel, appender), with a record stored, or None: on a slow machine the primary
+        may lose its lease before it is reached, and that is no part of the story."""
+        lease = self.cluster.held_lease(PATH)
+        channel = Channel(schema, lease["address"])
+        self.addCleanup(channel.close)
+        self.writer_id += 1
+        wire = WireAppender(channel, lease["chunk"], lease["version"], self.writer_id, 1)
+        reply = self.receive_or_end(wire)
+        if reply is None or not reply.opened:
+            return None
+        wire.send([b"000 before, by %d" % self.writer_id])
+        reply = self.receive_or_end(wire)
+        return (lease, channel, wire) if reply is not None and reply.stored else None
 
     @staticmethod
     def receive_or_end(wire):
@@ -282,7 +301,7 @@ class FullDiskTest(ClusterTest):
         with open(positions, "wb") as out:
             result = subprocess.run(
                 [process_cluster.binary("leasehold"), "append", "--positions", "--quiet",
-                 "--give-up=4s", "/big", data],
+                 "--give-up=20s", "/big", data],
                 stdout=out, stderr=subprocess.PIPE, env=cluster.environment(), check=False)
         with open(positions, "rb") as out:
             acknowledged = out.read().count(b"\n")

@@ -27,12 +27,12 @@ class HealTest(ClusterTest):
         def whole():
             repair = self.cluster.json("servers")["repair"]
             return repair["chunks_degraded"] == 0 and repair["copies_running"] == 0
-        wait_for("full replication", whole, 60, 0.2)
+        wait_for("full replication", whole, interval=0.2)
 
     def assert_healthy(self):
         def clean():
             return self.cluster.run("fsck", "--deep").returncode == 0
-        wait_for("fsck to find nothing", clean, 60, 0.5)
+        wait_for("fsck to find nothing", clean, interval=0.5)
 
     def members(self):
         return [{m["server_id"] for m in c["members"]} for c in self.cluster.chunks(PATH)]
@@ -50,9 +50,13 @@ class HealTest(ClusterTest):
         return byte
 
     def byte_at(self, server, chunk, offset):
-        with open(self.cluster.chunk_file(server, chunk), "rb") as file:
-            file.seek(LOG_START + offset)
-            return file.read(1)
+        """None while a replica is given up for the next one."""
+        try:
+            with open(self.cluster.chunk_file(server, chunk), "rb") as file:
+                file.seek(LOG_START + offset)
+                return file.read(1)
+        except FileNotFoundError:
+            return None
 
     # Servers.
 
@@ -65,7 +69,7 @@ class HealTest(ClusterTest):
             return all(lost not in members and len(members) == 3 for members in self.members())
         # The tail waits for its next primary with that: nobody may have its lease meanwhile.
         self.cluster.command("append", PATH, stdin=b"after\n")
-        wait_for("all of its replicas elsewhere", replaced, 60, 0.2)
+        wait_for("all of its replicas elsewhere", replaced, interval=0.2)
         self.await_whole()
         self.cluster.assert_replicas_identical(PATH)
         self.assertEqual(self.cluster.command("cat", PATH), RECORDS + b"after\n")
@@ -75,13 +79,18 @@ class HealTest(ClusterTest):
                 server.signal(signal.SIGSTOP)
                 self.assertEqual(self.cluster.command("cat", PATH), RECORDS + b"after\n")
                 server.signal(signal.SIGCONT)
+                # A reader may be held up for so long that others take its place: then it joins
+                # again, and until it has, the next one cannot be spared.
+                self.cluster.wait_ready()
+                self.await_whole()
+                self.assert_healthy()
 
     def test_a_server_is_drained_under_appends(self):
         self.start_cluster(servers=4)
         self.cluster.command("create", "--chunk-size=256KiB", PATH)
         self.start_writers(PATH, 2)
         drained = self.cluster.primary(PATH)
-        result = self.cluster.json("drain", "--wait", "--give-up=60s", drained)
+        result = self.cluster.json("drain", "--wait", "--give-up=2m", drained)
         self.assertTrue(result["safe_to_stop"])
         for members in self.members():
             self.assertNotIn(drained, members)
@@ -94,16 +103,15 @@ class HealTest(ClusterTest):
         self.check_file(PATH)
 
     def test_a_primary_that_comes_back_after_its_file_went_on(self):
-        self.start_cluster(session_term="6s", chunk_term="10s")
+        self.start_cluster(session_term="60s", chunk_term="60s")
         self.cluster.command("create", "--chunk-size=64MiB", PATH)
         self.start_writers(PATH, 4)
-        old = self.cluster.leases()[PATH]
+        old = self.cluster.held_lease(PATH)
         self.cluster.servers[old["primary"]].signal(signal.SIGSTOP)
         # FAIL-2a: nobody waits for the lease, which it holds all the time.
-        self.await_progress(100, 5)
-        states = {lease["chunk"]: lease["state"] for lease in self.cluster.json("leases")["leases"]}
-        self.assertEqual(states.get(old["chunk"]), "EXPIRING")
-        self.assertNotEqual(self.cluster.leases()[PATH]["chunk"], old["chunk"])
+        self.await_progress(100)
+        self.assertIn(old["chunk"], [e["chunk"] for e in self.cluster.old_leases(PATH)])
+        self.assertNotEqual(self.cluster.held_lease(PATH)["chunk"], old["chunk"])
         self.cluster.servers[old["primary"]].signal(signal.SIGCONT)
         self.await_progress(100)
         self.cluster.wait_ready()
@@ -116,15 +124,15 @@ class HealTest(ClusterTest):
             self.assertIn(old["primary"], members)
 
     def test_a_file_that_waits_for_its_primarys_lease(self):
-        self.start_cluster(session_term="4s", chunk_term="6s")
+        self.start_cluster(session_term="10s", chunk_term="10s")
         self.cluster.command("create", "--chunk-size=64MiB", "--on-primary-loss=wait", PATH)
         self.start_writers(PATH, 2)
-        old = self.cluster.leases()[PATH]
+        old = self.cluster.held_lease(PATH)
         self.cluster.servers[old["primary"]].kill()
-        wait_for("a reason", lambda: "appends wait" in self.explained(), 3)
+        wait_for("a reason", lambda: "appends wait" in self.explained())
         self.await_progress(100)
         # FAIL-2: the same chunk, under the next primary.
-        new = self.cluster.leases()[PATH]
+        new = self.cluster.held_lease(PATH)
         self.assertEqual(new["chunk"], old["chunk"])
         self.assertGreater(new["version"], old["version"])
         self.assertNotEqual(new["primary"], old["primary"])

@@ -9,7 +9,7 @@ import subprocess
 import grpc
 
 import process_cluster
-from process_cluster import ClusterTest, Node, binary, free_port, wait_for
+from process_cluster import CALM, PATIENCE_S, ClusterTest, Node, binary, free_port, wait_for
 from process_wire import Channel, WireAppender, load_schema, pack_batch
 
 PATH = "/input/log"
@@ -20,7 +20,7 @@ class WireInputTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        self.start_cluster()
+        self.start_cluster(**CALM)
         self.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                                   os.path.join(self.folder, "schema"))
         self.cluster.command("create", "--chunk-size=1MiB", PATH)
@@ -75,7 +75,7 @@ class WireInputTest(ClusterTest):
         for channel, service, method in ((self.master, "Master", "Session"),
                                          (self.server, "ChunkServer", "Append"),
                                          (self.server, "ChunkServer", "Replicate")):
-            stream = channel.stream(service, method, timeout=10)
+            stream = channel.stream(service, method)
             stream.send(b"\xff\xff\xff\xff")
             with self.assertRaises(grpc.RpcError) as caught:
                 stream.receive()
@@ -86,13 +86,13 @@ class WireInputTest(ClusterTest):
         for channel, service, method in ((self.master, "Master", "Create"),
                                          (self.server, "ChunkServer", "Read")):
             with self.assertRaises(grpc.RpcError) as caught:
-                channel.call(service, method, huge, timeout=20)
+                channel.call(service, method, huge)
             self.assertIn(caught.exception.code(), (grpc.StatusCode.RESOURCE_EXHAUSTED,
                                                     grpc.StatusCode.INVALID_ARGUMENT))
 
     def test_unknown_methods(self):
         with self.assertRaises(grpc.RpcError) as caught:
-            self.master._channel.unary_unary("/leasehold.Master/NoSuch")(b"", timeout=5)
+            self.master._channel.unary_unary("/leasehold.Master/NoSuch")(b"", timeout=PATIENCE_S)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
 
     def test_bad_paths(self):
@@ -132,7 +132,7 @@ class WireInputTest(ClusterTest):
         for version in (self.lease["version"] + 7, 1 << 60):
             self.assert_refused(self.appender(version=version).stream, self.schema.STALE_VERSION,
                                 self.schema.NOT_PRIMARY)
-        stream = self.server.stream("ChunkServer", "Replicate", timeout=10)
+        stream = self.server.stream("ChunkServer", "Replicate")
         stream.send(kind=0, chunk=self.lease["chunk"], version=0)
         self.assert_refused(stream, self.schema.STALE_VERSION, self.schema.INVALID_ARGUMENT,
                             self.schema.MALFORMED, grpc.StatusCode.INVALID_ARGUMENT)
@@ -182,7 +182,7 @@ class CommandInputTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        self.start_cluster()
+        self.start_cluster(**CALM)
 
     def assert_fails(self, status, mentions, *args, stdin=b""):
         result = self.cluster.run(*args, stdin=stdin)
@@ -272,7 +272,7 @@ class ServerInputTest(ClusterTest):
         self.assertEqual(self.cluster.command("cat", PATH), b"kept\n")
 
     def assert_refused(self, argv, statuses, *mentions):
-        result = subprocess.run(argv, capture_output=True, timeout=30, check=False)
+        result = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
         text = (result.stderr + result.stdout).decode(errors="replace")
         self.assertIn(result.returncode, statuses, text)
         for mention in mentions:
@@ -338,7 +338,7 @@ class ServerInputTest(ClusterTest):
         self.addCleanup(lost.kill)
         wait_for("the server to say that it belongs to another cluster",
                  lambda: "cluster" in lost.log_text().lower()
-                 and any(level in lost.log_text() for level in ("ERROR", "WARN")), 15)
+                 and any(level in lost.log_text() for level in ("ERROR", "WARN")))
         lost.kill()
         cs1.start()
         self.cluster.wait_ready()
@@ -369,7 +369,7 @@ class ServerInputTest(ClusterTest):
         node.start()
         self.addCleanup(node.kill)
         # It says so and goes on trying: a master may come later.
-        wait_for("the log to name the master", lambda: address in node.log_text(), 15)
+        wait_for("the log to name the master", lambda: address in node.log_text())
         self.assertTrue(node.running())
         self.assertEqual(node.stop(), 0, node.log_text())
 

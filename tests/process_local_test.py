@@ -10,7 +10,7 @@ import threading
 import unittest
 
 import process_cluster
-from process_cluster import binary, free_port, wait_for
+from process_cluster import PATIENCE_S, binary, free_ports, wait_for
 
 
 class LocalTest(unittest.TestCase):
@@ -18,7 +18,7 @@ class LocalTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
         self.addCleanup(self.folder.cleanup)
-        self.port = free_port()
+        self.port = free_ports(0, 101, 102, 103)
         programs = {os.path.dirname(binary(name))
                     for name in ("leasehold-master", "leasehold-chunkserver")}
         self.environment = dict(os.environ, TMPDIR=self.folder.name,
@@ -46,11 +46,11 @@ class LocalTest(unittest.TestCase):
 
     def command(self, *args, stdin=b""):
         return subprocess.run([binary("leasehold"), *args], input=stdin, capture_output=True,
-                              env=self.environment, timeout=60, check=True).stdout
+                              env=self.environment, timeout=PATIENCE_S, check=True).stdout
 
     def assert_gone(self, pids):
         for name, pid in pids.items():
-            wait_for(f"{name} to be gone", lambda p=pid: not os.path.exists(f"/proc/{p}"), 10)
+            wait_for(f"{name} to be gone", lambda p=pid: not os.path.exists(f"/proc/{p}"))
 
     def test_start_use_stop(self):
         self.start("--chunkservers=2")
@@ -59,7 +59,7 @@ class LocalTest(unittest.TestCase):
         self.command("append", "--create", "/hello", stdin=b"one\ntwo\n")
         self.assertEqual(self.command("cat", "/hello"), b"one\ntwo\n")
         self.process.send_signal(signal.SIGTERM)
-        self.assertEqual(self.process.wait(30), 0, self.output)
+        self.assertEqual(self.process.wait(PATIENCE_S), 0, self.output)
         self.assert_gone(pids)
         left = [name for name in os.listdir(self.folder.name) if name.startswith("leasehold-local")]
         self.assertEqual(left, [], "a temporary directory is removed")
@@ -82,7 +82,7 @@ class LocalTest(unittest.TestCase):
             line for line in self.command("servers").splitlines() if b" live " in line))
         self.assertEqual(self.command("cat", "/hello"), b"one\n")
         self.process.send_signal(signal.SIGINT)
-        self.assertEqual(self.process.wait(30), 0, self.output)
+        self.assertEqual(self.process.wait(PATIENCE_S), 0, self.output)
         self.assertIn("cs1", os.listdir(folder), "a directory that was named is kept")
 
     def test_an_address_in_use_is_named(self):
@@ -90,8 +90,8 @@ class LocalTest(unittest.TestCase):
         pids = self.wait_ready()
         second = subprocess.run(
             [binary("leasehold"), "local", f"--port={self.port}", "--chunkservers=1"],
-            stdin=subprocess.DEVNULL, capture_output=True, env=self.environment, timeout=60,
-            check=False)
+            stdin=subprocess.DEVNULL, capture_output=True, env=self.environment,
+            timeout=PATIENCE_S, check=False)
         self.assertEqual(second.returncode, 1, second.stderr)
         self.assertIn(f"127.0.0.1:{self.port}".encode(), second.stderr)
         self.assertTrue(os.path.exists(f"/proc/{pids['master']}"))

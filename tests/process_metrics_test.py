@@ -8,7 +8,7 @@ import re
 import signal
 
 import process_cluster
-from process_cluster import Cluster, ClusterTest, free_port, wait_for
+from process_cluster import CALM, PATIENCE_S, Cluster, ClusterTest, free_port, wait_for
 
 PATH = "/metrics/log"
 RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(500))
@@ -96,7 +96,7 @@ class MetricsTest(ClusterTest):
             node.argv.append(f"--metrics-listen={node.metrics}")
         self.cluster.start()
 
-    def get(self, node, path, method="GET", timeout=10):
+    def get(self, node, path, method="GET", timeout=PATIENCE_S):
         """(status, content type, text)"""
         connection = http.client.HTTPConnection(node.metrics, timeout=timeout)
         try:
@@ -192,7 +192,8 @@ class MetricsTest(ClusterTest):
     # What they say.
 
     def test_figures_follow_what_happens(self):
-        self.start()
+        # The lost primary's session must end, but long after the file went on.
+        self.start(**dict(CALM, session_term="20s", master_flags=("--suspect-after=3s",)))
         self.cluster.command("create", "--chunk-size=64KiB", PATH)
         self.cluster.command("append", "--batch-bytes=8KiB", PATH, stdin=RECORDS)
         self.assertEqual(self.cluster.command("cat", PATH), RECORDS)
@@ -229,7 +230,7 @@ class MetricsTest(ClusterTest):
                  ["leasehold_master_sessions_ended_total"].sum() == 1)
 
     def test_histograms_add_up(self):
-        self.start()
+        self.start(**CALM)
         self.cluster.command("create", PATH)
         self.cluster.command("append", "--batch-bytes=8KiB", PATH, stdin=RECORDS)
         histograms = 0
@@ -250,7 +251,7 @@ class MetricsTest(ClusterTest):
     # Health.
 
     def test_health(self):
-        self.start()
+        self.start(session_term="10s", chunk_term="10s")
         for node in self.cluster.nodes():
             for path in ("/healthz", "/readyz"):
                 status, _, text = self.get(node, path)

@@ -6,7 +6,7 @@ import os
 import signal
 
 import process_cluster
-from process_cluster import LOG_START, ClusterTest, wait_for
+from process_cluster import CALM, LOG_START, ClusterTest, wait_for
 
 PATH = "/operate/log"
 RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(1000))
@@ -28,7 +28,7 @@ class OperateTest(ClusterTest):
     def await_clean(self):
         def clean():
             return self.cluster.run("fsck").returncode == 0
-        wait_for("fsck to find nothing", clean, 60, 0.5)
+        wait_for("fsck to find nothing", clean, interval=0.5)
 
     def servers(self):
         return {s["server_id"]: s for s in self.cluster.json("servers")["servers"]}
@@ -37,7 +37,7 @@ class OperateTest(ClusterTest):
         self.assertEqual(self.cluster.command("cat", PATH), RECORDS)
 
     def test_fsck_finds_rot_and_repair_mends_it(self):
-        self.start()
+        self.start(**CALM)
         self.await_clean()
         whole = self.fsck("--deep", "/operate")
         self.assertGreaterEqual(whole["bytes_read"], 3 * len(RECORDS))
@@ -69,7 +69,7 @@ class OperateTest(ClusterTest):
         self.await_clean()
 
     def test_fsck_beside_appends(self):
-        self.start()
+        self.start(**CALM)
         self.cluster.command("create", "--chunk-size=256KiB", PATH + "2")
         self.start_writers(PATH + "2", 2)
         for _ in range(5):
@@ -79,7 +79,7 @@ class OperateTest(ClusterTest):
         self.check_file(PATH + "2")
 
     def test_explain(self):
-        self.start()
+        self.start(**CALM)
         said = self.cluster.json("explain", PATH)
         self.assertEqual(said["file"]["path"], PATH)
         self.assertTrue(said["sentences"])
@@ -90,16 +90,17 @@ class OperateTest(ClusterTest):
         self.assertEqual(self.cluster.run("explain", "999999").returncode, 1)
 
     def test_a_lost_primarys_lease_shows_until_it_runs_out(self):
-        self.start(session_term="6s", chunk_term="10s")
+        self.start_cluster(servers=4, session_term="60s", chunk_term="60s")
+        # So large that nothing but the loss moves the primary.
+        self.cluster.command("create", "--chunk-size=256MiB", PATH)
         self.start_writers(PATH, 1)
         primary = self.cluster.servers[self.cluster.primary(PATH)]
         primary.signal(signal.SIGSTOP)
-        lease = wait_for("the file to go on", lambda: next(
-            (lease for lease in self.cluster.json("leases")["leases"]
-             if lease["state"] == "EXPIRING"), None), 5)
+        [lease] = wait_for("the file to go on", lambda: self.cluster.old_leases(PATH))
         self.assertEqual(lease["primary"], primary.name)
         self.assertIn("EXPIRING", self.cluster.command("leases").decode())
-        self.await_progress(100, 5)
+        self.await_progress(100)
+        self.assertIn("EXPIRING", self.cluster.command("leases").decode())
         primary.signal(signal.SIGCONT)
         self.finish_writers()
         self.await_clean()
@@ -138,7 +139,7 @@ class OperateTest(ClusterTest):
     def test_drain_and_undrain(self):
         self.start()
         primary = self.cluster.primary(PATH)
-        result = self.cluster.json("drain", "--wait", "--give-up=60s", primary)
+        result = self.cluster.json("drain", "--wait", "--give-up=2m", primary)
         self.assertTrue(result["safe_to_stop"])
         self.assertEqual(self.cluster.servers[primary].stop(), 0)
         self.assert_all_there()
@@ -152,7 +153,7 @@ class OperateTest(ClusterTest):
 
     def test_decommission(self):
         self.start()
-        result = self.cluster.json("decommission", "--wait", "--give-up=60s", "cs1")
+        result = self.cluster.json("decommission", "--wait", "--give-up=2m", "cs1")
         self.assertTrue(result["safe_to_stop"])
         self.cluster.servers["cs1"].kill()
         self.assert_all_there()

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import process_cluster
-from process_cluster import binary, wait_for
+from process_cluster import PATIENCE_S, binary, wait_for
 
 # A mistake that hardly a run survives.
 BUG = "acknowledged-before-every-member"
@@ -190,7 +190,7 @@ class RunTest(SimTest):
             process.stdout.readline()
             child = wait_for("the run's process", lambda: children(process.pid))[0]
             os.kill(child, signal.SIGABRT)
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=PATIENCE_S)
             self.assertEqual(process.returncode, 4)
             self.assertIn("the process died here: signal 6", output.splitlines()[-1])
 
@@ -256,13 +256,13 @@ class SwarmTest(SimTest):
             workers = children(process.pid)
             self.assertEqual(len(workers), 2)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=30)
+            output, _ = process.communicate(timeout=PATIENCE_S)
             self.assertEqual(process.returncode, 0, output)
             self.assertIn("interrupted", output)
             self.assertRegex(output, r"\d+ runs from seed")
             for worker in workers:
                 wait_for("a worker to be gone",
-                         lambda pid=worker: not os.path.exists(f"/proc/{pid}"), 10)
+                         lambda pid=worker: not os.path.exists(f"/proc/{pid}"))
 
     def test_a_worker_that_dies_is_told_and_replaced(self):
         with subprocess.Popen([binary("leasehold-sim"), "swarm", "--for=10m", "--jobs=2",
@@ -275,7 +275,7 @@ class SwarmTest(SimTest):
                 os.kill(children(process.pid)[0], signal.SIGKILL)
             self.assertEqual(len(children(process.pid)), 2)
             process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=PATIENCE_S)
             self.assertEqual(process.returncode, 4, output)
             self.assertRegex(output, r"FAILED  assertion \(crash\), seed \d+@2 of profile calm\n"
                                      r"  signal 9")
@@ -290,7 +290,7 @@ class SwarmTest(SimTest):
             process.wait()
             for worker in workers:
                 wait_for("a worker to be gone",
-                         lambda pid=worker: not os.path.exists(f"/proc/{pid}"), 10)
+                         lambda pid=worker: not os.path.exists(f"/proc/{pid}"))
 
 
 class FailureTest(SimTest):

@@ -93,7 +93,7 @@ class Channel:
     def close(self):
         self._channel.close()
 
-    def call(self, service, method, request, timeout=10):
+    def call(self, service, method, request, timeout=120):
         """A unary call; `request` is a message or raw bytes. Returns the reply message."""
         reply_type = getattr(self.schema, method + "Reply")
         raw = request if isinstance(request, bytes) else request.SerializeToString()
@@ -102,18 +102,18 @@ class Channel:
                                          response_deserializer=reply_type.FromString)
         return stub(raw, timeout=timeout)
 
-    def master(self, method, timeout=10, **fields):
+    def master(self, method, timeout=120, **fields):
         request = getattr(self.schema, method + "Request")(**fields)
         return self.call("Master", method, request, timeout)
 
-    def chunkserver(self, method, timeout=10, **fields):
+    def chunkserver(self, method, timeout=120, **fields):
         request = getattr(self.schema, method + "Request")(**fields)
         return self.call("ChunkServer", method, request, timeout)
 
-    def stream(self, service, method, timeout=60):
+    def stream(self, service, method, timeout=120):
         return Stream(self, service, method, timeout)
 
-    def health(self, service="", timeout=5):
+    def health(self, service="", timeout=120):
         health = importlib.import_module("health_pb2")
         stub = self._channel.unary_unary(
             "/grpc.health.v1.Health/Check",

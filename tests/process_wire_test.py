@@ -10,7 +10,7 @@ import os
 import grpc
 
 import process_cluster
-from process_cluster import ClusterTest, wait_for
+from process_cluster import CALM, ClusterTest, wait_for
 from process_wire import Channel, WireAppender, crc32c, load_schema, pack_batch, unpack_batches
 
 
@@ -18,7 +18,7 @@ class WireTest(ClusterTest):
 
     def setUp(self):
         super().setUp()
-        self.start_cluster()
+        self.start_cluster(**CALM)
         self.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"],
                                   os.path.join(self.folder, "schema"))
         self.master = self.channel(self.cluster.master_address)
@@ -163,7 +163,7 @@ class WireTest(ClusterTest):
         for node in self.cluster.servers.values():
             channel = self.channel(node.address)
             wait_for("the chunkserver to say that it serves",
-                     lambda c=channel: c.health("leasehold.ChunkServer") == serving, 10)
+                     lambda c=channel: c.health("leasehold.ChunkServer") == serving)
         with self.assertRaises(grpc.RpcError) as caught:
             self.master.health("no.such.Service")
         self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND)
