@@ -115,7 +115,9 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
         return;
     check_speaker(o, a, n->chunk, "settles appends");
     check_complete(o, a, n->chunk, "settles appends");
+    /* What is rotten in its header it has still in memory. */
     bool told = lh_ob_kernel(o, c, a->number)->sealed ||
+                lh_ob_replica(c, a->number)->header_damaged ||
                 lh_ob_replica(c, a->number)->seal_told == n->version;
     if (!c->known || !c->sealed || c->version != n->version || !told) {
         lh_sim_fail(o->sim, "INV-4", c->id,

@@ -30,7 +30,8 @@ static bool undoubted(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
 
 /* A chunk's members as they are now. */
 struct standing {
-    size_t left, sure; /* usable; and of these not doubted */
+    size_t left, sure, uncut; /* usable; of these not doubted; of these not cut at a start */
+    size_t away;              /* on a machine that never comes back, and nobody has said so */
 };
 
 static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
@@ -38,12 +39,24 @@ static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
     struct standing s = {0};
 
     for (size_t i = 0; i < c->member_count; i++) {
-        if (!usable(o, c, c->members[i].server))
+        uint32_t server = c->members[i].server;
+        bool sure = undoubted(o, c, server);
+        if (lh_sim_is_scrapped(o->servers[server]->node))
+            s.away += !lh_sim_is_decommissioned(o->cluster, server + 1);
+        if (!usable(o, c, server))
             continue;
         s.left++;
-        s.sure += undoubted(o, c, c->members[i].server);
+        s.sure += sure;
+        s.uncut += sure && !lh_ob_kernel(o, c, server)->cut;
     }
     return s;
+}
+
+/* Those who are there may all lack what was acknowledged: they wait for the one who will never be
+ * back, until an operator says that it will not (REC-2a, FAIL-3). */
+static bool waits_for_ever(const struct chunk *c, struct standing s)
+{
+    return !c->sealed && s.uncut == 0 && s.sure < 2 && s.away > 0;
 }
 
 bool lh_ob_inv8_exempt(struct lh_sim_observers *o, struct file *f)
@@ -59,11 +72,19 @@ bool lh_ob_inv8_exempt(struct lh_sim_observers *o, struct file *f)
         struct standing s = look_at(o, c);
         if (!c->sealed && s.left < f->min_replicas)
             f->short_at = lh_sim_now(o->sim);
-        /* Where all are doubted they wait for the lost one, for ever: it may have been the only one
-         * to have every acknowledged byte (REC-2a). */
-        exempt = exempt || s.left == 0 || (!c->sealed && s.sure == 0 && s.left < c->member_count);
+        exempt = exempt || s.left == 0 || waits_for_ever(c, s);
     }
     return exempt;
+}
+
+static bool any_exempt(struct lh_sim_observers *o)
+{
+    struct file *f, *next;
+    bool any = false;
+
+    HASH_ITER(hh, o->files, f, next)
+    any = any || (!f->removed && lh_ob_inv8_exempt(o, f));
+    return any;
 }
 
 static uint64_t bound(const struct lh_sim_observers *o)
@@ -89,7 +110,7 @@ static bool is_due(struct lh_sim_observers *o, const struct call *call, const ch
         return false; /* it has a deadline of its own */
     }
     if (f == NULL)
-        return true;
+        return !any_exempt(o); /* it is not sure which file that is */
     return !f->removed && !f->trashed && !lh_ob_inv8_exempt(o, f) &&
            (f->short_at == 0 || lh_sim_now(o->sim) - f->short_at >= bound(o));
 }

@@ -122,10 +122,22 @@ static void check_due(struct lh_sim_observers *o, const struct actor *server, ui
  * client's word came. */
 #define INQUIRY_PAUSE lh_milliseconds(60)
 
+/* By its primary's word, or by the set itself (REC-3). */
+static bool short_of_members(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    const struct file *f = lh_ob_file_find(o, c->file);
+    uint64_t now = lh_sim_now(o->sim);
+    size_t full = 0;
+
+    for (size_t i = 0; i < c->member_count; i++)
+        full += !c->members[i].joining;
+    return (f != NULL && full < f->min_replicas) ||
+           (c->member_failed_at != 0 && now - c->member_failed_at < UINT64_C(60000000000));
+}
+
 void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
 {
     struct lh_duration suspect = lh_sim_master_config(o->cluster)->suspect_after;
-    uint64_t now = lh_sim_now(o->sim);
 
     if (c->decided_holder < 0)
         return;
@@ -140,9 +152,7 @@ void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
         shown = shown || (c->promises[i].server == (uint32_t)c->decided_holder &&
                              c->promises[i].session == k->session);
     shown = shown && in_force(o, c, (uint32_t)c->decided_holder, c->decided_granted);
-    bool short_of_members =
-        c->member_failed_at != 0 && now - c->member_failed_at < UINT64_C(60000000000);
-    if (k->link == 0 || silent || over || !shown || short_of_members)
+    if (k->link == 0 || silent || over || !shown || short_of_members(o, c))
         return;
     lh_sim_fail(o->sim, "INV-9", c->id,
         "the master takes chunk %llu, version %llu, from %s by rolling over, and the stream of its "

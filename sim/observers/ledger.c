@@ -10,6 +10,7 @@
 /* The keys of one commit under way. */
 struct pending {
     struct pending *next;
+    uint64_t emitted_at; /* true ns */
     size_t count;
     struct key {
         uint8_t bytes[24];
@@ -90,6 +91,7 @@ void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
     if (e->kind != LH_FX_PERSIST)
         return;
     struct pending *p = lh_alloc(sizeof *p + e->change_count * sizeof p->keys[0]);
+    p->emitted_at = lh_sim_now(o->sim);
     for (size_t i = 0; i < e->change_count; i++) {
         const struct lh_change *change = &e->changes[i];
         if (change->key_size > sizeof p->keys[0].bytes)
@@ -158,7 +160,7 @@ static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_s
             lh_ob_names_changed(o, f->path, id);
     }
     if (s->trashed && !f->trashed)
-        f->trashed_at = f->recalled_at; /* when the master was asked */
+        f->trashed_at = o->pending_first->emitted_at; /* when the master was asked */
     f->trashed = s->trashed;
     f->replication = s->replication;
     f->synced = s->durability == (uint32_t)LEASEHOLD__DURABILITY__SYNCED;

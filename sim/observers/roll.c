@@ -28,12 +28,37 @@ static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *
     const struct file *f = lh_ob_file_find(o, c->file);
     size_t full = 0;
 
-    /* Later members may be gone for good, and are not asked for (KEEP-1). */
-    if (f == NULL || lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns)
+    /* Later members may be gone for good, and are not asked for (KEEP-1); nor is known when that is
+     * on a clock that runs as it likes. */
+    if (f == NULL || o->config.clocks_beyond_rho ||
+        lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns)
         return 1;
     for (size_t i = 0; i < c->member_count; i++)
         full += !c->members[i].joining && !c->members[i].lost;
     return full < f->min_replicas ? full : f->min_replicas;
+}
+
+/* Before this moment (true ns) nothing can have been decided: so many logs were not heard yet, nor
+ * the primary's word. */
+static uint64_t heard_enough(
+    const struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
+{
+    uint64_t enough_at = UINT64_MAX;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        size_t before = 0;
+        if (c->members[i].joining || !answered(o, f, version))
+            continue;
+        for (size_t n = 0; n < c->member_count; n++) {
+            const struct fenced *other = &c->replicas[c->members[n].server].fenced_heard;
+            before += !c->members[n].joining && answered(o, other, version) && !other->doubted &&
+                      other->heard_at <= f->heard_at;
+        }
+        if ((f->primary || before >= logs_needed(o, c)) && f->heard_at < enough_at)
+            enough_at = f->heard_at;
+    }
+    return enough_at == UINT64_MAX ? 0 : enough_at;
 }
 
 void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
@@ -41,7 +66,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
 {
     const struct fenced *answer = NULL;
     uint64_t committed = 0;
-    size_t sure = 0, doubted = 0, full = 0;
+    size_t sure = 0, doubted = 0, full = 0, given_up = 0;
     bool own = false;
 
     if (c->hopeless)
@@ -49,6 +74,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
         full += !c->members[i].joining && !c->members[i].lost;
+        given_up += lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
         if (c->members[i].joining || !answered(o, f, version))
             continue;
         if (f->committed > committed)
@@ -56,7 +82,9 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         sure += !f->doubted;
         doubted += f->doubted;
         own = own || f->primary;
-        if (f->length == length && f->checksum == checksum && (!f->doubted || answer == NULL))
+        if (f->length == length && f->checksum == checksum &&
+            (answer == NULL || (answer->doubted && !f->doubted) ||
+                (answer->doubted == f->doubted && f->heard_at < answer->heard_at)))
             answer = f;
     }
     if (answer == NULL) {
@@ -76,20 +104,26 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     }
     if (answer->doubted && c->loss_told)
         lh_ob_commit_lost(o, c, length);
+    if (!answer->doubted && answer->cut && !own && sure < 2 && sure + doubted + given_up < full)
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "chunk %llu is to be sealed at %llu bytes, by the word of a single log, which was cut "
+            "at a start (FAIL-3)",
+            U(c->id), U(length));
     if (!answer->doubted && length < committed)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
             "(FAIL-2a)",
             U(c->id), U(length), U(committed));
-    if (!answer->doubted && !own && sure + doubted < full && sure < logs_needed(o, c))
+    if (!answer->doubted && !own && sure + doubted + given_up < full && sure < logs_needed(o, c))
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %llu is to be sealed at %llu bytes by the logs of %zu members, and what is "
             "sealed counts as stored (FAIL-2a)",
             U(c->id), U(length), sure);
+    uint64_t enough_at = heard_enough(o, c, version);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
-        /* What came after it may have come after the decision, unless it came in this step. */
-        bool known = f->heard_at <= answer->heard_at || f->heard_at == lh_sim_now(o->sim);
+        /* What came later may have come after the decision. */
+        bool known = f->heard_at <= answer->heard_at || f->heard_at <= enough_at;
         if (!c->members[i].joining && answered(o, f, version) && !f->doubted && !f->cut && known &&
             f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
