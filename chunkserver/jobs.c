@@ -309,16 +309,24 @@ static void job_end(struct replica *r, int error)
     bool failed_create = j->kind == JOB_CREATE && error != LH_OK;
     bool half_made = failed_create && j->step > 2;    /* the file is there, without a header */
     bool still_there = failed_create && j->step == 1; /* what was in its place */
-    bool gone = j->kind == JOB_REMOVE || (failed_create && !half_made && !still_there);
+    bool unremoved = j->kind == JOB_REMOVE && error != LH_OK && error != LH_ERR_NOT_FOUND;
+    bool gone =
+        (j->kind == JOB_REMOVE && !unremoved) || (failed_create && !half_made && !still_there);
     if (half_made) {
         r->state = REPLICA_REMOVING;
         replica_submit(r, (struct job){.kind = JOB_REMOVE, .origin = FOR_NOBODY});
     }
-    if (still_there)
+    /* Its file is there, in whatever state: it is not forgotten, so that it can be removed later,
+     * or replaced. */
+    if (unremoved)
+        LH_MARK("disk-remove-fails");
+    if (unremoved || still_there) {
         r->state = REPLICA_LOST;
+        r->headless = true;
+    }
     if (failed_create)
         LH_MARK("disk-create-fails");
-    if (error != LH_OK && !gone && !still_there && j->kind != JOB_LOSE) {
+    if (error != LH_OK && !gone && !still_there && !unremoved && j->kind != JOB_LOSE) {
         LH_MARK("disk-job-fails");
         replica_lose(r, error, r->written);
     }
