@@ -192,18 +192,24 @@ struct member {
     uint64_t sent;      /* log bytes sent */
     uint64_t checksum;  /* ADOPT's report */
     uint64_t committed; /* ADOPT's report */
-    bool doubted;
+    bool doubted;                       /* REC-2a */
+    bool cut;                           /* FAIL-3 */
     bool joining;                       /* not a full member yet (REC-4) */
     uint64_t target, target_checksum;   /* CONFIRM is due at this length */
     uint64_t ends[MEMBER_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
     unsigned unanswered;
     uint64_t committed_sent;
     struct ticket *copy;           /* a read of old bytes under way */
+    uint64_t from;                 /* log length that it reported: copying begins there */
+    bool checking;                 /* our own log is read up to there instead */
+    uint64_t checked;              /* so much of it is sound */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
     struct lh_instant retry_at;
     struct lh_duration backoff;
     struct lh_instant reported_at; /* MemberFailed sent; zero: not */
+    bool misfit;                   /* its log is not what it should be, and ours is */
+    bool said;                     /* the operator was told that it fails */
     bool refused;                  /* it answered with an error that waiting does not mend */
 };
 

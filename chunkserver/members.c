@@ -36,6 +36,7 @@ static void drop_link(struct member *m)
     if (m->copy != NULL)
         m->copy->owner = NULL;
     m->copy = NULL;
+    m->checking = false;
     if (m->link != 0)
         link_close(server(m), m->link, LH_ERR_CANCELLED, NULL);
     m->link = 0;
@@ -150,7 +151,7 @@ void member_set_target(struct member *m, uint64_t length, uint64_t checksum)
     }
     m->target = length;
     m->target_checksum = checksum;
-    m->sent = m->length;
+    m->sent = m->from = m->length;
     m->state = MEMBER_COPYING;
     member_pump(m);
 }
@@ -163,10 +164,12 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
         refused(m, LH_ERR_MALFORMED, "it reports a log longer than the chunk");
         return;
     }
+    m->misfit = false;
     m->length = reply->length;
     m->checksum = reply->checksum;
     m->committed = reply->committed;
     m->doubted = reply->doubted;
+    m->cut = reply->cut;
     if (LH_PLANTED("shortest-log-wins") && p->state < PRIMARY_EQUALIZING &&
         m->length > p->replica->end)
         m->length = p->replica->end;
@@ -254,7 +257,7 @@ void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
             break;
         LH_MARK("member-confirms");
         m->state = MEMBER_EQUAL;
-        m->doubted = false;
+        m->doubted = m->cut = false;
         /* What it confirmed is durable there; it need not say so once more. */
         if (m->length < m->target)
             note_durable(m, m->target);
@@ -309,6 +312,17 @@ static bool may_send(const struct member *m, uint64_t waiting)
     return m->unanswered < 2 || waiting >= FLIGHT_BYTES_SMALL;
 }
 
+static void read_own(struct member *m, uint64_t offset, uint64_t bytes)
+{
+    struct replica *r = m->primary->replica;
+    uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
+
+    if (most < MESSAGE_BYTES_MAX)
+        most = MESSAGE_BYTES_MAX;
+    m->copy = disk(r->cs, TICKET_COPY, r, m, LH_DISK_READ, LH_LOG_START + offset,
+        bytes < most ? bytes : most, NULL);
+}
+
 /* The bytes lie below the queue: they are read back from our own disk. */
 static void copy_from_disk(struct member *m, uint64_t limit)
 {
@@ -322,12 +336,7 @@ static void copy_from_disk(struct member *m, uint64_t limit)
     if (m->copy != NULL || limit <= m->sent)
         return; /* goes on when the read or the write is done */
     LH_MARK("member-copied-to");
-    uint64_t bytes = limit - m->sent;
-    uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
-    if (most < MESSAGE_BYTES_MAX)
-        most = MESSAGE_BYTES_MAX;
-    m->copy = disk(r->cs, TICKET_COPY, r, m, LH_DISK_READ, LH_LOG_START + m->sent,
-        bytes < most ? bytes : most, NULL);
+    read_own(m, m->sent, limit - m->sent);
 }
 
 void member_pump(struct member *m)
@@ -359,25 +368,69 @@ void member_pump(struct member *m)
     }
 }
 
+/* The whole batches at the start of what was read back. CORRUPT: there is none. */
+static int whole_batches(
+    const struct replica *r, int error, const struct lh_buf *bytes, size_t most, size_t *whole)
+{
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+
+    *whole = 0;
+    if (error != LH_OK)
+        return error;
+    while (*whole < bytes->size && *whole < most) {
+        struct lh_batch_header h;
+        int check = lh_batch_check(bytes, *whole, batch_max, &h);
+        if (check == LH_ERR_WOULD_BLOCK && *whole > 0)
+            break;
+        if (check != LH_OK)
+            return LH_ERR_CORRUPT;
+        *whole += h.size;
+    }
+    return *whole > 0 ? LH_OK
+                      : LH_ERR_CORRUPT; /* our file is shorter than what was written to it */
+}
+
+/* Where the member's log ends no batch begins here. One of the two logs is not what it should be,
+ * and a replica is lost by its own fault only: ours is read from its beginning. */
+static void check_own(struct member *m, int error, const struct lh_buf *bytes)
+{
+    size_t whole;
+
+    error = whole_batches(m->primary->replica, error, bytes, m->from - m->checked, &whole);
+    if (error != LH_OK || m->checked + whole == m->from) {
+        LH_MARK("member-finds-rot-in-its-primary");
+        replica_lose(
+            m->primary->replica, error == LH_OK ? LH_ERR_CORRUPT : error, m->checked + whole);
+        return;
+    }
+    m->checked += whole;
+    if (m->checked < m->from) {
+        read_own(m, m->checked, m->primary->replica->written - m->checked);
+        return;
+    }
+    LH_MARK("member-ends-within-a-batch");
+    m->misfit = m->cut && !m->primary->replica->header.cut;
+    refused(m, LH_ERR_CORRUPT, "its log does not end where a batch does");
+}
+
 void member_copied(struct member *m, int error, struct lh_buf *bytes)
 {
     struct replica *r = m->primary->replica;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    size_t whole = 0;
+    size_t whole;
 
     m->copy = NULL;
-    if (error == LH_OK && bytes->size == 0)
-        error = LH_ERR_CORRUPT; /* our file is shorter than what was written to it */
+    if (m->checking) {
+        check_own(m, error, bytes);
+        return;
+    }
     /* Only whole batches are sent, and none that has rotted here. */
-    while (error == LH_OK && whole < bytes->size && whole < MESSAGE_BYTES_MAX) {
-        struct lh_batch_header h;
-        int check = lh_batch_check(bytes, whole, batch_max, &h);
-        if (check == LH_ERR_WOULD_BLOCK && whole > 0)
-            break;
-        if (check != LH_OK)
-            error = LH_ERR_CORRUPT;
-        else
-            whole += h.size;
+    error = whole_batches(r, error, bytes, MESSAGE_BYTES_MAX, &whole);
+    if (error == LH_ERR_CORRUPT && whole == 0 && bytes->size > 0 && m->sent == m->from &&
+        m->from > 0 && !LH_PLANTED("member-believed-before-own-log")) {
+        m->checking = true;
+        m->checked = 0;
+        read_own(m, 0, r->written);
+        return;
     }
     if (error != LH_OK) {
         replica_lose(r, error, m->sent);

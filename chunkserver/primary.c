@@ -218,21 +218,42 @@ static uint64_t known_committed(const struct primary *p)
     return committed;
 }
 
-/* REC-2a: is there one undoubted full member among those that have adopted this version? */
-static bool some_undoubted(const struct primary *p)
+/* Do the logs of the full members that have adopted this version vouch for all that was
+ * acknowledged? */
+struct witnesses {
+    unsigned undoubted; /* REC-2a: not in doubt, nor below a committed length */
+    unsigned uncut;     /* and of these, not cut at a start (FAIL-3) */
+};
+
+static void witness(struct witnesses *w, bool doubted, bool cut, bool long_enough)
 {
+    w->undoubted += !doubted && long_enough;
+    w->uncut += !doubted && long_enough && !cut;
+}
+
+static struct witnesses witnesses(const struct primary *p)
+{
+    const struct replica *r = p->replica;
     uint64_t committed = known_committed(p);
+    struct witnesses w = {0};
 
     if (p->state > PRIMARY_EQUALIZING)
-        return true;
-    if (p->state > PRIMARY_ADOPTING && !replica_doubted(p->replica) && p->replica->end >= committed)
-        return true;
+        return (struct witnesses){1, 1};
+    if (p->state > PRIMARY_ADOPTING)
+        witness(&w, replica_doubted(r), r->header.cut, r->end >= committed);
     for (size_t i = 0; i < p->member_count; i++) {
         const struct member *m = &p->members[i];
-        if (m->state >= MEMBER_ADOPTED && member_counts(m) && !m->doubted && m->length >= committed)
-            return true;
+        if (m->state >= MEMBER_ADOPTED && member_counts(m))
+            witness(&w, m->doubted, m->cut, m->length >= committed);
     }
-    return false;
+    return w;
+}
+
+/* A tear cannot be told from rot, so a log that was cut alone vouches for nothing. Two do: rot is
+ * not everywhere. */
+static bool is_sure(struct witnesses w)
+{
+    return w.uncut > 0 || w.undoubted > 1 || (w.undoubted > 0 && LH_PLANTED("lone-cut-log-counts"));
 }
 
 static void equalize(struct primary *p)
@@ -277,7 +298,7 @@ static void gathered(struct primary *p)
 
     if (replica_doubted(r))
         LH_MARK("recovery-by-doubted-primary");
-    if (!some_undoubted(p) && !LH_PLANTED("loss-not-reported")) {
+    if (witnesses(p).undoubted == 0 && !LH_PLANTED("loss-not-reported")) {
         LH_MARK("recovery-all-doubted");
         uint64_t longest = r->end;
         for (size_t i = 0; i < p->member_count; i++)
@@ -679,25 +700,30 @@ void primary_report_failed(struct primary *p)
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
 
-    /* A member that may be the only one to have every acknowledged byte is waited for. */
-    bool undoubted = some_undoubted(p);
-    if (!undoubted)
+    /* A member that may be the only one to have every acknowledged byte is waited for; whether it
+     * can come back at all, the master knows. */
+    failed.unsure = !is_sure(witnesses(p));
+    if (failed.unsure)
         LH_MARK("member-failed-and-waited-for");
     char **ids = lh_alloc_array(p->member_count, sizeof *ids);
+    char **lost = lh_alloc_array(p->member_count, sizeof *lost);
     failed.server_ids = ids;
+    failed.lost_ids = lost;
     for (size_t i = 0; i < p->member_count; i++) {
         struct member *member = &p->members[i];
         struct lh_duration silent = lh_instant_until(member->progress_at, cs->now);
-        if (!undoubted && !member->joining)
-            continue;
         if (!member->refused &&
             (member->state != MEMBER_DOWN || silent.ns < cs->config.member_timeout.ns))
             continue;
-        member->reported_at = cs->now;
         ids[failed.n_server_ids++] = member->server_id;
-        lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
-            (unsigned long long)p->replica->chunk, member->server_id,
-            (unsigned long long)p->version);
+        if (member->misfit)
+            lost[failed.n_lost_ids++] = member->server_id;
+        if (!member->said)
+            lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
+                (unsigned long long)p->replica->chunk, member->server_id,
+                (unsigned long long)p->version);
+        member->reported_at = cs->now;
+        member->said = true;
     }
     failed.session = lh_holder_session(cs->holder);
     failed.chunk = p->replica->chunk;
@@ -711,6 +737,7 @@ void primary_report_failed(struct primary *p)
         session_send(cs, &m);
     }
     free(ids);
+    free(lost);
 }
 
 void primary_set_timer(struct primary *p)

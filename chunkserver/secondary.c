@@ -20,6 +20,7 @@ static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replic
         m.length = replica_durable(r);
         m.checksum = r->checksum;
         m.doubted = replica_doubted(r);
+        m.cut = r->header.cut;
         m.committed = replica_known_committed(r);
     }
     lh_fx_send(cs->fx, link, &m.base, NULL);

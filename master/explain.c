@@ -164,9 +164,34 @@ static void say_holder(
             s->id, silent, left);
 }
 
+/* The full members that have not answered the fence. */
+static const char *unheard(const struct lh_m_chunk *c, char names[LH_TEXT_BYTES])
+{
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_member *member = &c->members[i];
+        bool heard = member->joining || member->lost;
+        for (uint32_t j = 0; j < c->roll->answer_count; j++)
+            heard = heard || c->roll->answers[j].server == member->server;
+        if (!heard)
+            add_name(names, LH_TEXT_BYTES, member->server->id);
+    }
+    return names;
+}
+
+/* `heard`: those who have shown what they have; it does not vouch for all that was acknowledged. */
+static void say_unsure(struct sentences *out, const char *heard, const char *awaited)
+{
+    say(out,
+        "What [%s] has may lack acknowledged records: a machine went down before they were on its "
+        "disk, or the log was cut at a start. [%s] may have them and is waited for. Whoever is "
+        "gone "
+        "for good: `leasehold decommission` it, and the chunk goes on with what is there.",
+        heard, awaited);
+}
+
 static void say_roll(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
 {
-    char names[LH_TEXT_BYTES] = "", when[WHEN_BYTES];
+    char names[LH_TEXT_BYTES] = "", others[LH_TEXT_BYTES] = "", when[WHEN_BYTES];
     const struct lh_m_roll *roll = c->roll;
 
     say(out,
@@ -187,6 +212,8 @@ static void say_roll(const struct lh_master *m, struct sentences *out, const str
             roll->length);
     else if (names[0] == 0)
         say(out, "No member has answered the fence yet; it needs one full member that is alive.");
+    else if (lh_m_roll_unsure(roll))
+        say_unsure(out, names, unheard(c, others));
     else
         say(out,
             "The fence was answered by [%s] of %u members; the sealed length is decided when the "
@@ -298,11 +325,18 @@ static bool say_few(const struct lh_master *m, struct sentences *out, const stru
             full, c->file->min_replicas);
         return true;
     }
-    if (c->holder != NULL && c->short_version != 0 && c->short_version == c->version) {
-        char names[LH_TEXT_BYTES] = "";
-        for (uint32_t i = 0; i < c->member_count; i++)
-            if (lh_m_member_health(m, c, &c->members[i]) != LH_M_GOOD)
-                add_name(names, sizeof names, c->members[i].server->id);
+    bool is_short = c->short_version != 0 && c->short_version == c->version;
+    bool unsure = c->unsure_version != 0 && c->unsure_version == c->version;
+    char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
+        add_name(well ? good : names, LH_TEXT_BYTES, c->members[i].server->id);
+    }
+    if (c->holder != NULL && unsure && c->recovered_version != c->version) {
+        say_unsure(out, good, names);
+        return true;
+    }
+    if (c->holder != NULL && is_short) {
         say(out,
             "The primary reported members that do not answer, and too few of at least %u would be "
             "left without them: it takes no appends until they are back%s%s%s.",

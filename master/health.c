@@ -45,6 +45,12 @@ enum lh_m_health lh_m_member_health(
     return member->stale ? LH_M_STALE : LH_M_GOOD;
 }
 
+bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return s->session == 0 && !within_grace(m, s->away_since) &&
+           s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
+}
+
 const char *lh_m_health_text(enum lh_m_health health)
 {
     static const char *const texts[] = {

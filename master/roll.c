@@ -39,9 +39,9 @@ uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
 }
 
 /* REC-4, FAIL-5: does its log count? */
-static bool is_full(const struct lh_m_member *member)
+static bool is_full(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !member->joining && !member->lost;
+    return !member->joining && !member->lost && !lh_m_given_up(m, member->server);
 }
 
 /* ---- (b) Fences. */
@@ -79,7 +79,7 @@ static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struc
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
-        if (is_full(&c->members[i]) && answer_of(roll, s) == NULL && (only == NULL || only == s))
+        if (is_full(m, &c->members[i]) && answer_of(roll, s) == NULL && (only == NULL || only == s))
             send_fence(m, c, s);
     }
 }
@@ -135,7 +135,8 @@ static uint32_t logs_needed(const struct lh_master *m, const struct lh_m_chunk *
     uint32_t there = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        there += is_full(&c->members[i]) && lh_m_member_health(m, c, &c->members[i]) != LH_M_GONE;
+        there +=
+            is_full(m, &c->members[i]) && lh_m_member_health(m, c, &c->members[i]) != LH_M_GONE;
     return there < c->file->min_replicas ? there : c->file->min_replicas;
 }
 
@@ -153,6 +154,19 @@ static bool enough(const struct lh_master *m, const struct lh_m_roll *roll)
     return logs >= logs_needed(m, roll->chunk) || LH_PLANTED("roll-by-a-single-log");
 }
 
+/* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
+ * is not everywhere (FAIL-3). */
+static bool is_sure(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
+{
+    uint32_t logs = 0;
+
+    if (!best->cut || LH_PLANTED("lone-cut-log-counts"))
+        return true;
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        logs += !roll->answers[i].doubted;
+    return logs > 1;
+}
+
 /* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
 static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bool *all)
 {
@@ -162,12 +176,19 @@ static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bo
     *all = true;
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        if (!is_full(member) || answer_of(roll, member->server) != NULL)
+        if (!is_full(m, member) || answer_of(roll, member->server) != NULL)
             continue;
         *all = false;
         awaited = awaited || (!member->suspect && lh_m_looks_alive(m, member->server));
     }
     return !awaited;
+}
+
+bool lh_m_roll_unsure(const struct lh_m_roll *roll)
+{
+    const struct lh_m_fenced *best = shortest(roll);
+
+    return roll->answer_count > 0 && (best == NULL || !is_sure(roll, best));
 }
 
 /* When, with what is known now, the rest is waited for no longer. */
@@ -201,8 +222,10 @@ static void decide(struct lh_master *m, struct lh_m_roll *roll)
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
-    } else if (!all && !enough(m, roll)) {
+    } else if (!all && !(enough(m, roll) && is_sure(roll, best))) {
         LH_MARK("roll-waits-for-logs");
+        if (!is_sure(roll, best))
+            LH_MARK("roll-waits-beside-a-cut-log");
         return;
     } else {
         if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
@@ -298,7 +321,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
     struct lh_m_roll *roll = c == NULL ? NULL : c->roll;
 
-    if (roll == NULL || roll->decided || member == NULL || !is_full(member) ||
+    if (roll == NULL || roll->decided || member == NULL || !is_full(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || answer_of(roll, s) != NULL)
         return;
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
@@ -445,7 +468,7 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool there = is_full(member) && !member->suspect && lh_m_looks_alive(m, member->server);
+        bool there = is_full(m, member) && !member->suspect && lh_m_looks_alive(m, member->server);
         logs += there;
         /* While it recovers it does not know yet what was committed. */
         own = own || (there && member->server == c->holder && c->recovered_version == c->version);

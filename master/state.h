@@ -232,6 +232,7 @@ struct lh_m_chunk {
     int unable_error;           /* and why */
     uint64_t short_version; /* the operator was told that too few members are left at this one */
     struct lh_instant short_at; /* when its primary last said so */
+    uint64_t unsure_version;    /* and that at this one its primary waits for all members (REC-2a) */
     struct lh_m_roll *roll;     /* NULL: none under way */
     bool seal_told;         /* RecordSeal went out once since the seal is durable */
     uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
@@ -672,6 +673,9 @@ bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
 /* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_rolls_start(struct lh_master *m);
+/* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
+ * waited for, however long (REC-2a, FAIL-3)? */
+bool lh_m_roll_unsure(const struct lh_m_roll *roll);
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c); /* nothing if there is none */
 /* A commit with the chunk is durable, its server registered, a stream broke, its spare changed. */
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c);
@@ -733,6 +737,9 @@ struct lh_m_server *lh_m_place_copy(
 enum lh_m_health lh_m_member_health(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
 const char *lh_m_health_text(enum lh_m_health health);
+/* Is the server gone, and has the operator said that it will not come back (by decommissioning
+ * it)? Nobody waits for what it alone may have. */
+bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s);
 /* Could others copy the chunk from this member? */
 bool lh_m_is_source(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);

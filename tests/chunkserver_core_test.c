@@ -743,13 +743,10 @@ STORY(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log)
     heard_clear(w);
     master_grant(w, C, 2, ABC, 2);
     pass(w, 3000);
-    if (w->synced) {
-        assert_true((heard(w, C)->failed.members & 1u << B) != 0);
-    } else {
-        /* B may be the only one to have it all: it is waited for. */
-        assert_int_equal(heard(w, C)->failed.n, 0);
-        assert_false(node_status(w, C).open);
-    }
+    assert_true((heard(w, C)->failed.members & 1u << B) != 0);
+    /* B may be the only one to have it all: it is waited for. */
+    assert_int_equal(heard(w, C)->failed.unsure, !w->synced);
+    assert_false(node_status(w, C).open);
     w->stalled[B][C] = w->stalled[C][B] = false;
     pass(w, 1000);
     assert_int_equal(heard(w, C)->recovered.version, 2);
@@ -795,7 +792,9 @@ STORY(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told)
     w->stalled[B][A] = true;
     master_grant(w, A, 2, ABC, 2);
     pass(w, 3000);
-    assert_int_equal(heard(w, A)->failed.n, 0); /* all are waited for */
+    assert_true(heard(w, A)->failed.unsure); /* all are waited for */
+    assert_false(node_status(w, A).open);
+    assert_int_equal(heard(w, A)->loss.n, 0);
     w->stalled[B][A] = false;
     pass(w, 1000);
     assert_int_equal(heard(w, A)->loss.n, 1);
@@ -890,6 +889,125 @@ STORY(a_torn_tail_is_cut_and_does_not_come_back)
     settle(w);
     assert_int_equal(position(c, 4), 3 * 136);
     check_logs(w, ABC);
+}
+
+/* The tail of `node`'s log is torn, or has rotted; its server starts anew and cuts it. */
+static void given_a_cut(struct world *w, int node, size_t at)
+{
+    node_kill(w, node, false);
+    settle(w);
+    node_file(w, node, CHUNK)->cache[LH_LOG_START + at] ^= 1;
+    node_start(w, node);
+    settle(w);
+    assert_int_equal(node_status(w, node).length, at / 136 * 136);
+}
+
+/* FAIL-3: it may have been longer, and the others know. */
+STORY(a_log_that_was_cut_alone_does_not_suffice)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    given_a_cut(w, A, 200);
+    w->stalled[A][B] = w->stalled[A][C] = true;
+    w->stalled[B][A] = w->stalled[C][A] = true;
+    w->master_continues = false;
+    heard_clear(w);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 3000);
+    assert_int_equal(heard(w, A)->failed.members, 1u << B | 1u << C);
+    assert_true(heard(w, A)->failed.unsure);
+    w->stalled[A][C] = w->stalled[C][A] = false;
+    heard_clear(w);
+    pass(w, 3000);
+    assert_int_equal(heard(w, A)->failed.members, 1u << B); /* C was never cut */
+    assert_false(heard(w, A)->failed.unsure);
+    w->stalled[A][B] = w->stalled[B][A] = false;
+    pass(w, 1000);
+    assert_int_equal(heard(w, A)->recovered.length, 3 * 136);
+    assert_int_equal(heard(w, A)->loss.n, 0);
+    check_logs(w, ABC);
+}
+
+/* Rot is not everywhere, and whatever was torn was never acknowledged. */
+STORY(of_two_logs_that_were_cut_the_longer_suffices)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    given_a_cut(w, A, 50);
+    given_a_cut(w, C, 350);
+    w->stalled[A][B] = w->stalled[B][A] = true;
+    w->acked_count = 2; /* what the third was about */
+    w->master_continues = false;
+    heard_clear(w);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 3000);
+    assert_int_equal(heard(w, A)->failed.members, 1u << B);
+    assert_false(heard(w, A)->failed.unsure);
+    master_grant(w, A, 3, AC, 2);
+    pass(w, 1000);
+    assert_int_equal(heard(w, A)->recovered.version, 3);
+    assert_int_equal(heard(w, A)->recovered.length, 2 * 136);
+}
+
+/* A write that belonged elsewhere got to B's log, sound in itself: it is B's fault alone. */
+STORY(a_log_that_ends_within_a_batch_costs_its_primary_nothing)
+{
+    struct lh_buf foreign = make_batch(WRITER + 7, 1, 1, 60);
+
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    node_kill(w, B, false);
+    settle(w);
+    size_t size = foreign.size;
+    assert_true(lh_buf_read(&foreign, 0, node_file(w, B, CHUNK)->cache + LH_LOG_START, size));
+    lh_buf_clear(&foreign);
+    node_start(w, B);
+    settle(w);
+    assert_int_equal(node_status(w, B).length, size);
+    heard_clear(w);
+    pass(w, 1000);
+    assert_false(node_status(w, A).lost);
+    assert_int_equal(heard(w, A)->failed.members, 1u << B);
+    assert_int_equal(heard(w, A)->failed.lost, 1u << B);
+    assert_int_equal(heard(w, A)->lost.n, 0);
+
+    w->master_continues = false;
+    master_grant(w, C, 2, AC, 2);
+    pass(w, 1000);
+    assert_int_equal(heard(w, C)->recovered.length, 3 * 136);
+    check_logs(w, AC);
+}
+
+/* The same sight, and the fault is the primary's. */
+STORY(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    given_a_cut(w, B, 200);
+    node_file(w, A, CHUNK)->cache[LH_LOG_START + 136 + 60] ^= 1;
+    heard_clear(w);
+    pass(w, 1000);
+    assert_true(node_status(w, A).lost);
+    assert_int_equal(heard(w, A)->lost.n, 1);
+    assert_int_equal(heard(w, A)->failed.members & 1u << B, 0);
+}
+
+/* It is there, in whatever state; a chunk that can be made there again must not stumble over it. */
+STORY(a_file_that_cannot_be_removed_is_not_forgotten)
+{
+    master_create(w, 1u << A);
+    settle(w);
+    node_fail_disk(w, A, LH_DISK_REMOVE, 0, LH_ERR_IO);
+    master_remove(w, A, 0);
+    settle(w);
+    assert_int_equal(heard(w, A)->removed.error, LH_ERR_IO);
+    assert_true(node_status(w, A).lost);
+    heard_clear(w);
+    master_create(w, 1u << A);
+    settle(w);
+    assert_int_equal(heard(w, A)->created.n, 1);
+    assert_int_equal(heard(w, A)->created.error, LH_OK);
+    assert_false(node_status(w, A).lost);
 }
 
 STORY(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away)
@@ -1773,6 +1891,11 @@ int main(void)
         cmocka_unit_test(a_possible_loss_that_the_master_did_not_hear_of_is_told_again),
         cmocka_unit_test(a_process_that_dies_alone_leaves_no_doubt),
         cmocka_unit_test(a_torn_tail_is_cut_and_does_not_come_back),
+        cmocka_unit_test(a_log_that_was_cut_alone_does_not_suffice),
+        cmocka_unit_test(of_two_logs_that_were_cut_the_longer_suffices),
+        cmocka_unit_test(a_log_that_ends_within_a_batch_costs_its_primary_nothing),
+        cmocka_unit_test(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member),
+        cmocka_unit_test(a_file_that_cannot_be_removed_is_not_forgotten),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
         cmocka_unit_test(rot_below_the_confirmed_length_loses_the_replica),
         cmocka_unit_test(a_replica_that_is_lost_while_its_server_registers_is_reported),

@@ -583,11 +583,13 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(recovered, .version = m->recovered->version, .length = m->recovered->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED: {
-        unsigned members = 0;
+        unsigned members = 0, lost = 0;
         for (size_t i = 0; i < m->member_failed->n_server_ids; i++)
             members |= 1u << endpoint_of(m->member_failed->server_ids[i]);
-        HEAR(failed, .version = m->member_failed->version, .members = members,
-            .appends_wait = m->member_failed->appends_wait);
+        for (size_t i = 0; i < m->member_failed->n_lost_ids; i++)
+            lost |= 1u << endpoint_of(m->member_failed->lost_ids[i]);
+        HEAR(failed, .version = m->member_failed->version, .members = members, .lost = lost,
+            .appends_wait = m->member_failed->appends_wait, .unsure = m->member_failed->unsure);
         break;
     }
     case LEASEHOLD__SESSION_REQUEST__BODY_CREATED:

@@ -102,8 +102,8 @@ struct heard {
         unsigned n;
         uint64_t version, length;
         int error;
-        unsigned members; /* bits */
-        bool sealed, doubted, primary, appends_wait;
+        unsigned members, lost; /* bits */
+        bool sealed, doubted, primary, appends_wait, unsure;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat;

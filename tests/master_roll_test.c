@@ -731,6 +731,65 @@ static void a_log_that_was_cut_gives_a_length_only_among_its_like(void **state)
     assert_int_equal(sealed_at(second), 90);
 }
 
+/* What it lacks may lie on those that are away, however long. */
+static void a_single_log_that_was_cut_gives_no_length(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    kill_server(third);
+    create_replicas(&next, NULL);
+    server_fenced_cut(&w, second, chunk, 2, 40);
+    for (int i = 0; i < 110; i++) { /* the grace period and a session */
+        world_advance(&w, 3000);
+        heartbeats(NULL);
+    }
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    third->incarnation++;
+    assert_true(server_register(&w, third));
+    assert_non_null(fence_of(third));
+    fenced(third, 90);
+    world_advance(&w, 500);
+    assert_int_equal(sealed_at(second), 90);
+}
+
+static void decommission(const struct server *s)
+{
+    Leasehold__SetServerRequest r = LEASEHOLD__SET_SERVER_REQUEST__INIT;
+
+    r.server_id = (char *)(uintptr_t)s->id;
+    r.admin = LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
+    const Leasehold__SetServerReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_SET_SERVER, &r));
+    assert_non_null(reply);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__OK);
+}
+
+/* The operator's word that they are gone for good, and that they are indeed gone. */
+static void who_is_given_up_is_not_waited_for(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    kill_server(third);
+    create_replicas(&next, NULL);
+    server_fenced_cut(&w, second, chunk, 2, 40);
+    decommission(primary);
+    decommission(third);
+    world_advance(&w, 5000);
+    heartbeats(NULL);
+    assert_int_equal(sealed_at(second), UINT64_MAX); /* within the grace period */
+    for (int i = 0; i < 110; i++) {
+        world_advance(&w, 3000);
+        heartbeats(NULL);
+    }
+    assert_int_equal(sealed_at(second), 40);
+}
+
 static void of_logs_that_were_all_cut_the_longest_counts(void **state)
 {
     uint64_t next = 0;
@@ -1230,6 +1289,8 @@ int main(void)
         STORY(who_does_not_answer_is_not_waited_for_long),
         STORY(a_doubted_member_gives_no_length),
         STORY(a_log_that_was_cut_gives_a_length_only_among_its_like),
+        STORY(a_single_log_that_was_cut_gives_no_length),
+        STORY(who_is_given_up_is_not_waited_for),
         STORY(of_logs_that_were_all_cut_the_longest_counts),
         STORY(a_log_below_a_committed_length_gives_no_length),
         STORY(if_all_are_doubted_all_are_heard_and_the_longest_counts),

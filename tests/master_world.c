@@ -486,17 +486,11 @@ void server_seal(
     server_send(w, s, &request);
 }
 
-void server_member_failed(
-    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
-{
-    server_waits_for_member(w, s, chunk, version, member, false);
-}
-
-void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
-    const char *member, bool appends_wait)
+static void tell_failed(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, const Leasehold__MemberFailed *how)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
+    Leasehold__MemberFailed failed = *how;
     char *ids[1] = {(char *)(uintptr_t)member};
 
     failed.session = s->session;
@@ -504,10 +498,46 @@ void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, 
     failed.version = version;
     failed.n_server_ids = 1;
     failed.server_ids = ids;
-    failed.appends_wait = appends_wait;
+    if (failed.n_lost_ids > 0)
+        failed.lost_ids = ids;
     request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     request.member_failed = &failed;
     server_send(w, s, &request);
+}
+
+void server_member_failed(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, bool appends_wait)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.appends_wait = appends_wait;
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_is_unsure(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.appends_wait = how.unsure = true;
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_finds_misfit(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.n_lost_ids = 1;
+    tell_failed(w, s, chunk, version, member, &how);
 }
 
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,

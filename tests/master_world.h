@@ -108,6 +108,12 @@ void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, 
 /* The answer to a Fence; `error` not LH_OK: without a log. */
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool doubted);
+/* REC-2a, FAIL-3: of those that have answered nobody is known to have all that was acknowledged. */
+void server_is_unsure(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
+/* REC-2: that member's log is not what it should be. */
+void server_finds_misfit(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
 void server_fenced_cut(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
 void server_fenced_as_primary(

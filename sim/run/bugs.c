@@ -232,6 +232,14 @@ static const struct lh_sim_bug bugs[] = {
         "a log whose end has rotted is cut as if it were torn, and gives a roll its length; what "
         "was acknowledged lies behind",
         "INV-4"},
+    {"lone-cut-log-counts", "FAIL-3",
+        "the word of a single log that was cut at a start suffices, while members that are away "
+        "have what was acknowledged",
+        "INV-4"},
+    {"member-believed-before-own-log", "REC-2",
+        "where a member's log ends no batch begins in the primary's, and the primary takes its own "
+        "for rotten without having read it",
+        "INV-4"},
     {"roll-by-a-single-log", "FAIL-2a",
         "a chunk is sealed at what one member alone has shown; what only that one had is answered "
         "as stored",
