@@ -182,7 +182,9 @@ static bool chunk_is_whole(struct lh_sim_observers *o, const struct file *f, str
         if (lh_sim_is_draining(o->cluster, server + 1) && fit >= f->replication)
             left = o->servers[server]->name;
         else
-            there += h->valid && !h->lost && !h->copying &&
+            /* Rot in a header nobody finds before the next start. */
+            there += (lh_ob_replica(c, server)->header_damaged ||
+                         (h->valid && !h->lost && !h->copying)) &&
                      !lh_sim_is_scrapped(o->servers[server]->node);
     }
     if (there < wanted)
