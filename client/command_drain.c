@@ -24,15 +24,18 @@ struct state {
     bool gone; /* the master has forgotten it: a decommissioning that is over */
     bool safe;
     uint64_t replicas_to_move, primaries;
+    char obstacle[256]; /* empty: none is known */
 };
 
 static struct state state_of(const struct lh_server_info *s)
 {
-    return (struct state){
+    struct state state = {
         .safe = s->safe_to_stop,
         .replicas_to_move = s->replicas_to_move,
         .primaries = s->primaries,
     };
+    (void)snprintf(state.obstacle, sizeof state.obstacle, "%s", s->obstacle);
+    return state;
 }
 
 static void pause_ms(uint64_t ms)
@@ -89,8 +92,9 @@ static int wait_until_safe(
             lh_progress_clear(&progress);
             code = lh_command_error(LH_EXIT_UNKNOWN, o->command,
                 "%s still has %" PRIu64 " replicas and %" PRIu64 " leases to hand over; that goes "
-                "on, leasehold servers shows how far it is",
-                server_id, state->replicas_to_move, state->primaries);
+                "on, leasehold servers shows how far it is%s%s",
+                server_id, state->replicas_to_move, state->primaries,
+                state->obstacle[0] == '\0' ? "" : ". ", state->obstacle);
             break;
         }
         if (error != LH_OK)
@@ -104,9 +108,11 @@ static int wait_until_safe(
         if (!stuck && now_ms - moved_ms >= STUCK_MS) {
             stuck = true;
             lh_progress_clear(&progress);
-            (void)lh_command_error(0, o->command,
-                "nothing has moved for a while. Are there enough other servers with room "
-                "(leasehold servers), and can its chunks be read (leasehold fsck)?");
+            (void)lh_command_error(0, o->command, "nothing has moved for a while. %s",
+                state->obstacle[0] != '\0'
+                    ? state->obstacle
+                    : "Are there enough other servers with room (leasehold servers), and can its "
+                      "chunks be read (leasehold fsck)?");
         }
     }
     lh_progress_clear(&progress);
@@ -131,6 +137,8 @@ static void print_result(const struct options *o, const char *server_id, const s
         (void)printf("%s is %s: %" PRIu64 " replicas and %" PRIu64 " leases to hand over. Leave it "
                      "on until leasehold servers says that it is safe to stop\n",
             server_id, lh_command_server_admin(o->admin), s->replicas_to_move, s->primaries);
+        if (s->obstacle[0] != '\0')
+            (void)printf("%s\n", s->obstacle);
     }
 }
 

@@ -81,6 +81,9 @@ static void warn(const struct lh_server_list *list)
             "%" PRIu64 " chunks have no replica that can be read: start the servers that are "
             "away; leasehold fsck names the chunks",
             list->repair.chunks_unreadable);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->servers[i].obstacle[0] != '\0')
+            (void)lh_command_error(0, "servers", "%s", list->servers[i].obstacle);
     if (!list->deleting && list->deleting_text[0] != '\0')
         (void)lh_command_error(0, "servers",
             "nothing is deleted: %s. Make sure that this master has the newest metadata; then "

@@ -370,6 +370,7 @@ struct lh_server_info {
     char *server_id;
     char *address;
     char *failure_domain;
+    char *obstacle; /* draining: why what is on it cannot move, a sentence; empty: nothing */
     uint64_t incarnation;
     uint64_t session_left_ms;
     uint64_t capacity_bytes, free_bytes;

@@ -69,6 +69,7 @@ static void copy_server(struct lh_server_info *to, const Leasehold__ServerInfo *
         .server_id = lh_strdup(from->server_id),
         .address = lh_strdup(from->address),
         .failure_domain = lh_strdup(from->failure_domain),
+        .obstacle = lh_strdup(from->obstacle),
         .incarnation = from->incarnation,
         .session_left_ms = from->session_left_ms,
         .capacity_bytes = from->capacity_bytes,
@@ -93,6 +94,7 @@ void lh_server_info_deinit(struct lh_server_info *info)
     free(info->server_id);
     free(info->address);
     free(info->failure_domain);
+    free(info->obstacle);
     *info = (struct lh_server_info){0};
 }
 

@@ -254,6 +254,8 @@ void lh_m_server_view(
     info->admin = s->admin;
     info->safe_to_stop = lh_m_safe_to_stop(m, s);
     info->replicas_to_move = lh_m_replicas_to_move(m, s);
+    if (s->census.obstacle != NULL)
+        info->obstacle = s->census.obstacle;
     info->copies_in = s->copies_in;
     info->copies_out = s->copies_out;
 }

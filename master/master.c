@@ -566,6 +566,7 @@ void lh_master_destroy(struct lh_master *m)
         free(s->machine_id);
         free(s->address);
         free(s->failure_domain);
+        free(s->census.obstacle);
         free(s->reports);
         free(s);
     }

@@ -362,15 +362,17 @@ static bool too_few_left(
     return true;
 }
 
-static void tell_if_too_few(struct lh_master *m, struct lh_m_server *s)
+static void note_obstacle(struct lh_master *m, struct lh_m_server *s)
 {
     char text[LH_TEXT_BYTES];
+    bool too_few = too_few_left(m, s, text, sizeof text);
 
-    if (s->census.told || !too_few_left(m, s, text, sizeof text))
-        return;
-    LH_MARK("drain-has-nowhere-to-go");
-    s->census.told = true;
-    lh_fx_log(m->fx, LH_WARN, "%s", text);
+    if (too_few && s->census.obstacle == NULL) {
+        LH_MARK("drain-has-nowhere-to-go");
+        lh_fx_log(m->fx, LH_WARN, "%s", text);
+    }
+    free(s->census.obstacle);
+    s->census.obstacle = too_few ? lh_strdup(text) : NULL;
 }
 
 /* Nothing is left on it, and nobody waits for it to come back. */
@@ -407,7 +409,7 @@ static void end_census(struct lh_master *m)
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
             counted(m, s) && s->census.members == 0 && s->held_count == 0)
             forget(m, s);
-        tell_if_too_few(m, s);
+        note_obstacle(m, s);
     }
     uint64_t pause_ms =
         (anybody_drains(m) ? CENSUS_DRAINING_MS : CENSUS_MS) + HASH_COUNT(m->chunks) / 100;
@@ -601,7 +603,8 @@ static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__Ser
     lh_m_unsettled(m);
     /* What was counted so far was counted under other orders. */
     s->census.first = m->moving.begun + 1;
-    s->census.told = false;
+    free(s->census.obstacle);
+    s->census.obstacle = NULL;
     m->moving.counting = false;
     m->moving.next_census = m->now;
     lh_fx_log(m->fx, LH_INFO, "chunkserver %s: %s, by the operator's word", s->id,

@@ -105,7 +105,7 @@ struct lh_m_server {
         uint64_t members_so_far, needed_so_far; /* in the one under way */
         uint64_t first; /* an earlier census began before the operator's word, and says nothing */
         bool copying;   /* it was receiving replicas when the one under way began */
-        bool told;      /* the operator, that they have nowhere to go */
+        char *obstacle; /* why they have nowhere to go; NULL: as far as is known they have */
     } census;           /* see moving.c */
 
     TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
@@ -232,7 +232,7 @@ struct lh_m_chunk {
     int unable_error;           /* and why */
     uint64_t short_version; /* the operator was told that too few members are left at this one */
     struct lh_instant short_at; /* when its primary last said so */
-    uint64_t unsure_version;    /* and that at this one its primary waits for all members (REC-2a) */
+    uint64_t unsure_version;    /* and that at this one its primary waits for all (REC-2a) */
     struct lh_m_roll *roll;     /* NULL: none under way */
     bool seal_told;         /* RecordSeal went out once since the seal is durable */
     uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */

@@ -663,11 +663,13 @@ static void more_than_the_cluster_can_spare_stays_needed(void **state)
     obedience(120000);
     assert_false(info_of(b)->safe_to_stop);
     assert_int_equal(info_of(b)->replicas_to_move, 4);
+    assert_non_null(strstr(info_of(b)->obstacle, "2 chunkservers are left, and files ask for 3"));
     for (unsigned i = 1; i <= 4; i++)
         assert_int_equal(chunk_of(i)->n_members, 3); /* nothing fell below what it was */
     assert_true(server_register(&w, &all[4]));
     obedience(60000);
     assert_true(info_of(b)->safe_to_stop);
+    assert_string_equal(info_of(b)->obstacle, "");
 }
 
 /* ---- Decommissioning. */

@@ -239,6 +239,13 @@ class ServersTest(CommandTest):
         self.master.replies["ListServers"] = pages[:1]
         err = self.run_command("drain", "--wait", "--give-up=1s", "cs1", status=75)[1]
         self.assertIn("1 replicas", err)
+        pages = [self.reply(self.server(admin=self.schema.DRAINING, replicas_to_move=1,
+                                        obstacle="1 replicas have nowhere to go"))]
+        self.master.replies["ListServers"] = list(pages)
+        err = self.run_command("drain", "--wait", "--give-up=1s", "cs1", status=75)[1]
+        self.assertIn("nowhere to go", err)
+        self.master.replies["ListServers"] = list(pages)
+        self.assertIn("nowhere to go", self.run_command("servers")[1])
         self.assertFalse(self.run_json("drain", "--wait", "--give-up=1s", "cs1",
                                        status=75)["safe_to_stop"])
 
