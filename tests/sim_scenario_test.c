@@ -408,6 +408,20 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
     "\"writer\", \"reader\", \"files\", \"end\""
 
+/* In every unit that docs/scenarios.md names; printed in seconds from one second on. */
+static void times_have_units(void **state)
+{
+    struct lh_sim_scenario s = parse(HEAD "wait 1ns\nwait 2us\nwait 3ms\nwait 4s\nwait 1.5m\n"
+                                          "wait 1h\n");
+    char *again = print(&s);
+
+    (void)state;
+    assert_string_equal(again, HEAD "seed 1\n\nwait 1ns\nwait 2us\nwait 3ms\nwait 4s\nwait 90s\n"
+                                    "wait 3600s\n");
+    free(again);
+    lh_sim_scenario_deinit(&s);
+}
+
 static void mistakes_are_explained(void **state)
 {
     static const struct {
@@ -701,6 +715,7 @@ int main(void)
         cmocka_unit_test(any_action_may_come_at_any_moment),
         cmocka_unit_test(settings_are_read_as_they_were_printed),
         cmocka_unit_test(statements_are_read_as_they_were_printed),
+        cmocka_unit_test(times_have_units),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(what_is_too_long_is_refused),
         cmocka_unit_test(what_is_not_so_is_said),

@@ -420,7 +420,7 @@ static const struct unit {
     const char *name;
     uint64_t of;
 } size_units[] = {{"GiB", UINT64_C(1) << 30}, {"MiB", 1u << 20}, {"KiB", 1u << 10}, {"B", 1}},
-  duration_units[] = {{"h", UINT64_C(3600000000000)}, {"min", UINT64_C(60000000000)},
+  duration_units[] = {{"h", UINT64_C(3600000000000)}, {"m", UINT64_C(60000000000)},
       {"s", 1000000000}, {"ms", 1000000}, {"us", 1000}, {"ns", 1}};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
