@@ -8,7 +8,7 @@ import signal
 import time
 
 import process_cluster
-from process_cluster import LOG_START, ClusterTest, wait_for
+from process_cluster import CALM, LOG_START, ClusterTest, wait_for
 
 PATH = "/heal/log"
 RECORDS = b"".join(b"%06d %s\n" % (i, b"x" * 500) for i in range(500))
@@ -145,7 +145,8 @@ class HealTest(ClusterTest):
     # Rot.
 
     def test_the_scrub_finds_rot_and_repair_mends_it(self):
-        self.fill(server_flags=["--scrub-period=2s", "--scrub-rate=64MiB"])
+        self.fill(**dict(CALM, session_term="12s",
+                         server_flags=["--scrub-period=2s", "--scrub-rate=64MiB"]))
         chunks = self.cluster.chunks(PATH)
         sealed, tail = chunks[0], chunks[-1]
         self.assertFalse(tail["sealed"])

@@ -137,7 +137,7 @@ class OperateTest(ClusterTest):
         self.assertEqual(self.cluster.run("restore", "/back").returncode, 1)
 
     def test_drain_and_undrain(self):
-        self.start()
+        self.start(**CALM)
         primary = self.cluster.primary(PATH)
         result = self.cluster.json("drain", "--wait", "--give-up=2m", primary)
         self.assertTrue(result["safe_to_stop"])
