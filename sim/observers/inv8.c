@@ -14,6 +14,10 @@ static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
     if (!lh_ob_full_member(c, server) || lh_ob_lost(o, c, server) ||
         !lh_ob_kernel(o, c, server)->valid)
         return false;
+    /* A master whose clock runs as it likes gives others up early, and then this one may be the
+     * last. */
+    if (o->config.clocks_beyond_rho && lh_sim_is_scrapped(o->servers[server]->node))
+        return false;
     /* A seal may outlive its bytes, when the machines of a buffered file go down all at once. */
     return !c->sealed || (lh_ob_log(o, c, server, false, &size) != NULL && size >= c->length);
 }
