@@ -144,10 +144,10 @@ static void refused(struct member *m, int error, const char *text)
 void member_set_target(struct member *m, uint64_t length, uint64_t checksum)
 {
     if (m->length > length) {
-        /* It is joining: whoever counts has no longer log than this. */
+        /* It is joining: whoever counts has no longer log than this. CONFIRM tells it that it has
+         * to begin anew. */
         LH_MARK("member-joins-with-too-much");
-        refused(m, LH_ERR_CORRUPT, "its log is longer than its primary's");
-        return;
+        m->length = length;
     }
     m->target = length;
     m->target_checksum = checksum;
@@ -186,11 +186,11 @@ static void adopted(struct member *m, const Leasehold__ReplicateReply *reply)
         primary_member_changed(p);
         return;
     }
-    if (m->length > p->replica->end) {
+    if (m->length > p->replica->end && !m->joining) {
         refused(m, LH_ERR_CORRUPT, "its log is longer than its primary's");
         return;
     }
-    if (!primary_batch_ends(p, m->length)) {
+    if (m->length <= p->replica->end && !primary_batch_ends(p, m->length)) {
         refused(m, LH_ERR_CORRUPT, "its log does not end where a batch does");
         return;
     }

@@ -354,8 +354,11 @@ void lh_m_on_member_failed(
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        if (is_named(member->server, report->server_ids, report->n_server_ids))
+        if (is_named(member->server, report->server_ids, report->n_server_ids)) {
             member->server->missed_at = m->now;
+            if (member->joining)
+                c->bad_source = c->joined_from;
+        }
         if (is_named(member->server, report->lost_ids, report->n_lost_ids) && !member->joining) {
             LH_MARK("member-failed-is-lost");
             lh_m_lose(m, c, member);

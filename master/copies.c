@@ -166,6 +166,8 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 static bool better_source(
     const struct lh_m_chunk *c, const struct lh_m_server *a, const struct lh_m_server *b)
 {
+    if ((a == c->bad_source) != (b == c->bad_source))
+        return b == c->bad_source; /* a checksum at the end does not say whose bytes are wrong */
     if ((a == c->holder) != (b == c->holder))
         return b == c->holder; /* the primary has enough to do */
     return a->copies_out < b->copies_out;

@@ -324,6 +324,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
         .seen = s->session,
     };
     m->repair.copies_done++;
+    c->joined_from = copy->source;
     lh_m_copy_end(m, copy);
     lh_m_regrant(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s joins it at version %" PRIu64, c->id,

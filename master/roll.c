@@ -86,10 +86,27 @@ static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struc
 
 /* ---- (c) How long was it? */
 
-static bool better(const struct lh_m_fenced *a, const struct lh_m_fenced *b)
+/* Of the logs that were shown, how many are just that one? The primary's word outweighs them: it
+ * knows what it committed without having read it from a disk. */
+static uint32_t votes(const struct lh_m_roll *roll, const struct lh_m_fenced *a)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        const struct lh_m_fenced *b = &roll->answers[i];
+        if (!b->doubted && b->length == a->length && b->checksum == a->checksum)
+            count += b->primary ? LH_REPLICATION_MAX : 1;
+    }
+    return count;
+}
+
+static bool better(
+    const struct lh_m_roll *roll, const struct lh_m_fenced *a, const struct lh_m_fenced *b)
 {
     if (LH_PLANTED("roll-takes-the-longest"))
         return a->length > b->length;
+    if (a->cut == b->cut && a->length == b->length)
+        return votes(roll, a) > votes(roll, b) && !LH_PLANTED("first-of-two-logs-counts");
     /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
      * that were all cut the longest has the most, and rot is not everywhere. */
     if (a->cut != b->cut)
@@ -112,7 +129,7 @@ static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
         if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
             (a->doubted || a->length < committed))
             continue; /* REC-2a */
-        if (best == NULL || better(a, best))
+        if (best == NULL || better(roll, a, best))
             best = a;
     }
     return best;
@@ -184,11 +201,25 @@ static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bo
     return !awaited;
 }
 
+/* Is there another log of the same length, and no more logs like `best` than like that one? One of
+ * the two has bytes that belong elsewhere (a misdirected write), and nobody can tell which. */
+static bool is_disputed(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
+{
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        const struct lh_m_fenced *a = &roll->answers[i];
+        if (!a->doubted && a->length == best->length && a->checksum != best->checksum &&
+            votes(roll, a) >= votes(roll, best))
+            return !LH_PLANTED("first-of-two-logs-counts");
+    }
+    return false;
+}
+
 bool lh_m_roll_unsure(const struct lh_m_roll *roll)
 {
     const struct lh_m_fenced *best = shortest(roll);
 
-    return roll->answer_count > 0 && (best == NULL || !is_sure(roll, best));
+    return roll->answer_count > 0 &&
+           (best == NULL || !is_sure(roll, best) || is_disputed(roll, best));
 }
 
 /* When, with what is known now, the rest is waited for no longer. */
@@ -222,10 +253,12 @@ static void decide(struct lh_master *m, struct lh_m_roll *roll)
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
-    } else if (!all && !(enough(m, roll) && is_sure(roll, best))) {
+    } else if (!all && !(enough(m, roll) && is_sure(roll, best) && !is_disputed(roll, best))) {
         LH_MARK("roll-waits-for-logs");
         if (!is_sure(roll, best))
             LH_MARK("roll-waits-beside-a-cut-log");
+        if (is_disputed(roll, best))
+            LH_MARK("roll-waits-for-a-third-log");
         return;
     } else {
         if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
@@ -235,6 +268,15 @@ static void decide(struct lh_master *m, struct lh_m_roll *roll)
             return;
         if (!nobody)
             LH_MARK("roll-decided-without-a-live-member");
+    }
+    if (!best->doubted && is_disputed(roll, best)) {
+        LH_MARK("roll-disputed-to-the-end");
+        m->counts.possible_losses++;
+        lh_fx_log(m->fx, LH_ERROR,
+            "chunk %" PRIu64 " of \"%s\": its members have different logs of %" PRIu64
+            " bytes, and nobody knows whose is right; acknowledged records may be lost (version "
+            "%" PRIu64 ", sealed as %s has it)",
+            c->id, c->file->path, best->length, c->version, best->server->id);
     }
     roll->decided = true;
     roll->decided_at = m->now;

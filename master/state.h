@@ -224,6 +224,8 @@ struct lh_m_chunk {
     uint64_t appends;
     struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
     struct lh_m_server *last_primary;
+    /* Where the newest joining member was copied from; where one was whose log then did not fit. */
+    struct lh_m_server *joined_from, *bad_source;
     struct lh_instant retry_at; /* no grant before this: the last one was refused */
 
     struct lh_m_timer timer;    /* creation, or a refused grant */

@@ -103,6 +103,8 @@ static void carry_out(struct world *w, struct lh_effect *e)
     case LH_FX_LOG:
         if (getenv("LH_TEST_LOG") != NULL)
             print_message("[%9.3f] %s\n", (double)w->now.ns / 1e9, e->text);
+        if (e->level == LH_ERROR)
+            snprintf(w->complaint, sizeof w->complaint, "%s", e->text);
         return;
     default:
         fail_msg("an effect that a master has no use for: %d", (int)e->kind);

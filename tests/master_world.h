@@ -30,6 +30,7 @@ struct line {
 };
 
 struct world {
+    char complaint[512]; /* what was last logged as an error */
     struct lh_master_config config;
     struct lh_master *m;
     struct lh_effects fx;

@@ -240,6 +240,9 @@ static const struct lh_sim_bug bugs[] = {
         "where a member's log ends no batch begins in the primary's, and the primary takes its own "
         "for rotten without having read it",
         "INV-4"},
+    {"first-of-two-logs-counts", "FAIL-2a",
+        "two members have different logs of one length, and the first answer names the seal",
+        "INV-4"},
     {"roll-by-a-single-log", "FAIL-2a",
         "a chunk is sealed at what one member alone has shown; what only that one had is answered "
         "as stored",
