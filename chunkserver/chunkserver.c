@@ -219,7 +219,10 @@ static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
     }
     switch (done.kind) {
     case TICKET_HEADER:
-        scan_header_done(r, in->error, &in->payload);
+        if (in->op == LH_DISK_SYNC)
+            scan_header_synced(r, in->error);
+        else
+            scan_header_done(r, in->error, &in->payload);
         break;
     case TICKET_SCAN:
         scan_read_done(r, in->error, &in->payload);

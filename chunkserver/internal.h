@@ -42,7 +42,7 @@ struct link {
 };
 
 enum ticket_kind {
-    TICKET_HEADER, /* the first read of a file */
+    TICKET_HEADER, /* the first read of a file, and the sync of a sealed one */
     TICKET_SCAN,
     TICKET_WRITE, /* of the log */
     TICKET_SYNC,  /* of the log */
@@ -590,6 +590,7 @@ void scan_load_more(struct lh_chunkserver *cs);
 /* The replica is read back, or given up: the registration waits for it no longer. */
 void scan_loaded(struct replica *r);
 void scan_header_done(struct replica *r, int error, struct lh_buf *bytes);
+void scan_header_synced(struct replica *r, int error);
 void scan_start(struct replica *r);
 void scan_read_done(struct replica *r, int error, struct lh_buf *bytes);
 

@@ -45,6 +45,16 @@ static void lost_at_load(struct replica *r, int error)
     scan_loaded(r);
 }
 
+/* SEAL-1: that the seal was recorded is told in the registration. A former process may have died
+ * before its header was on the disk, so it is synced first. */
+static void sealed_at_load(struct replica *r)
+{
+    r->state = REPLICA_READY;
+    r->end = r->written = r->synced = r->committed = r->header.sealed_length;
+    r->checksum = r->header.sealed_checksum;
+    scan_loaded(r);
+}
+
 void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
 {
     if (error == LH_OK)
@@ -67,14 +77,23 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
         LH_MARK("scan-lost");
         r->state = REPLICA_LOST;
         scan_loaded(r);
+    } else if (r->header.sealed && !LH_PLANTED("seal-believed-from-memory")) {
+        disk(r->cs, TICKET_HEADER, r, NULL, LH_DISK_SYNC, 0, 0, NULL);
     } else if (r->header.sealed) {
-        r->state = REPLICA_READY;
-        r->end = r->written = r->synced = r->committed = r->header.sealed_length;
-        r->checksum = r->header.sealed_checksum;
-        scan_loaded(r);
+        sealed_at_load(r);
     } else {
         scan_start(r);
     }
+}
+
+void scan_header_synced(struct replica *r, int error)
+{
+    if (error != LH_OK) {
+        lost_at_load(r, error);
+        return;
+    }
+    r->header_synced = true;
+    sealed_at_load(r);
 }
 
 static void scan_read(struct replica *r)

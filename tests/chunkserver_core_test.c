@@ -992,6 +992,32 @@ STORY(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member)
     assert_int_equal(heard(w, A)->failed.members & 1u << B, 0);
 }
 
+/* SEAL-1: the process died between writing the header that says so and its sync; the machine may
+ * follow. */
+STORY(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told)
+{
+    uint8_t unsealed[LH_LOG_START];
+
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    memcpy(unsealed, node_file(w, B, CHUNK)->durable, sizeof unsealed);
+    struct lh_replica_status s = node_status(w, B);
+    master_record_seal(w, B, 1, s.length, s.checksum);
+    settle(w);
+    assert_true(node_status(w, B).sealed);
+    memcpy(node_file(w, B, CHUNK)->durable, unsealed, sizeof unsealed);
+    node_kill(w, B, false);
+    settle(w);
+    node_start(w, B);
+    settle(w);
+    assert_true(w->nodes[B].registered->register_->replicas[0]->sealed);
+    node_kill(w, B, true);
+    settle(w);
+    node_start(w, B);
+    settle(w);
+    assert_true(w->nodes[B].registered->register_->replicas[0]->sealed);
+}
+
 /* It is there, in whatever state; a chunk that can be made there again must not stumble over it. */
 STORY(a_file_that_cannot_be_removed_is_not_forgotten)
 {
@@ -1895,6 +1921,7 @@ int main(void)
         cmocka_unit_test(of_two_logs_that_were_cut_the_longer_suffices),
         cmocka_unit_test(a_log_that_ends_within_a_batch_costs_its_primary_nothing),
         cmocka_unit_test(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member),
+        cmocka_unit_test(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told),
         cmocka_unit_test(a_file_that_cannot_be_removed_is_not_forgotten),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
         cmocka_unit_test(rot_below_the_confirmed_length_loses_the_replica),

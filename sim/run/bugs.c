@@ -240,6 +240,9 @@ static const struct lh_sim_bug bugs[] = {
         "where a member's log ends no batch begins in the primary's, and the primary takes its own "
         "for rotten without having read it",
         "INV-4"},
+    {"seal-believed-from-memory", "SEAL-1",
+        "a server that starts anew reports a seal that only its operating system has as recorded",
+        "KEEP-1"},
     {"first-of-two-logs-counts", "FAIL-2a",
         "two members have different logs of one length, and the first answer names the seal",
         "INV-4"},
