@@ -13,7 +13,8 @@
  *   client.c    dispatch, links, requests to the masters and their repetition
  *   stream.c    streams of appends, shared by the writers of a chunk
  *   appender.c  one writer's way from chunk to chunk (APP-4, APP-5, APP-5a)
- *   reader.c    reading ahead over chunks and members (APP-6, FAIL-4)
+ *   reader.c    a reader's way from chunk to chunk, ahead of the program (APP-6)
+ *   lane.c      a reader's bytes of one chunk, from one member or another (FAIL-4)
  *   silent.c    servers that did not answer
  *   server.c    one question to one chunkserver */
 #ifndef LH_CLIENT_CLIENT_H

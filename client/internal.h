@@ -75,6 +75,60 @@ struct lh_client_writer {
     UT_hash_handle hh; /* of its stream */
 };
 
+/* Verified bytes that wait for a FETCH. */
+struct lh_client_ready {
+    struct lh_client_ready *next;
+    struct lh_buf batches;
+    uint64_t offset; /* in the file */
+};
+
+/* A chunk that a reader reads, and the READ of it that is under way. */
+struct lh_client_lane {
+    struct lh_client_lane *next;
+    struct lh_client_reader *reader;
+    struct lh_client_chunk chunk;
+    uint64_t offset; /* in the chunk: of the next READ */
+    struct lh_client_ready *first, *last;
+    struct lh_client_link link;
+    struct lh_timer timer; /* the end of a READ or of a pause */
+    char *asked;           /* the server of the present READ, or of the last; NULL: none yet */
+    size_t member;         /* asked now or next */
+    size_t tried;          /* members in a row before it that did not help */
+    size_t corrupt;        /* of those, with bad bytes */
+    unsigned failures;     /* rounds over all members in a row */
+    uint64_t for_fetch;    /* the FETCH that the READ under way was begun for; 0: ahead of any */
+    bool at_end;           /* unsealed, and nothing more when last asked */
+};
+
+/* One place in one file. */
+struct lh_client_reader {
+    struct lh_client *client;
+    struct lh_client_reader *next;
+    char *path;
+    uint64_t file;
+    uint64_t chunk_size;
+    uint64_t readahead;
+    bool follow;
+    struct lh_reader_open_call *opening;
+    struct lh_fetch_call *fetch; /* under way, or NULL */
+    uint64_t fetches;            /* fed so far: the number of the present one */
+    struct lh_client_lane *lanes;
+    uint64_t start;    /* where the program said to begin */
+    uint64_t held;     /* bytes ready and under way, in all lanes */
+    uint64_t position; /* of the first lane, or of the next chunk when there is none */
+    struct lh_client_ask ask;
+    Leasehold__StatRequest stat;
+    Leasehold__LocateRequest locate;
+    Leasehold__OpenTailRequest open_tail;
+    uint64_t located_for;        /* the FETCH that the LOCATE under way was begun for */
+    bool verifying;              /* ... after the primary said that there is no more */
+    struct lh_timer timer;       /* the pause before the next LOCATE */
+    struct lh_timer fetch_timer; /* the FETCH's deadline */
+    unsigned failures;
+    int reason; /* of the last failure since bytes came; LH_OK: none */
+    char text[LH_CALL_TEXT_BYTES];
+};
+
 /* A server that did not answer. */
 struct lh_client_silent {
     struct lh_client_silent *next;
@@ -207,5 +261,54 @@ void lh_client_reader_fetch(struct lh_fetch_call *call);
 void lh_client_reader_timer(void *owner, enum lh_client_timer kind);
 void lh_client_readers_end(struct lh_client *c, bool complete);
 void lh_client_readers_check(const struct lh_client *c);
+
+/* reader.c, for lane.c */
+
+/* Remembers the last failure: what a FETCH that ends at its deadline tells. */
+void lh_client_reader_say(
+    struct lh_client_reader *r, int error, const char *what, const char *text);
+
+/* Completes the FETCH under way, if there is one. */
+void lh_client_reader_end_fetch(struct lh_client_reader *r, int error, const char *text);
+
+/* Asks the master for the chunks from the first lane's position on. `verifying`: the primary has
+ * nothing more, and this is the file's end if the chunk still is its unsealed tail (APP-6). */
+void lh_client_reader_locate(struct lh_client_reader *r, bool verifying);
+
+/* Nobody acts as the tail's primary, but only it can say where the end is: have the master bring
+ * one. */
+void lh_client_reader_open_tail(struct lh_client_reader *r);
+
+/* Goes on: gives out what is ready, reads where there is room, asks the master when there is no
+ * lane. May free lanes. */
+void lh_client_reader_pump(struct lh_client_reader *r);
+
+/* lane.c */
+
+/* A lane behind the reader's others, which reads from `offset` in the chunk on; begins nothing. */
+struct lh_client_lane *lh_client_lane_add(
+    struct lh_client_reader *r, const Leasehold__ChunkInfo *info, uint64_t offset);
+
+/* With its READ and what is ready. The caller has taken it off the reader's lanes. */
+void lh_client_lane_free(struct lh_client_lane *l);
+
+/* Takes newer knowledge of the first lane's chunk. False when it cannot be true. */
+bool lh_client_lane_refresh(struct lh_client_lane *l, const Leasehold__ChunkInfo *info);
+
+/* Where in the file its next READ begins. */
+uint64_t lh_client_lane_position(const struct lh_client_lane *l);
+
+/* Whether the chunk was read to its sealed end. */
+bool lh_client_lane_exhausted(const struct lh_client_lane *l);
+
+/* Whether the next READ is for the primary only: the end of the file is asked of nobody else
+ * (APP-6). */
+bool lh_client_lane_needs_primary(const struct lh_client_lane *l);
+
+/* Begins a READ, of the member whose turn it is; none is under way. */
+void lh_client_lane_read(struct lh_client_lane *l);
+
+/* The READ's time or the pause is over. May free lanes. */
+void lh_client_lane_timer(struct lh_client_lane *l);
 
 #endif
