@@ -3,7 +3,7 @@
  *
  *   (a) the intent to seal, a version above the grant's and the id of the next chunk: one commit
  *   (b) Fence to every full member, CreateReplica to the members of the next chunk, at once
- *   (c) the shortest log that an undoubted member reports is what is sealed
+ *   (c) the shortest log that an undoubted member reports is what is sealed (roll_length.c)
  *   (d) the seal, the next chunk and its grant: one commit
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
@@ -16,8 +16,6 @@
 #define INQUIRY_PAUSE_MS 50u
 /* A fence is sent again after this. */
 #define FENCE_PAUSE_MS 200u
-/* Once enough is known: how long others that look alive are waited for. */
-#define PATIENCE_MS 250u
 /* For so long a primary's word counts that too few of its members answer; it says so again. */
 #define SHORT_MS 3000u
 
@@ -38,21 +36,7 @@ uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
     return count;
 }
 
-/* REC-4, FAIL-5: does its log count? */
-static bool is_full(const struct lh_master *m, const struct lh_m_member *member)
-{
-    return !member->joining && !member->lost && !lh_m_given_up(m, member->server);
-}
-
 /* ---- (b) Fences. */
-
-static struct lh_m_fenced *answer_of(struct lh_m_roll *roll, const struct lh_m_server *s)
-{
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (roll->answers[i].server == s)
-            return &roll->answers[i];
-    return NULL;
-}
 
 static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
@@ -79,209 +63,10 @@ static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struc
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
-        if (is_full(m, &c->members[i]) && answer_of(roll, s) == NULL && (only == NULL || only == s))
+        if (lh_m_log_counts(m, &c->members[i]) && lh_m_roll_answer(roll, s) == NULL &&
+            (only == NULL || only == s))
             send_fence(m, c, s);
     }
-}
-
-/* ---- (c) How long was it? */
-
-/* Of the logs that were shown, how many are just that one? The primary's word outweighs them: it
- * knows what it committed without having read it from a disk. */
-static uint32_t votes(const struct lh_m_roll *roll, const struct lh_m_fenced *a)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *b = &roll->answers[i];
-        if (!b->doubted && b->length == a->length && b->checksum == a->checksum)
-            count += b->primary ? LH_REPLICATION_MAX : 1;
-    }
-    return count;
-}
-
-static bool better(
-    const struct lh_m_roll *roll, const struct lh_m_fenced *a, const struct lh_m_fenced *b)
-{
-    if (LH_PLANTED("roll-takes-the-longest"))
-        return a->length > b->length;
-    if (a->cut == b->cut && a->length == b->length)
-        return votes(roll, a) > votes(roll, b) && !LH_PLANTED("first-of-two-logs-counts");
-    /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
-     * that were all cut the longest has the most, and rot is not everywhere. */
-    if (a->cut != b->cut)
-        return b->cut;
-    return a->cut ? a->length > b->length : a->length < b->length;
-}
-
-/* The shortest log of those that have everything that was ever acknowledged; NULL: none is known
- * to. */
-static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
-{
-    const struct lh_m_fenced *best = NULL;
-    uint64_t committed = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (roll->answers[i].committed > committed)
-            committed = roll->answers[i].committed;
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *a = &roll->answers[i];
-        if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
-            (a->doubted || a->length < committed))
-            continue; /* REC-2a */
-        if (best == NULL || better(roll, a, best))
-            best = a;
-    }
-    return best;
-}
-
-static const struct lh_m_fenced *longest(const struct lh_m_roll *roll)
-{
-    const struct lh_m_fenced *best = NULL;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (best == NULL || roll->answers[i].length > best->length)
-            best = &roll->answers[i];
-    return best;
-}
-
-/* How many logs a roll needs. What it seals counts as stored, and appends are answered from it
- * (APP-5a), so it is to be on as many disks as any append; those that are gone count no more. */
-static uint32_t logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
-{
-    uint32_t there = 0;
-
-    for (uint32_t i = 0; i < c->member_count; i++)
-        there +=
-            is_full(m, &c->members[i]) && lh_m_member_health(m, c, &c->members[i]) != LH_M_GONE;
-    return there < c->file->min_replicas ? there : c->file->min_replicas;
-}
-
-/* Do the logs that were shown suffice? The primary's own does: it says what was acknowledged, and
- * that every member has. */
-static bool enough(const struct lh_master *m, const struct lh_m_roll *roll)
-{
-    uint32_t logs = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        if (roll->answers[i].primary)
-            return true;
-        logs += !roll->answers[i].doubted;
-    }
-    return logs >= logs_needed(m, roll->chunk) || LH_PLANTED("roll-by-a-single-log");
-}
-
-/* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
- * is not everywhere (FAIL-3). */
-static bool is_sure(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
-{
-    uint32_t logs = 0;
-
-    if (!best->cut || LH_PLANTED("lone-cut-log-counts"))
-        return true;
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        logs += !roll->answers[i].doubted;
-    return logs > 1;
-}
-
-/* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
-static bool nobody_awaited(const struct lh_master *m, struct lh_m_roll *roll, bool *all)
-{
-    const struct lh_m_chunk *c = roll->chunk;
-    bool awaited = false;
-
-    *all = true;
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        const struct lh_m_member *member = &c->members[i];
-        if (!is_full(m, member) || answer_of(roll, member->server) != NULL)
-            continue;
-        *all = false;
-        awaited = awaited || (!member->suspect && lh_m_looks_alive(m, member->server));
-    }
-    return !awaited;
-}
-
-/* Is there another log of the same length, and no more logs like `best` than like that one? One of
- * the two has bytes that belong elsewhere (a misdirected write), and nobody can tell which. */
-static bool is_disputed(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
-{
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *a = &roll->answers[i];
-        if (!a->doubted && a->length == best->length && a->checksum != best->checksum &&
-            votes(roll, a) >= votes(roll, best))
-            return !LH_PLANTED("first-of-two-logs-counts");
-    }
-    return false;
-}
-
-bool lh_m_roll_unsure(const struct lh_m_roll *roll)
-{
-    const struct lh_m_fenced *best = shortest(roll);
-
-    return roll->answer_count > 0 &&
-           (best == NULL || !is_sure(roll, best) || is_disputed(roll, best));
-}
-
-/* When, with what is known now, the rest is waited for no longer. */
-static struct lh_instant patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
-{
-    struct lh_instant end = roll->usable_at;
-
-    if (end.ns == LH_INSTANT_NEVER.ns)
-        return end;
-    end = lh_instant_add(end, lh_milliseconds(PATIENCE_MS));
-    /* After a restart members have to register first. */
-    if (roll->resumed)
-        end = lh_instant_max(end, lh_instant_add(roll->began, m->config.create_timeout));
-    return end;
-}
-
-static void decide(struct lh_master *m, struct lh_m_roll *roll)
-{
-    struct lh_m_chunk *c = roll->chunk;
-    const struct lh_m_fenced *best = shortest(roll);
-    bool all, nobody = nobody_awaited(m, roll, &all);
-
-    if (best == NULL) {
-        roll->usable_at = LH_INSTANT_NEVER;
-        best = longest(roll);
-        if (!all || best == NULL)
-            return; /* somebody who is away may have it all (REC-2a) */
-        LH_MARK("roll-all-doubted");
-        m->counts.possible_losses++;
-        lh_fx_log(m->fx, LH_ERROR,
-            "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
-            "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
-            c->id, c->file->path, best->length, c->version);
-    } else if (!all && !(enough(m, roll) && is_sure(roll, best) && !is_disputed(roll, best))) {
-        LH_MARK("roll-waits-for-logs");
-        if (!is_sure(roll, best))
-            LH_MARK("roll-waits-beside-a-cut-log");
-        if (is_disputed(roll, best))
-            LH_MARK("roll-waits-for-a-third-log");
-        return;
-    } else {
-        if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
-            roll->usable_at = m->now;
-        if (!all && !(nobody && !roll->resumed) &&
-            !lh_instant_reached(m->now, patience_end(m, roll)))
-            return;
-        if (!nobody)
-            LH_MARK("roll-decided-without-a-live-member");
-    }
-    if (!best->doubted && is_disputed(roll, best)) {
-        LH_MARK("roll-disputed-to-the-end");
-        m->counts.possible_losses++;
-        lh_fx_log(m->fx, LH_ERROR,
-            "chunk %" PRIu64 " of \"%s\": its members have different logs of %" PRIu64
-            " bytes, and nobody knows whose is right; acknowledged records may be lost (version "
-            "%" PRIu64 ", sealed as %s has it)",
-            c->id, c->file->path, best->length, c->version, best->server->id);
-    }
-    roll->decided = true;
-    roll->decided_at = m->now;
-    roll->length = best->length;
-    roll->checksum = best->checksum;
 }
 
 /* ---- (d) The seal. */
@@ -312,7 +97,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
 static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 {
     struct lh_m_file *f = roll->chunk->file;
-    struct lh_duration patience = lh_milliseconds(PATIENCE_MS);
+    struct lh_duration patience = lh_milliseconds(LH_M_ROLL_PATIENCE_MS);
 
     if (f->spare == NULL || lh_m_spare_ready(m, f))
         return true;
@@ -326,9 +111,9 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 static void arm(struct lh_master *m, struct lh_m_roll *roll)
 {
     struct lh_instant at = lh_instant_add(m->now, lh_milliseconds(FENCE_PAUSE_MS));
-    struct lh_instant end = roll->decided
-                                ? lh_instant_add(roll->decided_at, lh_milliseconds(PATIENCE_MS))
-                                : patience_end(m, roll);
+    struct lh_instant end =
+        roll->decided ? lh_instant_add(roll->decided_at, lh_milliseconds(LH_M_ROLL_PATIENCE_MS))
+                      : lh_m_roll_patience_end(m, roll);
 
     if (lh_instant_before(m->now, end))
         at = lh_instant_min(at, end);
@@ -340,7 +125,7 @@ static void advance(struct lh_master *m, struct lh_m_roll *roll)
     if (!lh_m_is_durable(m, roll->ticket))
         return;
     if (!roll->decided)
-        decide(m, roll);
+        lh_m_roll_decide(m, roll);
     if (roll->decided && next_is_there(m, roll))
         seal(m, roll);
     else
@@ -363,8 +148,8 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
     struct lh_m_roll *roll = c == NULL ? NULL : c->roll;
 
-    if (roll == NULL || roll->decided || member == NULL || !is_full(m, member) ||
-        !lh_m_is_durable(m, roll->ticket) || answer_of(roll, s) != NULL)
+    if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
+        !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
         return;
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
         if (report->version != c->version || report->length > c->file->chunk_size)
@@ -510,12 +295,13 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool there = is_full(m, member) && !member->suspect && lh_m_looks_alive(m, member->server);
+        bool there =
+            lh_m_log_counts(m, member) && !member->suspect && lh_m_looks_alive(m, member->server);
         logs += there;
         /* While it recovers it does not know yet what was committed. */
         own = own || (there && member->server == c->holder && c->recovered_version == c->version);
     }
-    return (own || logs >= logs_needed(m, c)) &&
+    return (own || logs >= lh_m_logs_needed(m, c)) &&
            (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
                lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
                    wanted);

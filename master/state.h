@@ -143,7 +143,7 @@ struct lh_m_fenced {
     bool cut;     /* FAIL-3: it may have been longer once */
 };
 
-/* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c. */
+/* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c, roll_length.c. */
 struct lh_m_roll {
     struct lh_m_chunk *chunk;
     uint64_t ticket; /* of the commit that made the intent durable */
@@ -675,9 +675,6 @@ bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
 /* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_rolls_start(struct lh_master *m);
-/* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
- * waited for, however long (REC-2a, FAIL-3)? */
-bool lh_m_roll_unsure(const struct lh_m_roll *roll);
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c); /* nothing if there is none */
 /* A commit with the chunk is durable, its server registered, a stream broke, its spare changed. */
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c);
@@ -687,6 +684,26 @@ void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f);
 /* The members that the next chunk is placed without; how many. */
 uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects);
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
+
+/* ---- roll_length.c */
+/* Once enough is known: how long others that look alive are waited for. */
+#define LH_M_ROLL_PATIENCE_MS 250u
+/* REC-4, FAIL-5: does its log count? */
+bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member);
+/* What `s` answered to the fence; NULL: nothing yet. */
+const struct lh_m_fenced *lh_m_roll_answer(
+    const struct lh_m_roll *roll, const struct lh_m_server *s);
+/* How many logs a roll needs. What it seals counts as stored, and appends are answered from it
+ * (APP-5a), so it is to be on as many disks as any append; those that are gone count no more. */
+uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
+ * waited for, however long (REC-2a, FAIL-3)? */
+bool lh_m_roll_unsure(const struct lh_m_roll *roll);
+/* When, with what is known now, the rest is waited for no longer. NEVER: not enough is known. */
+struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll);
+/* Of a roll that is not decided yet: decides what will be sealed, if enough is known and nobody is
+ * waited for any more. */
+void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll);
 
 /* ---- leases.c */
 void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
