@@ -1,14 +1,11 @@
 /* What the operator is told of a file or a chunk: who may act until when, what is missing, and what
  * happens next. Every sentence stands for itself and is true at the moment of the answer. */
-#include "master/path.h"
 #include "master/state.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 
-#define LIST_DEFAULT 1000u
-#define LIST_MAX     10000u
-#define WHEN_BYTES   32u
+#define WHEN_BYTES 32u
 
 struct sentences {
     char **items;
@@ -546,72 +543,6 @@ static bool explain_file(
     return writable;
 }
 
-/* Owns its arrays; its strings are the tables'. */
-struct chunk_state {
-    Leasehold__ChunkState state;
-    struct lh_m_chunk_view view;
-    Leasehold__ReplicaInfo *replicas, **pointers;
-    size_t capacity;
-};
-
-static void add_replica(struct chunk_state *s, const struct lh_master *m,
-    const struct lh_m_server *server, const char *state, bool primary)
-{
-    Leasehold__ReplicaInfo *r;
-
-    LH_GROW(s->replicas, s->capacity, s->state.n_replicas + 1);
-    r = &s->replicas[s->state.n_replicas++];
-    leasehold__replica_info__init(r);
-    r->server_id = server->id;
-    if (lh_m_live(m, server))
-        r->address = server->address;
-    r->state = (char *)(uintptr_t)state;
-    r->primary = primary;
-}
-
-static void make_state(const struct lh_master *m, const struct lh_m_chunk *c, struct chunk_state *s)
-{
-    const struct lh_m_copy *copy;
-    const struct lh_m_extra *e;
-    bool primary = c->holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
-
-    memset(s, 0, sizeof *s);
-    leasehold__chunk_state__init(&s->state);
-    lh_m_chunk_view(m, c, &s->view);
-    s->state.chunk = &s->view.info;
-    s->state.path = c->file->path;
-    s->state.file = c->file->id;
-    s->state.replication = c->file->replication;
-    s->state.min_replicas = c->file->min_replicas;
-    s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
-    if (c->holder != NULL)
-        s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
-    s->state.rolling = c->intent_to_seal && !c->sealed;
-    s->state.trashed = c->file->trashed;
-    s->state.checksum = c->sealed ? c->checksum : 0;
-    s->state.created = c->created;
-    for (uint32_t i = 0; i < c->member_count; i++)
-        add_replica(s, m, c->members[i].server,
-            lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
-            primary && c->members[i].server == c->holder);
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
-    if (lh_m_member(c, copy->target) == NULL)
-        add_replica(s, m, copy->target, "COPYING", false);
-    TAILQ_FOREACH(e, &c->extras, link)
-    if (!lh_m_copy_at(m, c, e->server) && lh_m_member(c, e->server) == NULL)
-        add_replica(s, m, e->server, "EXTRA", false);
-    s->pointers = lh_alloc_array(s->state.n_replicas + 1, sizeof *s->pointers);
-    for (size_t i = 0; i < s->state.n_replicas; i++)
-        s->pointers[i] = &s->replicas[i];
-    s->state.replicas = s->pointers;
-}
-
-static void free_state(struct chunk_state *s)
-{
-    free(s->replicas);
-    free(s->pointers);
-}
-
 /* Why there is no such chunk. */
 static void no_chunk(const struct lh_master *m, uint64_t chunk, char *text, size_t text_size)
 {
@@ -664,7 +595,7 @@ void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRe
     Leasehold__ExplainReply reply = LEASEHOLD__EXPLAIN_REPLY__INIT;
     Leasehold__FileInfo info;
     struct sentences out = {0};
-    struct chunk_state state = {0};
+    struct lh_m_chunk_state state = {0};
     struct lh_m_chunk *c;
     char text[LH_TEXT_BYTES];
     int error = LH_OK;
@@ -680,7 +611,7 @@ void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRe
         reply.n_sentences = out.count;
         reply.sentences = out.items;
         if (c != NULL) {
-            make_state(m, c, &state);
+            lh_m_chunk_state(m, c, &state);
             reply.chunk = &state.state;
         }
     }
@@ -689,47 +620,5 @@ void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRe
     for (size_t i = 0; i < out.count; i++)
         free(out.items[i]);
     free(out.items);
-    free_state(&state);
-}
-
-void lh_m_list_chunks(
-    struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request)
-{
-    Leasehold__ListChunksReply reply = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
-    uint32_t limit = request->limit == 0         ? LIST_DEFAULT
-                     : request->limit < LIST_MAX ? request->limit
-                                                 : LIST_MAX;
-    size_t prefix_size = strlen(request->prefix), count = 0;
-    char text[LH_TEXT_BYTES];
-    int error = lh_path_prefix_check(request->prefix, text, sizeof text);
-    struct lh_m_chunk key = {.id = request->after_chunk + 1}, *c = NULL;
-
-    if (error != LH_OK) {
-        reply.error = lh_m_wire_error(error);
-        reply.error_text = text;
-        lh_m_reply(m, link, 1, &reply.base);
-        return;
-    }
-    struct chunk_state *states = lh_alloc_array(limit, sizeof *states);
-    Leasehold__ChunkState **pointers = lh_alloc_array(limit, sizeof *pointers);
-    if (request->after_chunk != UINT64_MAX)
-        c = RB_NFIND(lh_m_all, &m->all, &key);
-    for (; c != NULL; c = RB_NEXT(lh_m_all, &m->all, c)) {
-        if (strncmp(c->file->path, request->prefix, prefix_size) != 0)
-            continue;
-        if (count == limit) {
-            reply.more = true;
-            break;
-        }
-        make_state(m, c, &states[count]);
-        pointers[count] = &states[count].state;
-        count++;
-    }
-    reply.n_chunks = count;
-    reply.chunks = pointers;
-    lh_m_reply(m, link, 1, &reply.base);
-    for (size_t i = 0; i < count; i++)
-        free_state(&states[i]);
-    free(states);
-    free(pointers);
+    lh_m_chunk_state_free(&state);
 }

@@ -23,7 +23,7 @@
  *   moving.c     drains, an even load, failure domains
  *   placement.c  where replicas go
  *   trash.c      removed files (KEEP-5); garbage.c: replicas of no use, older stores (KEEP-3, -4)
- *   namespace.c  paths and files; listing.c, explain.c, metrics.c: what is told of it all
+ *   namespace.c  paths and files; listing.c, explain.c, states.c, metrics.c: what is told of it
  *   persist.c    what is written down */
 #ifndef LH_MASTER_MASTER_H
 #define LH_MASTER_MASTER_H

@@ -916,8 +916,6 @@ void lh_m_garbage_call(
 
 /* ---- explain.c */
 void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRequest *request);
-void lh_m_list_chunks(
-    struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request);
 
 /* ---- tail.c */
 void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTailRequest *request);
@@ -948,5 +946,20 @@ void lh_m_server_view(
     const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info);
 /* FREE, GRANTING, ...: as ListLeases has it. */
 const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c);
+
+/* ---- states.c */
+/* A chunk as the operator sees it. Owns its arrays; its strings are the tables'. */
+struct lh_m_chunk_state {
+    Leasehold__ChunkState state;
+    struct lh_m_chunk_view view;
+    Leasehold__ReplicaInfo *replicas, **pointers;
+    size_t capacity;
+};
+/* Fills `s`, which must stay where it is; release it with lh_m_chunk_state_free(). */
+void lh_m_chunk_state(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_state *s);
+void lh_m_chunk_state_free(struct lh_m_chunk_state *s); /* nothing if it is all zero */
+void lh_m_list_chunks(
+    struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request);
 
 #endif
