@@ -12,6 +12,7 @@
  *   scan.c       reading a log back at start: torn tails, writers, checksum (FAIL-3)
  *   secondary.c  what a primary asks of this replica (APP-2, FENCE-1)
  *   primary.c    the order of appends, commit, seal, recall (APP-*, SEAL-1)
+ *   recovery.c   a new primary's: the longest log, and every member equal to it (REC-2, REC-2a)
  *   members.c    a primary's connection to each other member: adopt, copy, confirm (REC-2, APP-2)
  *   appending.c  the clients' append streams (APP-4, APP-5)
  *   reading.c    reads (APP-6, FAIL-4)

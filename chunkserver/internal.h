@@ -617,10 +617,7 @@ void primary_abandon(struct primary *p, int error);
 bool primary_may_act(const struct primary *p);
 /* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */
 size_t primary_full_members(const struct primary *p);
-/* Tells the master that recovery at this version is complete. */
-void primary_tell_recovered(struct primary *p);
 void primary_local_durable(struct primary *p);
-void primary_job_done(struct primary *p, const struct job *j, int error);
 void primary_timer(struct primary *p);
 void primary_set_timer(struct primary *p);
 /* Takes one checked batch of `w`: orders it, recognises it, or refuses its writer. False: the chunk
@@ -630,10 +627,6 @@ bool primary_order(struct primary *p, struct stream *s, struct stream_writer *w,
 /* Sends and writes what was ordered; ends a drained primary (then `p` is gone). */
 void primary_pump(struct primary *p);
 void primary_member_changed(struct primary *p);
-void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches);
-void primary_fetch_failed(struct primary *p);
-/* Back to gathering: the member that was fetched from has to report first. */
-void primary_fetch_cancel(struct primary *p);
 void primary_fenced(struct primary *p, uint64_t version);
 struct uncommitted *primary_queue_at(struct primary *p, size_t index);
 /* Index in the queue of the batch at log offset `offset`, which must be one's beginning. */
@@ -644,6 +637,22 @@ bool primary_batch_ends(struct primary *p, uint64_t offset);
 bool primary_needs_members(const struct primary *p);
 /* Tells the master which members fail (REC-3, FAIL-1). */
 void primary_report_failed(struct primary *p);
+
+/* recovery.c */
+/* A member or this replica has come further: takes the next step of the recovery, if all have come
+ * as far as it needs. */
+void primary_recover(struct primary *p);
+/* Does what the logs of those who have adopted this version say suffice for all that was
+ * acknowledged (REC-2a, FAIL-3)? Once the recovery is complete it does. */
+bool primary_is_sure(const struct primary *p);
+/* A job of this primary's own replica, adopting or confirming, has ended. */
+void primary_job_done(struct primary *p, const struct job *j, int error);
+void primary_fetched(struct primary *p, const Leasehold__ReadReply *m, struct lh_buf *batches);
+void primary_fetch_failed(struct primary *p);
+/* Back to gathering: the member that was fetched from has to report first. */
+void primary_fetch_cancel(struct primary *p);
+/* Tells the master that recovery at this version is complete. */
+void primary_tell_recovered(struct primary *p);
 
 /* members.c */
 void member_init(struct member *m, struct primary *p, const Leasehold__Member *info);
