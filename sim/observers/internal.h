@@ -118,6 +118,7 @@ struct chunk {
      * members are left (true ns; 0: never). */
     uint64_t report_version, report_length, report_checksum;
     uint64_t member_failed_at;
+    uint64_t sure_version; /* at this one its primary said that it can do without some (REC-2a) */
 
     struct promise *promises;
     size_t promise_count, promise_capacity;

@@ -214,8 +214,12 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         struct server_causes *k = &o->causes->servers[server->number];
         k->inquired = k->inquired && m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT &&
                       m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
-        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED)
-            lh_ob_chunk(o, m->member_failed->chunk)->member_failed_at = lh_sim_now(o->sim);
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED) {
+            struct chunk *c = lh_ob_chunk(o, m->member_failed->chunk);
+            c->member_failed_at = lh_sim_now(o->sim);
+            if (!m->member_failed->unsure)
+                c->sure_version = m->member_failed->version;
+        }
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
             registers(o, server, m->register_);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)

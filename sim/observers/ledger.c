@@ -42,6 +42,33 @@ static void note_lost(struct lh_sim_observers *o, struct chunk *c, const Leaseho
                 c->members[n].lost = true;
 }
 
+/* REC-2a, FAIL-3: until a version is recovered a member that may be the only one to have everything
+ * stays in the set, unless its primary has said that those who are there suffice. */
+static void note_left_out(
+    struct lh_sim_observers *o, const struct chunk *c, const LeaseholdStored__Chunk *s)
+{
+    bool sure = c->recovered >= c->version || c->sure_version == c->version;
+
+    if (!c->known || !c->created || c->sealed || s->sealed || s->version == c->version || sure ||
+        o->restored || c->hopeless)
+        return;
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct member *m = &c->members[i];
+        const struct replica *r = &c->replicas[m->server];
+        bool stays = m->joining || m->lost || r->lost || r->damaged || r->missing;
+        for (size_t n = 0; n < s->n_members; n++)
+            stays = stays || lh_ob_server_named(o, s->members[n]->server_id) == (int32_t)m->server;
+        if (stays || lh_sim_is_decommissioned(o->cluster, m->server + 1) ||
+            lh_sim_is_scrapped(o->servers[m->server]->node))
+            continue;
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "the master leaves %s out of chunk %llu, whose version %llu is not recovered: it may "
+            "be "
+            "the only one to have every acknowledged record (REC-2a)",
+            o->servers[m->server]->name, U(c->id), U(c->version));
+    }
+}
+
 /* LEASE-2 is about what the master decides, which is in the very step that emits the commit. */
 static void note_decision(struct lh_sim_observers *o, const struct lh_change *change)
 {
@@ -64,6 +91,7 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
             "the master grants chunk %llu to %s, and intends to seal it (FAIL-2a)", U(c->id),
             o->servers[holder]->name);
     note_lost(o, c, s);
+    note_left_out(o, c, s);
     if (s->sealed && !c->decided_sealed && s->intent_to_seal)
         lh_ob_roll_sealed(o, c, s->version, s->length, s->checksum);
     c->decided_holder = holder;
