@@ -145,6 +145,7 @@ struct replica {
 
     uint64_t secondary_link; /* the primary that feeds this replica; 0: none */
     bool secondary_adopted;  /* its ADOPT was answered: bytes may come */
+    bool differs; /* from what the primary says it should be: the stream ended with that */
     uint64_t acked;          /* the durable length that it was told */
     struct primary *primary; /* not NULL: this server is (becoming) the primary */
     struct {             /* what this server had committed when it was fenced as the primary */
@@ -201,8 +202,10 @@ struct member {
     uint64_t committed_sent;
     struct ticket *copy;           /* a read of old bytes under way */
     uint64_t from;                 /* log length that it reported: copying begins there */
-    bool checking;                 /* our own log is read up to there instead */
-    uint64_t checked;              /* so much of it is sound */
+    bool differs;                  /* it said that its log is another one */
+    bool checking;                 /* our own log is read instead, or is to be */
+    uint64_t checked, checked_sum; /* so much of it was read; the running checksum there */
+    uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
     struct lh_instant retry_at;
@@ -234,6 +237,7 @@ struct primary {
     size_t member_count;
     bool self_equal; /* our own JOB_CONFIRM is done */
     uint64_t committed_checksum; /* OPEN: running checksum at the replica's `committed` */
+    bool was_cut; /* our log, when recovery went on with it (FAIL-3) */
     uint64_t fetch_link;
     struct member *fetch_from;
     uint64_t appends;          /* batches ordered since the grant */

@@ -153,6 +153,8 @@ void member_set_target(struct member *m, uint64_t length, uint64_t checksum)
     m->target_checksum = checksum;
     m->sent = m->from = m->length;
     m->state = MEMBER_COPYING;
+    if (m->differs && m->cut && !m->joining)
+        m->checking = true; /* begun as soon as it can be: see member_pump() */
     member_pump(m);
 }
 
@@ -224,6 +226,25 @@ static void appended(struct member *m, uint64_t length)
     primary_member_changed(m->primary);
 }
 
+/* REC-2: do two full members say that their logs differ from this one, and none that it is equal? A
+ * misdirected write leaves a log that is sound by itself, here as well as there. */
+static bool is_outvoted(const struct primary *p)
+{
+    unsigned differ = 0;
+
+    if (p->state != PRIMARY_EQUALIZING)
+        return false;
+    for (size_t i = 0; i < p->member_count; i++) {
+        const struct member *m = &p->members[i];
+        if (!member_counts(m))
+            continue;
+        if (m->state == MEMBER_EQUAL)
+            return false;
+        differ += m->differs;
+    }
+    return differ > 1;
+}
+
 void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
 {
     struct primary *p = m->primary;
@@ -240,7 +261,12 @@ void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
         return;
     }
     if (reply->error != LEASEHOLD__ERROR_CODE__OK) {
+        m->differs = m->differs || reply->differs;
         refused(m, lh_error_from_wire(reply->error), reply->error_text);
+        if (reply->differs && is_outvoted(p)) {
+            LH_MARK("recovery-outvoted");
+            replica_lose(p->replica, LH_ERR_CORRUPT, p->replica->end);
+        }
         return;
     }
     m->refused = false;
@@ -257,7 +283,7 @@ void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
             break;
         LH_MARK("member-confirms");
         m->state = MEMBER_EQUAL;
-        m->doubted = m->cut = false;
+        m->doubted = m->cut = m->differs = false;
         /* What it confirmed is durable there; it need not say so once more. */
         if (m->length < m->target)
             note_durable(m, m->target);
@@ -323,6 +349,30 @@ static void read_own(struct member *m, uint64_t offset, uint64_t bytes)
         bytes < most ? bytes : most, NULL);
 }
 
+/* The member's log does not fit ours, and a replica is lost by its own fault only: ours is read
+ * from its beginning, up to a length whose running checksum is known without the disk. */
+static void check_begin(struct member *m)
+{
+    struct primary *p = m->primary;
+    struct replica *r = p->replica;
+    bool recovering = p->state <= PRIMARY_EQUALIZING; /* and nothing is ordered */
+
+    m->check_end = recovering ? r->end : r->committed;
+    m->check_sum = recovering ? r->checksum : p->committed_checksum;
+    if (m->check_end < m->from) {
+        refused(m, LH_ERR_CORRUPT, "its log does not fit");
+        return;
+    }
+    if (r->written < m->check_end) {
+        down(m); /* it will report again */
+        return;
+    }
+    m->checking = true;
+    m->checked = 0;
+    m->checked_sum = 0;
+    read_own(m, 0, m->check_end);
+}
+
 /* The bytes lie below the queue: they are read back from our own disk. */
 static void copy_from_disk(struct member *m, uint64_t limit)
 {
@@ -343,7 +393,9 @@ void member_pump(struct member *m)
 {
     struct primary *p = m->primary;
 
-    while (m->link != 0 && m->state >= MEMBER_COPYING) {
+    if (m->link != 0 && m->state == MEMBER_COPYING && m->checking && m->copy == NULL)
+        check_begin(m);
+    while (m->link != 0 && m->state >= MEMBER_COPYING && !m->checking) {
         if (m->state == MEMBER_COPYING && m->sent == m->target) {
             send_confirm(m);
             continue;
@@ -368,9 +420,10 @@ void member_pump(struct member *m)
     }
 }
 
-/* The whole batches at the start of what was read back. CORRUPT: there is none. */
-static int whole_batches(
-    const struct replica *r, int error, const struct lh_buf *bytes, size_t most, size_t *whole)
+/* The whole batches at the start of what was read back, and the running checksum behind them if
+ * `checksum` is not NULL. CORRUPT: there is none. */
+static int whole_batches(const struct replica *r, int error, const struct lh_buf *bytes,
+    size_t most, size_t *whole, uint64_t *checksum)
 {
     uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
 
@@ -385,32 +438,33 @@ static int whole_batches(
         if (check != LH_OK)
             return LH_ERR_CORRUPT;
         *whole += h.size;
+        if (checksum != NULL)
+            *checksum = lh_log_checksum(*checksum, &h);
     }
     return *whole > 0 ? LH_OK
                       : LH_ERR_CORRUPT; /* our file is shorter than what was written to it */
 }
 
-/* Where the member's log ends no batch begins here. One of the two logs is not what it should be,
- * and a replica is lost by its own fault only: ours is read from its beginning. */
-static void check_own(struct member *m, int error, const struct lh_buf *bytes)
+static void check_read(struct member *m, int error, const struct lh_buf *bytes)
 {
+    struct replica *r = m->primary->replica;
     size_t whole;
 
-    error = whole_batches(m->primary->replica, error, bytes, m->from - m->checked, &whole);
-    if (error != LH_OK || m->checked + whole == m->from) {
-        LH_MARK("member-finds-rot-in-its-primary");
-        replica_lose(
-            m->primary->replica, error == LH_OK ? LH_ERR_CORRUPT : error, m->checked + whole);
-        return;
-    }
+    error = whole_batches(r, error, bytes, m->check_end - m->checked, &whole, &m->checked_sum);
     m->checked += whole;
-    if (m->checked < m->from) {
-        read_own(m, m->checked, m->primary->replica->written - m->checked);
+    if (error == LH_OK && m->checked < m->check_end) {
+        read_own(m, m->checked, m->check_end - m->checked);
         return;
     }
-    LH_MARK("member-ends-within-a-batch");
-    m->misfit = m->cut && !m->primary->replica->header.cut;
-    refused(m, LH_ERR_CORRUPT, "its log does not end where a batch does");
+    m->checking = false;
+    if (error != LH_OK || m->checked_sum != m->check_sum) {
+        LH_MARK("member-finds-rot-in-its-primary");
+        replica_lose(r, error == LH_OK ? LH_ERR_CORRUPT : error, m->checked);
+        return;
+    }
+    LH_MARK("member-does-not-fit");
+    m->misfit = m->cut && !(m->primary->state == PRIMARY_EQUALIZING && m->primary->was_cut);
+    refused(m, LH_ERR_CORRUPT, "its log is not the beginning of this one");
 }
 
 void member_copied(struct member *m, int error, struct lh_buf *bytes)
@@ -420,16 +474,14 @@ void member_copied(struct member *m, int error, struct lh_buf *bytes)
 
     m->copy = NULL;
     if (m->checking) {
-        check_own(m, error, bytes);
+        check_read(m, error, bytes);
         return;
     }
     /* Only whole batches are sent, and none that has rotted here. */
-    error = whole_batches(r, error, bytes, MESSAGE_BYTES_MAX, &whole);
+    error = whole_batches(r, error, bytes, MESSAGE_BYTES_MAX, &whole, NULL);
     if (error == LH_ERR_CORRUPT && whole == 0 && bytes->size > 0 && m->sent == m->from &&
         m->from > 0 && !LH_PLANTED("member-believed-before-own-log")) {
-        m->checking = true;
-        m->checked = 0;
-        read_own(m, 0, r->written);
+        check_begin(m);
         return;
     }
     if (error != LH_OK) {

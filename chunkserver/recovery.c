@@ -73,6 +73,7 @@ static void equalize(struct primary *p)
 
     p->state = PRIMARY_EQUALIZING;
     p->self_equal = false;
+    p->was_cut = r->header.cut;
     replica_submit(r, (struct job){
                           .kind = JOB_CONFIRM,
                           .origin = FOR_PRIMARY,

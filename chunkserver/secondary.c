@@ -21,6 +21,7 @@ static void answer(struct lh_chunkserver *cs, uint64_t link, const struct replic
         m.checksum = r->checksum;
         m.doubted = replica_doubted(r);
         m.cut = r->header.cut;
+        m.differs = r->differs;
         m.committed = replica_known_committed(r);
     }
     lh_fx_send(cs->fx, link, &m.base, NULL);
@@ -218,7 +219,9 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         lh_fx_log(cs->fx, LH_WARN, "chunk %llu: the primary's message does not fit this log: %s",
             (unsigned long long)r->chunk, lh_error_text(error));
         r->misfit = r->incomplete;
+        r->differs = error == LH_ERR_CORRUPT || error == LH_ERR_OUT_OF_SEQUENCE;
         secondary_end(r, error);
+        r->differs = false;
     } else {
         replica_note_committed(r, m->committed);
     }

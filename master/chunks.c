@@ -367,6 +367,10 @@ void lh_m_on_member_failed(
     size_t count = dispensable(m, c, report, ids);
     if (count == 0 && report->unsure) {
         LH_MARK("member-failed-and-nobody-is-sure");
+        /* Fences may get to those whom the primary does not reach. */
+        (void)without(c, report->server_ids, report->n_server_ids, left, &left_count);
+        if (roll_over_short(m, c, left, left_count, report->appends_wait))
+            return;
         wait_for_members(m, c);
         say_unsure(m, c, report->server_ids, report->n_server_ids);
         return;

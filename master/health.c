@@ -47,7 +47,9 @@ enum lh_m_health lh_m_member_health(
 
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return s->session == 0 && !within_grace(m, s->away_since) &&
+    struct lh_instant since = s->session == 0 ? s->away_since : s->failing_since;
+
+    return (s->session == 0 || s->failing) && !within_grace(m, since) &&
            s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
 }
 

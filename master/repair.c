@@ -389,12 +389,15 @@ void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_send_grant(m, c);
 }
 
-/* Does nothing more need to be copied, so that a member can go? Not the primary. */
+/* Does nothing more need to be copied, so that a member can go? Not the primary. And not before the
+ * newest version is recovered: until then a member may be the only one to have everything (REC-2a,
+ * FAIL-3). */
 static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
     struct lh_m_member *worst = most_useless(m, c);
+    bool recovered = c->recovered_version == c->version || LH_PLANTED("member-dropped-in-recovery");
 
-    if (worst == NULL || t->joining > 0 || c->member_count <= c->file->replication ||
+    if (!recovered || worst == NULL || t->joining > 0 || c->member_count <= c->file->replication ||
         t->staying < c->file->replication ||
         (uselessness(m, c, worst) == 1 && t->staying == c->file->replication))
         return;

@@ -295,8 +295,8 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool there =
-            lh_m_log_counts(m, member) && !member->suspect && lh_m_looks_alive(m, member->server);
+        bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
+                     !(member->suspect && member->server == c->holder);
         logs += there;
         /* While it recovers it does not know yet what was committed. */
         own = own || (there && member->server == c->holder && c->recovered_version == c->version);

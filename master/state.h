@@ -756,8 +756,8 @@ struct lh_m_server *lh_m_place_copy(
 enum lh_m_health lh_m_member_health(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
 const char *lh_m_health_text(enum lh_m_health health);
-/* Is the server gone, and has the operator said that it will not come back (by decommissioning
- * it)? Nobody waits for what it alone may have. */
+/* Is the server gone (KEEP-1), and has the operator said that it will not come back (by
+ * decommissioning it)? Nobody waits for what it alone may have. */
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s);
 /* Could others copy the chunk from this member? */
 bool lh_m_is_source(

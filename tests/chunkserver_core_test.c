@@ -978,6 +978,36 @@ STORY(a_log_that_ends_within_a_batch_costs_its_primary_nothing)
     check_logs(w, AC);
 }
 
+/* REC-2: a batch of the right size that belongs elsewhere leaves a log that is sound by itself. */
+STORY(a_primary_whose_log_two_members_deny_gives_itself_up)
+{
+    struct lh_buf foreign = make_batch(WRITER + 7, 1, 1, 100);
+
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    node_kill(w, A, false);
+    settle(w);
+    assert_int_equal(foreign.size, 136);
+    struct file *f = node_file(w, A, CHUNK);
+    assert_true(lh_buf_read(&foreign, 0, f->cache + LH_LOG_START + 2 * 136, 136));
+    lh_buf_clear(&foreign);
+    node_start(w, A);
+    settle(w);
+    assert_int_equal(node_status(w, A).length, 3 * 136);
+    w->master_continues = false;
+    heard_clear(w);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 2000);
+    assert_true(node_status(w, A).lost);
+    assert_int_equal(heard(w, A)->recovered.n, 0);
+    assert_int_equal(heard(w, A)->lost.n, 1);
+    assert_false(node_status(w, B).lost || node_status(w, C).lost);
+    master_grant(w, B, 3, 1u << B | 1u << C, 2);
+    pass(w, 2000);
+    assert_int_equal(heard(w, B)->recovered.length, 3 * 136);
+    check_logs(w, 1u << B | 1u << C);
+}
+
 /* The same sight, and the fault is the primary's. */
 STORY(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member)
 {
@@ -1920,6 +1950,7 @@ int main(void)
         cmocka_unit_test(a_log_that_was_cut_alone_does_not_suffice),
         cmocka_unit_test(of_two_logs_that_were_cut_the_longer_suffices),
         cmocka_unit_test(a_log_that_ends_within_a_batch_costs_its_primary_nothing),
+        cmocka_unit_test(a_primary_whose_log_two_members_deny_gives_itself_up),
         cmocka_unit_test(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member),
         cmocka_unit_test(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told),
         cmocka_unit_test(a_file_that_cannot_be_removed_is_not_forgotten),

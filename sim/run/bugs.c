@@ -240,6 +240,10 @@ static const struct lh_sim_bug bugs[] = {
         "where a member's log ends no batch begins in the primary's, and the primary takes its own "
         "for rotten without having read it",
         "INV-4"},
+    {"member-dropped-in-recovery", "REC-2a",
+        "a member that was drained leaves the set while the primary waits for it, who may be the "
+        "only one to have every acknowledged record",
+        "INV-4"},
     {"seal-believed-from-memory", "SEAL-1",
         "a server that starts anew reports a seal that only its operating system has as recorded",
         "KEEP-1"},
