@@ -203,6 +203,7 @@ struct member {
     struct ticket *copy;           /* a read of old bytes under way */
     uint64_t from;                 /* log length that it reported: copying begins there */
     bool differs;                  /* it said that its log is another one */
+    bool fits;                     /* as far as it goes it is the same, as that shows */
     bool checking;                 /* our own log is read instead, or is to be */
     uint64_t checked, checked_sum; /* so much of it was read; the running checksum there */
     uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
