@@ -45,7 +45,7 @@ static void note_lost(struct lh_sim_observers *o, struct chunk *c, const Leaseho
 /* REC-2a, FAIL-3: until a version is recovered a member that may be the only one to have everything
  * stays in the set, unless its primary has said that those who are there suffice. */
 static void note_left_out(
-    struct lh_sim_observers *o, const struct chunk *c, const LeaseholdStored__Chunk *s)
+    struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
 {
     bool sure = c->recovered >= c->version || c->sure_version == c->version;
 
@@ -55,7 +55,8 @@ static void note_left_out(
     for (size_t i = 0; i < c->member_count; i++) {
         const struct member *m = &c->members[i];
         const struct replica *r = &c->replicas[m->server];
-        bool stays = m->joining || m->lost || r->lost || r->damaged || r->missing;
+        bool stays = m->joining || m->lost || r->lost || r->damaged || r->missing ||
+                     !lh_ob_kernel(o, c, m->server)->valid;
         for (size_t n = 0; n < s->n_members; n++)
             stays = stays || lh_ob_server_named(o, s->members[n]->server_id) == (int32_t)m->server;
         if (stays || lh_sim_is_decommissioned(o->cluster, m->server + 1) ||
