@@ -97,6 +97,24 @@ static void mark_incomplete(struct replica *r, uint64_t length)
         r->committed = length;
 }
 
+/* The seal is the master's word, also if this server knows of more: a loss was reported (REC-2a),
+ * or the master's metadata is an older copy (KEEP-4). */
+static void seal_below(struct replica *r, uint64_t length)
+{
+    uint64_t committed = replica_known_committed(r);
+
+    if (committed <= length)
+        return;
+    LH_MARK("seal-below-what-was-committed");
+    lh_fx_log(r->cs->fx, LH_ERROR,
+        "chunk %llu: it is sealed at %llu bytes, and %llu were acknowledged: records are lost",
+        (unsigned long long)r->chunk, (unsigned long long)length, (unsigned long long)committed);
+    if (r->header.committed > length)
+        r->header.committed = length;
+    if (r->committed > length)
+        r->committed = length;
+}
+
 /* What each kind of job does, step by step. Returns true when there is nothing left to do. */
 static bool job_step(struct replica *r, struct job *j)
 {
@@ -166,6 +184,7 @@ static bool job_step(struct replica *r, struct job *j)
             job_sync(r);
         } else if (step <= 2) {
             j->step = 3;
+            seal_below(r, j->length);
             r->header.sealed = true;
             r->header.copying = r->header.cut = false;
             r->header.version = j->version;

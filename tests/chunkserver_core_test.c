@@ -1048,6 +1048,29 @@ STORY(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told)
     assert_true(w->nodes[B].registered->register_->replicas[0]->sealed);
 }
 
+/* The master's metadata is an older copy. What it says goes, and is complained of. */
+STORY(a_seal_below_what_was_acknowledged_is_recorded)
+{
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 1);
+    uint64_t length = node_status(w, A).length, checksum = node_status(w, A).checksum;
+    struct conn *c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    append(c, 2, 100);
+    settle(w);
+    assert_int_equal(node_status(w, A).committed, 2 * length);
+    w->acked_count = 1;
+    master_record_seal(w, A, 1, length, checksum);
+    pass(w, 100);
+    assert_true(node_status(w, A).sealed);
+    assert_int_equal(node_status(w, A).committed, length);
+    node_kill(w, A, false);
+    settle(w);
+    node_start(w, A);
+    settle(w);
+    assert_int_equal(node_status(w, A).committed, length);
+}
+
 /* It is there, in whatever state; a chunk that can be made there again must not stumble over it. */
 STORY(a_file_that_cannot_be_removed_is_not_forgotten)
 {
@@ -1952,6 +1975,7 @@ int main(void)
         cmocka_unit_test(a_log_that_ends_within_a_batch_costs_its_primary_nothing),
         cmocka_unit_test(a_primary_whose_log_two_members_deny_gives_itself_up),
         cmocka_unit_test(a_primary_whose_own_log_has_rotted_finds_it_before_it_blames_a_member),
+        cmocka_unit_test(a_seal_below_what_was_acknowledged_is_recorded),
         cmocka_unit_test(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told),
         cmocka_unit_test(a_file_that_cannot_be_removed_is_not_forgotten),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
