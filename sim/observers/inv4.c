@@ -41,8 +41,11 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 static void check_speaker(
     struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what)
 {
-    const struct replica *r = lh_ob_replica(lh_ob_chunk(o, chunk), a->number);
+    struct chunk *c = lh_ob_chunk(o, chunk);
+    const struct replica *r = lh_ob_replica(c, a->number);
 
+    if (r->header_damaged && !lh_ob_kernel(o, c, a->number)->lost)
+        return; /* rot took the mark, and nobody can know any more */
     if (r->sync_failed || r->lost)
         lh_sim_fail(o->sim, "INV-4", chunk, "%s %s of chunk %llu, and %s (FAIL-4, FAIL-5)", a->name,
             what, U(chunk),
