@@ -77,6 +77,12 @@ bool lh_client_lane_refresh(struct lh_client_lane *l, const Leasehold__ChunkInfo
     if (info->start != old.start || (info->sealed && info->length < l->offset))
         return false;
     lh_client_chunk_copy(&l->chunk, info);
+    /* The pauses were for the primary that was asked in vain. There is another one since, and its
+     * lease may be shorter than they have become. */
+    if (l->link.id == 0 && l->chunk.version > old.version) {
+        lh_timer_unset(&l->reader->client->timers, &l->timer);
+        l->failures = 0;
+    }
     if (old.sealed && !l->chunk.sealed) {
         /* A replica has told of the seal before the master: a seal is for ever. */
         l->chunk.sealed = true;

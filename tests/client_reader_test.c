@@ -615,6 +615,33 @@ static void the_master_is_asked_to_bring_a_primary(void **state)
     world_deinit(&r.w);
 }
 
+/* Its lease may be short: who pauses for longer and longer never finds it. */
+static void another_primary_is_asked_at_once(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+
+    (void)state;
+    open_reader(&r, false, B, &tail, 1);
+    uint64_t link = expect_read(&r, 5, B, NULL, NULL);
+    fetch(&r);
+    say_empty(&r, link, B, false, false);
+    for (uint64_t version = 2; version < 12; version++) {
+        say_refusal(&r, expect_read(&r, 5, B, NULL, NULL), LH_ERR_NOT_PRIMARY);
+        tail = open_chunk(5, 2, 0, 1);
+        tail.version = version;
+        say_tail(&r.w, expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), tail, 1, NULL);
+    }
+    /* It is asked while it recovers, and soon again. */
+    say_refusal(&r, expect_read(&r, 5, B, NULL, NULL), LH_ERR_NOT_PRIMARY);
+    say_tail(&r.w, expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), tail, 1, NULL);
+    pass_ms(&r.w, 100);
+    say_empty(&r, expect_read(&r, 5, B, NULL, NULL), B, false, true);
+    say_chunks(&r.w, expect_request(&r.w, LH_METHOD_LOCATE, "m1:1", NULL), &tail, 1);
+    expect_complete(&r.w, &r.fetch, LH_ERR_CLOSED);
+    world_deinit(&r.w);
+}
+
 static void following_waits_at_the_end_and_goes_on_in_the_next_chunk(void **state)
 {
     struct reader r;
@@ -711,6 +738,7 @@ int main(void)
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
         cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
         cmocka_unit_test(the_master_is_asked_to_bring_a_primary),
+        cmocka_unit_test(another_primary_is_asked_at_once),
         cmocka_unit_test(following_waits_at_the_end_and_goes_on_in_the_next_chunk),
         cmocka_unit_test(a_fetch_that_ends_in_vain_loses_nothing),
         cmocka_unit_test(closing_cancels_the_fetch),
