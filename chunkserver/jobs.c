@@ -82,6 +82,15 @@ static bool log_goes_first(const struct replica *r, uint64_t length)
            !LH_PLANTED("confirmed-with-unsynced-writes");
 }
 
+/* What was known to be committed behind `length` is not any more. */
+static void forget_committed(struct replica *r, uint64_t length)
+{
+    if (r->header.committed > length)
+        r->header.committed = length;
+    if (r->committed > length)
+        r->committed = length;
+}
+
 /* REC-4: whatever the header says besides, this is nobody's full member. Nothing that is here
  * counts as equal any more, so a torn tail may be anywhere. */
 static void mark_incomplete(struct replica *r, uint64_t length)
@@ -91,10 +100,7 @@ static void mark_incomplete(struct replica *r, uint64_t length)
     r->header.sealed_length = r->header.sealed_checksum = 0;
     r->header.equal_length = 0;
     memset(r->header.equal_boot, 0, LH_BOOT_ID_BYTES);
-    if (r->header.committed > length)
-        r->header.committed = length;
-    if (r->committed > length)
-        r->committed = length;
+    forget_committed(r, length);
 }
 
 /* The seal is the master's word, also if this server knows of more: a loss was reported (REC-2a),
@@ -109,10 +115,7 @@ static void seal_below(struct replica *r, uint64_t length)
     lh_fx_log(r->cs->fx, LH_ERROR,
         "chunk %llu: it is sealed at %llu bytes, and %llu were acknowledged: records are lost",
         (unsigned long long)r->chunk, (unsigned long long)length, (unsigned long long)committed);
-    if (r->header.committed > length)
-        r->header.committed = length;
-    if (r->committed > length)
-        r->committed = length;
+    forget_committed(r, length);
 }
 
 /* What each kind of job does, step by step. Returns true when there is nothing left to do. */

@@ -93,31 +93,32 @@ uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
     return there < c->file->min_replicas ? there : c->file->min_replicas;
 }
 
+/* How many logs were shown that are not in doubt? */
+static uint32_t logs_shown(const struct lh_m_roll *roll)
+{
+    uint32_t logs = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++)
+        logs += !roll->answers[i].doubted;
+    return logs;
+}
+
 /* Do the logs that were shown suffice? The primary's own does: it says what was acknowledged, and
  * that every member has. */
 static bool enough(const struct lh_master *m, const struct lh_m_roll *roll)
 {
-    uint32_t logs = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
+    for (uint32_t i = 0; i < roll->answer_count; i++)
         if (roll->answers[i].primary)
             return true;
-        logs += !roll->answers[i].doubted;
-    }
-    return logs >= lh_m_logs_needed(m, roll->chunk) || LH_PLANTED("roll-by-a-single-log");
+    return logs_shown(roll) >= lh_m_logs_needed(m, roll->chunk) ||
+           LH_PLANTED("roll-by-a-single-log");
 }
 
 /* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
  * is not everywhere (FAIL-3). */
 static bool is_sure(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
 {
-    uint32_t logs = 0;
-
-    if (!best->cut || LH_PLANTED("lone-cut-log-counts"))
-        return true;
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        logs += !roll->answers[i].doubted;
-    return logs > 1;
+    return !best->cut || logs_shown(roll) > 1 || LH_PLANTED("lone-cut-log-counts");
 }
 
 /* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */

@@ -806,17 +806,13 @@ static void of_logs_that_were_all_cut_the_longest_counts(void **state)
 /* It answers the fence with a log whose bytes are not those of fenced(). */
 static void fenced_otherwise(struct server *s, uint64_t length)
 {
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
 
-    fenced.session = s->session;
     fenced.chunk = chunk;
     fenced.version = 2;
     fenced.length = length;
     fenced.checksum = length * 31 + 1;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
-    request.fenced = &fenced;
-    server_send(&w, s, &request);
+    server_tell_fenced(&w, s, &fenced);
 }
 
 /* One of the two has a batch that belongs elsewhere. */

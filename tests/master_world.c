@@ -542,57 +542,55 @@ void server_finds_misfit(
     tell_failed(w, s, chunk, version, member, &how);
 }
 
+void server_tell_fenced(struct world *w, struct server *s, Leasehold__Fenced *fenced)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+
+    fenced->session = s->session;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    request.fenced = fenced;
+    server_send(w, s, &request);
+}
+
+static Leasehold__Fenced log_of(uint64_t chunk, uint64_t version, uint64_t length)
+{
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.length = length;
+    fenced.checksum = length * 31;
+    return fenced;
+}
+
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
     uint64_t length, uint64_t committed, bool doubted)
 {
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+    Leasehold__Fenced fenced = log_of(chunk, version, length);
 
-    fenced.session = s->session;
-    fenced.chunk = chunk;
-    fenced.version = version;
     fenced.error = (Leasehold__ErrorCode)-error;
-    fenced.length = length;
-    fenced.checksum = length * 31;
     fenced.committed = committed;
     fenced.doubted = doubted;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
-    request.fenced = &fenced;
-    server_send(w, s, &request);
+    server_tell_fenced(w, s, &fenced);
 }
 
 void server_fenced_cut(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length)
 {
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+    Leasehold__Fenced fenced = log_of(chunk, version, length);
 
-    fenced.session = s->session;
-    fenced.chunk = chunk;
-    fenced.version = version;
-    fenced.length = length;
-    fenced.checksum = length * 31;
     fenced.cut = true;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
-    request.fenced = &fenced;
-    server_send(w, s, &request);
+    server_tell_fenced(w, s, &fenced);
 }
 
 void server_fenced_as_primary(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed)
 {
-    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+    Leasehold__Fenced fenced = log_of(chunk, version, committed);
 
-    fenced.session = s->session;
-    fenced.chunk = chunk;
-    fenced.version = version;
-    fenced.length = fenced.committed = committed;
-    fenced.checksum = committed * 31;
+    fenced.committed = committed;
     fenced.primary = true;
-    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
-    request.fenced = &fenced;
-    server_send(w, s, &request);
+    server_tell_fenced(w, s, &fenced);
 }
 
 void server_removed(struct world *w, struct server *s, uint64_t chunk, int error)
