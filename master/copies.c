@@ -4,16 +4,13 @@
 
 #include <inttypes.h>
 
-#define STALL_S 30u /* a copy without progress for this long is ended */
-#define METER_S 10u
-
 /* ---- How fast it goes. */
 
 static void meter(struct lh_master *m, struct lh_m_copy *copy, uint64_t bytes)
 {
     struct lh_duration interval = lh_instant_until(m->repair.meter_from, m->now);
 
-    if (interval.ns >= lh_seconds(METER_S).ns) {
+    if (interval.ns >= m->config.meter.ns) {
         m->repair.last_bytes = m->repair.meter_bytes;
         m->repair.last_interval = interval;
         m->repair.meter_bytes = 0;
@@ -117,14 +114,13 @@ void lh_m_copy_cancel(struct lh_master *m, struct lh_m_copy *copy)
 static void fail_copy(struct lh_master *m, struct lh_m_copy *copy, const char *why)
 {
     struct lh_m_chunk *c = copy->chunk;
-    unsigned shift = c->repair_failures < 6 ? c->repair_failures : 6;
 
     LH_MARK("copy-failed");
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": copying it to %s failed: %s", c->id,
         c->file->path, copy->target->id, why);
-    c->repair_failures++;
     c->repair_avoid = copy->target;
-    c->repair_at = lh_instant_add(m->now, lh_seconds(UINT64_C(1) << shift));
+    c->repair_at = lh_instant_add(
+        m->now, lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, c->repair_failures++));
     leave_copy(m, copy);
 }
 
@@ -138,7 +134,7 @@ static void copy_timer(struct lh_master *m, struct lh_m_timer *timer)
 
 static void progress(struct lh_master *m, struct lh_m_copy *copy)
 {
-    lh_m_timer_arm(m, &copy->timer, lh_instant_add(m->now, lh_seconds(STALL_S)));
+    lh_m_timer_arm(m, &copy->timer, lh_instant_add(m->now, m->config.copy_stall));
 }
 
 void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target)
@@ -334,7 +330,7 @@ void lh_m_on_copied(
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         int error = lh_error_from_wire((unsigned)report->error);
         if (error == LH_ERR_DISK_FULL)
-            s->avoid_until = lh_instant_add(m->now, lh_seconds(STALL_S));
+            s->avoid_until = lh_instant_add(m->now, m->config.copy_stall);
         if (error == LH_ERR_CORRUPT)
             lh_fx_log(m->fx, LH_ERROR,
                 "chunk %" PRIu64 " of \"%s\": what %s copied does not add up to the chunk's "

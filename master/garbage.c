@@ -12,9 +12,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#define FIRST_LOOK_S 1u
-#define LOOK_AGAIN_S 10u
-
 /* Above these a number is not raised to what a server reports: it would run out. */
 #define VERSION_MAX    (UINT64_C(1) << 62)
 #define CHUNK_LEAP_MAX (UINT64_C(1) << 48)
@@ -38,7 +35,7 @@ bool lh_m_deleting(const struct lh_master *m)
 static void look_soon(struct lh_master *m)
 {
     if (!m->garbage_timer.armed && lh_m_deleting(m) && (m->extra_count > 0 || m->kept_count > 0))
-        lh_m_timer_arm(m, &m->garbage_timer, lh_instant_add(m->now, lh_seconds(FIRST_LOOK_S)));
+        lh_m_timer_arm(m, &m->garbage_timer, lh_instant_add(m->now, m->config.garbage_first));
 }
 
 /* ---- Extras. */
@@ -363,7 +360,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
 
 static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    size_t left = LH_STEP_WORK_MAX;
+    size_t left = m->config.step_work;
     struct lh_m_extra *e;
 
     if (!lh_m_deleting(m) || !lh_m_is_durable(m, m->resume_ticket))
@@ -384,7 +381,7 @@ static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
     if (m->garbage_round > 0 || m->kept_count > 0)
         lh_m_timer_arm(m, timer, m->now);
     else if (m->extra_count > 0)
-        lh_m_timer_arm(m, timer, lh_instant_add(m->now, lh_seconds(LOOK_AGAIN_S)));
+        lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.garbage_again));
 }
 
 void lh_m_garbage_durable(struct lh_master *m)

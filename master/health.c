@@ -2,16 +2,11 @@
  *
  * A change that concerns one chunk puts it into `attention`. One that concerns many (a server came,
  * went, or was away for too long) begins a *patrol*, a walk over all chunks by id; if nothing
- * happens there is one a minute. A step looks at LH_STEP_WORK_MAX chunks at most; the rest follows
- * in steps of its own. */
+ * happens there is one a minute. A step looks at `step_work` chunks at most, `patrol_share` of them
+ * for the patrol; the rest follows in steps of its own. */
 #include "master/state.h"
 
 #include <inttypes.h>
-
-#define PATROL_S 60u
-
-/* Of a step's work; attention gets the rest. */
-#define PATROL_SHARE 64u
 
 static bool within_grace(const struct lh_master *m, struct lh_instant since)
 {
@@ -164,7 +159,7 @@ void lh_m_patrol(struct lh_master *m)
 
 static void patrol_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    lh_m_timer_arm(m, timer, lh_instant_add(m->now, lh_seconds(PATROL_S)));
+    lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.patrol));
     lh_m_patrol(m);
 }
 
@@ -204,7 +199,7 @@ void lh_m_health_start(struct lh_master *m)
     }
     m->repair.meter_from = m->now;
     m->repair.patrol_timer.fire = patrol_timer;
-    lh_m_timer_arm(m, &m->repair.patrol_timer, lh_instant_add(m->now, lh_seconds(PATROL_S)));
+    lh_m_timer_arm(m, &m->repair.patrol_timer, lh_instant_add(m->now, m->config.patrol));
     lh_m_repair_start(m);
     lh_m_patrol(m);
 }
@@ -241,10 +236,11 @@ static void go_on_patrol(struct lh_master *m, size_t left)
 
 void lh_m_health_step(struct lh_master *m)
 {
-    size_t left = attend(m, LH_STEP_WORK_MAX - PATROL_SHARE);
+    size_t share = m->config.patrol_share, work = m->config.step_work;
+    size_t left = attend(m, work > share ? work - share : 1);
 
     if (m->repair.patrolling)
-        go_on_patrol(m, left + PATROL_SHARE);
+        go_on_patrol(m, left + share);
     lh_m_repair_step(m);
 }
 

@@ -518,7 +518,7 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
 {
     struct lh_m_chunk *c;
 
-    for (size_t i = 0; i < LH_STEP_WORK_MAX && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
+    for (size_t i = 0; i < m->config.step_work && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
         TAILQ_REMOVE(&m->waiting, c, waiting_link);
         c->waiting = false;
         if (in_force(m, c)) {

@@ -170,7 +170,8 @@ static void take_expired(struct lh_master *m)
 {
     struct lh_expired what;
 
-    for (size_t i = 0; i < LH_STEP_WORK_MAX && lh_grantor_expire(m->grantor, m->now, &what); i++) {
+    for (size_t i = 0;
+         i < m->config.step_work && lh_grantor_expire(m->grantor, m->now, &what); i++) {
         if (what.is_session) {
             lh_m_session_expired(m, what.context, what.session);
             continue;
@@ -422,9 +423,24 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
 
 /* ---- Life. */
 
+/* Bounds that are 0 are the default. */
+static void fill_in(struct lh_master_config *config)
+{
+#define X(name, preset_ms, what)                                                                   \
+    if (config->name.ns == 0)                                                                      \
+        config->name = lh_milliseconds(preset_ms);
+    LH_MASTER_TIMES(X)
+#undef X
+#define X(name, preset, what)                                                                      \
+    if (config->name == 0)                                                                         \
+        config->name = preset;
+    LH_MASTER_COUNTS(X)
+#undef X
+}
+
 struct lh_master_config lh_master_config_default(void)
 {
-    return (struct lh_master_config){
+    struct lh_master_config config = {
         .session_term = lh_seconds(10),
         .chunk_term = lh_seconds(60),
         .drift_ppm = LH_DRIFT_PPM_DEFAULT,
@@ -442,6 +458,9 @@ struct lh_master_config lh_master_config_default(void)
         .balance = true,
         .trash_retention = lh_seconds(24u * 3600),
     };
+
+    fill_in(&config);
+    return config;
 }
 
 int lh_master_config_check(const struct lh_master_config *config, char *text, size_t text_size)
@@ -484,6 +503,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     struct lh_master *m = lh_alloc(sizeof *m);
 
     m->config = *config;
+    fill_in(&m->config);
     m->heartbeat = lh_nanoseconds(config->session_term.ns / 3);
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);

@@ -33,6 +33,7 @@
 #include "base/step.h"
 #include "base/time.h"
 #include "batch/batch.h"
+#include "master/bounds.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,6 +81,13 @@ struct lh_master_config {
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    /* What bounds the core's work (bounds.h); 0: the default. */
+#define X(name, preset_ms, what) struct lh_duration name;
+    LH_MASTER_TIMES(X)
+#undef X
+#define X(name, preset, what) uint32_t name;
+    LH_MASTER_COUNTS(X)
+#undef X
 };
 
 /* The documented defaults; `seed` is left 0. */

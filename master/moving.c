@@ -12,29 +12,6 @@
 
 #include <inttypes.h>
 
-/* A census begins this long after the last one, and 10 us later for each chunk. */
-#define CENSUS_MS          10000u
-#define CENSUS_DRAINING_MS 1000u
-
-/* Leases that one draining server is asked for at a time. */
-#define RECALLS 4u
-
-/* Replicas on the way for the sake of space. */
-#define SPACE_MOVES 2u
-
-/* Per mille of the capacity that the fullest server may have in use above the emptiest. A replica
- * goes only where half as much is between the two, so that it does not come back. */
-#define SPACE_BAND 100u
-
-/* A move that has not happened by then is given up. */
-#define MOVE_MS 600000u
-
-/* Within this after a move, servers have told how much room they have now. */
-#define SETTLE_MS 10000u
-
-/* Chunks for which one step looks for a better place. */
-#define TRIES 64u
-
 static bool drained(const struct lh_m_server *s)
 {
     return s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
@@ -102,7 +79,7 @@ static void settle_moves(struct lh_master *m)
         if (!move.moved && !member) {
             LH_MARK("move-done");
             move.moved = true;
-            move.until = lh_instant_add(m->now, lh_milliseconds(SETTLE_MS));
+            move.until = lh_instant_add(m->now, m->config.move_settle);
         } else if (!move.moved && drained(move.from)) {
             continue;
         } else if (lh_instant_reached(m->now, move.until)) {
@@ -155,13 +132,13 @@ static void try_move(
     struct lh_m_moving *v = &m->moving;
     struct lh_m_server *to;
 
-    if (v->tries == 0 || v->move_count == LH_M_MOVES)
+    if (v->tries == 0 || v->move_count >= m->config.moves_max || v->move_count == LH_M_MOVES)
         return;
     v->tries--;
     member->leaving = true; /* it does not keep its domain from others then */
     bool better = lh_m_place(m, bytes_of(c), 1, c->members, c->member_count, &to) == 1 &&
                   apart(c, member, to) &&
-                  (!for_space || used(to) + SPACE_BAND / 2 < used(member->server));
+                  (!for_space || used(to) + m->config.space_band / 2 < used(member->server));
     if (!better) {
         member->leaving = false;
         return;
@@ -172,7 +149,7 @@ static void try_move(
         .chunk = c->id,
         .from = member->server,
         .for_space = for_space,
-        .until = lh_instant_add(m->now, lh_milliseconds(MOVE_MS)),
+        .until = lh_instant_add(m->now, m->config.move_timeout),
     };
     lh_m_attend(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -215,7 +192,7 @@ static void look_for_better(struct lh_master *m, struct lh_m_chunk *c)
         try_move(m, c, member, false);
         return;
     }
-    if (v->fullest == NULL || !c->sealed || space_moves(m) >= SPACE_MOVES)
+    if (v->fullest == NULL || !c->sealed || space_moves(m) >= m->config.space_moves)
         return;
     member = lh_m_member(c, v->fullest);
     if (member != NULL)
@@ -321,7 +298,7 @@ static struct lh_m_server *fullest(const struct lh_master *m)
         if (used(s) < least)
             least = used(s);
     }
-    return most != NULL && used(most) > least + SPACE_BAND ? most : NULL;
+    return most != NULL && used(most) > least + m->config.space_band ? most : NULL;
 }
 
 static void begin_census(struct lh_master *m)
@@ -411,9 +388,9 @@ static void end_census(struct lh_master *m)
             forget(m, s);
         note_obstacle(m, s);
     }
-    uint64_t pause_ms =
-        (anybody_drains(m) ? CENSUS_DRAINING_MS : CENSUS_MS) + HASH_COUNT(m->chunks) / 100;
-    v->next_census = lh_instant_add(m->now, lh_milliseconds(pause_ms));
+    struct lh_duration pause = anybody_drains(m) ? m->config.census_draining : m->config.census;
+    pause = lh_duration_add(pause, lh_nanoseconds((uint64_t)HASH_COUNT(m->chunks) * 10000u));
+    v->next_census = lh_instant_add(m->now, pause);
 }
 
 static void go_on_counting(struct lh_master *m)
@@ -422,8 +399,8 @@ static void go_on_counting(struct lh_master *m)
     struct lh_m_chunk key = {.id = v->next_chunk};
     struct lh_m_chunk *c = RB_NFIND(lh_m_all, &m->all, &key);
 
-    v->tries = TRIES;
-    for (size_t i = 0; c != NULL && i < LH_STEP_WORK_MAX; i++) {
+    v->tries = m->config.moving_tries;
+    for (size_t i = 0; c != NULL && i < m->config.step_work; i++) {
         v->next_chunk = c->id + 1;
         count(m, c);
         c = RB_NEXT(lh_m_all, &m->all, c);
@@ -462,7 +439,7 @@ static void recall_some(struct lh_master *m, struct lh_m_server *s)
     unsigned asked = being_recalled(s);
     size_t looked = 0, held = s->held_count;
 
-    while (asked < RECALLS && looked < held && looked < LH_STEP_WORK_MAX) {
+    while (asked < m->config.drain_recalls && looked < held && looked < m->config.step_work) {
         struct lh_m_chunk *c = TAILQ_FIRST(&s->held);
         /* To the end, so that those which stay do not keep the others from being looked at. */
         TAILQ_REMOVE(&s->held, c, held_link);
@@ -516,14 +493,14 @@ static void balance_primaries(struct lh_master *m)
 
     if (!may_balance(m))
         return;
-    while (looked < LH_STEP_WORK_MAX && (s = busiest(m, below, &least)) != NULL) {
+    while (looked < m->config.step_work && (s = busiest(m, below, &least)) != NULL) {
         size_t slack = s->held_count / 5 > 2 ? s->held_count / 5 : 2;
         struct lh_m_chunk *c;
         if (s->held_count - least <= slack || being_recalled(s) > 0)
             return;
         TAILQ_FOREACH(c, &s->held, held_link)
         {
-            if (++looked > LH_STEP_WORK_MAX)
+            if (++looked > m->config.step_work)
                 return;
             if (c->sealed || c->intent_to_seal || !lh_m_has_primary(m, c) ||
                 !another_can(m, c, s->held_count - 1))

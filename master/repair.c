@@ -13,13 +13,6 @@
 
 #include <inttypes.h>
 
-#define COPIES_MAX     64u    /* under way, in the whole cluster */
-#define GRANTS_MAX     8u     /* of idle chunks, for the sake of their members */
-#define GRANT_S        60u    /* such a grant counts for this long at most */
-#define PAUSE_S        2u     /* and none earlier than this after the last lease */
-#define ROUND_S        5u     /* the next round, if nothing happens before */
-#define ROUND_WORK_MAX 65536u /* chunks tried in a step, times servers */
-
 static int compare_wanting(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
 {
     if (a->want_good != b->want_good)
@@ -533,23 +526,24 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
 void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c)
 {
     c->repair_grant_at =
-        lh_instant_max(c->repair_grant_at, lh_instant_add(m->now, lh_seconds(PAUSE_S)));
+        lh_instant_max(c->repair_grant_at, lh_instant_add(m->now, m->config.repair_pause));
     lh_m_attend(m, c);
 }
 
 static void try_grant(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
-    if (m->repair.grants >= GRANTS_MAX || !grant_helps(m, c, t))
+    if (m->repair.grants >= m->config.repair_grants_max || !grant_helps(m, c, t))
         return;
     /* Not again and again, if it does not help. */
-    unsigned shift = c->repair_grants < 4 ? c->repair_grants : 4;
+    uint32_t tries = c->repair_grants < 4 ? c->repair_grants : 4;
     c->repair_grants++;
-    c->repair_grant_at = lh_instant_add(m->now, lh_seconds((uint64_t)GRANT_S << shift));
+    c->repair_grant_at =
+        lh_instant_add(m->now, lh_m_backoff(m->config.repair_grant, LH_DURATION_FOREVER, tries));
     if (!lh_m_grant_free(m, c))
         return;
     LH_MARK("grant-for-repair");
     c->repair_granted = true;
-    c->granted_until = lh_instant_add(m->now, lh_seconds(GRANT_S));
+    c->granted_until = lh_instant_add(m->now, m->config.repair_grant);
     m->repair.grants++;
 }
 
@@ -568,7 +562,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
     uint32_t most = c->sealed ? c->file->replication - t.keep : 1;
-    while (c->copy_count < most && m->repair.copies < COPIES_MAX &&
+    while (c->copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;
     lh_m_repair_look(m, c, false);
@@ -579,7 +573,7 @@ static bool any_stream_free(const struct lh_master *m)
 {
     const struct lh_m_server *s;
 
-    if (m->repair.copies >= COPIES_MAX)
+    if (m->repair.copies >= m->config.copies_max)
         return false;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     if (s->copies_in < m->config.repair_streams && lh_m_live(m, s))
@@ -600,8 +594,8 @@ static void end_round(struct lh_master *m)
         return;
     }
     /* The more there are that nothing can be done for now, the less often. */
-    struct lh_duration pause =
-        lh_duration_add(lh_seconds(ROUND_S), lh_nanoseconds((uint64_t)m->repair.waiting * 20000u));
+    struct lh_duration pause = lh_duration_add(
+        m->config.repair_round, lh_nanoseconds((uint64_t)m->repair.waiting * 20000u));
     struct lh_instant at = lh_instant_min(lh_instant_add(m->now, pause), m->repair.round_retry);
     lh_m_timer_arm(m, &m->repair.round_timer, lh_instant_max(at, m->now));
 }
@@ -609,12 +603,12 @@ static void end_round(struct lh_master *m)
 void lh_m_repair_step(struct lh_master *m)
 {
     size_t servers = HASH_COUNT(m->servers) + 1;
-    size_t tries = ROUND_WORK_MAX / servers > 16 ? ROUND_WORK_MAX / servers : 16;
+    size_t tries = m->config.repair_work / servers + 1;
 
     if (!m->repair.round)
         return;
-    if (tries > LH_STEP_WORK_MAX)
-        tries = LH_STEP_WORK_MAX;
+    if (tries > m->config.step_work)
+        tries = m->config.step_work;
     for (; tries > 0; tries--) {
         struct lh_m_chunk key = {.id = m->repair.round_chunk, .want_good = m->repair.round_good};
         struct lh_m_chunk *c = RB_NFIND(lh_m_wanting, &m->wanting, &key);

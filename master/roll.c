@@ -12,13 +12,6 @@
 
 #include <inttypes.h>
 
-/* A server is asked at most this often whether it lives. */
-#define INQUIRY_PAUSE_MS 50u
-/* A fence is sent again after this. */
-#define FENCE_PAUSE_MS 200u
-/* For so long a primary's word counts that too few of its members answer; it says so again. */
-#define SHORT_MS 3000u
-
 bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f)
 {
     if (f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__AS_CONFIGURED)
@@ -97,7 +90,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
 static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 {
     struct lh_m_file *f = roll->chunk->file;
-    struct lh_duration patience = lh_milliseconds(LH_M_ROLL_PATIENCE_MS);
+    struct lh_duration patience = m->config.roll_patience;
 
     if (f->spare == NULL || lh_m_spare_ready(m, f))
         return true;
@@ -110,10 +103,10 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
 
 static void arm(struct lh_master *m, struct lh_m_roll *roll)
 {
-    struct lh_instant at = lh_instant_add(m->now, lh_milliseconds(FENCE_PAUSE_MS));
-    struct lh_instant end =
-        roll->decided ? lh_instant_add(roll->decided_at, lh_milliseconds(LH_M_ROLL_PATIENCE_MS))
-                      : lh_m_roll_patience_end(m, roll);
+    struct lh_instant at = lh_instant_add(m->now, m->config.fence_pause);
+    struct lh_instant end = roll->decided
+                                ? lh_instant_add(roll->decided_at, m->config.roll_patience)
+                                : lh_m_roll_patience_end(m, roll);
 
     if (lh_instant_before(m->now, end))
         at = lh_instant_min(at, end);
@@ -320,7 +313,7 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
     if (full < c->file->min_replicas)
         return true;
     return c->short_version == c->version &&
-           lh_instant_before(m->now, lh_instant_add(c->short_at, lh_milliseconds(SHORT_MS)));
+           lh_instant_before(m->now, lh_instant_add(c->short_at, m->config.short_for));
 }
 
 static enum trouble trouble(
@@ -377,7 +370,7 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
-    struct lh_instant next = lh_instant_add(s->inquired_at, lh_milliseconds(INQUIRY_PAUSE_MS));
+    struct lh_instant next = lh_instant_add(s->inquired_at, m->config.inquiry_pause);
 
     if (s->inquired && !lh_instant_before(s->inquired_at, w->arrived_at))
         return; /* it was asked since */

@@ -165,7 +165,7 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
 
     if (end.ns == LH_INSTANT_NEVER.ns)
         return end;
-    end = lh_instant_add(end, lh_milliseconds(LH_M_ROLL_PATIENCE_MS));
+    end = lh_instant_add(end, m->config.roll_patience);
     /* After a restart members have to register first. */
     if (roll->resumed)
         end = lh_instant_max(end, lh_instant_add(roll->began, m->config.create_timeout));

@@ -473,7 +473,7 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
 void lh_m_look_at_reports(struct lh_master *m)
 {
     struct lh_m_server *s;
-    size_t left = LH_STEP_WORK_MAX;
+    size_t left = m->config.step_work;
 
     if (m->reporting == 0)
         return;

@@ -39,10 +39,6 @@
 #define LH_ADDRESS_BYTES_MAX 256u
 #define LH_TEXT_BYTES        512u
 
-/* No step takes out more ended leases, or looks at more reported replicas, than this: the rest
- * follows in steps of their own, so that heartbeats get in between. */
-#define LH_STEP_WORK_MAX 1024u
-
 struct lh_m_timer {
     RB_ENTRY(lh_m_timer) node;
     struct lh_instant at;
@@ -391,7 +387,7 @@ struct lh_m_mark {
     STAILQ_ENTRY(lh_m_mark) link;
 };
 
-/* At most this many replicas move at once for the sake of an even load or of failure domains. */
+/* The most that `moves_max` can be. */
 #define LH_M_MOVES 8u
 
 /* A replica that goes elsewhere although its server is well. */
@@ -549,6 +545,14 @@ void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant
 void lh_m_timer_disarm(struct lh_master *m, struct lh_m_timer *t);
 #define LH_M_OWNER(pointer, type, field) ((type *)(void *)((char *)(pointer)-offsetof(type, field)))
 
+/* What is waited for after the `n`-th failure in a row, from 0: `first`, and twice as long each
+ * time, up to `most`. */
+static inline struct lh_duration lh_m_backoff(
+    struct lh_duration first, struct lh_duration most, uint32_t n)
+{
+    return lh_duration_min(lh_nanoseconds(first.ns << (n < 16 ? n : 16)), most);
+}
+
 /* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message);
@@ -686,8 +690,6 @@ uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
 
 /* ---- roll_length.c */
-/* Once enough is known: how long others that look alive are waited for. */
-#define LH_M_ROLL_PATIENCE_MS 250u
 /* REC-4, FAIL-5: does its log count? */
 bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member);
 /* What `s` answered to the fence; NULL: nothing yet. */

@@ -3,9 +3,6 @@
 #include "master/path.h"
 #include "master/state.h"
 
-#define LIST_DEFAULT 1000u
-#define LIST_MAX     10000u
-
 static void add_replica(struct lh_m_chunk_state *s, const struct lh_master *m,
     const struct lh_m_server *server, const char *state, bool primary)
 {
@@ -69,9 +66,9 @@ void lh_m_list_chunks(
     struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request)
 {
     Leasehold__ListChunksReply reply = LEASEHOLD__LIST_CHUNKS_REPLY__INIT;
-    uint32_t limit = request->limit == 0         ? LIST_DEFAULT
-                     : request->limit < LIST_MAX ? request->limit
-                                                 : LIST_MAX;
+    uint32_t limit = request->limit == 0                   ? m->config.list_default
+                     : request->limit < m->config.list_max ? request->limit
+                                                           : m->config.list_max;
     size_t prefix_size = strlen(request->prefix), count = 0;
     char text[LH_TEXT_BYTES];
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);

@@ -5,10 +5,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-/* A caller that could not reach the primary of a file that does not roll over is not sent back to
- * it at once: for this long, or until the primary shows that it lives. */
-#define SUSPECT_HOLD_MS 500u
-
 static struct lh_m_chunk *tail_of(const struct lh_m_file *f)
 {
     return f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
@@ -461,9 +457,9 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version &&
         (w->full_chunk == 0 || w->full_chunk == tail->id)) {
         w->failed_chunk = tail->id;
-        w->hold_until = lh_instant_add(m->now,
-            lh_m_rolls(m, f) ? m->config.suspect_after
-                             : lh_duration_min(m->heartbeat, lh_milliseconds(SUSPECT_HOLD_MS)));
+        w->hold_until = lh_instant_add(
+            m->now, lh_m_rolls(m, f) ? m->config.suspect_after
+                                     : lh_duration_min(m->heartbeat, m->config.suspect_hold));
         if (lh_instant_before(w->hold_until, w->deadline))
             lh_m_timer_arm(m, &w->timer, w->hold_until);
         if (LH_PLANTED("hint-takes-lease") && lh_m_held(m, tail))

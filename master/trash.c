@@ -9,9 +9,6 @@
 
 #include <inttypes.h>
 
-/* What is left is not written more often than this. */
-#define TICK_MIN_S 60u
-
 struct lh_duration lh_m_trash_left(const struct lh_master *m, const struct lh_m_file *f)
 {
     struct lh_duration passed = {0};
@@ -43,7 +40,7 @@ struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path)
 static void arm(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_duration tick =
-        lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), lh_seconds(TICK_MIN_S));
+        lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), m->config.trash_tick);
 
     if (lh_m_deleting(m))
         lh_m_timer_arm(m, &f->trash_timer,
@@ -64,7 +61,7 @@ static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
         arm(m, f);
         return;
     }
-    if (m->purged >= LH_STEP_WORK_MAX) {
+    if (m->purged >= m->config.step_work) {
         lh_m_timer_arm(m, timer, m->now);
         return;
     }

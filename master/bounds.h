@@ -1,0 +1,52 @@
+/* How long, how many, how often: what bounds the master's work, each with its default. All are
+ * fields of struct lh_master_config under the names given here, so that tests and the simulator can
+ * make them absurdly small; 0 means the default. None of them decides what is right, only when, and
+ * how much at once. */
+#ifndef LH_MASTER_BOUNDS_H
+#define LH_MASTER_BOUNDS_H
+
+/* X(name, default in milliseconds, what it is for) */
+#define LH_MASTER_TIMES(X)                                                                         \
+    /* Rolling over (FAIL-2a). */                                                                  \
+    X(inquiry_pause, 50, "a server is asked at most this often whether it lives")                  \
+    X(fence_pause, 200, "a fence is sent again after this")                                        \
+    X(short_for, 3000, "for so long a primary's word counts that too few of its members answer")   \
+    X(roll_patience, 250, "once enough is known: how long others that look alive are waited for")  \
+    X(suspect_hold, 500, "a caller that lost the primary of a file that waits is held back")       \
+    /* Copies and repair (KEEP-1, REC-4). */                                                       \
+    X(copy_stall, 30000, "a copy without progress for this long is ended")                         \
+    X(copy_retry, 1000, "after a copy that failed; twice as long after each further one")          \
+    X(copy_retry_max, 64000, "and not longer")                                                     \
+    X(meter, 10000, "over which the speed of copies is measured")                                  \
+    X(repair_grant, 60000, "a lease granted for repair's sake counts as such; then twice as long") \
+    X(repair_pause, 2000, "no such grant earlier than this after the last lease")                  \
+    X(repair_round, 5000, "the next round over what is wanting, if nothing happens before")        \
+    X(patrol, 60000, "a walk over all chunks, if nothing happens before")                          \
+    /* Deleting (KEEP-3, KEEP-5). */                                                               \
+    X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
+    X(garbage_again, 10000, "between two looks")                                                   \
+    X(trash_tick, 60000, "the time that a file has left is written down at most this often")       \
+    /* Drains and an even load (KEEP-2). */                                                        \
+    X(census, 10000, "between two counts of what is where; and 10 us more for each chunk")         \
+    X(census_draining, 1000, "likewise, while a server is drained")                                \
+    X(move_timeout, 600000, "a move that has not happened by then is given up")                    \
+    X(move_settle, 10000, "within this after a move servers have told how much room they have")
+
+/* X(name, default, what it is for) */
+#define LH_MASTER_COUNTS(X)                                                                        \
+    X(step_work, 1024, "chunks, leases or reports that one step looks at; the rest follows")       \
+    X(patrol_share, 64, "of these, at least so many for the patrol")                               \
+    X(copies_max, 64, "copies under way, in the whole cluster")                                    \
+    X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
+    X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \
+    X(drain_recalls, 4, "leases that a draining server is asked for at a time")                    \
+    X(moves_max, 8, "replicas moved for an even load or failure domains, at a time; at most 8")    \
+    X(space_moves, 2, "of these, for the sake of space")                                           \
+    X(space_band, 100, "per mille of the capacity between the fullest and the emptiest server")    \
+    X(moving_tries, 64, "chunks that a step looks for a better place for")                         \
+    X(list_default, 1000, "items of a listing's page if the caller does not say")                  \
+    X(list_max, 10000, "and at most")                                                              \
+    X(locate_default, 64, "chunks of a Locate if the caller does not say")                         \
+    X(locate_max, 1024, "and at most")
+
+#endif
