@@ -8,12 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Unanswered bytes that a writer may have; told to it when it opens. */
-#define WINDOW_BYTES (16u << 20)
-
-/* Writers on one stream. */
-#define WRITERS_MAX 1024u
-
 static void send_error(
     struct lh_chunkserver *cs, uint64_t link, int error, const char *text, uint64_t version)
 {
@@ -95,7 +89,7 @@ void stream_stored(struct stream *s, const struct uncommitted *u)
 
     if (w != NULL && w->unanswered > 0)
         w->unanswered--;
-    if (s->stored_count == STREAM_STORED_MAX)
+    if (s->stored_count == s->primary->replica->cs->config.bounds.reply_batches)
         stream_flush(s);
     Leasehold__Stored *stored = &s->stored[s->stored_count++];
     leasehold__stored__init(stored);
@@ -110,7 +104,7 @@ void stream_stored(struct stream *s, const struct uncommitted *u)
 void stream_flush(struct stream *s)
 {
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-    Leasehold__Stored *list[STREAM_STORED_MAX];
+    Leasehold__Stored *list[LH_REPLY_BATCHES_MAX];
 
     if (s->stored_count == 0)
         return;
@@ -160,7 +154,7 @@ static void open_writer(struct stream *s, struct stream_writer *w)
     m.writer = w->id;
     m.version = r->adopting;
     m.window_batches = LH_WRITER_WINDOW;
-    m.window_bytes = WINDOW_BYTES;
+    m.window_bytes = r->cs->config.bounds.window_bytes;
     m.alive_ms = lh_duration_ms(r->cs->config.alive_interval);
     tell(s, &m);
 }
@@ -231,7 +225,7 @@ static void add_writer(struct stream *s, const Leasehold__AppendRequest *m)
 {
     struct stream_writer *w = find_writer(s, m->writer);
 
-    if (w == NULL && s->writer_count == WRITERS_MAX) {
+    if (w == NULL && s->writer_count == s->primary->replica->cs->config.bounds.stream_writers) {
         struct stream_writer none = {.id = m->writer};
         stream_refuse_writer(s, &none, LH_ERR_NO_MEMORY, "too many writers on one stream");
         return;

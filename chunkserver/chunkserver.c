@@ -15,6 +15,18 @@ static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
     return d.ns == 0 ? lh_milliseconds(ms) : d;
 }
 
+static struct lh_chunkserver_bounds with_defaults(const struct lh_chunkserver_bounds *given)
+{
+    struct lh_chunkserver_bounds b = *given;
+
+#define X(name, least, standard, what) b.name = b.name == 0 ? (standard) : b.name;
+    LH_CHUNKSERVER_BOUNDS(X)
+#undef X
+    LH_ASSERT(b.flight_messages <= LH_FLIGHT_MESSAGES_MAX);
+    LH_ASSERT(b.reply_batches <= LH_REPLY_BATCHES_MAX);
+    return b;
+}
+
 static const char *copy_or_empty(const char *s)
 {
     return lh_strdup(s == NULL ? "" : s);
@@ -58,6 +70,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->copy_in.rate = cs->copy_out.rate = cs->config.repair_rate;
     if (cs->config.pending_bytes_max == 0)
         cs->config.pending_bytes_max = UINT64_C(512) << 20;
+    cs->config.bounds = with_defaults(&config->bounds);
     cs->holder = lh_holder_create();
     cs->session.backoff = cs->config.reconnect_min;
     cs->session.master_term = config->master_term;
@@ -372,7 +385,7 @@ void server_stop_if_done(struct lh_chunkserver *cs)
     if (!lh_instant_reached(cs->now, cs->stop_at)) {
         HASH_ITER(hh, cs->replicas, r, next)
         {
-            if (r->primary != NULL || r->pending.size > 0 || r->writing > 0 || r->jobs != NULL)
+            if (r->primary != NULL || r->unwritten > 0 || r->writing > 0 || r->jobs != NULL)
                 return;
         }
         if (session_farewell(cs))
@@ -443,8 +456,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         break;
     case LH_IN_PERSISTED:
         if (in->error != LH_OK)
-            lh_fx_log(fx, LH_ERROR,
-                "what was learnt could not be kept in the data directory: %s",
+            lh_fx_log(fx, LH_ERROR, "what was learnt could not be kept in the data directory: %s",
                 lh_error_text(in->error));
         break;
     case LH_IN_TIMER:
@@ -563,7 +575,7 @@ static void check_primary(const struct primary *p)
         LH_ASSERT(u->offset + u->bytes.size == at);
         at = u->offset;
     }
-    LH_ASSERT(p->queue_count == 0 || at == r->committed);
+    LH_ASSERT(p->queue_count == 0 || at == r->committed || LH_PLANTED("half-batch-committed"));
     for (size_t i = 0; i < p->member_count; i++) {
         const struct member *m = &p->members[i];
         LH_ASSERT(m->sent <= r->end || m->state < MEMBER_COPYING);
@@ -581,7 +593,7 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(r->header.version <= r->adopting);
         if (r->state != REPLICA_READY)
             continue;
-        LH_ASSERT(r->written + r->writing + r->pending.size == r->end);
+        LH_ASSERT(r->written + r->writing + r->unwritten == r->end);
         LH_ASSERT(r->synced <= r->written);
         LH_ASSERT(r->committed <= r->end);
         LH_ASSERT(r->end <= r->header.chunk_size);

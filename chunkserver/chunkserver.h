@@ -24,6 +24,7 @@
 
 #include "base/metrics.h"
 #include "base/step.h"
+#include "chunkserver/bounds.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +67,7 @@ struct lh_chunkserver_config {
     struct lh_duration scrub_period;   /* 14 days: each log is read once in it; FOREVER: never */
     uint64_t scrub_rate;               /* 16 MiB: bytes a second that the scrub reads at most */
     const char *scrub_position;        /* what LH_SCRUB_KEY was last given; "" or NULL at first */
+    struct lh_chunkserver_bounds bounds;
 };
 
 /* The file that the core writes to see whether the disk answers (SES-6). Chunk ids start at 1. */

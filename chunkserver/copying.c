@@ -12,13 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES_MAX  (4u << 20)
-#define READ_TIMEOUT_MS 20000u
-#define FOLLOW_WAIT_MS  5000u
-#define SILENCE_MS      10000u /* no source brought anything for so long: it cannot be done */
-#define FORGOTTEN_MS    30000u /* not asked for in a new session for so long */
-#define CAUGHT_UP_BYTES (256u << 10)
-#define NO_CUT          UINT64_MAX
+#define NO_CUT UINT64_MAX
 
 /* ------------------------------------------------------------------------------------------------
  * What the master is told. */
@@ -112,7 +106,8 @@ static void source_failed(struct copying *c)
     struct lh_chunkserver *cs = c->replica->cs;
 
     LH_MARK("copy-source-fails");
-    if (lh_instant_until(c->progress_at, cs->now).ns >= lh_milliseconds(SILENCE_MS).ns) {
+    if (lh_instant_until(c->progress_at, cs->now).ns >=
+        lh_milliseconds(cs->config.bounds.copy_silence_ms).ns) {
         copying_fail(c, LH_ERR_UNAVAILABLE);
         return;
     }
@@ -144,15 +139,16 @@ static void ask(struct copying *c, bool from_start)
     q.chunk = c->replica->chunk;
     q.version = c->version;
     q.offset = from_start ? 0 : c->replica->end;
-    q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES : pacing_piece(&cs->copy_in, READ_BYTES_MAX);
+    q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES
+                             : pacing_piece(&cs->copy_in, cs->config.bounds.copy_bytes);
     q.mode = LEASEHOLD__READ_MODE__COPY;
-    q.wait_ms = c->caught_up && !from_start ? FOLLOW_WAIT_MS : 0;
+    q.wait_ms = c->caught_up && !from_start ? cs->config.bounds.copy_follow_ms : 0;
     /* What a source has nothing of may be long in coming: that is paid for when it is here. */
     c->reserved = q.wait_ms > 0 || from_start ? 0 : q.max_bytes;
     pacing_take(&cs->copy_in, cs->now, c->reserved);
     c->from_start = from_start;
     c->link = link_open(cs, LINK_COPY, c, LH_METHOD_READ, c->sources[c->source].address,
-        lh_milliseconds(READ_TIMEOUT_MS + q.wait_ms))
+        lh_milliseconds(cs->config.bounds.copy_timeout_ms + q.wait_ms))
                   ->id;
     lh_fx_send(cs->fx, c->link, &q.base, NULL);
     set_timer(c);
@@ -215,7 +211,7 @@ static void make_anew(struct copying *c, bool replace)
     r->incomplete = true;
     r->misfit = false;
     r->end = r->written = r->synced = r->committed = r->checksum = 0;
-    lh_buf_clear(&r->pending);
+    replica_drop_unwritten(r);
     lh_writers_clear(&r->writers);
     c->made_anew = c->marked = true;
     c->cut_to = NO_CUT;
@@ -497,7 +493,7 @@ void copying_received(struct copying *c, const Leasehold__ReadReply *m, struct l
     } else if (error != LH_OK || (c->sealed && c->copied == had)) {
         source_failed(c); /* what it sent is not sound, or it has no more */
     } else {
-        if (!c->sealed && m->committed <= r->end + CAUGHT_UP_BYTES)
+        if (!c->sealed && m->committed <= r->end + r->cs->config.bounds.copy_near_bytes)
             c->caught_up = true;
         if (c->copied == had && (m->sealed || !c->caught_up))
             c->retry_at = lh_instant_add(cs->now, cs->config.reconnect_max); /* it did not wait */
@@ -610,7 +606,8 @@ void copying_session_begins(struct lh_chunkserver *cs)
 
     DL_FOREACH(cs->copies, c)
     {
-        c->forgotten_at = lh_instant_add(cs->now, lh_milliseconds(FORGOTTEN_MS));
+        c->forgotten_at =
+            lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.copy_forgotten_ms));
         c->told = false; /* the session before may have taken it along */
         lh_timer_set(&cs->timers, &c->timer,
             lh_timer_is_set(&c->timer) ? lh_instant_min(c->timer.at, c->forgotten_at)

@@ -104,6 +104,12 @@ struct job {
     struct job *next;
 };
 
+/* Whole batches that were accepted and go to the disk with one write. */
+struct log_write {
+    struct lh_buf bytes;
+    struct log_write *prev, *next;
+};
+
 struct replica {
     uint64_t chunk;
     struct lh_chunkserver *cs;
@@ -127,8 +133,10 @@ struct replica {
     uint64_t written;      /* bytes in the operating system's hands */
     uint64_t synced;       /* bytes known to be on the disk */
     uint64_t committed;    /* as far as known here (APP-6) */
-    struct lh_buf pending; /* accepted, not yet handed to the disk: [end - pending.size, end) */
-    uint64_t writing;      /* bytes of the write under way, 0: none */
+    struct log_write *writes;  /* not yet handed to the disk, in order: [end - unwritten, end) */
+    struct log_write *filling; /* the last of them, if it may grow */
+    uint64_t unwritten;
+    uint64_t writing; /* bytes of the write under way, 0: none */
     uint64_t syncing;      /* the sync under way covers this length; 0: none */
     struct lh_instant sync_begun_at;
 
@@ -181,8 +189,6 @@ enum member_state {
     MEMBER_EQUAL       /* confirmed equality at this version */
 };
 
-#define MEMBER_MESSAGES_MAX 16u /* APPEND messages unanswered, at most */
-
 struct member {
     struct primary *primary;
     char *server_id;
@@ -197,7 +203,7 @@ struct member {
     bool cut;                           /* FAIL-3 */
     bool joining;                       /* not a full member yet (REC-4) */
     uint64_t target, target_checksum;   /* CONFIRM is due at this length */
-    uint64_t ends[MEMBER_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
+    uint64_t ends[LH_FLIGHT_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
     unsigned unanswered;
     uint64_t committed_sent;
     struct ticket *copy;           /* a read of old bytes under way */
@@ -263,8 +269,6 @@ struct stream_writer {
     unsigned unanswered; /* batches */
 };
 
-#define STREAM_STORED_MAX 64u
-
 /* One client's append stream for a chunk. */
 struct stream {
     uint64_t link;
@@ -275,7 +279,7 @@ struct stream {
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
     struct stream_writer *writers;
     size_t writer_count, writer_capacity;
-    Leasehold__Stored stored[STREAM_STORED_MAX]; /* committed, to go with the next reply */
+    Leasehold__Stored stored[LH_REPLY_BATCHES_MAX]; /* committed, to go with the next reply */
     unsigned stored_count;
     bool touched; /* by a commit that is being answered: in its list */
     struct stream *next_touched;
@@ -547,6 +551,8 @@ bool replica_sealed_durably(const struct replica *r);
 bool replica_usable(const struct replica *r); /* READY and not sealed or being sealed */
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
+void replica_drop_unwritten(struct replica *r);
 void replica_pump(struct replica *r);
 void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op op, int error);
 /* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */

@@ -13,6 +13,7 @@ void replica_submit(struct replica *r, struct job job)
 
     *j = job;
     j->barrier = r->end;
+    r->filling = NULL; /* what is accepted from now on goes behind the barrier */
     j->step = 0;
     j->next = NULL;
     if (j->kind == JOB_ADOPT && j->version > r->adopting)

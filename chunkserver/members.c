@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_BYTES_MAX  (4u << 20)  /* of batches in one APPEND message */
-#define FLIGHT_BYTES_MAX   (16u << 20) /* unanswered, together */
-#define FLIGHT_BYTES_SMALL (256u << 10)
-
 void member_init(struct member *m, struct primary *p, const Leasehold__Member *info)
 {
     *m = (struct member){
@@ -29,6 +25,11 @@ void member_init(struct member *m, struct primary *p, const Leasehold__Member *i
 static struct lh_chunkserver *server(const struct member *m)
 {
     return m->primary->replica->cs;
+}
+
+static const struct lh_chunkserver_bounds *bounds(const struct member *m)
+{
+    return &server(m)->config.bounds;
 }
 
 static void drop_link(struct member *m)
@@ -303,7 +304,7 @@ static void send_batches(struct member *m, struct lh_buf *batches)
     struct lh_chunkserver *cs = server(m);
     Leasehold__ReplicateRequest q;
 
-    LH_ASSERT(m->unanswered < MEMBER_MESSAGES_MAX);
+    LH_ASSERT(m->unanswered < LH_FLIGHT_MESSAGES_MAX);
     if (!awaited(m))
         m->progress_at = cs->now;
     fill(m, &q, LEASEHOLD__REPLICATE_KIND__APPEND);
@@ -331,11 +332,11 @@ static void send_confirm(struct member *m)
  * load; large amounts need not wait. */
 static bool may_send(const struct member *m, uint64_t waiting)
 {
-    uint64_t flight = m->sent - m->length;
+    const struct lh_chunkserver_bounds *b = bounds(m);
 
-    if (m->unanswered == MEMBER_MESSAGES_MAX || flight >= FLIGHT_BYTES_MAX)
+    if (m->unanswered >= b->flight_messages || m->sent - m->length >= b->flight_bytes)
         return false;
-    return m->unanswered < 2 || waiting >= FLIGHT_BYTES_SMALL;
+    return m->unanswered < 2 || waiting >= b->no_delay_bytes;
 }
 
 static void read_own(struct member *m, uint64_t offset, uint64_t bytes)
@@ -343,8 +344,8 @@ static void read_own(struct member *m, uint64_t offset, uint64_t bytes)
     struct replica *r = m->primary->replica;
     uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
 
-    if (most < MESSAGE_BYTES_MAX)
-        most = MESSAGE_BYTES_MAX;
+    if (most < bounds(m)->message_bytes)
+        most = bounds(m)->message_bytes;
     m->copy = disk(r->cs, TICKET_COPY, r, m, LH_DISK_READ, LH_LOG_START + offset,
         bytes < most ? bytes : most, NULL);
 }
@@ -412,7 +413,7 @@ void member_pump(struct member *m)
         uint64_t at = m->sent;
         for (size_t i = primary_queue_index(p, at); i < p->queue_count && at < limit; i++) {
             const struct uncommitted *u = primary_queue_at(p, i);
-            if (batches.size > 0 && batches.size + u->bytes.size > MESSAGE_BYTES_MAX)
+            if (batches.size > 0 && batches.size + u->bytes.size > bounds(m)->message_bytes)
                 break;
             lh_buf_append(&batches, &u->bytes, 0, u->bytes.size);
             at += u->bytes.size;
@@ -489,7 +490,7 @@ void member_copied(struct member *m, int error, struct lh_buf *bytes)
         return;
     }
     /* Only whole batches are sent, and none that has rotted here. */
-    error = whole_batches(r, error, bytes, MESSAGE_BYTES_MAX, &whole, NULL);
+    error = whole_batches(r, error, bytes, bounds(m)->message_bytes, &whole, NULL);
     if (error == LH_ERR_CORRUPT && whole == 0 && bytes->size > 0 && m->sent == m->from &&
         m->from > 0 && !LH_PLANTED("member-believed-before-own-log")) {
         check_begin(m);

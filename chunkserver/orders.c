@@ -372,7 +372,7 @@ static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica 
     forget_seal(cs, r->chunk);
     readings_refuse_all(r, LH_ERR_NO_REPLICA);
     lh_holder_forget(cs->holder, r->chunk);
-    lh_buf_clear(&r->pending);
+    replica_drop_unwritten(r);
     r->end = r->written + r->writing;
     r->state = REPLICA_REMOVING;
     /* What waits would vouch for bytes that are not written any more. */

@@ -214,22 +214,23 @@ static void commit(struct primary *p)
 {
     struct replica *r = p->replica;
     struct lh_chunkserver *cs = r->cs;
-    uint64_t committed = replica_durable(r);
+    uint64_t durable = replica_durable(r), committed = r->committed;
 
     for (size_t i = 0; i < p->member_count; i++) {
         if (p->members[i].state != MEMBER_EQUAL && LH_PLANTED("acknowledged-before-every-member"))
             continue;
         if (p->members[i].state != MEMBER_EQUAL)
             return;
-        if (p->members[i].length < committed)
-            committed = p->members[i].length;
+        if (p->members[i].length < durable)
+            durable = p->members[i].length;
     }
-    if (committed > r->committed) {
+    if (durable > r->committed) {
         struct stream *touched = NULL, *s;
         while (p->queue_count > 0) {
             const struct uncommitted *u = primary_queue_at(p, 0);
-            if (u->offset + u->bytes.size > committed)
+            if (u->offset + u->bytes.size > durable)
                 break;
+            committed = u->offset + u->bytes.size;
             lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
             cs->counts.batches_committed++;
             p->committed_checksum = u->checksum;
@@ -249,7 +250,9 @@ static void commit(struct primary *p)
             s->touched = false;
             stream_flush(s);
         }
-        replica_note_committed(r, committed);
+        /* Whole batches, whatever a member says that it has: where one ends another may be read,
+         * sealed and recovered. */
+        replica_note_committed(r, LH_PLANTED("half-batch-committed") ? durable : committed);
         if (p->notice_at.ns == LH_INSTANT_NEVER.ns) {
             p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
             primary_set_timer(p);

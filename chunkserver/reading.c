@@ -7,9 +7,6 @@
 
 #include <stdlib.h>
 
-#define READ_BYTES_MAX   (8u << 20)
-#define READ_WAIT_MS_MAX 30000u
-
 static bool answers_as_primary(const struct replica *r)
 {
     return r->primary != NULL && r->primary->state >= PRIMARY_OPEN &&
@@ -136,7 +133,8 @@ static void look(struct reading *rd)
 void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__ReadRequest *m)
 {
     struct replica *r = replica_find(cs, m->chunk);
-    uint64_t wait_ms = m->wait_ms < READ_WAIT_MS_MAX ? m->wait_ms : READ_WAIT_MS_MAX;
+    uint64_t most = cs->config.bounds.read_bytes, wait_most = cs->config.bounds.read_wait_ms;
+    uint64_t wait_ms = m->wait_ms < wait_most ? m->wait_ms : wait_most;
 
     if (l->owner != NULL)
         return; /* one request a call */
@@ -163,9 +161,9 @@ void reading_message(struct lh_chunkserver *cs, struct link *l, const Leasehold_
     rd->replica = r;
     rd->version = m->version;
     rd->offset = m->offset;
-    rd->max_bytes = m->max_bytes < LH_BATCH_HEADER_BYTES ? LH_BATCH_HEADER_BYTES
-                    : m->max_bytes < READ_BYTES_MAX      ? m->max_bytes
-                                                         : READ_BYTES_MAX;
+    rd->max_bytes = m->max_bytes < most ? m->max_bytes : most;
+    if (rd->max_bytes < LH_BATCH_HEADER_BYTES)
+        rd->max_bytes = LH_BATCH_HEADER_BYTES;
     rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
     rd->paced = m->mode == LEASEHOLD__READ_MODE__COPY;
     if (rd->paced)

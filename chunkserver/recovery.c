@@ -6,9 +6,6 @@
  * is away is waited for until others do, and a possible loss is told if nobody does. */
 #include "chunkserver/internal.h"
 
-#define FETCH_BYTES      (4u << 20)
-#define FETCH_TIMEOUT_MS 10000u
-
 /* ------------------------------------------------------------------------------------------------
  * Who vouches for what was acknowledged (REC-2a, FAIL-3). */
 
@@ -94,12 +91,12 @@ static void fetch(struct primary *p)
 
     p->state = PRIMARY_FETCHING;
     struct link *l = link_open(cs, LINK_FETCH, p, LH_METHOD_READ, p->fetch_from->address,
-        lh_milliseconds(FETCH_TIMEOUT_MS));
+        lh_milliseconds(cs->config.bounds.fetch_timeout_ms));
     p->fetch_link = l->id;
     m.chunk = p->replica->chunk;
     m.version = p->version;
     m.offset = p->replica->end;
-    m.max_bytes = FETCH_BYTES;
+    m.max_bytes = cs->config.bounds.fetch_bytes;
     m.mode = LEASEHOLD__READ_MODE__RECOVERY;
     lh_fx_send(cs->fx, l->id, &m.base, NULL);
 }

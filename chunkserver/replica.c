@@ -10,14 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As much as one write takes; more waits for the next. */
-#define WRITE_BYTES_MAX (8u << 20)
-
-/* When a buffered log is synced although nobody waits for it. */
-#define SYNC_PAUSE_MS  1000u
-#define SYNC_BYTES_MIN (32u << 10)
-#define SYNC_BYTES_MAX (16u << 20)
-
 struct replica *replica_find(struct lh_chunkserver *cs, uint64_t chunk)
 {
     struct replica *r;
@@ -50,7 +42,7 @@ void replica_free(struct replica *r)
         free(j);
     }
     lh_writers_clear(&r->writers);
-    lh_buf_clear(&r->pending);
+    replica_drop_unwritten(r);
     lh_buf_clear(&r->scan_rest);
     free(r);
 }
@@ -91,6 +83,41 @@ bool replica_usable(const struct replica *r)
     return r->state == REPLICA_READY && !replica_sealing(r);
 }
 
+/* A write holds whole batches, so that a log's length, written or synced, here or as a member tells
+ * it, is always a batch's end: nobody ever commits, seals or reads half a batch. */
+static void to_be_written(struct replica *r, const struct lh_buf *bytes, size_t from, size_t size)
+{
+    struct log_write *w = r->filling;
+
+    if (w == NULL || w->bytes.size + size > r->cs->config.bounds.write_bytes) {
+        w = r->filling = lh_alloc(sizeof *w);
+        DL_APPEND(r->writes, w);
+    }
+    r->unwritten += size;
+    lh_buf_append(&w->bytes, bytes, from, size);
+}
+
+static struct lh_buf take_write(struct replica *r)
+{
+    struct log_write *w = r->writes;
+    struct lh_buf bytes = w->bytes;
+
+    if (w == r->filling)
+        r->filling = NULL;
+    DL_DELETE(r->writes, w);
+    free(w);
+    r->unwritten -= bytes.size;
+    return bytes;
+}
+
+void replica_drop_unwritten(struct replica *r)
+{
+    while (r->writes != NULL) {
+        struct lh_buf bytes = take_write(r);
+        lh_buf_clear(&bytes);
+    }
+}
+
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes)
 {
     LH_ASSERT(replica_usable(r) && bytes->size == h->size);
@@ -99,7 +126,10 @@ bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct l
         return false;
     r->checksum = lh_log_checksum(r->checksum, h);
     r->end += h->size;
-    lh_buf_append(&r->pending, bytes, 0, bytes->size);
+    size_t half = LH_PLANTED("half-batch-committed") ? h->size / 2 : h->size;
+    to_be_written(r, bytes, 0, half);
+    if (half < h->size)
+        to_be_written(r, bytes, half, h->size - half);
     lh_buf_clear(bytes);
     return true;
 }
@@ -121,23 +151,12 @@ void replica_note_committed(struct replica *r, uint64_t committed)
     readings_wake(r);
 }
 
-static void write_log(struct replica *r, uint64_t bytes)
+static void write_log(struct replica *r)
 {
-    struct lh_buf data = {0};
-    uint64_t offset = r->end - r->pending.size;
+    uint64_t offset = r->end - r->unwritten;
+    struct lh_buf data = take_write(r);
 
-    if (bytes > WRITE_BYTES_MAX)
-        bytes = WRITE_BYTES_MAX;
-    if (bytes == r->pending.size) {
-        data = lh_buf_take(&r->pending);
-    } else {
-        struct lh_buf rest = {0};
-        lh_buf_append(&data, &r->pending, 0, bytes);
-        lh_buf_append(&rest, &r->pending, bytes, r->pending.size - bytes);
-        lh_buf_clear(&r->pending);
-        r->pending = rest;
-    }
-    r->writing = bytes;
+    r->writing = data.size;
     disk(r->cs, TICKET_WRITE, r, NULL, LH_DISK_WRITE, LH_LOG_START + offset, 0, &data);
 }
 
@@ -153,8 +172,9 @@ static bool sync_is_due(struct replica *r)
     if (r->sync_begun_at.ns == 0)
         r->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
     struct lh_duration since = lh_instant_until(r->sync_begun_at, r->cs->now);
-    return dirty >= SYNC_BYTES_MIN && dirty <= SYNC_BYTES_MAX &&
-           since.ns >= lh_milliseconds(SYNC_PAUSE_MS).ns;
+    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+    return dirty >= b->sync_least_bytes && dirty <= b->sync_most_bytes &&
+           since.ns >= lh_milliseconds(b->sync_pause_ms).ns;
 }
 
 static void pump(struct replica *r)
@@ -162,11 +182,11 @@ static void pump(struct replica *r)
     if (r->job_running || r->state == REPLICA_LOADING || r->state == REPLICA_SCANNING)
         return;
     struct job *j = r->jobs;
-    uint64_t start = r->end - r->pending.size;
+    uint64_t start = r->end - r->unwritten;
     uint64_t limit = j == NULL || j->barrier > r->end ? r->end : j->barrier;
 
     if (r->state == REPLICA_READY && r->writing == 0 && limit > start)
-        write_log(r, limit - start);
+        write_log(r);
     if (j != NULL) {
         if ((r->state != REPLICA_READY || limit <= start) && jobs_ready(r))
             jobs_begin(r);
@@ -190,7 +210,7 @@ void replica_pump(struct replica *r)
  * accepted and not written are no longer true. */
 static void cut_back(struct replica *r, int error)
 {
-    lh_buf_clear(&r->pending);
+    replica_drop_unwritten(r);
     r->end = r->written;
     r->state = REPLICA_CUTTING;
     if (r->primary != NULL)
@@ -275,7 +295,7 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     r->added_up = false;
     secondary_end(r, error);
     readings_refuse_all(r, LH_ERR_CORRUPT);
-    lh_buf_clear(&r->pending);
+    replica_drop_unwritten(r);
     lh_buf_clear(&r->scan_rest);
     r->end = r->written;
     jobs_drop_waiting(r, error);

@@ -7,13 +7,11 @@
 
 #include <string.h>
 
-#define SCAN_BYTES    (4u << 20) /* a read */
-#define LOADING_MAX   8u         /* files at once */
 #define HEADERS_BYTES (2 * LH_SLOT_BYTES)
 
 void scan_load_more(struct lh_chunkserver *cs)
 {
-    while (cs->loading < LOADING_MAX && cs->load_next < cs->config.chunk_count) {
+    while (cs->loading < cs->config.bounds.scan_files && cs->load_next < cs->config.chunk_count) {
         uint64_t chunk = cs->config.chunks[cs->load_next++];
         if (chunk == LH_PROBE_FILE || replica_find(cs, chunk) != NULL)
             continue;
@@ -98,7 +96,8 @@ void scan_header_synced(struct replica *r, int error)
 
 static void scan_read(struct replica *r)
 {
-    disk(r->cs, TICKET_SCAN, r, NULL, LH_DISK_READ, LH_LOG_START + r->scan_at, SCAN_BYTES, NULL);
+    disk(r->cs, TICKET_SCAN, r, NULL, LH_DISK_READ, LH_LOG_START + r->scan_at,
+        r->cs->config.bounds.scan_bytes, NULL);
 }
 
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
@@ -201,7 +200,7 @@ void scan_read_done(struct replica *r, int error, struct lh_buf *bytes)
         scan_failed(r, error, r->scan_at);
         return;
     }
-    bool at_end = bytes->size < SCAN_BYTES;
+    bool at_end = bytes->size < r->cs->config.bounds.scan_bytes;
     uint64_t log_at = r->scan_at - r->scan_rest.size; /* where `rest` begins */
     r->scan_at += bytes->size;
     struct lh_buf data = lh_buf_take(&r->scan_rest);

@@ -14,13 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_BYTES   (1u << 20)
-#define LOOK_BYTES    4096u       /* what looking at a replica costs, even at an empty one */
-#define RATE_MIN      (64u << 10) /* bytes a second */
-#define BEGIN_SECONDS 1u          /* after the start: what a server does first is more urgent */
-#define SAVE_CHUNKS   1024u
-#define SAVE_SECONDS  300u
-#define SECOND        UINT64_C(1000000000)
+#define SECOND UINT64_C(1000000000)
 
 static bool off(const struct lh_chunkserver *cs)
 {
@@ -50,7 +44,8 @@ static void save_now_and_then(struct lh_chunkserver *cs)
     const struct scrub *s = &cs->scrub;
     uint64_t since = lh_instant_until(s->saved_at, cs->now).ns;
 
-    if (s->unsaved >= SAVE_CHUNKS || (s->unsaved > 0 && since >= SAVE_SECONDS * SECOND))
+    if (s->unsaved >= cs->config.bounds.scrub_save_replicas ||
+        (s->unsaved > 0 && since >= lh_milliseconds(cs->config.bounds.scrub_save_ms).ns))
         save(cs);
 }
 
@@ -95,7 +90,8 @@ static void plan(struct lh_chunkserver *cs)
     }
     qsort(s->chunks, s->count, sizeof *s->chunks, by_id);
     uint64_t rate = held / (seconds == 0 ? 1 : seconds);
-    rate = rate < RATE_MIN ? RATE_MIN : rate;
+    if (rate < cs->config.bounds.scrub_least_bytes)
+        rate = cs->config.bounds.scrub_least_bytes;
     s->pace.rate = rate < cs->config.scrub_rate ? rate : cs->config.scrub_rate;
 }
 
@@ -124,7 +120,8 @@ void scrub_start(struct lh_chunkserver *cs)
     s->pass_began = s->saved_at = cs->now;
     resume(cs);
     plan(cs);
-    s->pace.paid = lh_instant_add(cs->now, lh_seconds(BEGIN_SECONDS));
+    /* What a server does first is more urgent. */
+    s->pace.paid = lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.scrub_begin_ms));
     set_timer(cs);
 }
 
@@ -209,7 +206,9 @@ static void go_on(struct lh_chunkserver *cs)
     uint64_t read = s->at + s->rest.size, limit = limit_of(r);
 
     if (read < limit) {
-        s->asked = limit - read < PIECE_BYTES ? limit - read : PIECE_BYTES;
+        s->asked = limit - read;
+        if (s->asked > cs->config.bounds.scrub_bytes)
+            s->asked = cs->config.bounds.scrub_bytes;
         pacing_take(&s->pace, cs->now, s->asked);
         s->ticket = disk(cs, TICKET_SCRUB, r, s, LH_DISK_READ, LH_LOG_START + read, s->asked, NULL);
         return;
@@ -234,7 +233,7 @@ static void choose(struct lh_chunkserver *cs)
             continue;
         s->replica = r;
         s->at = s->checksum = 0;
-        pacing_take(&s->pace, cs->now, LOOK_BYTES);
+        pacing_take(&s->pace, cs->now, cs->config.bounds.scrub_look_bytes);
     }
 }
 

@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long a registration may go unanswered before the next master is tried. */
-#define REGISTER_TIMEOUT_MS 2000u
-
-/* A master that cannot be reached is logged at once and then this often. */
-#define UNREACHABLE_AGAIN_S 30u
-
 bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m)
 {
     if (cs->session.link == 0)
@@ -216,7 +210,7 @@ static void session_connect(struct lh_chunkserver *cs)
     s->registration++;
     cs->counts.registrations++;
     s->stamp = cs->now.ns;
-    s->retry_at = lh_instant_add(cs->now, lh_milliseconds(REGISTER_TIMEOUT_MS));
+    s->retry_at = lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.register_timeout_ms));
 
     reg.server_id = (char *)(uintptr_t)cs->config.server_id;
     reg.incarnation = cs->config.incarnation;
@@ -283,7 +277,8 @@ void session_close(struct lh_chunkserver *cs)
 void session_link_closed(struct lh_chunkserver *cs, const char *why)
 {
     struct session *s = &cs->session;
-    struct lh_instant again = lh_instant_add(s->unreachable_told, lh_seconds(UNREACHABLE_AGAIN_S));
+    struct lh_instant again = lh_instant_add(
+        s->unreachable_told, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
 
     if (s->state == SESSION_LIVE) {
         lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke",

@@ -371,6 +371,7 @@ void node_start(struct world *w, int node)
         .scrub_period = w->scrub_period,
         .scrub_rate = w->scrub_rate,
         .scrub_position = n->scrub,
+        .bounds = w->bounds,
     };
     n->cs = lh_chunkserver_create(&config);
     n->stopped = false;
@@ -640,7 +641,7 @@ void master_create(struct world *w, unsigned members)
         Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
         create.session = w->nodes[i].session;
         create.chunk = CHUNK;
-        create.chunk_size = CHUNK_SIZE;
+        create.chunk_size = w->chunk_size;
         create.durability =
             w->synced ? LEASEHOLD__DURABILITY__SYNCED : LEASEHOLD__DURABILITY__BUFFERED;
         create.master_term = w->master_term;
@@ -675,7 +676,7 @@ void master_grant(struct world *w, int node, uint64_t version, unsigned members,
     g.stamp = n->stamp;
     g.term_ns = term_ns(CHUNK_TERM_MS);
     g.min_replicas = min;
-    g.chunk_size = CHUNK_SIZE;
+    g.chunk_size = w->chunk_size;
     g.master_term = w->master_term;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     m.grant = &g;
@@ -771,7 +772,7 @@ void master_copy(struct world *w, int node, uint64_t version, bool sealed, uint6
     copy.session = w->nodes[node].session;
     copy.chunk = CHUNK;
     copy.version = version;
-    copy.chunk_size = CHUNK_SIZE;
+    copy.chunk_size = w->chunk_size;
     copy.durability = w->synced ? LEASEHOLD__DURABILITY__SYNCED : LEASEHOLD__DURABILITY__BUFFERED;
     copy.sealed = sealed;
     copy.length = length;
@@ -1193,6 +1194,7 @@ struct world *world_create(uint64_t seed, bool synced)
 
     w->prng.state = seed;
     w->synced = synced;
+    w->chunk_size = CHUNK_SIZE;
     w->now = (struct lh_instant){1000000000};
     w->master_term = 1;
     w->master_continues = true;

@@ -141,6 +141,8 @@ struct world {
     struct lh_instant now;
     struct lh_prng prng;
     bool synced; /* the durability of replicas to be created */
+    uint64_t chunk_size; /* likewise */
+    struct lh_chunkserver_bounds bounds; /* of servers that start */
     uint64_t repair_rate, scrub_rate;
     struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
     unsigned joining;                /* bits: members that a grant names so (REC-4) */

@@ -126,6 +126,10 @@ static const struct lh_sim_bug bugs[] = {
     {"acknowledged-from-memory", "APP-3",
         "in a buffered file a batch counts as durable before it is written; the process is killed",
         "INV-4"},
+    {"half-batch-committed", "APP-3",
+        "a log is written in pieces that end within a batch, and so do the lengths that members "
+        "report and the primary commits; readers and seals find half a batch",
+        "INV-5"},
     {"writer-table-not-rebuilt", "APP-5",
         "after a restart the log's writers are unknown; a repeat is stored a second time", "INV-4"},
     {"repeat-answered-before-commit", "APP-5",
