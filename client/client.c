@@ -20,6 +20,11 @@ static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
     return d.ns == 0 ? lh_milliseconds(ms) : d;
 }
 
+static uint64_t or_count(uint64_t n, uint64_t preset)
+{
+    return n == 0 ? preset : n;
+}
+
 struct lh_client *lh_client_create(const struct lh_client_config *config)
 {
     struct lh_client *c = lh_alloc(sizeof *c);
@@ -37,8 +42,14 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.backoff_max = or_default(config->backoff_max, 1000);
     c->config.silent_min = or_default(config->silent_min, 5000);
     c->config.silent_max = or_default(config->silent_max, 60000);
-    if (config->read_bytes == 0)
-        c->config.read_bytes = 2u << 20;
+    c->config.read_bytes = (uint32_t)or_count(config->read_bytes, 2u << 20);
+    c->config.chunks_ahead = (uint32_t)or_count(config->chunks_ahead, 2);
+    c->config.silent_servers = (uint32_t)or_count(config->silent_servers, 64);
+    c->config.messages = (uint32_t)or_count(config->messages, 2);
+    c->config.full_message_bytes = or_count(config->full_message_bytes, 256u << 10);
+    c->config.unanswered_bytes = or_count(config->unanswered_bytes, 16u << 20);
+    c->config.message_bytes = or_count(config->message_bytes, 1u << 20);
+    c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
     c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);
     for (size_t i = 0; i < config->master_count; i++)
         c->masters[i] = lh_strdup(config->masters[i]);

@@ -30,7 +30,7 @@
 
 struct lh_client;
 
-/* Strings are copied. A duration of 0 takes the default that stands beside it. */
+/* Strings are copied. Zero takes the default that stands beside it. */
 struct lh_client_config {
     const char *const *masters;     /* addresses, tried in turn */
     size_t master_count;            /* at least 1 */
@@ -46,6 +46,14 @@ struct lh_client_config {
     struct lh_duration silent_min;    /* 5 s: a server that did not answer is asked last ... */
     struct lh_duration silent_max;    /* 1 min: ... for that long, doubling up to this */
     uint32_t read_bytes;              /* 2 MiB: of one READ */
+    uint32_t chunks_ahead;            /* 2: of a file that a reader reads at once */
+    uint32_t silent_servers;          /* 64: remembered; more of them are asked in vain once more */
+    /* How appends gather on a stream. A batch may always go alone, whatever its size. */
+    uint32_t messages;           /* 2: under way at a time while they are small */
+    uint64_t full_message_bytes; /* 256 KiB: one that is as large need not wait for others ... */
+    uint64_t unanswered_bytes;   /* 16 MiB: ... while less than that is unanswered */
+    uint64_t message_bytes;      /* 1 MiB: of one that carries several batches */
+    uint32_t stream_writers;     /* 256: that ever join one stream; its server takes 1024 */
 };
 
 struct lh_client *lh_client_create(const struct lh_client_config *config);

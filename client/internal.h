@@ -140,9 +140,6 @@ struct lh_client_silent {
 
 #define LH_CLIENT_BUCKETS 256u
 
-/* More of them than this: some are asked in vain once more. */
-#define LH_CLIENT_SILENT_MAX 64u
-
 /* Owners of timers. */
 enum lh_client_timer {
     LH_TIMER_ASK,
@@ -172,7 +169,7 @@ struct lh_client {
     struct lh_client_appender *appenders;
     struct lh_client_reader *readers;
     struct lh_client_silent *silent;
-    size_t silent_count; /* at most LH_CLIENT_SILENT_MAX */
+    size_t silent_count; /* at most `silent_servers` */
     bool stopped;
 };
 

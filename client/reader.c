@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES_AHEAD 2u
-
 void lh_client_reader_say(struct lh_client_reader *r, int error, const char *what, const char *text)
 {
     r->reason = error;
@@ -209,7 +207,7 @@ static void read_ahead(struct lh_client_reader *r)
 {
     size_t active = 0;
 
-    for (struct lh_client_lane *l = r->lanes; l != NULL && active < LANES_AHEAD;
+    for (struct lh_client_lane *l = r->lanes; l != NULL && active < r->client->config.chunks_ahead;
          l = l->next, active++) {
         /* The first lane may always hold something, or the reader would stand still. */
         bool room = r->held + r->client->config.read_bytes <= r->readahead ||

@@ -76,7 +76,7 @@ void lh_client_no_answer(struct lh_client *c, const char *address)
     struct lh_client_silent *s = find(c, address);
 
     if (s == NULL) {
-        if (c->silent_count == LH_CLIENT_SILENT_MAX)
+        if (c->silent_count == c->config.silent_servers)
             forget(c, oldest(c));
         s = add(c, address);
         s->lasts = c->config.silent_min;

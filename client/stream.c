@@ -6,7 +6,7 @@
  * When a batch goes. With nothing under way, at the end of the step that gave it. With something
  * under way, the batches of all writers gather; they go together when nothing is under way any
  * more, or beside a single message once they are as much as is unanswered of it, or when
- * FULL_MESSAGE_BYTES have gathered. So one append waits for nobody, many small ones settle into
+ * `full_message_bytes` have gathered. So one append waits for nobody, many small ones settle into
  * two messages that take turns, a busy pipe is filled by large ones, and there is no timer in it.
  *
  * A primary that lives says so while anything is unanswered. One from which nothing at all comes
@@ -23,16 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-#define MESSAGES_MAX       2u /* while they are small */
-#define FULL_MESSAGE_BYTES (256u << 10)
-#define MESSAGE_BYTES_MAX  (1u << 20)  /* of several batches; a single one may be larger */
-#define UNANSWERED_BYTES   (16u << 20) /* a full pipe */
-
-#define ALIVE_MS_MAX 100000u /* of what a server says of itself */
-
-/* Writers that ever joined one stream: its server remembers them all, and takes 1024. */
-#define WRITERS_MAX 256u
 
 /* A message under way. */
 struct lh_client_message {
@@ -126,6 +116,11 @@ static void end(struct lh_client_stream *s, int error, const char *text)
     touch(s);
 }
 
+static struct lh_duration three_times(struct lh_duration d)
+{
+    return lh_duration_add(d, lh_duration_add(d, d));
+}
+
 static void stream_message(void *owner, const void *message, struct lh_buf *payload)
 {
     struct lh_client_stream *s = owner;
@@ -135,9 +130,9 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
     (void)payload;
     s->heard = s->client->now;
     if (m->alive_ms > 0) /* by the server's own pace, should that be a slower one */
-        s->silence = lh_duration_min(s->client->config.stall_timeout,
-            lh_duration_max(s->client->config.hang_timeout,
-                lh_milliseconds(m->alive_ms < ALIVE_MS_MAX ? 3 * m->alive_ms : ALIVE_MS_MAX)));
+        s->silence = lh_duration_min(
+            s->client->config.stall_timeout, lh_duration_max(s->client->config.hang_timeout,
+                                                 three_times(lh_milliseconds(m->alive_ms))));
     for (size_t i = 0; i < m->n_stored; i++) {
         w = find_writer(s, m->stored[i]->writer);
         if (w != NULL)
@@ -195,7 +190,7 @@ static struct lh_client_stream *find_stream(const struct lh_client *c,
 {
     for (struct lh_client_stream *s = c->streams; s != NULL; s = s->next)
         if (s->chunk == chunk && s->version == version && s->link.id > w->left &&
-            s->joined < WRITERS_MAX && strcmp(s->address, address) == 0)
+            s->joined < c->config.stream_writers && strcmp(s->address, address) == 0)
             return s;
     return NULL;
 }
@@ -296,10 +291,13 @@ void lh_client_stream_release(struct lh_client_writer *w, struct lh_submit_call 
 
 static bool may_send(const struct lh_client_stream *s)
 {
+    const struct lh_client_config *config = &s->client->config;
+
     if (s->waiting == NULL)
         return false;
-    return (s->messages < MESSAGES_MAX && s->waiting_bytes >= s->unanswered_bytes) ||
-           (s->waiting_bytes >= FULL_MESSAGE_BYTES && s->unanswered_bytes < UNANSWERED_BYTES);
+    return (s->messages < config->messages && s->waiting_bytes >= s->unanswered_bytes) ||
+           (s->waiting_bytes >= config->full_message_bytes &&
+               s->unanswered_bytes < config->unanswered_bytes);
 }
 
 static void send_message(struct lh_client_stream *s)
@@ -316,7 +314,7 @@ static void send_message(struct lh_client_stream *s)
         b->sent = true;
         b->message = message;
         message->batches++;
-    } while (s->waiting != NULL && bytes.size + s->waiting->batch.size <= MESSAGE_BYTES_MAX);
+    } while (s->waiting != NULL && bytes.size + s->waiting->batch.size <= c->config.message_bytes);
     s->waiting_bytes -= bytes.size;
     s->unanswered_bytes += bytes.size;
     expect_answer(s);

@@ -493,6 +493,44 @@ static void the_last_to_leave_closes_the_stream(void **state)
     world_deinit(&s.w);
 }
 
+/* Every bound at its smallest: batches go one by one, and writers each on a stream of their own. */
+static void the_smallest_bounds_are_only_slow(void **state)
+{
+    struct shared s = {0};
+    struct lh_submit_call b[APPENDERS][4];
+    uint64_t streams[APPENDERS];
+
+    (void)state;
+    world_init_with(&s.w, (struct lh_client_config){.messages = 1,
+                              .full_message_bytes = 1,
+                              .unanswered_bytes = 1,
+                              .message_bytes = 1,
+                              .stream_writers = 1});
+    for (int i = 0; i < APPENDERS; i++) {
+        open_appender(&s, i);
+        submit(&s, i, 1, &b[i][0]);
+        find_tail(&s);
+        streams[i] = s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+        expect_opening(&s, i, 1);
+        say_opened(&s, i);
+        expect_alone(&s, i, 1, 1);
+    }
+    for (int i = 0; i < APPENDERS; i++) {
+        s.stream = streams[i];
+        for (int k = 1; k < 4; k++)
+            submit(&s, i, 1, &b[i][k]);
+        expect_quiet(&s.w);
+        for (uint64_t k = 1; k <= 4; k++) {
+            say_stored(&s, s.stream, i, k);
+            expect_complete(&s.w, &b[i][k - 1], LH_OK);
+            if (k < 4)
+                expect_alone(&s, i, k + 1, 1);
+        }
+        expect_quiet(&s.w);
+    }
+    world_deinit(&s.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +545,7 @@ int main(void)
         cmocka_unit_test(an_opening_that_hangs_is_given_up),
         cmocka_unit_test(an_unanswered_opening_disturbs_nobody),
         cmocka_unit_test(the_last_to_leave_closes_the_stream),
+        cmocka_unit_test(the_smallest_bounds_are_only_slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,13 +196,21 @@ static inline struct lh_instant in_ms(const struct world *w, uint64_t ms)
     return lh_instant_add(w->now, lh_milliseconds(ms));
 }
 
-static inline void world_init(struct world *w)
+/* With those bounds and times. */
+static inline void world_init_with(struct world *w, struct lh_client_config config)
 {
     static const char *const masters[] = {"m1:1", "m2:1"};
-    struct lh_client_config config = {.masters = masters, .master_count = 2, .seed = 42};
 
+    config.masters = masters;
+    config.master_count = 2;
+    config.seed = 42;
     *w = (struct world){.now = {1000000000}};
     w->client = lh_client_create(&config);
+}
+
+static inline void world_init(struct world *w)
+{
+    world_init_with(w, (struct lh_client_config){0});
 }
 
 static inline void world_deinit(struct world *w)
