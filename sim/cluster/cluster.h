@@ -22,6 +22,7 @@ struct lh_sim_cluster_config {
     /* May be changed between the master's restarts: lh_sim_master_config(). */
     struct lh_master_config master;
     struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
+    struct lh_client_config client;      /* the same */
     size_t servers, clients;
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;

@@ -53,9 +53,11 @@ static bool client_start(void *arg, struct lh_sim_node *node, struct lh_core *co
 {
     struct lh_sim_cluster *c = arg;
     const char *master = lh_sim_name(c->master);
-    struct lh_client_config config = {.masters = &master, .master_count = 1};
+    struct lh_client_config config = c->config.client;
 
     (void)node;
+    config.masters = &master;
+    config.master_count = 1;
     config.seed = lh_prng_next(lh_sim_random(c->sim));
     *core = lh_client_core(lh_client_create(&config));
     return true;
