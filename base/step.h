@@ -11,12 +11,16 @@
  *     twice and whose highest bit is clear. Links that a peer opened have the highest bit set and
  *     are announced by LH_IN_LINK_OPENED.
  *   - LH_FX_SEND sends one message on a link; messages arrive in order and whole, or not at all.
+ *     While a large one is on its way, LH_IN_PROGRESS tells its receiver that another part has
+ *     come: at its beginning and now and then. Whether the rest follows nobody knows.
  *   - LH_FX_CLOSE ends a link. On a served link it sends everything sent so far and then the
  *     status; on an opened link it cancels the call. After it the core gets no input for that link
  *     and may not name it again.
  *   - LH_IN_LINK_CLOSED says that the peer ended the link, or that the connection broke (an unknown
  *     suffix of what was sent is then lost). The driver forgets the link; the core must not close
  *     it and effects that it still emits for it are ignored.
+ *   - LH_IN_HALF_CLOSED says that the peer of a served stream will send nothing more, and still
+ *     listens. It comes behind the last message, at most once; the core ends the link.
  *   - A unary call is a link with one message each way; the served side closes it after the reply.
  *   - LH_FX_HOLD stops the reading of further messages from a link until LH_FX_UNHOLD; one message
  *     that was already under way may still arrive.
@@ -87,6 +91,8 @@ enum lh_input_kind {
     LH_IN_TIMER,       /* the core's deadline may have come; also harmless when it has not */
     LH_IN_LINK_OPENED, /* link, method, text: the peer's address */
     LH_IN_MESSAGE,     /* link, method, message, payload */
+    LH_IN_PROGRESS,    /* link, method: a part of a message has arrived that is not whole yet */
+    LH_IN_HALF_CLOSED, /* link, method: no further message will come */
     LH_IN_LINK_CLOSED, /* link, method, error (LH_OK: the peer finished normally), text */
     LH_IN_DISK,        /* ticket, file, op, error, payload (of a read) */
     LH_IN_PERSISTED,   /* ticket, error */

@@ -460,6 +460,8 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
                 lh_error_text(in->error));
         break;
     case LH_IN_TIMER:
+    case LH_IN_PROGRESS:
+    case LH_IN_HALF_CLOSED:
     case LH_IN_CALL:
         break;
     }

@@ -346,6 +346,10 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         else
             lh_m_waiter_closed(m, in->link);
         break;
+    case LH_IN_HALF_CLOSED: /* of a session alone: the only stream here */
+        lh_fx_close(m->fx, in->link, LH_OK, NULL);
+        lh_m_session_closed(m, in->link);
+        break;
     case LH_IN_PERSISTED:
         on_persisted(m, in->ticket, in->error);
         break;
@@ -353,6 +357,7 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         on_stop(m);
         break;
     case LH_IN_TIMER:
+    case LH_IN_PROGRESS:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;

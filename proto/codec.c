@@ -100,6 +100,14 @@ static size_t put_varint(uint8_t *to, uint64_t value)
 #define WIRE_BYTES   2u
 #define WIRE_FIXED32 5u
 
+static void append_copy(struct lh_buf *to, const void *bytes, size_t size)
+{
+    struct lh_buf copy = lh_buf_copy(bytes, size);
+
+    lh_buf_append(to, &copy, 0, size);
+    lh_buf_clear(&copy);
+}
+
 struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
     struct lh_buf *header, struct lh_buf *payload)
 {
@@ -111,13 +119,41 @@ struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
         uint8_t prefix[20];
         size_t n = put_varint(prefix, (uint64_t)field << 3 | WIRE_BYTES);
         n += put_varint(prefix + n, payload->size);
-        struct lh_buf between = lh_buf_copy(prefix, n);
-        lh_buf_append(&wire, &between, 0, n);
-        lh_buf_clear(&between);
+        append_copy(&wire, prefix, n);
         lh_buf_append(&wire, payload, 0, payload->size);
         lh_buf_clear(payload);
     }
     return wire;
+}
+
+/* Field `more`, true. */
+#define MORE_FIELD 14u
+static const uint8_t more_is_set[] = {MORE_FIELD << 3 | WIRE_VARINT, 1};
+
+void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
+    struct lh_buf *payload, size_t piece_bytes, void (*put)(void *arg, struct lh_buf bytes),
+    void *arg)
+{
+    struct lh_buf whole = lh_buf_take(payload), rest = lh_buf_take(header);
+    size_t at = 0;
+
+    LH_ASSERT(piece_bytes > 0);
+    if (whole.size > piece_bytes) {
+        append_copy(&rest, more_is_set, sizeof more_is_set);
+        put(arg, rest);
+        rest = (struct lh_buf){0};
+    }
+    while (whole.size - at > piece_bytes) {
+        struct lh_buf more = lh_buf_copy(more_is_set, sizeof more_is_set);
+        struct lh_buf piece = {0};
+        lh_buf_append(&piece, &whole, at, piece_bytes);
+        put(arg, lh_wire_encode(method, direction, &more, &piece));
+        at += piece_bytes;
+    }
+    struct lh_buf last = {0};
+    lh_buf_append(&last, &whole, at, whole.size - at);
+    lh_buf_clear(&whole);
+    put(arg, lh_wire_encode(method, direction, &rest, &last));
 }
 
 /* Reads a varint at `*at`; false when it is cut off or longer than ten bytes. */
@@ -290,4 +326,53 @@ void lh_wire_free(ProtobufCMessage *message)
 {
     if (message != NULL)
         protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* ---- pieces ---- */
+
+static protobuf_c_boolean *more_of(ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field(message->descriptor, MORE_FIELD);
+
+    return f == NULL || f->type != PROTOBUF_C_TYPE_BOOL ? NULL
+                                                        : (void *)((uint8_t *)message + f->offset);
+}
+
+/* Slices cost memory of their own: a stranger's pieces must not be all slices and no bytes. */
+static bool too_fine(const struct lh_buf *payload)
+{
+    return payload->count > 1024 && payload->size / payload->count < 128;
+}
+
+int lh_wire_arrive(struct lh_wire_arrival *a, ProtobufCMessage **message, struct lh_buf *payload)
+{
+    protobuf_c_boolean *more = more_of(*message);
+    bool is_last = more == NULL || !*more;
+
+    if (a->first == NULL && is_last)
+        return LH_OK;
+    if (payload->size > LH_MESSAGE_BYTES_MAX - a->payload.size || too_fine(&a->payload))
+        return LH_ERR_TOO_LARGE;
+    if (a->first == NULL) {
+        *more = false;
+        *a = (struct lh_wire_arrival){*message, lh_buf_take(payload)};
+        return LH_ERR_WOULD_BLOCK;
+    }
+    lh_buf_append(&a->payload, payload, 0, payload->size);
+    lh_buf_clear(payload);
+    lh_wire_free(*message);
+    if (!is_last)
+        return LH_ERR_WOULD_BLOCK;
+    *message = a->first;
+    *payload = a->payload;
+    *a = (struct lh_wire_arrival){0};
+    return LH_OK;
+}
+
+void lh_wire_arrival_deinit(struct lh_wire_arrival *a)
+{
+    lh_wire_free(a->first);
+    lh_buf_clear(&a->payload);
+    *a = (struct lh_wire_arrival){0};
 }

@@ -3,7 +3,11 @@
  * The bulk bytes of a message (its payload field: AppendRequest.batch, ReplicateRequest.batches,
  * ReadReply.batches) never pass through protobuf-c: on sending, the field is left out of the
  * struct and its bytes go beside it; on receiving, they are cut out of the received buffer by
- * reference. */
+ * reference.
+ *
+ * A large payload travels in pieces: several messages of the same type, all but the last with their
+ * field `more` set, which is number 14 wherever there is a payload. The first has no bytes of the
+ * payload, so that it arrives at once and its receiver knows of the rest. */
 #ifndef LH_PROTO_CODEC_H
 #define LH_PROTO_CODEC_H
 
@@ -13,8 +17,8 @@
 
 /* What a method is, for drivers. */
 struct lh_method_info {
-    const char *path; /* "/leasehold.Master/Create" */
-    bool request_stream, reply_stream;
+    const char *path;                  /* "/leasehold.Master/Create" */
+    bool request_stream, reply_stream; /* several messages; a single one may come in pieces */
     const ProtobufCMessageDescriptor *request, *reply;
     uint32_t request_payload, reply_payload; /* field number of the payload; 0: none */
 };
@@ -36,10 +40,17 @@ void lh_fx_reply(
 
 enum lh_direction { LH_REQUEST, LH_REPLY };
 
-/* The bytes that go on the wire for a SEND effect: its header followed, if there is a payload, by
- * the payload field's tag and length and the payload itself. Takes over both bufs. */
+/* The bytes of a message that goes on the wire in one: its header followed, if there is a payload,
+ * by the payload field's tag and length and the payload itself. Takes over both bufs. */
 struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
     struct lh_buf *header, struct lh_buf *payload);
+
+/* What goes on the wire for a SEND effect, message by message, to `put`, which takes them over: one
+ * if its payload is no larger than `piece_bytes`, otherwise pieces of that size. Takes over both
+ * bufs. */
+void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
+    struct lh_buf *payload, size_t piece_bytes, void (*put)(void *arg, struct lh_buf bytes),
+    void *arg);
 
 /* Decodes one received message. On success `*message` is the generated struct, to be freed with
  * lh_wire_free(), its payload field empty, and `*payload` refers to the payload's bytes in `bytes`
@@ -50,7 +61,28 @@ LH_MUST_USE int lh_wire_decode(enum lh_method method, enum lh_direction directio
 
 void lh_wire_free(ProtobufCMessage *message);
 
-/* Messages longer than this are refused by every receiver. */
+/* A message that has begun to arrive on one link; zeroed at first. */
+struct lh_wire_arrival {
+    ProtobufCMessage *first; /* the first piece, without its payload; NULL: nothing has begun */
+    struct lh_buf payload;   /* so far */
+};
+
+/* Takes the next decoded message of a link; it may be a piece. LH_OK: `*message` and `*payload` are
+ * a whole one now, all pieces together. WOULD_BLOCK: they were taken over, more is to come.
+ * TOO_LARGE: the pieces are more than one message may have; nothing was taken. */
+LH_MUST_USE int lh_wire_arrive(
+    struct lh_wire_arrival *arrival, ProtobufCMessage **message, struct lh_buf *payload);
+
+void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
+
+/* One message on the wire; larger ones are refused by every receiver. What is left of it beside a
+ * payload that it carries whole is ample for its other fields. */
+#define LH_WIRE_MESSAGE_BYTES_MAX ((1u << 20) + (64u << 10))
+
+/* A payload that came in pieces; the link ends with TOO_LARGE beyond it. */
 #define LH_MESSAGE_BYTES_MAX (40u << 20)
+
+/* The largest payload that is sent in one, unless the driver is told otherwise. */
+#define LH_PIECE_BYTES (128u << 10)
 
 #endif

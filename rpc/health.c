@@ -91,7 +91,10 @@ static void health_closed(struct lh_rpc_link *link, int error, const char *text)
     (void)text;
 }
 
-static const struct link_handler health_handler = {health_message, health_closed};
+static const struct link_handler health_handler = {
+    .message = health_message,
+    .closed = health_closed,
+};
 
 bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size)
 {

@@ -54,6 +54,7 @@ struct lh_rpc {
 /* Who is told of a link's events: the owner, or the health service. */
 struct link_handler {
     void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
+    void (*half_closed)(struct lh_rpc_link *link); /* NULL: not of interest */
     void (*closed)(struct lh_rpc_link *link, int error, const char *text);
 };
 

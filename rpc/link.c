@@ -39,7 +39,17 @@ static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
     link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
 }
 
-const struct link_handler lh_rpc_owner_handler = {owner_message, owner_closed};
+static void owner_half_closed(struct lh_rpc_link *link)
+{
+    if (link->rpc->config.on_half_closed != NULL)
+        link->rpc->config.on_half_closed(link->rpc->config.arg, link);
+}
+
+const struct link_handler lh_rpc_owner_handler = {
+    .message = owner_message,
+    .half_closed = owner_half_closed,
+    .closed = owner_closed,
+};
 
 static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method)
 {
@@ -588,17 +598,18 @@ static void read_done(struct tag *tag, bool success)
     link->under_way--;
     link->reading = false;
     bool report = received != NULL && !link->reported;
-    bool missing = false;
+    bool missing = false, half_closed = false;
     if (received == NULL) {
         link->read_ended = true;
-        missing = link->served && link->unary_request && !link->got_message && !link->over &&
-                  !link->reported;
+        bool early = link->served && !link->over && !link->reported;
+        missing = early && link->unary_request && !link->got_message;
+        half_closed = early && !link->unary_request && link->handler->half_closed != NULL;
     }
     link->got_message = link->got_message || received != NULL;
-    if (report || missing)
+    if (report || missing || half_closed)
         link->callbacks++;
     link->reported = link->reported || missing;
-    if (!report && !missing) {
+    if (!report && !missing && !half_closed) {
         flush_locked(link);
         if (received != NULL)
             grpc_byte_buffer_destroy(received);
@@ -608,6 +619,8 @@ static void read_done(struct tag *tag, bool success)
 
     if (report) {
         link->handler->message(link, lh_rpc_bytes_in(received));
+    } else if (half_closed) {
+        link->handler->half_closed(link);
     } else {
         lh_rpc_link_close(link, LH_ERR_MALFORMED, "the call ended without a request");
         link->handler->closed(link, LH_ERR_MALFORMED, "the call ended without a request");

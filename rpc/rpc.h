@@ -13,9 +13,9 @@
  * the peer is then stopped by flow control.
  *
  * Callbacks come from the rpc's threads and, for one link, in order: on_opened (served links),
- * on_message..., on_closed. A message that was asked for from within a callback may be reported, by
- * another thread, before that callback has returned; on_closed waits until all others have. A
- * callback may call everything here but lh_rpc_destroy().
+ * on_message..., on_half_closed, on_closed. A message that was asked for from within a callback may
+ * be reported, by another thread, before that callback has returned; on_closed waits until all
+ * others have. A callback may call everything here but lh_rpc_destroy().
  *
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
@@ -60,6 +60,9 @@ struct lh_rpc_config {
     void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer);
     /* One message arrived; the callback takes over `bytes`. */
     void (*on_message)(void *arg, struct lh_rpc_link *link, struct lh_buf bytes);
+    /* The peer of a served stream will send nothing more, and may still listen; also seen when the
+     * link is about to end. Only while a read is wanted, once, before on_closed. */
+    void (*on_half_closed)(void *arg, struct lh_rpc_link *link);
     /* The link is over: the last callback for it, and never after lh_rpc_link_close() (except that
      * one already under way in another thread may still come). `error` LH_OK: the server ended it
      * normally. `text` says more, valid during the call, may be NULL. A served link ends CANCELLED,

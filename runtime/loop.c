@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "proto/codec.h"
 #include "runtime/turn.h"
 
 #include <errno.h>
@@ -65,8 +64,9 @@ static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method,
     lh_turn_run_locked(loop, t);
 }
 
-/* A link whose peer sent what is no message of its method: the end, for both sides. */
-static void end_malformed(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_link *rpc)
+/* A link whose peer sent what is no message of its method, or too large a one: the end, for both
+ * sides. */
+static void end_refused(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_link *rpc, int error)
 {
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     char text[160];
@@ -75,14 +75,14 @@ static void end_malformed(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc
     bool known = link->known;
     if (known) {
         bool request = lh_loop_link_served(link);
-        snprintf(text, sizeof text, "%s: not a %s message", lh_method_info(link->method)->path,
-            request ? "request" : "reply");
+        snprintf(text, sizeof text, "%s: %s %s message", lh_method_info(link->method)->path,
+            error == LH_ERR_TOO_LARGE ? "too large a" : "not a", request ? "request" : "reply");
         struct lh_input *in = lh_turn_input(t, LH_IN_LINK_CLOSED);
         in->link = link->id;
         in->method = link->method;
-        in->error = LH_ERR_MALFORMED;
+        in->error = error;
         in->text = text;
-        lh_rpc_link_close(rpc, LH_ERR_MALFORMED, text);
+        lh_rpc_link_close(rpc, error, text);
         lh_turn_flush_link(t, link);
         lh_loop_forget_link(loop, link);
     }
@@ -100,16 +100,52 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     int error = lh_wire_decode(link->method, lh_loop_link_served(link) ? LH_REQUEST : LH_REPLY,
         &bytes, &message, &payload);
     lh_buf_clear(&bytes);
-    if (error != LH_OK) {
-        end_malformed(loop, t, rpc);
+    if (error == LH_OK) {
+        error = lh_wire_arrive(&link->arrival, &message, &payload);
+        if (error == LH_ERR_TOO_LARGE) {
+            lh_wire_free(message);
+            lh_buf_clear(&payload);
+        }
+    }
+    if (error != LH_OK && error != LH_ERR_WOULD_BLOCK) {
+        end_refused(loop, t, rpc, error);
         return;
     }
-    struct lh_input *in = lh_turn_input(t, LH_IN_MESSAGE);
+    struct lh_input *in = lh_turn_input(t, error == LH_OK ? LH_IN_MESSAGE : LH_IN_PROGRESS);
     in->link = link->id;
     in->method = link->method;
-    in->message = message;
-    in->payload = payload;
+    if (error == LH_OK) {
+        in->message = message;
+        in->payload = payload;
+    }
     lh_turn_run(loop, t);
+}
+
+static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
+{
+    struct lh_loop *loop = arg;
+    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+    struct lh_turn *t = lh_turn_begin(loop);
+
+    if (link->arrival.first != NULL) { /* and the rest will never come */
+        end_refused(loop, t, rpc, LH_ERR_MALFORMED);
+        return;
+    }
+    pthread_mutex_lock(&loop->lock);
+    if (link->known) {
+        struct lh_input *in = lh_turn_input(t, LH_IN_HALF_CLOSED);
+        in->link = link->id;
+        in->method = link->method;
+    }
+    lh_turn_run_locked(loop, t);
+}
+
+static void on_released(void *arg, struct lh_rpc_link *rpc)
+{
+    struct lh_loop_link *link = lh_rpc_link_data(rpc);
+
+    (void)arg;
+    lh_wire_arrival_deinit(&link->arrival);
 }
 
 static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char *text)
@@ -274,6 +310,10 @@ int lh_loop_create(
     struct lh_loop *loop = lh_alloc(sizeof *loop);
 
     loop->config = *config;
+    if (config->piece_bytes == 0)
+        loop->config.piece_bytes = LH_PIECE_BYTES;
+    if (config->progress_interval.ns == 0)
+        loop->config.progress_interval = lh_milliseconds(20);
     loop->armed = LH_INSTANT_NEVER;
     init_sync(loop);
     loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
@@ -295,7 +335,9 @@ int lh_loop_create(
         .arg = loop,
         .on_opened = on_opened,
         .on_message = on_message,
+        .on_half_closed = on_half_closed,
         .on_closed = on_closed,
+        .on_released = on_released,
     };
     int error = lh_rpc_create(&rpc, &loop->rpc, why, why_size);
     if (error != LH_OK) {

@@ -15,8 +15,8 @@
  * lh_loop_call() again, and completions never nest; but while one callback blocks, all later ones
  * wait.
  *
- * Of a link that a peer opened, the end of its requests alone is not reported: the core goes on
- * answering until it closes the link or the peer is gone. */
+ * Large messages travel in pieces (proto/codec.h), which are taken apart and put together here,
+ * without a copy. What has arrived of one is kept until the rest has, or the link is over. */
 #ifndef LH_RUNTIME_LOOP_H
 #define LH_RUNTIME_LOOP_H
 
@@ -40,6 +40,10 @@ struct lh_loop_config {
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *health_service;
+
+    size_t piece_bytes;                   /* of a large payload, at once; 0: LH_PIECE_BYTES */
+    struct lh_duration progress_interval; /* LH_IN_PROGRESS at most this often in one message; 0:
+                                             20 ms */
 
     struct lh_disk *disk; /* for LH_FX_DISK; NULL: none. Stays the caller's; the loop sets its
                              lh_disk_on_done() until lh_loop_destroy() */

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "proto/codec.h"
 #include "runtime/log.h"
 
 #include <stdlib.h>
@@ -116,6 +115,11 @@ static void open_link(struct lh_loop *loop, struct lh_turn *t, const struct lh_e
     lh_turn_want_message(t, lh_loop_enter_link(loop, rpc, e->link, e->method));
 }
 
+static void put_message(void *rpc, struct lh_buf bytes)
+{
+    lh_rpc_link_send(rpc, bytes);
+}
+
 static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
 {
     struct lh_loop_link *link = find(loop, e->link);
@@ -124,9 +128,8 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
         return;
     switch (e->kind) {
     case LH_FX_SEND:
-        lh_rpc_link_send(link->rpc,
-            lh_wire_encode(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST,
-                &e->header, &e->payload));
+        lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
+            &e->payload, loop->config.piece_bytes, put_message, link->rpc);
         lh_turn_flush_link(t, link);
         break;
     case LH_FX_CLOSE:
@@ -217,17 +220,22 @@ static void carry_out_locked(struct lh_loop *loop, struct lh_turn *t)
 
 /* ---- feeding, under the lock ---- */
 
-/* After a message was fed: asks for the next one, unless the core holds the link or there cannot be
- * another one. */
-static void message_fed(struct lh_loop *loop, uint64_t id)
+static bool about_a_message(const struct lh_input *in)
 {
-    struct lh_loop_link *link = find(loop, id);
+    return in->kind == LH_IN_MESSAGE || in->kind == LH_IN_PROGRESS;
+}
+
+/* After a message or a piece of one was fed: asks for the next one, unless the core holds the link
+ * or there cannot be another one. */
+static void message_fed(struct lh_loop *loop, const struct lh_input *in)
+{
+    struct lh_loop_link *link = find(loop, in->link);
 
     if (link == NULL)
         return;
     const struct lh_method_info *info = lh_method_info(link->method);
     bool more = lh_loop_link_served(link) ? info->request_stream : info->reply_stream;
-    link->reading = more && !link->held;
+    link->reading = (more || in->kind == LH_IN_PROGRESS) && !link->held;
     /* Not flushed here: rpc does so when its event is over. gRPC answers each read with a window
      * update, a system call of its own, which thus comes after what this message caused. */
     if (link->reading)
@@ -252,20 +260,38 @@ static void rearm_timer(struct lh_loop *loop)
     LH_ASSERT(e == 0);
 }
 
+/* Most pieces are no news: the core was told of one just now. */
+static bool is_news(struct lh_loop *loop, const struct lh_input *in)
+{
+    struct lh_loop_link *link = find(loop, in->link);
+    struct lh_instant told = link->progress_told;
+
+    if (in->kind == LH_IN_MESSAGE) {
+        link->progress_told = (struct lh_instant){0};
+        return true;
+    }
+    if (told.ns != 0 && lh_instant_until(told, in->now).ns < loop->config.progress_interval.ns)
+        return false;
+    link->progress_told = in->now;
+    return true;
+}
+
 static void feed_locked(struct lh_loop *loop, struct lh_turn *t)
 {
     uint64_t wall_ms = lh_clock_wall_ms();
 
     for (size_t i = 0; i < t->inputs.count && !loop->stopped; i++) {
         struct lh_input *in = &t->inputs.items[i];
-        if (in->kind == LH_IN_MESSAGE && find(loop, in->link) == NULL)
+        if (about_a_message(in) && find(loop, in->link) == NULL)
             continue; /* the core closed the link while this was on its way */
         in->now = lh_clock_now();
         in->wall_ms = wall_ms;
-        loop->config.core.step(loop->config.core.self, in, &t->fx);
-        carry_out_locked(loop, t);
-        if (in->kind == LH_IN_MESSAGE)
-            message_fed(loop, in->link);
+        if (!about_a_message(in) || is_news(loop, in)) {
+            loop->config.core.step(loop->config.core.self, in, &t->fx);
+            carry_out_locked(loop, t);
+        }
+        if (about_a_message(in))
+            message_fed(loop, in);
     }
     if (!loop->stopped)
         rearm_timer(loop);

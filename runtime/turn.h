@@ -3,6 +3,7 @@
 #ifndef LH_RUNTIME_TURN_H
 #define LH_RUNTIME_TURN_H
 
+#include "proto/codec.h"
 #include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
@@ -11,14 +12,17 @@
 #include <stdatomic.h>
 #include <uthash.h>
 
-/* The loop's part of an rpc link. Fields but `dirty` are under the loop's lock. */
+/* The loop's part of an rpc link. Fields but `dirty` and `arrival` are under the loop's lock. */
 struct lh_loop_link {
     uint64_t id;
     enum lh_method method;
-    bool known;         /* in the table: the core may name it and hears of it */
-    bool held;          /* LH_FX_HOLD */
-    bool reading;       /* asked for a message that has not been fed yet */
-    _Atomic bool dirty; /* some turn will flush it */
+    bool known;                      /* in the table: the core may name it and hears of it */
+    bool held;                       /* LH_FX_HOLD */
+    bool reading;                    /* asked for a message that has not been fed yet */
+    _Atomic bool dirty;              /* some turn will flush it */
+    struct lh_instant progress_told; /* of the message that is arriving; 0: not yet */
+    /* Of whoever was brought the last piece, until it asks for the next one. */
+    struct lh_wire_arrival arrival;
     struct lh_rpc_link *rpc;
     UT_hash_handle hh;
 };

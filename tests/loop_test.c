@@ -4,6 +4,7 @@
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 #include "rpc/rpc.h"
+#include "rpc/stranger.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
 
@@ -35,6 +36,8 @@ struct toy {
     struct lh_instant first_input, last_input;
     const char *peer;
     uint64_t got;
+    uint64_t progress;
+    size_t piece_bytes;
     struct lh_buf read;
 };
 
@@ -533,6 +536,278 @@ static void a_message_that_is_none_ends_the_link_by_name(void **state)
     toy_end(&server);
 }
 
+/* ---- pieces ---- */
+
+/* Appends `size` bytes that can be told apart. */
+static struct lh_buf pattern(size_t size)
+{
+    uint8_t *to;
+    struct lh_buf b = lh_buf_alloc(size, &to);
+
+    for (size_t i = 0; i < size; i++)
+        to[i] = (uint8_t)(i * 7 + i / 251);
+    return b;
+}
+
+static uint32_t crc_of(const struct lh_buf *b)
+{
+    return lh_buf_crc32c(b, 0, b->size, 0);
+}
+
+/* Answers a Read with as many bytes as it asks for, an Append batch with its size and checksum and
+ * how many LH_IN_PROGRESS came before it; ends what is half-closed. */
+static void serve_pieces(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_PROGRESS:
+        toy->progress++;
+        break;
+    case LH_IN_MESSAGE:
+        if (in->method == LH_METHOD_READ) {
+            const Leasehold__ReadRequest *q = in->message;
+            Leasehold__ReadReply r = LEASEHOLD__READ_REPLY__INIT;
+            struct lh_buf bytes = pattern(q->max_bytes);
+            r.version = q->version;
+            lh_fx_reply(fx, in->link, &r.base, &bytes);
+        } else {
+            const Leasehold__AppendRequest *q = in->message;
+            Leasehold__AppendReply r = LEASEHOLD__APPEND_REPLY__INIT;
+            assert_false(q->more);
+            r.version = q->version;
+            r.writer = crc_of(&in->payload);
+            r.window_bytes = in->payload.size;
+            r.window_batches = (uint32_t)toy->progress;
+            toy->progress = 0;
+            lh_fx_send(fx, in->link, &r.base, NULL);
+        }
+        break;
+    case LH_IN_HALF_CLOSED:
+        toy->got++;
+        lh_fx_close(fx, in->link, LH_OK, NULL);
+        break;
+    case LH_IN_LINK_CLOSED:
+        toy->last_error = in->error;
+        sem_post(&toy->done);
+        break;
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 100, 1000};
+#define SIZES (sizeof sizes / sizeof sizes[0])
+
+/* Sends a batch of each size at once, then reads as many. */
+static void send_sizes(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
+{
+    switch (in->kind) {
+    case LH_IN_CALL:
+        lh_fx_open(fx, toy->next_link, LH_METHOD_APPEND, toy->peer, LH_DURATION_FOREVER);
+        for (size_t i = 0; i < SIZES; i++) {
+            Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
+            struct lh_buf batch = pattern(sizes[i]);
+            q.version = i + 1;
+            lh_fx_send(fx, toy->next_link, &q.base, &batch);
+        }
+        break;
+    case LH_IN_PROGRESS:
+        toy->progress++;
+        break;
+    case LH_IN_MESSAGE: {
+        size_t size = sizes[toy->got % SIZES];
+        struct lh_buf expected = pattern(size);
+        size_t pieces = size == 0 ? 1 : (size + toy->piece_bytes - 1) / toy->piece_bytes;
+        if (toy->got < SIZES) {
+            const Leasehold__AppendReply *r = in->message;
+            assert_int_equal(r->version, toy->got + 1);
+            assert_int_equal(r->window_bytes, size);
+            assert_int_equal(r->writer, crc_of(&expected));
+            assert_int_equal(r->window_batches, pieces == 1 ? 0 : pieces);
+        } else {
+            const Leasehold__ReadReply *r = in->message;
+            assert_int_equal(r->version, toy->got);
+            assert_int_equal(in->payload.size, size);
+            assert_int_equal(crc_of(&in->payload), crc_of(&expected));
+            assert_int_equal(toy->progress, pieces == 1 ? 0 : pieces);
+            toy->progress = 0;
+        }
+        lh_buf_clear(&expected);
+        if (++toy->got < SIZES)
+            break;
+        if (toy->got == 2 * SIZES) {
+            lh_fx_complete(fx, NULL, LH_OK);
+            break;
+        }
+        Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+        q.version = toy->got;
+        q.max_bytes = sizes[toy->got % SIZES];
+        lh_fx_open(fx, ++toy->next_link, LH_METHOD_READ, toy->peer, lh_seconds(60));
+        lh_fx_send(fx, toy->next_link, &q.base, NULL);
+        break;
+    }
+    case LH_IN_STOP:
+        lh_fx_stopped(fx, LH_OK);
+        break;
+    default:
+        break;
+    }
+}
+
+static void large_messages_travel_in_pieces_and_arrive_whole(void **state)
+{
+    (void)state;
+    for (size_t piece = 1; piece <= 7; piece += 3) {
+        struct toy server = {0}, client = {.piece_bytes = piece};
+        struct lh_loop_config config = {
+            .listen = "127.0.0.1:0",
+            .threads = 2,
+            .piece_bytes = piece,
+            .progress_interval = lh_nanoseconds(1), /* every one is news */
+        };
+        char address[64];
+        toy_begin(&server, serve_pieces, &config);
+        snprintf(address, sizeof address, "127.0.0.1:%d", lh_loop_port(server.loop));
+        client.peer = address;
+        config.listen = NULL;
+        toy_begin(&client, send_sizes, &config);
+        lh_loop_call(client.loop, NULL);
+        sem_wait(&client.done);
+        toy_end(&client);
+        toy_end(&server);
+    }
+}
+
+static void serve_alone(struct toy *server, char *address, size_t size)
+{
+    struct lh_loop_config config = {.listen = "127.0.0.1:0"};
+
+    toy_begin(server, serve_pieces, &config);
+    snprintf(address, size, "127.0.0.1:%d", lh_loop_port(server->loop));
+}
+
+/* One that sends raw bytes on an Append stream. */
+static struct lh_rpc_link *stranger_begin(
+    struct stranger *s, struct lh_rpc **rpc, const char *address)
+{
+    struct lh_rpc_config ours = {.arg = s, .on_closed = stranger_closed};
+    char why[200];
+
+    sem_init(&s->ended, 0, 0);
+    assert_int_equal(lh_rpc_create(&ours, rpc, why, sizeof why), LH_OK);
+    lh_rpc_start(*rpc);
+    return lh_rpc_link_open(*rpc, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+}
+
+static void stranger_finish(struct stranger *s, struct lh_rpc *rpc, struct lh_rpc_link *link)
+{
+    lh_rpc_link_unref(link);
+    lh_rpc_destroy(rpc);
+    sem_destroy(&s->ended);
+}
+
+static struct lh_buf piece_of(size_t size)
+{
+    struct lh_buf header = lh_buf_copy("\x70\x01", 2), bytes = pattern(size);
+
+    return lh_wire_encode(LH_METHOD_APPEND, LH_REQUEST, &header, &bytes);
+}
+
+static void more_pieces_than_a_message_may_have_end_the_link(void **state)
+{
+    struct toy server = {0};
+    struct stranger s = {0};
+    struct lh_rpc *rpc;
+    char address[64];
+
+    (void)state;
+    serve_alone(&server, address, sizeof address);
+    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    for (size_t sent = 0; sent <= LH_MESSAGE_BYTES_MAX; sent += 1u << 20)
+        lh_rpc_link_send(link, piece_of(1u << 20));
+    lh_rpc_link_flush(link);
+    sem_wait(&s.ended);
+    assert_int_equal(s.error, LH_ERR_TOO_LARGE);
+    assert_string_equal(s.text, "/leasehold.ChunkServer/Append: too large a request message");
+    stranger_finish(&s, rpc, link);
+    sem_wait(&server.done);
+    lh_loop_lock(server.loop);
+    assert_int_equal(server.last_error, LH_ERR_TOO_LARGE);
+    assert_true(server.progress > 0);
+    lh_loop_unlock(server.loop);
+    toy_end(&server);
+}
+
+static void pieces_without_bytes_end_the_link_too(void **state)
+{
+    struct toy server = {0};
+    struct stranger s = {0};
+    struct lh_rpc *rpc;
+    char address[64];
+
+    (void)state;
+    serve_alone(&server, address, sizeof address);
+    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    for (int i = 0; i < 2000; i++)
+        lh_rpc_link_send(link, piece_of(1));
+    lh_rpc_link_flush(link);
+    sem_wait(&s.ended);
+    assert_int_equal(s.error, LH_ERR_TOO_LARGE);
+    stranger_finish(&s, rpc, link);
+    toy_end(&server);
+}
+
+static void a_break_in_the_middle_loses_the_message(void **state)
+{
+    struct toy server = {0};
+    struct stranger s = {0};
+    struct lh_rpc *rpc;
+    char address[64];
+
+    (void)state;
+    serve_alone(&server, address, sizeof address);
+    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    lh_rpc_link_send(link, piece_of(100));
+    lh_rpc_link_send(link, piece_of(100));
+    lh_rpc_link_flush(link);
+    for (bool begun = false; !begun; usleep(1000)) {
+        lh_loop_lock(server.loop);
+        begun = server.progress > 0;
+        lh_loop_unlock(server.loop);
+    }
+    lh_rpc_link_close(link, LH_ERR_CANCELLED, NULL);
+    lh_rpc_link_flush(link);
+    stranger_finish(&s, rpc, link);
+    sem_wait(&server.done); /* closed; and nobody was given half a message */
+    toy_end(&server);
+}
+
+static void a_half_closed_stream_is_told_of(void **state)
+{
+    struct toy server = {0};
+    char address[64], text[200];
+    size_t size;
+
+    (void)state;
+    serve_alone(&server, address, sizeof address);
+    struct lh_stranger *s = lh_stranger_call(address, "/leasehold.ChunkServer/Append", "", 0);
+    assert_true(lh_stranger_read(s, text, sizeof text, &size)); /* answered first */
+    assert_int_equal(lh_stranger_end(s, text, sizeof text), 0);
+    lh_loop_lock(server.loop);
+    assert_int_equal(server.got, 1);
+    lh_loop_unlock(server.loop);
+    s = lh_stranger_call(address, "/leasehold.ChunkServer/Append", "\x70\x01", 2);
+    assert_int_not_equal(lh_stranger_end(s, text, sizeof text), 0);
+    assert_string_equal(text, "MALFORMED: /leasehold.ChunkServer/Append: not a request message");
+    lh_loop_lock(server.loop);
+    assert_int_equal(server.got, 1); /* the rest of it will never come */
+    assert_int_equal(server.last_error, LH_ERR_MALFORMED);
+    lh_loop_unlock(server.loop);
+    toy_end(&server);
+}
+
 /* ---- the disk ---- */
 
 static void write_sync_read(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
@@ -605,6 +880,11 @@ int main(void)
         cmocka_unit_test(a_server_that_goes_away_ends_its_links),
         cmocka_unit_test(a_held_link_is_read_no_further),
         cmocka_unit_test(a_message_that_is_none_ends_the_link_by_name),
+        cmocka_unit_test(large_messages_travel_in_pieces_and_arrive_whole),
+        cmocka_unit_test(more_pieces_than_a_message_may_have_end_the_link),
+        cmocka_unit_test(pieces_without_bytes_end_the_link_too),
+        cmocka_unit_test(a_break_in_the_middle_loses_the_message),
+        cmocka_unit_test(a_half_closed_stream_is_told_of),
         cmocka_unit_test(disk_operations_come_back_as_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,9 @@ import grpc
 
 BATCH_HEADER = struct.Struct("<IIIIQQ")
 BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
-MESSAGE_BYTES_MAX = 64 << 20
+MESSAGE_BYTES_MAX = (1 << 20) + (64 << 10)
+PIECE_BYTES = 256 << 10
+BULK = {"AppendRequest": "batch", "ReplicateRequest": "batches", "ReadReply": "batches"}
 
 
 def _crc32c_table():
@@ -78,6 +80,35 @@ def load_schema(proto_files, out_dir):
     return importlib.import_module("leasehold_pb2")
 
 
+def in_pieces(message, piece_bytes=PIECE_BYTES):
+    """Yields the messages that carry `message`: itself, or pieces of it."""
+    field = BULK.get(type(message).__name__)
+    bulk = getattr(message, field) if field else b""
+    for at in range(piece_bytes, len(bulk), piece_bytes):
+        setattr(message, field, bulk[at - piece_bytes:at])
+        message.more = True
+        yield message
+        message = type(message)()
+        setattr(message, field, bulk[at:at + piece_bytes])
+    yield message
+
+
+def assembled(messages):
+    """Yields whole messages from an iterator over what arrives."""
+    whole, bulk = None, []
+    for message in messages:
+        field = BULK.get(type(message).__name__)
+        if field:
+            bulk.append(getattr(message, field))
+        whole = message if whole is None else whole
+        if not field or not message.more:
+            if field:
+                whole.more = False
+                setattr(whole, field, b"".join(bulk))
+            yield whole
+            whole, bulk = None, []
+
+
 class Channel:
     """One gRPC channel to a server, with the schema's methods by name."""
 
@@ -86,7 +117,7 @@ class Channel:
         self.address = address
         self._channel = grpc.insecure_channel(address, options=[
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-            ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_send_message_length", -1),  # a test may send too much
             ("grpc.enable_http_proxy", 0),
         ])
 
@@ -97,8 +128,13 @@ class Channel:
         """A unary call; `request` is a message or raw bytes. Returns the reply message."""
         reply_type = getattr(self.schema, method + "Reply")
         raw = request if isinstance(request, bytes) else request.SerializeToString()
-        stub = self._channel.unary_unary(f"/leasehold.{service}/{method}",
-                                         request_serializer=lambda b: b,
+        path = f"/leasehold.{service}/{method}"
+        if method + "Reply" in BULK:
+            stub = self._channel.unary_stream(path, request_serializer=lambda b: b,
+                                              response_deserializer=reply_type.FromString)
+            (reply,) = assembled(stub(raw, timeout=timeout))
+            return reply
+        stub = self._channel.unary_unary(path, request_serializer=lambda b: b,
                                          response_deserializer=reply_type.FromString)
         return stub(raw, timeout=timeout)
 
@@ -137,15 +173,16 @@ class Stream:
         self._request_type = request_type
 
     def send(self, raw=None, **fields):
-        self._requests.put(raw if raw is not None else self._request_type(**fields))
+        for message in [raw] if raw is not None else in_pieces(self._request_type(**fields)):
+            self._requests.put(message)
 
     def receive(self):
         """The next reply but for signs of life, or None at a clean end; grpc.RpcError when the
         stream broke."""
-        reply = next(self._call, None)
-        while reply is not None and [f.name for f, _ in reply.ListFields()] == ["alive_ms"]:
+        while True:
             reply = next(self._call, None)
-        return reply
+            if reply is None or {f.name for f, _ in reply.ListFields()} - {"alive_ms", "arriving"}:
+                return reply
 
     def finish(self):
         self._requests.put(None)
