@@ -1,23 +1,33 @@
 #!/usr/bin/python3
-"""Servers are killed, hung, stopped and restarted in turn while sixteen writers append.
+"""Servers are killed, hung, stopped and restarted in turn while sixteen writers append: small
+records in small chunks, and then records of up to 15 MB among small ones, as shipped, where
+descriptors and memory are scarce and readers follow.
 
 At the end nothing that was acknowledged is lost, doubled or out of order, every chunk has all its
 replicas again, and they are byte-identical.
 
-LEASEHOLD_CHURN_SECONDS says for how long (60).
+LEASEHOLD_CHURN_SECONDS says for how long (60 and 20).
 """
 
 import os
 import random
+import re
+import resource
 import signal
+import subprocess
+import threading
 import time
 
 import process_cluster
-from process_cluster import ClusterTest, Writer, wait_for
+from process_cluster import ClusterTest, Writer, binary, wait_for
 
 PATH = "/churn/log"
 WRITERS = 16
-SECONDS = float(os.environ.get("LEASEHOLD_CHURN_SECONDS", "60"))
+SECONDS = os.environ.get("LEASEHOLD_CHURN_SECONDS")
+
+# What each server may have. Of memory less than it takes by default where nobody is short of it.
+DESCRIPTORS = 256
+MEMORY = 640 << 20
 
 
 class SlowWriter(Writer):
@@ -29,6 +39,48 @@ class SlowWriter(Writer):
     def record(self, index):
         filler = random.Random(self.number << 32 | index)
         return b"%03d %08d %s" % (self.number, index, b"x" * filler.choice((0, 7, 90, 300)))
+
+
+class LargeWriter(Writer):
+    """Records of which each is larger than what one write or one message takes."""
+
+    RECORDS_PER_TICK = 1
+    TICK_S = 1.5
+
+    def record(self, index):
+        filler = random.Random(self.number << 32 | index)
+        size = filler.choice((1, 2 << 20, 9_000_000, 15_000_000))
+        return b"%03d %08d %s" % (self.number, index, bytes((97 + index % 26,)) * size)
+
+
+class Follower:
+    """`leasehold tail -f` from when the file was empty: each record once, in the file's order."""
+
+    def __init__(self, cluster, path):
+        self.seen = {}  # writer: records
+        self.complaint = None
+        self.process = subprocess.Popen(
+            [binary("leasehold"), "tail", "-n", "0", "-f", "--positions", path],
+            stdout=subprocess.PIPE, env=cluster.environment())
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        last = (-1, 0)
+        for line in self.process.stdout:
+            match = re.match(rb"(\d+):(\d+)\t(\d{3}) (\d{8}) ", line[:64])
+            position = tuple(map(int, match.groups()[:2]))
+            writer, index = map(int, match.groups()[2:])
+            if position <= last or index != self.seen.get(writer, 0):
+                self.complaint = self.complaint or line[:64]
+            last = position
+            self.seen[writer] = index + 1
+
+    def finish(self):
+        self.process.kill()
+        self.process.wait()
+        self._thread.join()
+        self.process.stdout.close()
 
 
 class ChurnTest(ClusterTest):
@@ -68,15 +120,11 @@ class ChurnTest(ClusterTest):
                 found[name] = sorted(more)
         return found
 
-    def test_all_servers_in_turn(self):
-        cluster = self.start_cluster(
-            servers=4, session_term="3s", chunk_term="6s",
-            master_flags=("--grace=5s",), server_flags=("--scrub-period=30s",))
-        cluster.command("create", "--chunk-size=1MiB", PATH)
-        self.writers = [SlowWriter(cluster, PATH, i) for i in range(WRITERS)]
-        self.await_progress(20)
+    def churn(self, seconds):
+        """Faults in turn, one after another; returns how many."""
+        cluster = self.cluster
         chance = random.Random(7)
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + seconds
         turns = 0
         while time.monotonic() < until:
             names = sorted(cluster.servers)
@@ -88,8 +136,18 @@ class ChurnTest(ClusterTest):
                 fault = chance.choice((self.kill, self.hang))
                 fault(cluster.master, chance.choice((0, 0.5)))
             cluster.wait_ready()
-            self.await_progress(5)
+            self.await_progress(1)
             turns += 1
+        return turns
+
+    def test_all_servers_in_turn(self):
+        cluster = self.start_cluster(
+            servers=4, session_term="3s", chunk_term="6s",
+            master_flags=("--grace=5s",), server_flags=("--scrub-period=30s",))
+        cluster.command("create", "--chunk-size=1MiB", PATH)
+        self.writers = [SlowWriter(cluster, PATH, i) for i in range(WRITERS)]
+        self.await_progress(20)
+        turns = self.churn(float(SECONDS or 60))
         self.finish_writers()
         wait_for("full replication", self.whole, interval=0.5)
         cluster.assert_replicas_identical(PATH)
@@ -102,6 +160,35 @@ class ChurnTest(ClusterTest):
         self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
         print(f"{turns} turns, {sum(w.acknowledged() for w in self.writers)} records, "
               f"{len(cluster.chunks(PATH))} chunks")
+
+    def test_large_records_where_little_is_to_be_had(self):
+        cluster = self.start_cluster(
+            servers=4, session_term="3s", chunk_term="6s",
+            master_flags=("--grace=30s",),
+            limits={resource.RLIMIT_NOFILE: DESCRIPTORS, resource.RLIMIT_DATA: MEMORY})
+        cluster.command("create", PATH)
+        followers = [Follower(cluster, PATH) for _ in range(3)]
+        for f in followers:
+            self.addCleanup(f.finish)
+        self.writers = ([SlowWriter(cluster, PATH, i) for i in range(WRITERS - 2)] +
+                        [LargeWriter(cluster, PATH, i) for i in range(WRITERS - 2, WRITERS)])
+        self.await_progress(1)
+        turns = self.churn(float(SECONDS or 20))
+        self.finish_writers()
+        sent = {w.number: w.sent for w in self.writers}
+
+        def seen():
+            for f in followers:
+                self.assertIsNone(f.complaint)
+                self.assertIsNone(f.process.poll(), f"a follower ended, having seen {f.seen}")
+            return all(f.seen == sent for f in followers)
+
+        wait_for("the followers to have seen all", seen)
+        wait_for("full replication", self.whole, interval=0.5)
+        records = self.check_file(PATH)
+        fsck = cluster.run("fsck", "--deep")
+        self.assertEqual(fsck.returncode, 0, fsck.stdout + fsck.stderr)
+        print(f"{turns} turns, {records} records, {len(cluster.chunks(PATH))} chunks")
 
 
 if __name__ == "__main__":

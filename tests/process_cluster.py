@@ -14,6 +14,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -116,12 +117,17 @@ class Node:
     def __init__(self, name, address, data_dir, argv, log):
         self.name, self.address, self.data_dir = name, address, data_dir
         self.argv, self.log = argv, log
+        self.limits = {}  # {resource.RLIMIT_...: value} of processes that start from now on
         self.process = None
 
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log)
+                                            stderr=log, preexec_fn=self._limit)
+
+    def _limit(self):
+        for what, value in self.limits.items():
+            resource.setrlimit(what, (value, value))
 
     def running(self):
         return self.process is not None and self.process.poll() is None
@@ -152,8 +158,9 @@ class Cluster:
     """A master and chunkservers cs1, cs2, ... with short terms, each in a folder of its own."""
 
     def __init__(self, folder, servers=3, session_term="2s", chunk_term="2s", data_dirs=None,
-                 master_flags=(), server_flags=()):
+                 master_flags=(), server_flags=(), limits=None):
         self.folder = folder
+        self.limits = limits or {}
         self.master_address = f"127.0.0.1:{free_port()}"
         self.master = self._node("master", self.master_address, None, [
             binary("leasehold-master"), f"--session-term={session_term}",
@@ -168,9 +175,11 @@ class Cluster:
 
     def _node(self, name, address, data_dir, argv):
         data_dir = data_dir or os.path.join(self.folder, name)
-        return Node(name, address, data_dir,
+        node = Node(name, address, data_dir,
                     argv + [f"--listen={address}", f"--data-dir={data_dir}"],
                     os.path.join(self.folder, name + ".log"))
+        node.limits = dict(self.limits)
+        return node
 
     def nodes(self):
         return [self.master] + list(self.servers.values())
@@ -272,12 +281,10 @@ class Cluster:
         for chunk in self.chunks(path):
             logs = {m["server_id"]: self.read_log(m["server_id"], chunk["chunk"])
                     for m in chunk["members"]}
-            if chunk["sealed"]:
-                wrong = {s: len(log) for s, log in logs.items() if len(log) != chunk["length"]}
-                if wrong:
-                    return f"chunk {chunk['chunk']} sealed at {chunk['length']}, lengths {wrong}"
+            lengths = {s: len(log) for s, log in logs.items()}
+            if chunk["sealed"] and set(lengths.values()) != {chunk["length"]}:
+                return f"chunk {chunk['chunk']} sealed at {chunk['length']}, lengths {lengths}"
             if len(set(logs.values())) > 1:
-                lengths = {s: len(log) for s, log in logs.items()}
                 return f"chunk {chunk['chunk']}: members differ, lengths {lengths}"
         return None
 
@@ -436,38 +443,45 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(status, 0, f"writer {w.number}: {w.errors()}")
             self.assertEqual(w.acknowledged(), w.sent, f"writer {w.number}")
 
+    def records(self, path):
+        """Each (position, record) as `cat` reads it, one after another."""
+        cat = subprocess.Popen([binary("leasehold"), "cat", "--positions", path],
+                               stdout=subprocess.PIPE, env=self.cluster.environment())
+        with cat.stdout:
+            for line in cat.stdout:
+                position, record = line[:-1].split(b"\t", 1)
+                yield tuple(map(int, position.split(b":"))), record
+        self.assertEqual(cat.wait(), 0, "cat")
+
     def read_positions(self, path):
-        """[(position, record)] as `cat` reads it."""
-        result = []
-        for line in self.cluster.command("cat", "--positions", path).split(b"\n")[:-1]:
-            position, record = line.split(b"\t", 1)
-            result.append((tuple(map(int, position.split(b":"))), record))
-        return result
+        return list(self.records(path))
 
     def check_file(self, path, killed=()):
         """Acknowledged records all there, once, in order, where they were said to be; replicas
         byte-identical. Of a killed writer a further run of records may be there, in order."""
-        records = self.read_positions(path)
-        positions = [p for p, _ in records]
-        self.assertEqual(positions, sorted(set(positions)), "positions rise")
-        of_writer = {w.number: [] for w in self.writers}
-        for position, record in records:
-            match = re.match(rb"(\d{3}) (\d{8}) ", record)
+        writers = {w.number: w for w in self.writers}
+        acknowledged = {w.number: w.positions() for w in self.writers}
+        found = dict.fromkeys(writers, 0)
+        last = (-1, 0)
+        for position, record in self.records(path):
+            self.assertGreater(position, last, "positions rise")
+            last = position
+            match = re.match(rb"(\d{3}) (\d{8}) ", record[:13])
             self.assertIsNotNone(match, record[:40])
-            of_writer[int(match.group(1))].append((position, record))
-        for w in self.writers:
-            found = of_writer[w.number]
-            acknowledged = w.positions()
-            if w.number in killed:
-                self.assertGreaterEqual(len(found), len(acknowledged))
+            number = int(match.group(1))
+            i = found[number]
+            where = f"writer {number}, record {i}, at {position}"
+            self.assertTrue(record == writers[number].record(i), f"{where}: {record[:40]}")
+            if i < len(acknowledged[number]):
+                self.assertEqual(position, acknowledged[number][i], where)
+            found[number] = i + 1
+        for number, count in found.items():
+            if number in killed:
+                self.assertGreaterEqual(count, len(acknowledged[number]))
             else:
-                self.assertEqual(len(found), len(acknowledged), f"writer {w.number}")
-            for i, (position, record) in enumerate(found):
-                self.assertEqual(record, w.record(i), f"writer {w.number}, record {i}")
-                if i < len(acknowledged):
-                    self.assertEqual(position, acknowledged[i], f"writer {w.number}, record {i}")
+                self.assertEqual(count, len(acknowledged[number]), f"writer {number}")
         self.cluster.assert_replicas_identical(path)
-        return len(records)
+        return sum(found.values())
 
 
 def main():
