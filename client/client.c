@@ -42,6 +42,11 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.backoff_max = or_default(config->backoff_max, 1000);
     c->config.silent_min = or_default(config->silent_min, 5000);
     c->config.silent_max = or_default(config->silent_max, 60000);
+    c->config.late_first = or_default(config->late_first, 300);
+    c->config.late_min = or_default(config->late_min, 50);
+    c->config.late_max = or_default(config->late_max, 2000);
+    c->config.hedge_percent = (uint32_t)or_count(config->hedge_percent, 10);
+    c->config.hedge_burst = (uint32_t)or_count(config->hedge_burst, 4);
     c->config.read_bytes = (uint32_t)or_count(config->read_bytes, 2u << 20);
     c->config.chunks_ahead = (uint32_t)or_count(config->chunks_ahead, 2);
     c->config.silent_servers = (uint32_t)or_count(config->silent_servers, 64);
@@ -54,6 +59,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     for (size_t i = 0; i < config->master_count; i++)
         c->masters[i] = lh_strdup(config->masters[i]);
     c->prng.state = config->seed;
+    lh_client_hedge_init(c);
     return c;
 }
 
@@ -445,6 +451,7 @@ static void fire_timers(struct lh_client *c)
         case LH_TIMER_STREAM:
             lh_client_stream_timer(t->owner);
             break;
+        case LH_TIMER_READ:
         case LH_TIMER_LANE:
         case LH_TIMER_READER:
         case LH_TIMER_FETCH:

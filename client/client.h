@@ -16,6 +16,7 @@
  *   reader.c    a reader's way from chunk to chunk, ahead of the program (APP-6)
  *   lane.c      a reader's bytes of one chunk, from one member or another (FAIL-4)
  *   silent.c    servers that did not answer
+ *   hedge.c     when a READ is late, and whether a second one may go out
  *   server.c    one question to one chunkserver */
 #ifndef LH_CLIENT_CLIENT_H
 #define LH_CLIENT_CLIENT_H
@@ -45,9 +46,15 @@ struct lh_client_config {
     struct lh_duration backoff_max;   /* 1 s: ... doubling up to this, less up to half by chance */
     struct lh_duration silent_min;    /* 5 s: a server that did not answer is asked last ... */
     struct lh_duration silent_max;    /* 1 min: ... for that long, doubling up to this */
-    uint32_t read_bytes;              /* 2 MiB: of one READ */
-    uint32_t chunks_ahead;            /* 2: of a file that a reader reads at once */
-    uint32_t silent_servers;          /* 64: remembered; more of them are asked in vain once more */
+    /* A READ that is late is asked of another member too; the first sound answer counts. */
+    struct lh_duration late_first; /* 300 ms: late, as long as none was answered yet; ... */
+    struct lh_duration late_min;   /* 50 ms: ... then late by what is usual, at least this ... */
+    struct lh_duration late_max;   /* 2 s: ... and at most this */
+    uint32_t hedge_percent;        /* 10: such second READs, of all; ... */
+    uint32_t hedge_burst;          /* 4: ... beyond it so many, saved up when there were fewer */
+    uint32_t read_bytes;           /* 2 MiB: of one READ */
+    uint32_t chunks_ahead;         /* 2: of a file that a reader reads at once */
+    uint32_t silent_servers;       /* 64: remembered; more of them are asked in vain once more */
     /* How appends gather on a stream. A batch may always go alone, whatever its size. */
     uint32_t messages;           /* 2: under way at a time while they are small */
     uint64_t full_message_bytes; /* 256 KiB: one that is as large need not wait for others ... */

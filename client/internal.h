@@ -46,6 +46,8 @@ struct lh_client_ask {
 struct lh_client_member {
     char *server_id;
     char *address; /* "" if not known */
+    /* Of a lane: what has become of it in the round over all members. */
+    bool tried, corrupt;
 };
 
 /* What the master says of a chunk. Owned copies. */
@@ -82,22 +84,30 @@ struct lh_client_ready {
     uint64_t offset; /* in the file */
 };
 
-/* A chunk that a reader reads, and the READ of it that is under way. */
+/* One READ, under way or over. Lives inside its lane. */
+struct lh_client_read {
+    struct lh_client_lane *lane;
+    struct lh_client_link link; /* `id` 0: it is over */
+    struct lh_timer timer;      /* its end */
+    char *address;              /* that is asked or was asked last; NULL: none yet */
+    struct lh_instant begun;
+    uint64_t for_fetch; /* the FETCH that it was begun for; 0: ahead of any */
+    bool waits;         /* for more bytes */
+};
+
+/* A chunk that a reader reads, and the READs of it that are under way: one, or two of the same
+ * bytes when the first is late. */
 struct lh_client_lane {
     struct lh_client_lane *next;
     struct lh_client_reader *reader;
     struct lh_client_chunk chunk;
     uint64_t offset; /* in the chunk: of the next READ */
     struct lh_client_ready *first, *last;
-    struct lh_client_link link;
-    struct lh_timer timer; /* the end of a READ or of a pause */
-    char *asked;           /* the server of the present READ, or of the last; NULL: none yet */
-    size_t member;         /* asked now or next */
-    size_t tried;          /* members in a row before it that did not help */
-    size_t corrupt;        /* of those, with bad bytes */
-    unsigned failures;     /* rounds over all members in a row */
-    uint64_t for_fetch;    /* the FETCH that the READ under way was begun for; 0: ahead of any */
-    bool at_end;           /* unsealed, and nothing more when last asked */
+    struct lh_client_read reads[2]; /* the later one of two is the hedge */
+    struct lh_timer timer;          /* with a READ under way: it is late then; else a pause */
+    size_t member;                  /* that was asked last, or is to be asked next */
+    unsigned failures;              /* rounds over all members in a row */
+    bool at_end;                    /* unsealed, and nothing more when last asked */
 };
 
 /* One place in one file. */
@@ -146,6 +156,7 @@ enum lh_client_timer {
     LH_TIMER_APPENDER,
     LH_TIMER_GIVE_UP,
     LH_TIMER_STREAM,
+    LH_TIMER_READ,
     LH_TIMER_LANE,
     LH_TIMER_READER,
     LH_TIMER_FETCH,
@@ -169,7 +180,9 @@ struct lh_client {
     struct lh_client_appender *appenders;
     struct lh_client_reader *readers;
     struct lh_client_silent *silent;
-    size_t silent_count; /* at most `silent_servers` */
+    size_t silent_count;                       /* at most `silent_servers` */
+    struct lh_duration read_time, read_spread; /* of answered READs: usually; 0: none yet */
+    uint64_t hedge_credit;                     /* in hundredths of a READ */
     bool stopped;
 };
 
@@ -218,6 +231,21 @@ void lh_client_no_answer(struct lh_client *c, const char *address);
 void lh_client_answered(struct lh_client *c, const char *address);
 
 void lh_client_silent_deinit(struct lh_client *c);
+
+/* hedge.c */
+void lh_client_hedge_init(struct lh_client *c);
+
+/* A READ that did not wait for more bytes was answered after that time. */
+void lh_client_read_took(struct lh_client *c, struct lh_duration time);
+
+/* After which time one is late. */
+struct lh_duration lh_client_late_after(const struct lh_client *c);
+
+/* A READ goes out that is no hedge: so many more hedges are allowed. */
+void lh_client_hedge_earn(struct lh_client *c);
+
+/* False: there were too many. */
+bool lh_client_hedge_spend(struct lh_client *c);
 
 /* stream.c */
 
@@ -286,7 +314,7 @@ void lh_client_reader_pump(struct lh_client_reader *r);
 struct lh_client_lane *lh_client_lane_add(
     struct lh_client_reader *r, const Leasehold__ChunkInfo *info, uint64_t offset);
 
-/* With its READ and what is ready. The caller has taken it off the reader's lanes. */
+/* With its READs and what is ready. The caller has taken it off the reader's lanes. */
 void lh_client_lane_free(struct lh_client_lane *l);
 
 /* Takes newer knowledge of the first lane's chunk. False when it cannot be true. */
@@ -302,10 +330,16 @@ bool lh_client_lane_exhausted(const struct lh_client_lane *l);
  * (APP-6). */
 bool lh_client_lane_needs_primary(const struct lh_client_lane *l);
 
+/* Whether a READ is under way. */
+bool lh_client_lane_reading(const struct lh_client_lane *l);
+
 /* Begins a READ, of the member whose turn it is; none is under way. */
 void lh_client_lane_read(struct lh_client_lane *l);
 
-/* The READ's time or the pause is over. May free lanes. */
+/* A READ is late, or the pause is over. May free lanes. */
 void lh_client_lane_timer(struct lh_client_lane *l);
+
+/* That READ's time is over. May free lanes. */
+void lh_client_read_timer(struct lh_client_read *read);
 
 #endif

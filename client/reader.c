@@ -212,7 +212,8 @@ static void read_ahead(struct lh_client_reader *r)
         /* The first lane may always hold something, or the reader would stand still. */
         bool room = r->held + r->client->config.read_bytes <= r->readahead ||
                     (l == r->lanes && l->first == NULL);
-        if (l->link.id != 0 || lh_timer_is_set(&l->timer) || lh_client_lane_exhausted(l) || !room)
+        if (lh_client_lane_reading(l) || lh_timer_is_set(&l->timer) ||
+            lh_client_lane_exhausted(l) || !room)
             continue;
         /* At the end, and after failures, only for somebody who waits. */
         if (r->fetch == NULL && (l->at_end || l->failures > 0))
@@ -347,7 +348,9 @@ static void fetch_expired(struct lh_client_reader *r)
 
 void lh_client_reader_timer(void *owner, enum lh_client_timer kind)
 {
-    if (kind == LH_TIMER_LANE) {
+    if (kind == LH_TIMER_READ) {
+        lh_client_read_timer(owner);
+    } else if (kind == LH_TIMER_LANE) {
         lh_client_lane_timer(owner);
     } else if (kind == LH_TIMER_READER) {
         struct lh_client_reader *r = owner;
@@ -388,11 +391,13 @@ static void check(const struct lh_client_reader *r)
             LH_ASSERT(b->next != NULL || b->offset + b->batches.size == begin);
             held += b->batches.size;
         }
-        if (l->link.id != 0) {
-            LH_ASSERT(lh_timer_is_set(&l->timer));
-            held += r->client->config.read_bytes;
+        for (size_t i = 0; i < 2; i++) {
+            const struct lh_client_read *read = &l->reads[i];
+            LH_ASSERT((read->link.id != 0) == lh_timer_is_set(&read->timer));
+            if (read->link.id != 0)
+                held += r->client->config.read_bytes;
         }
-        stuck = stuck && !lh_timer_is_set(&l->timer);
+        stuck = stuck && !lh_timer_is_set(&l->timer) && !lh_client_lane_reading(l);
     }
     LH_ASSERT(held == r->held);
     /* A FETCH under way waits for something that will come. */

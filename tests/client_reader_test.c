@@ -42,6 +42,18 @@ static void open_reader(
     open_in_world(r, follow, offset, chunks, count);
 }
 
+/* As open_reader(); no READ is ever late. */
+static void open_patient_reader(
+    struct reader *r, bool follow, uint64_t offset, Leasehold__ChunkInfo *chunks, size_t count)
+{
+    struct lh_duration never = LH_DURATION_FOREVER;
+
+    *r = (struct reader){0};
+    world_init_with(&r->w,
+        (struct lh_client_config){.late_first = never, .late_min = never, .late_max = never});
+    open_in_world(r, follow, offset, chunks, count);
+}
+
 /* What was under way is closed, and not looked at. */
 static void close_reader(struct reader *r)
 {
@@ -383,7 +395,7 @@ static void an_unreachable_member_is_passed_over(void **state)
     int one, other;
 
     (void)state;
-    open_reader(&r, false, 0, &chunk, 1);
+    open_patient_reader(&r, false, 0, &chunk, 1);
     fetch(&r);
     break_link(&r.w, expect_read(&r, 5, 0, &one, NULL));
     uint64_t silent = expect_read(&r, 5, 0, &other, NULL);
@@ -424,7 +436,7 @@ static void a_silent_server_is_asked_last_by_all_readers(void **state)
     int silent, refuses, other;
 
     (void)state;
-    open_reader(&r, false, 0, chunks, 1);
+    open_patient_reader(&r, false, 0, chunks, 1);
     fetch(&r);
     expect_read(&r, 5, 0, &silent, NULL);
     pass_ms(&r.w, 5000);
@@ -531,6 +543,261 @@ static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void *
     open_in_world(&r, true, 0, &tail, 1);
     expect_read(&r, 5, 0, &member, NULL);
     assert_int_not_equal(member, 1);
+    world_deinit(&r.w);
+}
+
+/* ---- Hedging ---- */
+
+/* Two READs of the same bytes are under way, the first one late. */
+static void open_late(
+    struct reader *r, Leasehold__ChunkInfo *chunks, size_t count, uint64_t links[2], int asked[2])
+{
+    open_reader(r, false, 0, chunks, count);
+    fetch(r);
+    links[0] = expect_read(r, 5, 0, &asked[0], NULL);
+    pass_ms(&r->w, 299);
+    expect_quiet(&r->w);
+    pass_ms(&r->w, 1);
+    links[1] = expect_read(r, 5, 0, &asked[1], NULL);
+    assert_int_not_equal(asked[0], asked[1]);
+    pass_ms(&r->w, 1000);
+    expect_quiet(&r->w);
+}
+
+static void a_late_read_is_asked_of_another_member_too(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, 2 * B), sealed_chunk(6, 4, 2 * B, B)};
+    uint64_t links[2];
+    int asked[2], member;
+
+    (void)state;
+    open_late(&r, chunks, 1, links, asked);
+    say_batches(&r, links[1], 1, 2 * B, true);
+    expect_close(&r.w, links[0]);
+    expect_bytes(&r, 0, B);
+    /* What comes of the other one finds nobody, and the way goes on where the answer was. */
+    say_batches(&r, links[0], 1, 2 * B, true);
+    say_batches(&r, expect_read(&r, 5, B, &member, NULL), 1, 2 * B, true);
+    assert_int_equal(member, asked[1]);
+    fetch(&r);
+    expect_bytes(&r, B, B);
+    close_reader(&r);
+    /* Nobody waits for the late one again. */
+    assert_int_equal(times_asked_first(&r, asked[0]), 0);
+    assert_int_not_equal(times_asked_first(&r, asked[1]), 0);
+    world_deinit(&r.w);
+}
+
+static void the_late_answer_counts_if_it_is_the_first(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+    uint64_t links[2];
+    int asked[2];
+
+    (void)state;
+    open_late(&r, &chunk, 1, links, asked);
+    say_batches(&r, links[0], 1, B, true);
+    expect_close(&r.w, links[1]);
+    expect_bytes(&r, 0, B);
+    close_reader(&r);
+    assert_int_not_equal(times_asked_first(&r, asked[0]), 0);
+    assert_int_not_equal(times_asked_first(&r, asked[1]), 0);
+    world_deinit(&r.w);
+}
+
+static void a_refusal_waits_for_the_other_answer(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        struct reader r;
+        Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, B);
+        uint64_t links[2];
+        int asked[2], member;
+
+        (void)state;
+        /* Whether it is the refusal or rot that comes first, the other READ goes on. */
+        open_late(&r, &chunk, 1, links, asked);
+        say_refusal(&r, links[first], LH_ERR_CORRUPT);
+        expect_quiet(&r.w);
+        say_batches(&r, links[!first], 1, B, true);
+        expect_bytes(&r, 0, B);
+        world_deinit(&r.w);
+
+        /* When neither helps, the third is asked. */
+        open_late(&r, &chunk, 1, links, asked);
+        say_refusal(&r, links[first], LH_ERR_NO_REPLICA);
+        break_link(&r.w, links[!first]);
+        uint64_t link = expect_read(&r, 5, 0, &member, NULL);
+        assert_int_equal(member + asked[0] + asked[1], 3);
+        say_batches(&r, link, 1, B, true);
+        expect_bytes(&r, 0, B);
+        world_deinit(&r.w);
+    }
+}
+
+/* One chunk of many batches, read one by one. */
+struct pieces {
+    struct reader r;
+    Leasehold__ChunkInfo chunk;
+    uint64_t link; /* the READ under way */
+    uint64_t at;
+    unsigned hedges;
+};
+
+static void open_pieces(struct pieces *p)
+{
+    *p = (struct pieces){.chunk = sealed_chunk(5, 2, 0, CHUNK_SIZE)};
+    open_reader(&p->r, false, 0, &p->chunk, 1);
+    p->link = expect_read(&p->r, 5, 0, NULL, NULL);
+}
+
+/* The READ under way is answered after that time, hedged or not. */
+static void next_piece(struct pieces *p, uint64_t ms)
+{
+    struct reader *r = &p->r;
+
+    pass_ms(&r->w, ms);
+    bool hedged = r->w.count > r->w.taken;
+    if (hedged)
+        expect_read(r, 5, p->at, NULL, NULL);
+    p->hedges += hedged;
+    say_batches(r, p->link, 1, CHUNK_SIZE, true);
+    if (hedged)
+        take(&r->w, LH_FX_CLOSE);
+    p->at += B;
+    p->link = expect_read(r, 5, p->at, NULL, NULL);
+    fetch(r);
+    expect_bytes(r, p->at - B, B);
+}
+
+static void what_is_late_is_learned(void **state)
+{
+    static const struct {
+        uint64_t takes_ms, late_ms;
+    } times[] = {{2, 50}, {200, 200}, {600, 600}, {4000, 2000}, {200, 200}, {2, 50}};
+    struct pieces p;
+
+    (void)state;
+    open_pieces(&p);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        for (unsigned k = 0; k < 100; k++)
+            next_piece(&p, times[i].takes_ms);
+        p.hedges = 0;
+        next_piece(&p, times[i].late_ms - times[i].late_ms / 50);
+        assert_int_equal(p.hedges, 0);
+        next_piece(&p, times[i].late_ms + times[i].late_ms / 10);
+        assert_true(p.hedges == 1 || times[i].takes_ms > 2000);
+    }
+    world_deinit(&p.r.w);
+}
+
+/* All servers are too slow: they do not get twice as much to do. */
+static void hedges_are_a_share_of_the_reads(void **state)
+{
+    struct pieces p;
+
+    (void)state;
+    open_pieces(&p);
+    for (unsigned k = 0; k < 200; k++)
+        next_piece(&p, 3000);
+    assert_in_range(p.hedges, 20, 24);
+    world_deinit(&p.r.w);
+}
+
+static void a_read_that_waits_is_late_after_its_wait(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+    const Leasehold__ReadRequest *m;
+    int member, other;
+
+    (void)state;
+    open_reader(&r, true, B, &tail, 1);
+    fetch(&r);
+    pass_ms(&r.w, 2);
+    say_empty(&r, expect_read(&r, 5, B, NULL, NULL), B, false, true);
+    uint64_t link = expect_read(&r, 5, B, &member, &m);
+    assert_int_equal(m->wait_ms, 10000);
+    assert_int_equal(member, 1);
+    pass_ms(&r.w, 10049);
+    expect_quiet(&r.w);
+    pass_ms(&r.w, 1);
+
+    /* Another one says at once what it has, and is then the one to wait. */
+    uint64_t hedge = expect_read(&r, 5, B, &other, &m);
+    assert_int_equal(m->wait_ms, 0);
+    assert_false(m->require_primary);
+    assert_int_not_equal(other, 1);
+    say_empty(&r, hedge, B, false, false);
+    expect_close(&r.w, link);
+    expect_read(&r, 5, B, &member, &m);
+    assert_int_equal(m->wait_ms, 10000);
+    assert_int_equal(member, other);
+    world_deinit(&r.w);
+}
+
+/* The master hears early that the primary does not answer. Should it be merely slow, it has more
+ * time with each try. */
+static void the_end_is_never_asked_of_two(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+    const Leasehold__ReadRequest *m;
+    const Leasehold__OpenTailRequest *opened;
+
+    (void)state;
+    open_reader(&r, false, B, &tail, 1);
+    fetch(&r);
+    say_empty(&r, expect_read(&r, 5, B, NULL, NULL), B, false, false);
+    for (uint64_t patience_ms = 700; patience_ms < 11200; patience_ms *= 2) {
+        uint64_t link = expect_read(&r, 5, B, NULL, &m);
+        assert_true(m->require_primary);
+        pass_ms(&r.w, (patience_ms < 5000 ? patience_ms : 5000) - 1);
+        expect_quiet(&r.w);
+        pass_ms(&r.w, 1);
+        expect_close(&r.w, link);
+        link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &opened);
+        assert_int_equal(opened->failed_version, 2);
+        say_tail(&r.w, link, tail, 1, NULL);
+        while (r.w.count == r.w.taken)
+            pass(&r.w);
+    }
+    world_deinit(&r.w);
+}
+
+static void the_smallest_bounds_are_only_slow(void **state)
+{
+    struct reader r = {0};
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(5, 2, 0, B), sealed_chunk(6, 4, B, B)};
+    static const struct lh_duration least = {1};
+
+    (void)state;
+    world_init_with(&r.w, (struct lh_client_config){.read_bytes = 1,
+                              .chunks_ahead = 1,
+                              .silent_servers = 1,
+                              .late_first = least,
+                              .late_min = least,
+                              .late_max = least,
+                              .hedge_percent = 1,
+                              .hedge_burst = 1});
+    open_in_world(&r, false, 0, chunks, 2);
+    uint64_t link = expect_read(&r, 5, 0, NULL, NULL);
+    pass_ms(&r.w, 1);
+    uint64_t hedge = expect_read(&r, 5, 0, NULL, NULL);
+    break_link(&r.w, link);
+    break_link(&r.w, hedge);
+    say_batches(&r, expect_read(&r, 5, 0, NULL, NULL), 1, B, true);
+    /* Nothing of the next chunk before this one's bytes are given out. */
+    expect_quiet(&r.w);
+    fetch(&r);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    link = expect_read(&r, 6, 0, NULL, NULL);
+    pass_ms(&r.w, 1000);
+    expect_quiet(&r.w);
+    say_batches(&r, link, 1, B, true);
+    expect_bytes(&r, B, B);
     world_deinit(&r.w);
 }
 
@@ -735,6 +1002,14 @@ int main(void)
         cmocka_unit_test(a_silent_server_is_asked_last_by_all_readers),
         cmocka_unit_test(one_reader_at_a_time_tries_a_silent_server_again),
         cmocka_unit_test(a_silent_primary_is_asked_for_the_end_once_the_master_says_so),
+        cmocka_unit_test(a_late_read_is_asked_of_another_member_too),
+        cmocka_unit_test(the_late_answer_counts_if_it_is_the_first),
+        cmocka_unit_test(a_refusal_waits_for_the_other_answer),
+        cmocka_unit_test(what_is_late_is_learned),
+        cmocka_unit_test(hedges_are_a_share_of_the_reads),
+        cmocka_unit_test(a_read_that_waits_is_late_after_its_wait),
+        cmocka_unit_test(the_end_is_never_asked_of_two),
+        cmocka_unit_test(the_smallest_bounds_are_only_slow),
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
         cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
         cmocka_unit_test(the_master_is_asked_to_bring_a_primary),

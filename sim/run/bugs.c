@@ -154,6 +154,9 @@ static const struct lh_sim_bug bugs[] = {
         "readers get what is written, committed or not; it vanishes with its primary", "INV-4"},
     {"end-taken-from-secondary", "APP-6",
         "a reader takes any member's word for the end; a secondary lags behind", "INV-6"},
+    {"both-reads-count", "APP-6",
+        "a late READ is asked of another member too, and the answers to both are given out",
+        "INV-6"},
 
     /* Recovery. */
     {"shortest-log-wins", "REC-2",
