@@ -1,9 +1,11 @@
 #include "runtime/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,12 +13,36 @@
 #define MESSAGE_MAX 2048
 #define LINE_MAX_   (6 * MESSAGE_MAX + 256) /* every byte may become \u00xx */
 
+/* A text that comes more often than this within REPEAT_S is counted, not written; what was counted
+ * is said once that time is over. */
+#define BURST    4u
+#define REPEAT_S 5u
+
+/* So many texts are told apart at a time; the one that began first makes room. */
+#define TEXTS 32u
+
+struct text {
+    enum lh_level level;
+    const char *component;
+    char message[MESSAGE_MAX];
+    uint64_t hash, since_ns; /* `since_ns` 0: free */
+    uint64_t written, counted;
+};
+
+static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct text texts[TEXTS];
+static uint64_t first_end_ns = UINT64_MAX; /* no text's time is over before this */
+
 static _Atomic int log_fd = STDERR_FILENO;
 static _Atomic int log_threshold = LH_INFO;
 static _Atomic bool log_json;
 
 void lh_log_setup(enum lh_level threshold, bool json)
 {
+    static _Atomic bool registered;
+
+    if (!atomic_exchange(&registered, true))
+        (void)atexit(lh_log_flush);
     atomic_store(&log_threshold, (int)threshold);
     atomic_store(&log_json, json);
 }
@@ -78,35 +104,129 @@ static size_t put_text(char *to, const char *s)
     return n;
 }
 
+/* `repeated`: so many times more than was written. */
+static void put_line(
+    enum lh_level level, const char *component, const char *message, uint64_t repeated)
+{
+    char line[LINE_MAX_];
+    char now[48];
+    size_t n;
+
+    put_time(now, sizeof now);
+    if (atomic_load_explicit(&log_json, memory_order_relaxed)) {
+        n = (size_t)snprintf(line, 256,
+            "{\"time\":\"%s\",\"level\":\"%s\",\"component\":\"%.100s\",\"message\":\"", now,
+            lh_level_name(level), component);
+        n += put_json(line + n, message);
+        line[n++] = '"';
+        if (repeated > 0)
+            n += (size_t)snprintf(line + n, 64, ",\"repeated\":%llu", (unsigned long long)repeated);
+        line[n++] = '}';
+    } else {
+        static const char *const columns[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+        n = (size_t)snprintf(line, 256, "%s %s %.100s: ", now, columns[level], component);
+        n += put_text(line + n, message);
+        if (repeated > 0)
+            n += (size_t)snprintf(
+                line + n, 64, " (repeated %llu times)", (unsigned long long)repeated);
+    }
+    line[n++] = '\n';
+    /* A log that cannot be written is nowhere to be complained about. */
+    ssize_t ignored = write(atomic_load_explicit(&log_fd, memory_order_relaxed), line, n);
+    (void)ignored;
+}
+
+/* ---- Texts that come again and again. */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t hash_of(enum lh_level level, const char *component, const char *message)
+{
+    uint64_t hash = 14695981039346656037u + (uint64_t)level;
+
+    for (const char *s = component; *s != '\0'; s++)
+        hash = (hash ^ (unsigned char)*s) * 1099511628211u;
+    for (const char *s = message; *s != '\0'; s++)
+        hash = (hash ^ (unsigned char)*s) * 1099511628211u;
+    return hash;
+}
+
+/* The text's time is over. */
+static void end_text(struct text *t)
+{
+    if (t->counted > 0)
+        put_line(t->level, t->component, t->message, t->counted);
+    t->since_ns = t->counted = 0;
+}
+
+/* Ends those whose time is over, all if `now` is UINT64_MAX. */
+static void end_texts(uint64_t now)
+{
+    const uint64_t most = REPEAT_S * UINT64_C(1000000000);
+
+    if (now < first_end_ns)
+        return;
+    first_end_ns = UINT64_MAX;
+    for (size_t i = 0; i < TEXTS; i++) {
+        struct text *t = &texts[i];
+        if (t->since_ns != 0 && now - t->since_ns >= most)
+            end_text(t);
+        if (t->since_ns != 0 && t->since_ns + most < first_end_ns)
+            first_end_ns = t->since_ns + most;
+    }
+}
+
+/* Is this one to be written? It is counted otherwise. */
+static bool note_text(enum lh_level level, const char *component, const char *message)
+{
+    uint64_t now = now_ns(), hash = hash_of(level, component, message);
+    struct text *place = &texts[0];
+
+    end_texts(now);
+    for (size_t i = 0; i < TEXTS; i++) {
+        struct text *t = &texts[i];
+        if (t->since_ns != 0 && t->hash == hash && strcmp(t->message, message) == 0) {
+            bool more = t->written < BURST;
+            *(more ? &t->written : &t->counted) += 1;
+            return more;
+        }
+        if (t->since_ns < place->since_ns)
+            place = t;
+    }
+    end_text(place);
+    *place = (struct text){.level = level, .component = component, .hash = hash, .since_ns = now};
+    strcpy(place->message, message);
+    place->written = 1;
+    if (now + REPEAT_S * UINT64_C(1000000000) < first_end_ns)
+        first_end_ns = now + REPEAT_S * UINT64_C(1000000000);
+    return true;
+}
+
+void lh_log_flush(void)
+{
+    pthread_mutex_lock(&texts_lock);
+    end_texts(UINT64_MAX);
+    pthread_mutex_unlock(&texts_lock);
+}
+
 void lh_log(enum lh_level level, const char *component, const char *format, ...)
 {
     char message[MESSAGE_MAX];
-    char line[LINE_MAX_];
-    char now[48];
     va_list args;
-    size_t n;
 
     if ((int)level < atomic_load_explicit(&log_threshold, memory_order_relaxed))
         return;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    put_time(now, sizeof now);
-
-    if (atomic_load_explicit(&log_json, memory_order_relaxed)) {
-        n = (size_t)snprintf(line, 256,
-            "{\"time\":\"%s\",\"level\":\"%s\",\"component\":\"%.100s\",\"message\":\"", now,
-            lh_level_name(level), component);
-        n += put_json(line + n, message);
-        memcpy(line + n, "\"}\n", 3);
-        n += 3;
-    } else {
-        static const char *const columns[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
-        n = (size_t)snprintf(line, 256, "%s %s %.100s: ", now, columns[level], component);
-        n += put_text(line + n, message);
-        line[n++] = '\n';
-    }
-    /* A log that cannot be written is nowhere to be complained about. */
-    ssize_t ignored = write(atomic_load_explicit(&log_fd, memory_order_relaxed), line, n);
-    (void)ignored;
+    pthread_mutex_lock(&texts_lock);
+    if (note_text(level, component, message))
+        put_line(level, component, message, 0);
+    pthread_mutex_unlock(&texts_lock);
 }

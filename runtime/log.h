@@ -3,7 +3,11 @@
  * As text:  2026-01-31T12:00:00.123Z INFO  master: granted chunk 7 version 3 to cs2
  * as JSON:  {"time":"2026-01-31T12:00:00.123Z","level":"info","component":"master","message":"..."}
  *
- * A line is written with one write(2), so lines of several threads and processes do not mix. */
+ * A line is written with one write(2), so lines of several threads and processes do not mix.
+ *
+ * A text that comes more than four times within five seconds is counted instead. Once they are over
+ * the next line, or the process's end, brings it out with the number: " (repeated 812 times)", as
+ * JSON "repeated":812. */
 #ifndef LH_RUNTIME_LOG_H
 #define LH_RUNTIME_LOG_H
 
@@ -22,6 +26,9 @@ void lh_log_to(int fd);
  * longer one than 2 KiB is cut. Any thread. */
 void lh_log(enum lh_level level, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Says now what was counted. */
+void lh_log_flush(void);
 
 /* "debug", "info", "warn", "error". Static. */
 const char *lh_level_name(enum lh_level level);

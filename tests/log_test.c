@@ -58,12 +58,67 @@ static void a_very_long_message_is_cut(void **state)
     expect_line("(\\\\u0001)+\"\\}\n$");
 }
 
+/* How many lines there are by now. */
+static size_t lines(void)
+{
+    static char text[1 << 16];
+    size_t count = 0;
+
+    lh_log(LH_ERROR, "test", "the end");
+    ssize_t n = read(fds[0], text, sizeof text);
+    for (ssize_t i = 0; i < n; i++)
+        count += text[i] == '\n';
+    return count - 1;
+}
+
+static void a_text_that_comes_again_and_again_is_counted(void **state)
+{
+    (void)state;
+    lh_log_flush();
+    lh_log_setup(LH_INFO, false);
+    for (unsigned i = 0; i < 1000; i++) {
+        lh_log(LH_WARN, "master", "version %d was refused", 7);
+        lh_log(LH_INFO, "master", "granting version %d", 7);
+    }
+    assert_int_equal(lines(), 8); /* four of each */
+    lh_log_flush();
+    expect_line("^" TIME " WARN  master: version 7 was refused \\(repeated 996 times\\)\n"
+                ".* INFO  master: granting version 7 \\(repeated 996 times\\)\n$");
+    lh_log(LH_WARN, "master", "version %d was refused", 7); /* it begins anew */
+    expect_line("^" TIME " WARN  master: version 7 was refused\n$");
+}
+
+static void a_json_line_says_how_often(void **state)
+{
+    (void)state;
+    lh_log_flush();
+    lh_log_setup(LH_INFO, true);
+    for (unsigned i = 0; i < 6; i++)
+        lh_log(LH_WARN, "master", "again");
+    assert_int_equal(lines(), 4);
+    lh_log_flush();
+    expect_line("\"message\":\"again\",\"repeated\":2\\}\n$");
+}
+
+static void more_texts_than_are_told_apart_are_written(void **state)
+{
+    (void)state;
+    lh_log_flush();
+    lh_log_setup(LH_INFO, false);
+    for (unsigned i = 0; i < 500; i++)
+        lh_log(LH_INFO, "master", "chunk %u", i);
+    assert_int_equal(lines(), 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_lines),
         cmocka_unit_test(json_lines),
         cmocka_unit_test(a_very_long_message_is_cut),
+        cmocka_unit_test(a_text_that_comes_again_and_again_is_counted),
+        cmocka_unit_test(a_json_line_says_how_often),
+        cmocka_unit_test(more_texts_than_are_told_apart_are_written),
     };
     if (pipe(fds) != 0)
         return 1;
