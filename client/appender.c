@@ -400,7 +400,12 @@ static void unsettled_located(void *owner, int error, const char *text, const vo
         return;
     }
     const Leasehold__ChunkInfo *info = m->n_chunks > 0 ? m->chunks[0] : NULL;
-    if (info != NULL && info->chunk == a->unsettled.chunk && info->sealed) {
+    if (info != NULL && info->chunk == a->unsettled.chunk && info->unbacked) {
+        LH_MARK("unsettled-unbacked");
+        broken(a, LH_ERR_UNAVAILABLE, "settling",
+            "what is sealed there is on too few disks yet, and is being copied",
+            a->client->config.backoff_min);
+    } else if (info != NULL && info->chunk == a->unsettled.chunk && info->sealed) {
         LH_MARK("unsettled-located");
         begin_settling(a, info);
     } else if (info != NULL && info->chunk != a->unsettled.chunk &&
@@ -503,6 +508,7 @@ static void find_tail(struct lh_client_appender *a)
     a->open_tail.file = a->file;
     a->open_tail.full_chunk = a->full ? a->tail.chunk : 0;
     a->open_tail.failed_version = a->failed_version;
+    a->open_tail.unsettled_chunk = a->unsettled.chunk;
     a->open_tail.wait_ms = lh_duration_ms(wait);
     a->ask.owner = a;
     a->ask.done = tail_found;

@@ -12,6 +12,7 @@
     X(fence_pause, 200, "a fence is sent again after this")                                        \
     X(short_for, 3000, "for so long a primary's word counts that too few of its members answer")   \
     X(roll_patience, 250, "once enough is known: how long others that look alive are waited for")  \
+    X(lone_log_after, 1000, "a single log seals a chunk if no other one was shown for this long")  \
     X(suspect_hold, 500, "a caller that lost the primary of a file that waits is held back")       \
     /* Copies and repair (KEEP-1, REC-4). */                                                       \
     X(copy_stall, 30000, "a copy without progress for this long is ended")                         \

@@ -84,6 +84,7 @@ void lh_m_chunk_view(
     view->info.start = c->start;
     view->info.sealed = c->sealed;
     view->info.length = c->sealed ? c->length : 0;
+    view->info.unbacked = !lh_m_backed(m, c);
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
         leasehold__member__init(&view->members[i]);

@@ -244,15 +244,31 @@ static void drop_one(struct lh_master *m, struct lh_m_chunk *c, const struct tal
 
 /* ---- Sealed chunks. */
 
-static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
+/* How many copies it should have under way. Members that are away count for as long as they may
+ * come back (KEEP-1). Not so for a seal by a single log: its file's writers may wait for a second
+ * one, and what that log alone has is gone with its disk (FAIL-2a). */
+static uint32_t copies_needed(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct tally *t)
 {
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
+    uint32_t backed_by = lh_m_logs_needed(m, c), recorded = lh_m_recorded(c);
+
+    if (!c->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
+        LH_PLANTED("lone-log-not-copied"))
+        return needed;
+    LH_MARK("lone-log-copied-at-once");
+    return backed_by - recorded;
+}
+
+static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
+{
+    uint32_t needed = copies_needed(m, c, t);
 
     while (c->copy_count > needed)
         lh_m_copy_cancel(m, TAILQ_LAST(&c->copies, lh_m_copies));
     lh_m_copies_finish(m, c);
     if (c->copy_count < needed && t->sources > 0)
-        want(m, c, t->good, (needed - c->copy_count) * c->length);
+        want(m, c, c->urgent ? 0 : t->good, (needed - c->copy_count) * c->length);
     else
         unwant(m, c);
     if (needed == 0 || LH_PLANTED("member-dropped-before-copy"))
@@ -511,7 +527,9 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
         return;
     }
     if (c->sealed) {
+        c->urgent = c->urgent && !lh_m_backed(m, c);
         look_at_sealed(m, c, &t);
+        lh_m_touch(m, c->file); /* somebody may wait to settle there */
         if (patrol && !c->dirty)
             tell_seal_again(m, c);
     } else if (is_free(c)) {
@@ -561,7 +579,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     }
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
-    uint32_t most = c->sealed ? c->file->replication - t.keep : 1;
+    uint32_t most = c->sealed ? copies_needed(m, c, &t) : 1;
     while (c->copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;

@@ -77,8 +77,15 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
         ", after %" PRIu64 " ms, by the logs of %u of %u members",
         c->id, f->path, c->length, c->version,
         lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
+    c->backed = roll->backed;
+    if (!c->backed)
+        lh_fx_log(m->fx, LH_WARN,
+            "chunk %" PRIu64 " of \"%s\": a single member has shown its log: it is copied at once, "
+            "and appends that were under way are answered once that is done",
+            c->id, f->path);
     lh_m_roll_free(m, c);
     lh_m_set_sealed(m, c);
+    c->urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
     if (f->spare == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
@@ -214,7 +221,7 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 
     LH_ASSERT(c->roll == NULL && c->intent_to_seal && !c->sealed);
     roll->chunk = c;
-    roll->usable_at = LH_INSTANT_NEVER;
+    roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     roll->timer.fire = roll_timer;
     TAILQ_INSERT_TAIL(&m->rolls, roll, link);
     c->roll = roll;
@@ -284,17 +291,14 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
     uint32_t suspect_count = lh_m_suspects(c, suspects), wanted = c->file->min_replicas;
     uint32_t logs = 0;
-    bool own = false;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
                      !(member->suspect && member->server == c->holder);
         logs += there;
-        /* While it recovers it does not know yet what was committed. */
-        own = own || (there && member->server == c->holder && c->recovered_version == c->version);
     }
-    return (own || logs >= lh_m_logs_needed(m, c)) &&
+    return logs > 0 &&
            (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
                lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
                    wanted);

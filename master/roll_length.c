@@ -2,7 +2,8 @@
  * length and checksum are sealed, whether enough is known for that, and whom to wait for.
  *
  *   the shortest log that has all that was ever acknowledged counts; doubted ones do not (REC-2a)
- *   as many logs are needed as acknowledge an append (APP-5a); the primary's own is enough
+ *   a single one is enough: everybody has what was acknowledged. But nobody settles by it before it
+ *   is on as many disks as an append that is acknowledged (APP-5a); the primary's own is already
  *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
  *
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
@@ -103,15 +104,35 @@ static uint32_t logs_shown(const struct lh_m_roll *roll)
     return logs;
 }
 
-/* Do the logs that were shown suffice? The primary's own does: it says what was acknowledged, and
- * that every member has. */
-static bool enough(const struct lh_master *m, const struct lh_m_roll *roll)
+/* Are so many bytes of the log on as many disks as an append that is acknowledged? What the primary
+ * itself shows is: it says what was acknowledged, and that every member has. */
+static bool enough(const struct lh_master *m, const struct lh_m_roll *roll, uint64_t length)
 {
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (roll->answers[i].primary)
+    uint32_t logs = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        const struct lh_m_fenced *a = &roll->answers[i];
+        if (a->primary)
             return true;
-    return logs_shown(roll) >= lh_m_logs_needed(m, roll->chunk) ||
-           LH_PLANTED("roll-by-a-single-log");
+        logs += !a->doubted && a->length >= length;
+    }
+    return logs >= lh_m_logs_needed(m, roll->chunk);
+}
+
+uint32_t lh_m_recorded(const struct lh_m_chunk *c)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        count += c->members[i].sealed && !c->members[i].lost && !c->members[i].stale;
+    return count;
+}
+
+/* A seal by its primary covers what all members have (SEAL-1). */
+bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return !c->sealed || !c->intent_to_seal || c->backed ||
+           lh_m_recorded(c) >= lh_m_logs_needed(m, c) || LH_PLANTED("settle-told-too-early");
 }
 
 /* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
@@ -161,11 +182,12 @@ bool lh_m_roll_unsure(const struct lh_m_roll *roll)
 
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
 {
-    struct lh_instant end = roll->usable_at;
+    struct lh_instant end =
+        lh_instant_min(lh_instant_add(roll->enough_at, m->config.roll_patience),
+            lh_instant_add(roll->usable_at, m->config.lone_log_after));
 
     if (end.ns == LH_INSTANT_NEVER.ns)
         return end;
-    end = lh_instant_add(end, m->config.roll_patience);
     /* After a restart members have to register first. */
     if (roll->resumed)
         end = lh_instant_max(end, lh_instant_add(roll->began, m->config.create_timeout));
@@ -177,9 +199,18 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
     struct lh_m_chunk *c = roll->chunk;
     const struct lh_m_fenced *best = shortest(roll);
     bool all, nobody = nobody_awaited(m, roll, &all);
+    bool sure = best != NULL && is_sure(roll, best) && !is_disputed(roll, best);
+    bool many = sure && enough(m, roll, 0);
 
-    if (best == NULL) {
+    if (!sure)
         roll->usable_at = LH_INSTANT_NEVER;
+    else if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
+        roll->usable_at = m->now;
+    if (!many)
+        roll->enough_at = LH_INSTANT_NEVER;
+    else if (roll->enough_at.ns == LH_INSTANT_NEVER.ns)
+        roll->enough_at = m->now;
+    if (best == NULL) {
         best = longest(roll);
         if (!all || best == NULL)
             return; /* somebody who is away may have it all (REC-2a) */
@@ -189,7 +220,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
-    } else if (!all && !(enough(m, roll) && is_sure(roll, best) && !is_disputed(roll, best))) {
+    } else if (!all && !sure) {
         LH_MARK("roll-waits-for-logs");
         if (!is_sure(roll, best))
             LH_MARK("roll-waits-beside-a-cut-log");
@@ -197,13 +228,13 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
             LH_MARK("roll-waits-for-a-third-log");
         return;
     } else {
-        if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
-            roll->usable_at = m->now;
-        if (!all && !(nobody && !roll->resumed) &&
+        if (!all && !(nobody && many && !roll->resumed) &&
             !lh_instant_reached(m->now, lh_m_roll_patience_end(m, roll)))
             return;
         if (!nobody)
             LH_MARK("roll-decided-without-a-live-member");
+        if (!many)
+            LH_MARK("roll-by-a-lone-log");
     }
     if (!best->doubted && is_disputed(roll, best)) {
         LH_MARK("roll-disputed-to-the-end");
@@ -218,4 +249,5 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
     roll->decided_at = m->now;
     roll->length = best->length;
     roll->checksum = best->checksum;
+    roll->backed = enough(m, roll, best->length);
 }

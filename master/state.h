@@ -145,10 +145,12 @@ struct lh_m_roll {
     uint64_t ticket; /* of the commit that made the intent durable */
     bool resumed;    /* it was begun by a former master */
     struct lh_instant began;
-    struct lh_instant usable_at; /* since then it could be decided; NEVER: not yet */
+    struct lh_instant usable_at; /* since then a log is known that counts; NEVER: none is */
+    struct lh_instant enough_at; /* and as many of them as acknowledge an append */
     bool decided;                /* `length` is what will be sealed */
     struct lh_instant decided_at;
     uint64_t length, checksum;
+    bool backed; /* so many members have all of that as acknowledge an append */
     struct lh_m_fenced answers[LH_REPLICATION_MAX];
     uint32_t answer_count;
     struct lh_m_timer timer;
@@ -233,6 +235,8 @@ struct lh_m_chunk {
     uint64_t unsure_version;    /* and that at this one its primary waits for all (REC-2a) */
     struct lh_m_roll *roll;     /* NULL: none under way */
     bool seal_told;         /* RecordSeal went out once since the seal is durable */
+    bool backed; /* this master has seen enough logs for the seal; see lh_m_backed() */
+    bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
     uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
     uint64_t grant_ticket; /* the commit that made the newest grant durable (LEASE-1) */
@@ -308,6 +312,7 @@ struct lh_m_waiter {
     uint64_t full_chunk, failed_version;
     uint64_t failed_chunk;        /* what `failed_version` is one of; 0: nothing that counts */
     uint64_t arrival_version;     /* of the tail when the call came */
+    uint64_t unsettled_chunk;     /* the caller can go on only once it can settle there */
     struct lh_instant hold_until; /* a primary that the caller could not reach is not named again
                                      before this, unless it shows that it lives */
     /* Recall. */
@@ -695,9 +700,13 @@ bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member
 /* What `s` answered to the fence; NULL: nothing yet. */
 const struct lh_m_fenced *lh_m_roll_answer(
     const struct lh_m_roll *roll, const struct lh_m_server *s);
-/* How many logs a roll needs. What it seals counts as stored, and appends are answered from it
- * (APP-5a), so it is to be on as many disks as any append; those that are gone count no more. */
+/* On how many members' disks is to be what a roll seals? It counts as stored, and appends are
+ * answered from it (APP-5a), so on as many as any append; those that are gone count no more. */
 uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Is what the seal covers there (or is the chunk open)? Before that nobody is told to settle. */
+bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c);
+/* How many members have recorded the seal? */
+uint32_t lh_m_recorded(const struct lh_m_chunk *c);
 /* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
  * waited for, however long (REC-2a, FAIL-3)? */
 bool lh_m_roll_unsure(const struct lh_m_roll *roll);

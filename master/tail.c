@@ -51,18 +51,29 @@ void lh_m_waiter_closed(struct lh_master *m, uint64_t link)
 
 /* ---- Answers. */
 
-/* Where the caller may have to settle what it sent: in the chunk that was full; or, if it lost a
- * primary, in the newest one that is sealed, should the file have rolled over meanwhile. */
-static const struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh_m_waiter *w)
+/* Where the caller may have to settle what it sent: in the chunk that it names, or that was full;
+ * or, if it lost a primary, in the newest one that is sealed, should the file have rolled over
+ * meanwhile. */
+static struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh_m_waiter *w)
 {
     const struct lh_m_file *f = w->file;
-    const struct lh_m_chunk *c = lh_m_chunk_find(m, w->full_chunk);
+    struct lh_m_chunk *c =
+        lh_m_chunk_find(m, w->unsettled_chunk != 0 ? w->unsettled_chunk : w->full_chunk);
 
-    if (w->full_chunk == 0 && w->failed_version != 0)
+    if (w->unsettled_chunk == 0 && w->full_chunk == 0 && w->failed_version != 0)
         for (size_t i = f->chunk_count; i > 0 && c == NULL && i + 2 > f->chunk_count; i--)
             if (f->chunks[i - 1]->sealed)
                 c = f->chunks[i - 1];
     return c != NULL && c->file == f && c->sealed ? c : NULL;
+}
+
+/* The sealed chunk in which the caller has to settle and cannot yet, as what is sealed there is on
+ * too few disks (FAIL-2a); NULL: none. */
+static struct lh_m_chunk *unbacked_for(const struct lh_master *m, const struct lh_m_waiter *w)
+{
+    struct lh_m_chunk *c = w->unsettled_chunk == 0 ? NULL : settled_for(m, w);
+
+    return c == NULL || lh_m_backed(m, c) ? NULL : c;
 }
 
 /* Members that can be asked now come first. */
@@ -113,7 +124,7 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
         reply.retry_after_ms = lh_duration_ms(m->heartbeat);
     }
     const struct lh_m_chunk *settled = settled_for(m, w);
-    if (settled != NULL) {
+    if (settled != NULL && lh_m_backed(m, settled)) {
         lh_m_chunk_view(m, settled, &settled_view);
         best_first(m, settled, &settled_view);
         reply.settled = &settled_view.info;
@@ -173,6 +184,23 @@ __attribute__((format(printf, 3, 4))) static void add(
     va_start(args, format);
     vsnprintf(text + used, text_size - used, format, args);
     va_end(args);
+}
+
+/* Names the members that are missed, if any. */
+static void say_missing(
+    const struct lh_master *m, const struct lh_m_chunk *c, char *text, size_t text_size)
+{
+    const char *separator = "; missing: ";
+
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_member *member = &c->members[i];
+        enum lh_m_health health = lh_m_member_health(m, c, member);
+        if (health == LH_M_GOOD && lh_m_looks_alive(m, member->server))
+            continue;
+        add(text, text_size, "%s%.64s (%s)", separator, member->server->id,
+            health == LH_M_GOOD ? "does not answer" : lh_m_health_text(health));
+        separator = ", ";
+    }
 }
 
 /* The file's next chunk has no place. */
@@ -249,6 +277,17 @@ static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_s
             tail->member_count);
 }
 
+/* What the caller sent was sealed by a log that is on too few disks. */
+static void say_unbacked(
+    const struct lh_master *m, const struct lh_m_chunk *c, char *text, size_t text_size)
+{
+    snprintf(text, text_size,
+        "chunk %" PRIu64 " of \"%.256s\" was sealed by the log of a single member, and what was "
+        "under way is answered once that is on %u disks: it is being copied",
+        c->id, c->file->path, lh_m_logs_needed(m, c));
+    say_missing(m, c, text, text_size);
+}
+
 /* Why there is no primary now. `text` is where a sentence may be written. */
 static int why_not(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
@@ -313,6 +352,10 @@ static bool tail_ready(
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
         !lh_m_looks_alive(m, tail->holder))
         return false;
+    if (unbacked_for(m, w) != NULL) {
+        LH_MARK("tail-waits-for-a-backed-seal");
+        return false;
+    }
     if (lh_instant_reached(m->now, w->deadline))
         return true;
     /* It was told that the chunk is full: its seal is on the way. A newer version means that the
@@ -393,6 +436,12 @@ static void waiter_timer(struct lh_master *m, struct lh_m_timer *timer)
         answer(m, w, LH_OK, "");
         return;
     }
+    const struct lh_m_chunk *unbacked = unbacked_for(m, w);
+    if (unbacked != NULL) {
+        say_unbacked(m, unbacked, text, sizeof text);
+        answer(m, w, LH_ERR_UNAVAILABLE, text);
+        return;
+    }
     int error = why_not(m, w->file, text, sizeof text);
     answer(m, w, error, text);
 }
@@ -453,6 +502,12 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     struct lh_m_chunk *tail = tail_of(f);
     w->full_chunk = request->full_chunk;
     w->failed_version = request->failed_version;
+    w->unsettled_chunk = request->unsettled_chunk;
+    struct lh_m_chunk *unbacked = unbacked_for(m, w);
+    if (unbacked != NULL) {
+        unbacked->urgent = true; /* a master that has started since does not know it */
+        lh_m_attend(m, unbacked);
+    }
     w->arrival_version = tail == NULL ? 0 : tail->version;
     if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version &&
         (w->full_chunk == 0 || w->full_chunk == tail->id)) {

@@ -497,8 +497,8 @@ static void recovered(uint64_t version)
     server_send(&w, primary, &request);
 }
 
-/* It does not know yet what was committed, and its log is one of two that are needed. */
-static void a_primary_that_recovers_is_no_log_by_itself(void **state)
+/* It does not know yet what was committed, and its log is one like any other. */
+static void a_primary_that_recovers_is_a_log_like_others(void **state)
 {
     const Leasehold__Grant *grant = NULL;
 
@@ -511,9 +511,16 @@ static void a_primary_that_recovers_is_no_log_by_itself(void **state)
     world_break_link(&w, second->link);
     server_member_failed(&w, primary, chunk, 2, second->id);
     world_drop_lines(&w);
-    open_tail(2, 5000);
-    world_advance(&w, 4000);
-    assert_false(anybody_fenced());
+    uint64_t next = 0;
+    open_tail(2, 9000);
+    assert_non_null(fence_of(primary));
+    create_replicas(&next, NULL);
+    server_fenced(&w, primary, chunk, 3, LH_OK, 50, 0, false);
+    world_advance(&w, 999);
+    assert_null(granted(&grant));
+    world_advance(&w, 1);
+    assert_non_null(granted(&grant));
+    assert_int_equal(grant->chunk, next);
 }
 
 static void a_primary_with_too_few_members_is_no_use_either(void **state)
@@ -623,21 +630,188 @@ static void nothing_new_goes_to_a_primary_that_hangs(void **state)
 
 /* ---- At which length. */
 
-/* What is sealed counts as stored, and appends are answered from it: it is on as many disks as any
- * append. */
-static void a_single_log_seals_nothing(void **state)
+/* Of two members of three nothing is heard any more, and one log says where the chunk ends. Four
+ * servers are left of those that there were; the caller has records to settle. */
+static uint64_t lone(uint64_t *next)
+{
+    const Leasehold__Grant *grant = NULL;
+    Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
+
+    register_servers(4);
+    file_with_primary(ROLL);
+    kill_server(primary);
+    kill_server(third);
+    r.path = "/f";
+    r.failed_version = 1;
+    r.unsettled_chunk = chunk;
+    r.wait_ms = 9000;
+    uint64_t call = world_call(&w, LH_METHOD_OPEN_TAIL, &r);
+    create_replicas(next, NULL);
+    fenced(second, 100);
+    world_advance(&w, 999);
+    assert_int_equal(sealed_at(second), UINT64_MAX); /* others may answer yet */
+    world_advance(&w, 1);
+    assert_int_equal(sealed_at(second), 100);
+    struct server *heir = granted(&grant);
+    assert_non_null(heir);
+    server_confirm(&w, heir, *next, 1, LH_OK);
+    return call;
+}
+
+static void record_seal(struct server *s, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    recorded.session = s->session;
+    recorded.chunk = chunk;
+    recorded.version = 2;
+    recorded.error = (Leasehold__ErrorCode)-error;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    request.seal_recorded = &recorded;
+    server_send(&w, s, &request);
+}
+
+/* The server that was told to copy the chunk has done so. */
+static void copied(struct server *s)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCopied done = LEASEHOLD__REPLICA_COPIED__INIT;
+
+    done.session = s->session;
+    done.chunk = chunk;
+    done.version = 2;
+    done.sealed = true;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
+    request.copied = &done;
+    server_send(&w, s, &request);
+}
+
+static const Leasehold__CopyReplica *told_to_copy(struct server *s)
+{
+    const Leasehold__SessionReply *r = world_next(&w, s->link, LEASEHOLD__SESSION_REPLY__BODY_COPY);
+
+    return r == NULL ? NULL : r->copy;
+}
+
+static const Leasehold__ChunkInfo *located(void)
+{
+    Leasehold__LocateRequest r = LEASEHOLD__LOCATE_REQUEST__INIT;
+
+    r.path = "/f";
+    const Leasehold__LocateReply *reply = world_reply(&w, world_call(&w, LH_METHOD_LOCATE, &r));
+    return reply->chunks[0];
+}
+
+/* Everybody has what was acknowledged, so a single log says where the chunk ends, and the file goes
+ * on. But what that log alone has is acknowledged to nobody before it is on two disks (APP-5a). */
+static void a_lone_log_seals_and_is_copied_before_anybody_settles(void **state)
 {
     uint64_t next = 0;
 
     (void)state;
-    register_servers(4);
-    rolling();
-    create_replicas(&next, NULL);
-    fenced(second, 100);
-    world_advance(&w, 9000);
-    assert_int_equal(sealed_at(second), UINT64_MAX);
-    fenced(third, 90);
-    assert_int_equal(sealed_at(second), 90);
+    uint64_t call = lone(&next);
+    const Leasehold__OpenTailReply *reply = world_reply(&w, open_tail(0, 100));
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__OK); /* who has nothing to settle */
+    assert_int_equal(reply->chunk->chunk, next);
+    assert_null(world_reply(&w, call));
+    record_seal(second, LH_OK);
+    assert_null(world_reply(&w, call));
+    assert_true(located()->unbacked);
+    struct server *fourth = &servers[0];
+    while (fourth == primary || fourth == second || fourth == third)
+        fourth++;
+    const Leasehold__CopyReplica *copy = told_to_copy(fourth); /* the others are away, not gone */
+    assert_non_null(copy);
+    assert_int_equal(copy->length, 100);
+    assert_string_equal(copy->sources[0]->server_id, second->id);
+    copied(fourth);
+    reply = world_reply(&w, call);
+    assert_non_null(reply);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(reply->settled->chunk, chunk);
+    assert_false(located()->unbacked);
+}
+
+static void who_waits_to_settle_is_told_whom_for(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    uint64_t call = lone(&next);
+    for (unsigned i = 0; i < 3; i++) {
+        heartbeats(NULL);
+        world_advance(&w, 2700);
+    }
+    const Leasehold__OpenTailReply *reply = world_reply(&w, call);
+    assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__UNAVAILABLE);
+    assert_null(reply->settled);
+    assert_non_null(strstr(reply->error_text, "by the log of a single member"));
+    assert_non_null(strstr(reply->error_text, third->id));
+}
+
+/* A member that was away for a moment has the rest of it: nobody needs a copy. */
+static void a_member_that_comes_back_backs_the_seal_too(void **state)
+{
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    uint64_t next = 0;
+
+    (void)state;
+    uint64_t call = lone(&next);
+    record_seal(second, LH_OK);
+    report.chunk = chunk;
+    report.version = 1;
+    report.length = 110;
+    third->incarnation++;
+    assert_true(server_register_with(&w, third, &report, 1, NULL, 0));
+    server_heartbeat(&w, third);
+    world_advance(&w, 1);
+    assert_int_equal(sealed_at(third), 100);
+    assert_null(world_reply(&w, call));
+    record_seal(third, LH_OK);
+    world_advance(&w, 1);
+    assert_non_null(world_reply(&w, call));
+}
+
+/* How many logs there were is not written down: a master that has started since counts those that
+ * have recorded the seal. */
+static void a_restarted_master_lets_nobody_settle_too_early_either(void **state)
+{
+    Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
+    Leasehold__ReplicaReport report = LEASEHOLD__REPLICA_REPORT__INIT;
+    uint64_t next = 0;
+
+    (void)state;
+    lone(&next);
+    record_seal(second, LH_OK);
+    struct server *fourth = &servers[0];
+    while (fourth == primary || fourth == second || fourth == third)
+        fourth++;
+    for (size_t i = 0; i < 4; i++)
+        servers[i].link = 0;
+    world_crash(&w);
+    report.chunk = chunk;
+    report.version = 2;
+    report.length = 100;
+    report.sealed = true;
+    second->incarnation++;
+    fourth->incarnation++;
+    assert_true(server_register_with(&w, second, &report, 1, NULL, 0));
+    server_heartbeat(&w, second);
+    assert_true(server_register(&w, fourth));
+    server_heartbeat(&w, fourth);
+    world_advance(&w, 1);
+    assert_null(told_to_copy(fourth)); /* nobody waits, and the others may come back */
+    assert_true(located()->unbacked);
+    r.path = "/f";
+    r.unsettled_chunk = chunk;
+    r.wait_ms = 9000;
+    uint64_t call = world_call(&w, LH_METHOD_OPEN_TAIL, &r);
+    world_advance(&w, 1);
+    assert_non_null(told_to_copy(fourth));
+    assert_null(world_reply(&w, call));
+    copied(fourth);
+    assert_false(located()->unbacked);
 }
 
 static void the_primary_alone_knows_what_was_acknowledged(void **state)
@@ -1301,10 +1475,8 @@ static void a_joining_member_gives_no_length(void **state)
     assert_null(fence_of(third));
     fenced(third, 10);
     fenced(second, 100);
-    world_advance(&w, 3000);
     assert_int_equal(sealed_at(second), UINT64_MAX);
-    come_back(primary, 1);
-    fenced(primary, 110);
+    world_advance(&w, 3000);
     assert_int_equal(sealed_at(second), 100);
 }
 
@@ -1343,12 +1515,15 @@ int main(void)
         STORY(a_file_that_waits_does_not_roll_over),
         STORY(a_file_that_does_not_say_does_as_configured),
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
-        STORY(a_primary_that_recovers_is_no_log_by_itself),
+        STORY(a_primary_that_recovers_is_a_log_like_others),
         STORY(a_primary_with_too_few_members_is_no_use_either),
         STORY(appends_that_wait_for_too_few_members_are_cause_enough),
         STORY(nothing_new_goes_to_who_is_missed_until_it_shows_life),
         STORY(nothing_new_goes_to_a_primary_that_hangs),
-        STORY(a_single_log_seals_nothing),
+        STORY(a_lone_log_seals_and_is_copied_before_anybody_settles),
+        STORY(who_waits_to_settle_is_told_whom_for),
+        STORY(a_member_that_comes_back_backs_the_seal_too),
+        STORY(a_restarted_master_lets_nobody_settle_too_early_either),
         STORY(the_primary_alone_knows_what_was_acknowledged),
         STORY(members_that_are_gone_are_not_waited_for),
         STORY(who_does_not_answer_is_not_waited_for_long),

@@ -102,6 +102,7 @@ struct chunk {
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
     bool intent;    /* to seal (FAIL-2a) */
+    bool sealed_by_primary; /* and it was the primary that said at which length */
     int32_t holder; /* server; -1: nobody */
     uint64_t holder_incarnation;
     struct member members[MEMBERS_MAX];

@@ -22,7 +22,8 @@ static bool answered(const struct lh_sim_observers *o, const struct fenced *f, u
     return f->version == version && f->heard_at >= o->master->started_at;
 }
 
-/* How many members' logs must be known, unless the primary itself has said what it committed. */
+/* On how many members' disks must be what clients settle by, unless the primary itself has said
+ * what it committed? */
 static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *c)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
@@ -39,11 +40,22 @@ static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *
 }
 
 /* Before this moment (true ns) nothing can have been decided: so many logs were not heard yet, nor
- * the primary's word. */
+ * the primary's word, nor was a single one waited with for long enough. */
 static uint64_t heard_enough(
     const struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
 {
-    uint64_t enough_at = UINT64_MAX;
+    uint64_t lone_ns = lh_sim_master_config(o->cluster)->lone_log_after.ns;
+    uint64_t enough_at = UINT64_MAX, first_at = UINT64_MAX;
+
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (!c->members[i].joining && answered(o, f, version) && !f->doubted &&
+            f->heard_at < first_at)
+            first_at = f->heard_at;
+    }
+    /* By a clock that runs as fast as it may, if there is a bound at all. */
+    if (first_at != UINT64_MAX)
+        enough_at = o->config.clocks_beyond_rho ? first_at : first_at + lone_ns / 4 * 3;
 
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
@@ -114,11 +126,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
             "(FAIL-2a)",
             U(c->id), U(length), U(committed));
-    if (!answer->doubted && !own && sure + doubted + given_up < full && sure < logs_needed(o, c))
-        lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu is to be sealed at %llu bytes by the logs of %zu members, and what is "
-            "sealed counts as stored (FAIL-2a)",
-            U(c->id), U(length), sure);
+    c->sealed_by_primary = own;
     uint64_t enough_at = heard_enough(o, c, version);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
@@ -132,8 +140,29 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     }
 }
 
+/* A client settles there: what it finds counts as stored. */
+static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
+{
+    size_t there = 0;
+
+    if (!c->known || c->removed || !c->sealed || !c->intent || c->version != version ||
+        c->sealed_by_primary || c->hopeless || c->loss_told)
+        return;
+    for (uint32_t i = 0; i < o->server_count; i++)
+        there += lh_ob_roll_covers(o, (struct chunk *)(uintptr_t)c, i);
+    if (there < logs_needed(o, c))
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "a client settles in chunk %llu, whose %llu bytes are on the disks of %zu servers, and "
+            "what it finds there counts as stored (FAIL-2a)",
+            U(c->id), U(c->length), there);
+}
+
 void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_SERVER && s->method == LH_METHOD_SETTLE && s->message != NULL) {
+        const Leasehold__SettleRequest *m = (const Leasehold__SettleRequest *)s->message;
+        settles(o, lh_ob_chunk(o, m->chunk), m->version);
+    }
     if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
         s->peer == NULL)
         return;

@@ -257,10 +257,16 @@ static const struct lh_sim_bug bugs[] = {
     {"first-of-two-logs-counts", "FAIL-2a",
         "two members have different logs of one length, and the first answer names the seal",
         "INV-4"},
-    {"roll-by-a-single-log", "FAIL-2a",
-        "a chunk is sealed at what one member alone has shown; what only that one had is answered "
-        "as stored",
+    {"settle-told-too-early", "FAIL-2a",
+        "a chunk is sealed by what one member alone has shown, and clients settle there before "
+        "that "
+        "is on another disk",
         "INV-4"},
+    {"lone-log-not-copied", "KEEP-1",
+        "a chunk that one member alone has whole waits for the others' grace period, and its "
+        "writers "
+        "with it",
+        "expect"},
 
     /* Failures and disks. */
     {"scrub-reads-but-does-not-check", "FAIL-4",
