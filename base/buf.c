@@ -23,17 +23,32 @@ void lh_block_unref(struct lh_block *block)
         block->release(block);
 }
 
-struct lh_buf lh_buf_alloc(size_t size, uint8_t **data)
+static struct lh_buf buf_of(struct heap_block *h, size_t size, uint8_t **data)
 {
     struct lh_buf b = {0};
 
-    /* Not zeroed: the caller fills it, and blocks may be megabytes. */
-    struct heap_block *h = lh_realloc_array(NULL, 1, sizeof *h + size);
     atomic_init(&h->block.references, 1);
     h->block.release = heap_block_release;
     *data = h->data;
     lh_buf_push(&b, &h->block, h->data, size);
     return b;
+}
+
+/* Not zeroed: the caller fills it, and blocks may be megabytes. */
+struct lh_buf lh_buf_alloc(size_t size, uint8_t **data)
+{
+    struct heap_block *h = lh_realloc_array(NULL, 1, sizeof *h + size);
+
+    return buf_of(h, size, data);
+}
+
+bool lh_buf_try_alloc(size_t size, struct lh_buf *b, uint8_t **data)
+{
+    struct heap_block *h = malloc(sizeof *h + size);
+
+    if (h != NULL)
+        *b = buf_of(h, size, data);
+    return h != NULL;
 }
 
 struct lh_buf lh_buf_copy(const void *data, size_t size)

@@ -60,6 +60,9 @@ void lh_block_unref(struct lh_block *block);
  * shared. */
 struct lh_buf lh_buf_alloc(size_t size, uint8_t **data);
 
+/* The same, for sizes at which it is no wonder if the memory is not there: false, and nothing. */
+bool lh_buf_try_alloc(size_t size, struct lh_buf *b, uint8_t **data);
+
 /* A buf with a copy of `data`. */
 struct lh_buf lh_buf_copy(const void *data, size_t size);
 

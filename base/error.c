@@ -70,8 +70,12 @@ int lh_error_from_errno(int system_errno)
         return LH_ERR_PERMISSION;
     case EADDRINUSE:
         return LH_ERR_ADDRESS_IN_USE;
+    case EMFILE:
+    case ENFILE:
     case ENOMEM:
-        return LH_ERR_NO_MEMORY;
+    case ENOBUFS:
+    case EAGAIN:
+        return LH_ERR_SHORTAGE; /* it says nothing of what was asked for: later it may succeed */
     case ETIMEDOUT:
         return LH_ERR_DEADLINE_EXCEEDED;
     case EINVAL:

@@ -46,7 +46,8 @@ enum lh_advice { LH_GIVE_UP, LH_RETRY, LH_ASK_MASTER };
     X(CLOSED, 31, 9, GIVE_UP, "already closed")                                                    \
     X(NOT_LEASED, 32, 9, RETRY, "nobody holds the lease now")                                      \
     X(PERMISSION, 33, 7, GIVE_UP, "permission denied")                                             \
-    X(SYSTEM, 34, 13, GIVE_UP, "the operating system refused")
+    X(SYSTEM, 34, 13, GIVE_UP, "the operating system refused")                                     \
+    X(SHORTAGE, 35, 8, RETRY, "short of descriptors or memory for the moment")
 
 enum lh_error {
     LH_OK = 0,

@@ -33,6 +33,9 @@
  *     under way at once.
  * Every operation completes with one LH_IN_DISK carrying its ticket. Failed writes may have written
  * any part. A failed sync says nothing about what is durable (FAIL-5).
+ *   - SHORTAGE is no verdict: the machine had no descriptor or no memory for the operation. It was
+ *     not done (of a write perhaps a part), and a write's bytes come back as the input's payload,
+ *     so that the same can be asked again. A sync that was tried never ends so, whatever it says.
  *
  * Metadata. LH_FX_PERSIST commits a set of changes atomically; commits take effect in the order of
  * their emission and complete with LH_IN_PERSISTED, in that order too. After one has failed all
@@ -107,8 +110,8 @@ struct lh_input {
     uint64_t link;
     enum lh_method method;
     const void *message;   /* the generated struct of this method and direction; the driver's */
-    struct lh_buf payload; /* the message's bulk bytes; the core may take it (lh_buf_take), the
-                              driver clears what is left */
+    struct lh_buf payload; /* the message's bulk bytes, or what was read; the core may take it
+                              (lh_buf_take), the driver clears what is left */
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;

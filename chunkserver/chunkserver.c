@@ -63,6 +63,10 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->config.disk_stall = or_default(config->disk_stall, 500);
     cs->config.alive_interval = or_default(config->alive_interval, 200);
     cs->config.settle_wait = or_default(config->settle_wait, 500);
+    cs->config.shortage_pause_min = or_default(config->shortage_pause_min, 50);
+    cs->config.shortage_pause_max = or_default(config->shortage_pause_max, 1000);
+    cs->config.shortage_read_wait = or_default(config->shortage_read_wait, 500);
+    cs->shortage.timer.kind = TIMER_SHORTAGE;
     cs->config.scrub_period = or_default(config->scrub_period, SCRUB_PERIOD_MS);
     cs->config.scrub_position = copy_or_empty(config->scrub_position);
     cs->config.scrub_rate = config->scrub_rate == 0 ? SCRUB_RATE : config->scrub_rate;
@@ -113,6 +117,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     HASH_ITER(hh, cs->tickets, t, next_ticket)
     {
         HASH_DELETE(hh, cs->tickets, t);
+        lh_buf_clear(&t->bytes);
         free(t);
     }
     HASH_ITER(hh, cs->replicas, r, next_replica)
@@ -189,79 +194,6 @@ void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *t
         return;
     link_forget(cs, id);
     lh_fx_close(cs->fx, id, error, text);
-}
-
-struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct replica *r,
-    void *owner, enum lh_disk_op op, uint64_t offset, uint64_t length, struct lh_buf *data)
-{
-    struct ticket *t = lh_alloc(sizeof *t);
-
-    t->id = ++cs->next_ticket;
-    t->kind = kind;
-    t->replica = r;
-    t->owner = owner;
-    t->began = cs->now;
-    if (HASH_COUNT(cs->tickets) == 0)
-        cs->disk_quiet_since = cs->now;
-    HASH_ADD(hh, cs->tickets, id, sizeof t->id, t);
-    if (r != NULL)
-        r->outstanding++;
-    lh_fx_disk(cs->fx, t->id, r == NULL ? LH_PROBE_FILE : r->chunk, op, offset, length, data);
-    return t;
-}
-
-static void on_disk(struct lh_chunkserver *cs, struct lh_input *in)
-{
-    struct ticket *t;
-
-    HASH_FIND(hh, cs->tickets, &in->ticket, sizeof in->ticket, t);
-    if (t == NULL)
-        return;
-    HASH_DELETE(hh, cs->tickets, t);
-    cs->disk_quiet_since = cs->now;
-    struct ticket done = *t;
-    free(t);
-    if (in->op == LH_DISK_WRITE)
-        lh_histogram_note(&cs->counts.disk_write, lh_instant_until(done.began, cs->now));
-    else if (in->op == LH_DISK_SYNC)
-        lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(done.began, cs->now));
-    struct replica *r = done.replica;
-    if (r != NULL) {
-        LH_ASSERT(r->outstanding > 0);
-        r->outstanding--;
-    }
-    switch (done.kind) {
-    case TICKET_HEADER:
-        if (in->op == LH_DISK_SYNC)
-            scan_header_synced(r, in->error);
-        else
-            scan_header_done(r, in->error, &in->payload);
-        break;
-    case TICKET_SCAN:
-        scan_read_done(r, in->error, &in->payload);
-        break;
-    case TICKET_WRITE:
-    case TICKET_SYNC:
-    case TICKET_JOB:
-        replica_disk_done(r, done.kind, in->op, in->error);
-        return; /* the replica may be gone */
-    case TICKET_READ:
-        if (done.owner != NULL)
-            reading_disk_done(done.owner, in->error, &in->payload);
-        break;
-    case TICKET_COPY:
-        if (done.owner != NULL)
-            member_copied(done.owner, in->error, &in->payload);
-        break;
-    case TICKET_SCRUB:
-        if (done.owner != NULL)
-            scrub_disk_done(cs, in->error, &in->payload);
-        break;
-    case TICKET_PROBE:
-        session_probe_done(cs, in->op, in->error);
-        return;
-    }
-    replica_pump(r);
 }
 
 static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
@@ -423,6 +355,9 @@ static void run_timers(struct lh_chunkserver *cs)
         case TIMER_SCRUB:
             scrub_timer(cs);
             break;
+        case TIMER_SHORTAGE:
+            disk_ask_again(cs);
+            break;
         }
     }
 }
@@ -449,7 +384,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         on_link_closed(cs, in);
         break;
     case LH_IN_DISK:
-        on_disk(cs, in);
+        disk_done(cs, in);
         break;
     case LH_IN_STOP:
         on_stop(cs);

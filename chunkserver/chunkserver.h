@@ -5,6 +5,7 @@
  *   session.c    registration and heartbeats (SES-*, LEASE-4, LEASE-7)
  *   orders.c     what the master asks for: grants, recalls, seals, replicas (LEASE-6, SEAL-1)
  *   fencing.c    adopting a version at the master's word (FAIL-2a)
+ *   disk.c       operations under way, and those that a shortage makes wait
  *   replica.c    one chunk's log and header on disk (FENCE-1, FAIL-3, FAIL-5)
  *   jobs.c       changes of a header, of a file's length or existence, each alone
  *   copying.c    a replica copied from other servers (REC-4, REC-5)
@@ -61,6 +62,11 @@ struct lh_chunkserver_config {
     struct lh_duration alive_interval; /* 200 ms: append streams with something unanswered hear of
                                           this server at least this often */
     struct lh_duration settle_wait;    /* 500 ms: a settling waits for the seal this long */
+    struct lh_duration shortage_pause_min; /* 50 ms: what the machine had no descriptor or memory
+                                              for is asked again after this, growing to ... */
+    struct lh_duration shortage_pause_max; /* 1 s */
+    struct lh_duration shortage_read_wait; /* 500 ms: a read that waits for longer is refused; the
+                                              reader asks another member */
     uint64_t pending_bytes_max;        /* 512 MiB: uncommitted bytes before streams are held */
     uint64_t repair_rate;              /* 64 MiB: bytes a second that copies of replicas bring, and
                                           as many that they take away; UINT64_MAX: no limit */

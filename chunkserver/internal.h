@@ -53,14 +53,29 @@ enum ticket_kind {
     TICKET_PROBE
 };
 
-/* A disk operation under way. An owner that dies before it completes sets `owner` to NULL. */
+/* A disk operation under way, or waiting because the machine was short of what it needs. An owner
+ * that dies before it completes sets `owner` to NULL. */
 struct ticket {
     uint64_t id;
     enum ticket_kind kind;
     struct replica *replica;
     void *owner;
     struct lh_instant began;
+    enum lh_disk_op op;
+    uint64_t offset, length;
+    struct lh_buf bytes; /* waiting: what it writes */
+    bool starved;        /* it met a shortage at least once */
+    bool waiting;        /* and is to be asked again */
+    struct ticket *prev, *next; /* of those that are starved */
     UT_hash_handle hh;
+};
+
+/* Operations that could not be begun for want of descriptors or memory (see disk.c). */
+struct shortage {
+    struct ticket *starved; /* that met it and are not complete */
+    uint64_t times;         /* that anything met it, since it began */
+    struct lh_duration pause;
+    struct lh_timer timer;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -393,7 +408,8 @@ enum timer_kind {
     TIMER_SETTLING,
     TIMER_ALIVE,
     TIMER_COPYING,
-    TIMER_SCRUB
+    TIMER_SCRUB,
+    TIMER_SHORTAGE
 };
 
 /* A seal that the master has not confirmed yet (SEAL-1: resent until confirmed). */
@@ -450,6 +466,7 @@ struct lh_chunkserver {
     struct lh_instant disk_quiet_since; /* while tickets are out: when the last one came back, or
                                            the first of these went (SES-6) */
     uint64_t next_link, next_ticket;
+    struct shortage shortage;
     struct lh_timers timers;
 
     struct replica *replicas;
@@ -487,9 +504,16 @@ struct link *link_find(struct lh_chunkserver *cs, uint64_t id);
 void link_forget(struct lh_chunkserver *cs, uint64_t id);
 /* Closes and forgets it; a link that is gone already is ignored. */
 void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *text);
+void server_stop_if_done(struct lh_chunkserver *cs);
+
+/* disk.c */
 struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct replica *r,
     void *owner, enum lh_disk_op op, uint64_t offset, uint64_t length, struct lh_buf *data);
-void server_stop_if_done(struct lh_chunkserver *cs);
+void disk_done(struct lh_chunkserver *cs, struct lh_input *in);
+/* What waits because of a shortage is tried once more. */
+void disk_ask_again(struct lh_chunkserver *cs);
+/* SES-6: has nothing been completed, or something not been begun, for so long? */
+bool disk_stands_still(const struct lh_chunkserver *cs, struct lh_duration limit);
 
 /* session.c */
 /* The present session with the master; 0: none. */

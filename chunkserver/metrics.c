@@ -68,8 +68,10 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
 static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
     const struct replica *r, *next;
-    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0;
+    const struct ticket *t;
+    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved;
 
+    DL_COUNT(cs->shortage.starved, t, starved);
     HASH_ITER(hh, cs->replicas, r, next)
     {
         bytes += r->end;
@@ -91,6 +93,10 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
         &cs->counts.disk_write);
     histogram(out, "leasehold_chunkserver_disk_sync_seconds", "Syncs of chunk files.",
         &cs->counts.disk_sync);
+    COUNTER(disk_shortages, "disk_shortages",
+        "Times that the machine had no descriptor or memory for an operation on the disk.");
+    GAUGE("disk_starved", "Operations on the disk that wait because of that.",
+        starved);
     COUNTER(reads, "reads", "Reads answered.");
     COUNTER(bytes_read, "read_bytes", "Bytes of these.");
     by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",

@@ -185,6 +185,10 @@ void reading_disk_done(struct reading *rd, int error, struct lh_buf *bytes)
     size_t whole = 0;
 
     rd->ticket = NULL;
+    if (error == LH_ERR_SHORTAGE) {
+        finish(rd, error, "this server is short of descriptors or memory: read another one", NULL);
+        return;
+    }
     if (error == LH_OK && bytes->size < rd->asked) {
         if (rd->limit > r->written) {
             finish(rd, LH_ERR_STALE_VERSION, "the log was cut meanwhile", NULL);

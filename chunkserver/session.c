@@ -99,6 +99,15 @@ static void probe(struct lh_chunkserver *cs)
         disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, 0, NULL);
 }
 
+/* What is under way tells as much as a probe, and earlier. */
+static bool disk_fails(const struct lh_chunkserver *cs)
+{
+    const struct session *s = &cs->session;
+    struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
+
+    return s->probe_failed || disk_stands_still(cs, limit);
+}
+
 void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error)
 {
     struct session *s = &cs->session;
@@ -121,21 +130,11 @@ void session_probe_done(struct lh_chunkserver *cs, enum lh_disk_op op, int error
         return;
     }
     s->probing = s->probe_failed = false;
-    if (s->failing) {
+    if (s->failing && !disk_fails(cs)) {
         LH_MARK("disk-answers-again");
         s->failing = false;
         lh_fx_log(cs->fx, LH_WARN, "the disk answers again");
     }
-}
-
-/* What is under way tells as much as a probe, and earlier. */
-static bool disk_fails(const struct lh_chunkserver *cs)
-{
-    const struct session *s = &cs->session;
-    struct lh_duration limit = lh_duration_max(s->heartbeat, cs->config.disk_stall);
-
-    return s->probe_failed || (HASH_COUNT(cs->tickets) > 0 &&
-                                  lh_instant_until(cs->disk_quiet_since, cs->now).ns >= limit.ns);
 }
 
 /* ------------------------------------------------------------------------------------------------

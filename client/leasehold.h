@@ -149,6 +149,9 @@ extern "C" {
 #define LH_ERR_PERMISSION (-33)
 /* The operating system refused something (threads, sockets). lh_last_error() names it. */
 #define LH_ERR_SYSTEM (-34)
+/* This process, or a server, has no descriptors or no memory left for the moment. Repeat the call
+ * later; `ulimit -n` may be too low. */
+#define LH_ERR_SHORTAGE (-35)
 
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
  * Static, never NULL. */

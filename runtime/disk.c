@@ -26,6 +26,7 @@
 #define REAP_MAX     64
 #define FEW_IOV      16
 
+#define RING_PAUSE_NS 1000000
 #define SLOW_WRITE_NS UINT64_C(10000000)
 #define SLOW_PAUSE_NS UINT64_C(1000000000)
 
@@ -112,7 +113,7 @@ static ssize_t transfer(struct lh_disk_io *io, int flags)
 /* Books the result of a transfer. True: the operation is finished, io->error says how. */
 static bool advance(struct lh_disk_io *io, ssize_t result)
 {
-    if (result == -EINTR || result == -EAGAIN)
+    if (result == -EINTR)
         return false;
     if (result < 0) {
         io->error = lh_error_from_errno((int)-result);
@@ -154,7 +155,10 @@ static bool prepare(struct lh_disk_io *io)
             io->length = there;
         if (io->length == 0)
             return false;
-        io->data = lh_buf_alloc((size_t)io->length, &io->into);
+        if (!lh_buf_try_alloc((size_t)io->length, &io->data, &io->into)) {
+            io->error = LH_ERR_SHORTAGE;
+            return false;
+        }
     }
     return true;
 }
@@ -166,7 +170,10 @@ static void finish(struct lh_disk_io *io)
     io->open = NULL;
     free(io->iov);
     io->iov = NULL;
-    if (io->op != LH_DISK_READ || io->error != LH_OK) {
+    bool given_back = io->op == LH_DISK_WRITE && io->error == LH_ERR_SHORTAGE;
+    if (given_back) {
+        /* it is asked again */
+    } else if (io->op != LH_DISK_READ || io->error != LH_OK) {
         lh_buf_clear(&io->data);
     } else if (io->done < io->data.size) {
         struct lh_buf whole = lh_buf_take(&io->data);
@@ -196,7 +203,7 @@ static int sync_file(struct lh_disk_io *io)
     int error = lh_files_sync_directory(io->disk->files);
     if (error != LH_OK)
         return error;
-    return fdatasync(io->open->fd) == 0 ? LH_OK : lh_error_from_errno(errno);
+    return fdatasync(io->open->fd) == 0 ? LH_OK : lh_files_sync_error(errno);
 }
 
 static int truncate_file(struct lh_disk_io *io)
@@ -320,10 +327,13 @@ static void ring_submit(struct lh_disk *disk, struct lh_disk_io *io)
     io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
     io_uring_sqe_set_data(sqe, io);
     atomic_fetch_add_explicit(&disk->ring_posts, 1, memory_order_release);
-    do
-        r = io_uring_submit(&disk->ring);
-    while (r == -EINTR || r == -EAGAIN); /* the kernel is short of memory for a moment */
-    LH_ASSERT(r == 1);
+    while ((r = io_uring_submit(&disk->ring)) != 1) {
+        /* What was put into the ring cannot be taken out again. The kernel is short of memory for a
+         * moment, or has to hand out completions first: then the reaper has something to do. */
+        LH_ASSERT(r == -EINTR || r == -EAGAIN || r == -EBUSY || r == -ENOMEM);
+        if (r != -EINTR)
+            (void)nanosleep(&(struct timespec){.tv_nsec = RING_PAUSE_NS}, NULL);
+    }
     pthread_mutex_unlock(&disk->ring_lock);
 }
 
@@ -331,9 +341,7 @@ static void ring_submit(struct lh_disk *disk, struct lh_disk_io *io)
 static bool ring_completed(struct lh_disk_io *io, int result)
 {
     if (io->op == LH_DISK_SYNC) {
-        if (result == -EINTR || result == -EAGAIN)
-            return false; /* not even begun */
-        io->error = result < 0 ? lh_error_from_errno(-result) : LH_OK;
+        io->error = result < 0 ? lh_files_sync_error(-result) : LH_OK;
         return true;
     }
     return advance(io, result);

@@ -38,7 +38,7 @@ struct lh_disk_io {
     enum lh_disk_op op;
     uint64_t offset;
     uint64_t length;
-    struct lh_buf data; /* WRITE: in, released on completion;
+    struct lh_buf data; /* WRITE: in; released on completion, but left as it was by a SHORTAGE;
                            READ: out, may be shorter than `length` */
     int error;          /* out */
 
@@ -70,6 +70,8 @@ void lh_disk_on_done(
  * be called. Any thread. A creation that fails leaves no file behind. Errors:
  *   ALREADY_EXISTS  create
  *   NOT_FOUND       all but create and remove
+ *   SHORTAGE        no descriptor or no memory: not done (of a write perhaps a part). Never what a
+ *                   sync returned that was tried: that is IO (FAIL-5)
  *   DISK_FULL, IO, SYSTEM */
 LH_MUST_USE bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io);
 

@@ -149,6 +149,33 @@ static struct entry *find(struct lh_files *files, uint64_t id)
     return e;
 }
 
+/* Closes the file that has been idle for longest. False: there is none. */
+static bool close_idle(struct lh_files *files)
+{
+    pthread_mutex_lock(&files->lock);
+    struct entry *e = files->oldest;
+    if (e != NULL)
+        forget(files, e);
+    pthread_mutex_unlock(&files->lock);
+    entry_close(e);
+    return e != NULL;
+}
+
+/* openat() of a chunk's file; -1: errno. Descriptors that are only kept for later come first to one
+ * that is needed now. */
+static int open_name(struct lh_files *files, uint64_t id, int flags)
+{
+    char name[NAME_SIZE];
+    int fd;
+
+    name_of(id, name);
+    do
+        fd = openat(files->directory, name, flags | O_CLOEXEC, 0644);
+    while (
+        fd < 0 && (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_idle(files))));
+    return fd;
+}
+
 static void use(struct lh_files *files, struct entry *e)
 {
     if (e->users++ == 0)
@@ -181,9 +208,6 @@ static struct entry *enter(struct lh_files *files, struct entry **mine)
 
 int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **file)
 {
-    char name[NAME_SIZE];
-    int fd;
-
     pthread_mutex_lock(&files->lock);
     struct entry *e = find(files, id);
     if (e != NULL)
@@ -194,10 +218,7 @@ int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **fil
         return LH_OK;
     }
 
-    name_of(id, name);
-    do
-        fd = openat(files->directory, name, O_RDWR | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
+    int fd = open_name(files, id, O_RDWR);
     if (fd < 0)
         return lh_error_from_errno(errno);
     e = lh_alloc(sizeof *e);
@@ -251,16 +272,13 @@ static int preallocate(int fd, uint64_t length)
 int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
 {
     char name[NAME_SIZE];
-    int fd;
+    int fd = open_name(files, id, O_RDWR | O_CREAT | O_EXCL);
 
-    name_of(id, name);
-    do
-        fd = openat(files->directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return lh_error_from_errno(errno);
     int e = preallocate(fd, length);
     if (e != 0) {
+        name_of(id, name);
         unlinkat(files->directory, name, 0);
         close(fd);
         return lh_error_from_errno(e);
@@ -294,7 +312,13 @@ int lh_files_remove(struct lh_files *files, uint64_t id)
     }
     pthread_mutex_unlock(&files->lock);
     entry_close(idle);
-    return fsync(files->directory) == 0 ? LH_OK : lh_error_from_errno(errno);
+    if (fsync(files->directory) == 0)
+        return LH_OK;
+    int error = lh_files_sync_error(errno);
+    pthread_mutex_lock(&files->lock);
+    files->sync_failed = true; /* of what was made, too: the kernel says it once */
+    pthread_mutex_unlock(&files->lock);
+    return error;
 }
 
 bool lh_files_dirty(struct lh_files *files)
@@ -303,6 +327,13 @@ bool lh_files_dirty(struct lh_files *files)
     bool dirty = files->made > files->made_synced;
     pthread_mutex_unlock(&files->lock);
     return dirty;
+}
+
+int lh_files_sync_error(int system_errno)
+{
+    int error = lh_error_from_errno(system_errno);
+
+    return error == LH_ERR_SHORTAGE || error == LH_OK ? LH_ERR_IO : error;
 }
 
 int lh_files_sync_directory(struct lh_files *files)
@@ -325,7 +356,7 @@ int lh_files_sync_directory(struct lh_files *files)
         files->made_synced = made;
     failed = files->sync_failed;
     pthread_mutex_unlock(&files->lock);
-    return e != 0 ? lh_error_from_errno(e) : failed ? LH_ERR_IO : LH_OK;
+    return e != 0 ? lh_files_sync_error(e) : failed ? LH_ERR_IO : LH_OK;
 }
 
 static bool id_of(const char *name, uint64_t *id)

@@ -23,7 +23,8 @@ LH_MUST_USE int lh_files_create(
 /* No file may be open. */
 void lh_files_destroy(struct lh_files *files);
 
-/* NOT_FOUND, or what open(2) says. */
+/* NOT_FOUND, SHORTAGE, or what open(2) says. When descriptors are short, those of idle files are
+ * given up first. */
 LH_MUST_USE int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **file);
 void lh_files_put(struct lh_files *files, struct lh_disk_file *file);
 
@@ -36,6 +37,10 @@ LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
 
 /* Whether files were made whose directory entries may not be durable. */
 bool lh_files_dirty(struct lh_files *files);
+
+/* The error of a sync that was tried and said `system_errno`: never SHORTAGE, for it may have
+ * failed on its way, and trying it again would prove nothing (FAIL-5). */
+int lh_files_sync_error(int system_errno);
 
 /* Makes the directory entries of all files made so far durable. After a failure it keeps failing
  * for good: the kernel reports an error once and then calls the pages clean (FAIL-5). */

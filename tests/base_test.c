@@ -224,6 +224,9 @@ static void system_errors_map_to_what_a_caller_can_act_on(void **state)
     assert_int_equal(lh_error_from_errno(EIO), LH_ERR_IO);
     assert_int_equal(lh_error_from_errno(ENOENT), LH_ERR_NOT_FOUND);
     assert_int_equal(lh_error_from_errno(EXDEV), LH_ERR_SYSTEM);
+    static const int shortages[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EAGAIN};
+    for (size_t i = 0; i < sizeof shortages / sizeof shortages[0]; i++)
+        assert_int_equal(lh_error_from_errno(shortages[i]), LH_ERR_SHORTAGE);
 }
 
 static void effects_keep_their_order_and_own_their_parts(void **state)

@@ -158,10 +158,16 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
     struct node *n = &w->nodes[o->node];
     struct file *f = node_file(w, o->node, o->file);
 
+    if (n->starved) {
+        *read = lh_buf_take(&o->data);
+        return LH_ERR_SHORTAGE;
+    }
     if (n->fail_error != LH_OK && n->fail_op == o->op && n->fail_file == o->file &&
         n->fail_after-- == 0) {
         int error = n->fail_error;
         n->fail_error = LH_OK;
+        if (error == LH_ERR_SHORTAGE)
+            *read = lh_buf_take(&o->data);
         return error;
     }
     if (o->op == LH_DISK_CREATE) {
@@ -570,6 +576,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
     case LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT:
         on_heartbeat(w, node, m->heartbeat);
         h->heartbeat.n++;
+        h->heartbeat.failing = m->heartbeat->failing;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         HEAR(confirm, .version = m->confirm->version, .error = -(int)m->confirm->error);

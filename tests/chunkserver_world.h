@@ -103,7 +103,7 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members, lost; /* bits */
-        bool sealed, doubted, primary, appends_wait, unsure;
+        bool sealed, doubted, primary, appends_wait, unsure, failing;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat;
@@ -118,6 +118,7 @@ struct node {
     bool stopped;
     int stopped_error;
     bool disk_stalled;
+    bool starved;   /* no operation can be begun: SHORTAGE */
     int fail_error; /* the next operation of this kind fails */
     enum lh_disk_op fail_op;
     unsigned fail_after; /* so many of them succeed before */

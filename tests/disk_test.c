@@ -2,6 +2,7 @@
  * done on the spot or nothing. */
 #include "base/alloc.h"
 #include "runtime/disk.h"
+#include "runtime/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -342,6 +344,99 @@ static void threads_are_used_when_asked_for(void **state)
     bed_end(&bed);
 }
 
+/* Takes every descriptor that is left. */
+static void take_all(int fds[], unsigned *count)
+{
+    for (*count = 0; (fds[*count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0; ++*count)
+        assert_true(*count < 63);
+    assert_int_equal(errno, EMFILE);
+}
+
+static void when_descriptors_are_short_idle_files_are_closed(const struct lh_disk_options *options)
+{
+    struct rlimit before, few;
+    struct bed bed;
+    int fds[64];
+    unsigned count;
+
+    bed_begin(&bed, options);
+    for (uint64_t file = 1; file <= 4; file++) {
+        struct lh_buf data = pattern(100, (unsigned)file);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_WRITE, file, 0, 0, &data), LH_OK);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 32, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    take_all(fds, &count);
+    /* What is kept open for later makes room for what is needed now. */
+    for (uint64_t file = 1; file <= 4; file++) {
+        struct lh_buf expected = pattern(100, (unsigned)file);
+        expect_bytes(&bed, file, 0, 100, &expected);
+        lh_buf_clear(&expected);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    while (count > 0)
+        close(fds[--count]);
+    bed_end(&bed);
+}
+
+/* Nothing is idle: what needs a descriptor is told so, nothing is done, and a write's bytes come
+ * back. */
+static void a_shortage_of_descriptors_is_no_verdict(const struct lh_disk_options *options)
+{
+    static const enum lh_disk_op ops[] = {
+        LH_DISK_CREATE, LH_DISK_WRITE, LH_DISK_SYNC, LH_DISK_READ, LH_DISK_TRUNCATE};
+    struct rlimit before, few;
+    struct bed bed;
+    int fds[64];
+    unsigned count;
+
+    bed_begin(&bed, options);
+    struct lh_buf data = pattern(100, 1);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_OK);
+    lh_disk_destroy(bed.disk);
+    open_disk(&bed, options);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 32, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    take_all(fds, &count);
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        struct lh_disk_io io = {
+            .op = ops[i], .file = ops[i] == LH_DISK_CREATE ? 2 : 1, .length = 10};
+        if (ops[i] == LH_DISK_WRITE)
+            io.data = pattern(50, 9);
+        int told = bed.told;
+        if (!lh_disk_submit(bed.disk, &io)) {
+            pthread_mutex_lock(&bed.lock);
+            while (bed.told == told)
+                pthread_cond_wait(&bed.changed, &bed.lock);
+            pthread_mutex_unlock(&bed.lock);
+        }
+        assert_int_equal(io.error, LH_ERR_SHORTAGE);
+        assert_int_equal(io.data.size, ops[i] == LH_DISK_WRITE ? 50 : 0);
+        lh_buf_clear(&io.data);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    while (count > 0)
+        close(fds[--count]);
+    struct lh_buf expected = pattern(100, 1);
+    expect_bytes(&bed, 1, 0, 200, &expected);
+    lh_buf_clear(&expected);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_OK);
+    bed_end(&bed);
+}
+
+static void a_sync_that_was_tried_is_never_called_a_shortage(void **state)
+{
+    (void)state;
+    assert_int_equal(lh_files_sync_error(ENOMEM), LH_ERR_IO);
+    assert_int_equal(lh_files_sync_error(EAGAIN), LH_ERR_IO);
+    assert_int_equal(lh_files_sync_error(EIO), LH_ERR_IO);
+    assert_int_equal(lh_files_sync_error(ENOSPC), LH_ERR_DISK_FULL);
+}
+
 #define EACH_WAY(test)                                                                             \
     static void test##_each_way(void **state)                                                      \
     {                                                                                              \
@@ -356,6 +451,8 @@ EACH_WAY(what_is_there_or_not_is_said)
 EACH_WAY(files_are_listed_and_survive_being_closed)
 EACH_WAY(many_operations_may_be_under_way)
 EACH_WAY(a_full_disk_refuses_and_leaves_nothing_behind)
+EACH_WAY(when_descriptors_are_short_idle_files_are_closed)
+EACH_WAY(a_shortage_of_descriptors_is_no_verdict)
 
 int main(void)
 {
@@ -366,6 +463,9 @@ int main(void)
         cmocka_unit_test(files_are_listed_and_survive_being_closed_each_way),
         cmocka_unit_test(many_operations_may_be_under_way_each_way),
         cmocka_unit_test(a_full_disk_refuses_and_leaves_nothing_behind_each_way),
+        cmocka_unit_test(when_descriptors_are_short_idle_files_are_closed_each_way),
+        cmocka_unit_test(a_shortage_of_descriptors_is_no_verdict_each_way),
+        cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
         cmocka_unit_test(a_directory_that_is_not_there_is_named),
         cmocka_unit_test(threads_are_used_when_asked_for),
     };

@@ -26,7 +26,7 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     const struct lh_input *in = s->input;
 
     if (a->part == PART_SERVER && in->kind == LH_IN_DISK && in->op == LH_DISK_SYNC &&
-        in->error != LH_OK && in->file != LH_PROBE_FILE)
+        in->error != LH_OK && in->error != LH_ERR_SHORTAGE && in->file != LH_PROBE_FILE)
         lh_ob_replica(lh_ob_chunk(o, in->file), a->number)->sync_failed = true;
     if (a->part != PART_SERVER || s->method != LH_METHOD_SESSION || s->message == NULL)
         return;

@@ -147,6 +147,8 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         damage(o, c, r);
         r->header_damaged = r->header_damaged || offset < LH_SIM_LOG_START;
     }
+    if (error == LH_ERR_SHORTAGE && op != LH_DISK_WRITE)
+        return; /* nothing was done */
     switch (op) {
     case LH_DISK_CREATE: /* by an order to copy it, maybe */
         if (error == LH_OK || error == LH_ERR_CLOSED)
@@ -160,7 +162,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         break;
     case LH_DISK_WRITE:
         if (offset < LH_SIM_LOG_START) {
-            if (error != LH_OK && error != LH_ERR_CLOSED)
+            if (error != LH_OK && error != LH_ERR_CLOSED && error != LH_ERR_SHORTAGE)
                 damage(o, c, r); /* any part of the slot may be written */
             r->kernel_known = false;
             r->header_written = true;

@@ -280,6 +280,14 @@ static const struct lh_sim_bug bugs[] = {
         "the log goes on before the tear and the file is not cut; an old batch behind it comes "
         "back to life",
         "INV-5"},
+    {"shortage-condemns-replica", "FAIL-6",
+        "an operation for which the machine had no descriptor loses its replica; one short of them "
+        "for a minute loses all that it is asked for",
+        "KEEP-1"},
+    {"shortage-of-sync-forgotten", "FAIL-6",
+        "a sync that could not be begun is taken for done; power fails, and acknowledged records "
+        "are gone",
+        "INV-4"},
     {"fsync-retried", "FAIL-5",
         "a failed sync is tried again, and succeeds without having written anything", "INV-4"},
     {"lost-replica-comes-back", "FAIL-5",

@@ -381,8 +381,29 @@ static void jump(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
+/* Descriptors or memory run out: for everything, or for what comes just now. */
+static void starve(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 50) ? LH_SIM_ACT_STARVE : LH_SIM_ACT_FAIL_DISK);
+
+    a.who = some_server(n);
+    if (a.kind == LH_SIM_ACT_STARVE) {
+        a.hold.ns = hold(n);
+    } else {
+        a.op = (enum lh_disk_op)below(n, LH_DISK_REMOVE + 1);
+        a.count = 1 + (uint32_t)below(n, 10);
+        a.error = LH_ERR_SHORTAGE;
+    }
+    perform(n, &a);
+}
+
 static void stall(struct lh_sim_nemesis *n)
 {
+    if (chance(n, 25)) {
+        starve(n);
+        return;
+    }
     struct lh_sim_action a =
         lh_sim_action_default(chance(n, 60) ? LH_SIM_ACT_STALL : LH_SIM_ACT_SLOW_DISK);
 

@@ -19,6 +19,7 @@ enum state {
     STATE_CLOG,
     STATE_BLIND,
     STATE_STALL,
+    STATE_STARVE,
     STATE_SLOW_DISK,
     STATE_CAPACITY
 };
@@ -243,6 +244,9 @@ static void end_state(const struct said *s)
     case STATE_STALL:
         lh_sim_disk_stall(s->node, false);
         break;
+    case STATE_STARVE:
+        lh_sim_disk_starve(s->node, false);
+        break;
     case STATE_SLOW_DISK:
         lh_sim_disk_slow(s->node, lh_nanoseconds(0));
         break;
@@ -389,6 +393,10 @@ static bool act_on_disk(
         say(actor, STATE_STALL, node, NULL, lh_nanoseconds(0));
         lh_sim_disk_stall(node, false);
         return true;
+    case LH_SIM_ACT_STARVE:
+        say(actor, STATE_STARVE, node, NULL, a->hold);
+        lh_sim_disk_starve(node, true);
+        return true;
     case LH_SIM_ACT_SLOW_DISK:
         say(actor, STATE_SLOW_DISK, node, NULL, a->hold);
         lh_sim_disk_slow(node, a->delay);
@@ -437,6 +445,7 @@ static bool act_on_node(
         return true;
     case LH_SIM_ACT_STALL:
     case LH_SIM_ACT_UNSTALL:
+    case LH_SIM_ACT_STARVE:
     case LH_SIM_ACT_SLOW_DISK:
     case LH_SIM_ACT_CAPACITY:
     case LH_SIM_ACT_ROOM:

@@ -152,7 +152,9 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
         .data = lh_buf_take(&e->payload),
         .knows = d->files.changes,
         .prev = d->last_running};
-    if (d->faults[op->op].count > 0) {
+    if (d->starved) {
+        op->fault = LH_ERR_SHORTAGE;
+    } else if (d->faults[op->op].count > 0) {
         d->faults[op->op].count--;
         op->fault = d->faults[op->op].error;
     }
@@ -182,8 +184,21 @@ static void unlink_op(struct disk *d, struct disk_op *op)
         d->last_running = op->prev;
 }
 
+/* There is no descriptor or no memory for it. A sync was not tried, and has failed no page. */
+static int do_not(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
+{
+    if (op->op != LH_DISK_WRITE)
+        return op->fault;
+    (void)do_write(node, op, lh_prng_below(&node->sim->streams[LH_SIM_DISK], op->data.size + 1),
+        op->fault);
+    *result = lh_buf_ref(&op->data);
+    return op->fault;
+}
+
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
 {
+    if (op->fault == LH_ERR_SHORTAGE)
+        return do_not(node, op, result);
     switch (op->op) {
     case LH_DISK_SYNC:
         return do_sync(node, op);
@@ -259,6 +274,7 @@ static void leave_unknown(struct lh_sim_node *node, struct disk_op *op)
         (void)do_write(node, op, torn(random, op->data.size), op->fault);
     else
         (void)perform(node, op, &ignored);
+    lh_buf_clear(&ignored);
     lh_sim_tell_disk(node, op->file, op->op, op->offset,
         op->op == LH_DISK_WRITE ? op->data.size : op->length,
         op->op == LH_DISK_SYNC && op->fault != LH_OK ? op->fault : LH_ERR_CLOSED);
@@ -358,6 +374,15 @@ void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, u
     node->disk.faults[op].count = count;
 }
 
+void lh_sim_disk_starve(struct lh_sim_node *node, bool starved)
+{
+    if (node->disk.starved == starved)
+        return;
+    lh_sim_note(node->sim, "%s %s for its disk", node->name,
+        starved ? "has no descriptors or memory" : "has descriptors and memory again");
+    node->disk.starved = starved;
+}
+
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
 {
     node->disk.misdirect = true; /* noted when it happens */
@@ -371,6 +396,7 @@ void lh_sim_mend_disk(struct lh_sim_node *node)
 
     lh_sim_disk_capacity(node, UINT64_MAX);
     lh_sim_disk_slow(node, lh_nanoseconds(0));
+    lh_sim_disk_starve(node, false);
     d->misdirect = false;
     for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
         d->faults[op].count = 0;

@@ -103,6 +103,7 @@ struct disk {
     struct disk_op *running, *last_running; /* in the order in which they were emitted */
     uint64_t capacity;
     bool stalled;
+    bool starved;
     uint64_t extra; /* ns that every operation takes longer */
     bool misdirect; /* the next write, to: */
     uint64_t wrong_file, wrong_offset;

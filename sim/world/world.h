@@ -278,6 +278,10 @@ bool lh_sim_disk_is_stalled(const struct lh_sim_node *node);
 /* Operations, and commits of the store, from now on take this much longer. */
 void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra);
 
+/* From now on the process has no descriptor or memory for an operation: each ends with SHORTAGE, of
+ * a write perhaps after a part of it. */
+void lh_sim_disk_starve(struct lh_sim_node *node, bool starved);
+
 /* The next `count` operations of that kind fail with `error`. A failed write may have written any
  * part; after a failed sync what it covered counts as clean, and is on the platter or not
  * (FAIL-5). A count of 0 takes back what has not happened yet. */

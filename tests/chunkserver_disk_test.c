@@ -1,0 +1,198 @@
+/* Stories about a machine that runs out of something, and about what logs take of its disk. */
+#include "chunkserver_world.h"
+
+#define ABC (1u << A | 1u << B | 1u << C)
+
+#define WRITER 1001u
+
+static struct heard *heard(struct world *w, int node)
+{
+    return &w->nodes[node].heard;
+}
+
+/* A chunk at A, B and C whose primary is A at version 1. */
+static void given_a_chunk(struct world *w)
+{
+    master_create(w, ABC);
+    settle(w);
+    master_grant(w, A, 1, ABC, 2);
+    settle(w);
+    assert_true(node_status(w, A).open);
+    heard_clear(w);
+}
+
+/* A writer that has `count` batches of 100 bytes acknowledged. */
+static struct conn *given_a_writer(struct world *w, int node, uint64_t version, uint64_t count)
+{
+    struct conn *c = appender(w, node, version, WRITER, 1);
+
+    settle(w);
+    for (uint64_t s = 1; s <= count; s++) {
+        append(c, s, 100);
+        settle(w);
+        (void)position(c, s);
+    }
+    return c;
+}
+
+static struct conn *read_at(struct world *w, int node)
+{
+    return reader(w, node, (Leasehold__ReadRequest)LEASEHOLD__READ_REQUEST__INIT);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Shortages. */
+
+static void a_write_or_sync_that_meets_a_shortage_is_asked_again(void **state)
+{
+    static const enum lh_disk_op ops[] = {LH_DISK_WRITE, LH_DISK_SYNC};
+
+    (void)state;
+    for (int node = A; node <= B; node++) {
+        for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+            struct world *w = world_create(1, true);
+            given_a_chunk(w);
+            struct conn *c = given_a_writer(w, A, 1, 2);
+            node_fail_disk(w, node, ops[i], 0, LH_ERR_SHORTAGE);
+            append(c, 3, 100);
+            settle(w);
+            assert_false(answered(c, 3));
+            append(c, 4, 100);
+            pass(w, 100);
+            (void)position(c, 3);
+            (void)position(c, 4);
+            for (int n = A; n <= C; n++)
+                assert_false(node_status(w, n).lost);
+            assert_int_equal(heard(w, A)->failed.n, 0);
+            check_logs(w, ABC);
+            world_destroy(w);
+        }
+    }
+}
+
+/* FAIL-5: what was acknowledged outlives the machines, although a sync was not begun at once. */
+static void a_sync_that_met_a_shortage_is_not_forgotten(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    for (int n = A; n <= C; n++)
+        node_fail_disk(w, n, LH_DISK_SYNC, 0, LH_ERR_SHORTAGE);
+    append(c, 3, 100);
+    pass(w, 100);
+    assert_true(answered(c, 3));
+    for (int n = A; n <= C; n++)
+        node_kill(w, n, true);
+    for (int n = A; n <= C; n++)
+        node_start(w, n);
+    settle(w);
+    for (int n = A; n <= C; n++)
+        assert_int_equal(node_status(w, n).length, 3 * 136);
+    world_destroy(w);
+}
+
+static void a_reader_is_sent_on_when_a_shortage_lasts(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 2);
+    pass(w, 10);
+    node_fail_disk(w, B, LH_DISK_READ, 0, LH_ERR_SHORTAGE);
+    struct conn *short_one = read_at(w, B);
+    pass(w, 100);
+    assert_int_equal(read_reply(short_one)->error, LEASEHOLD__ERROR_CODE__OK);
+
+    w->nodes[B].starved = true;
+    struct conn *long_one = read_at(w, B), *impatient = read_at(w, B);
+    pass(w, 20);
+    hang_up(impatient);
+    pass(w, 2000);
+    assert_int_equal(read_reply(long_one)->error, LEASEHOLD__ERROR_CODE__SHORTAGE);
+    assert_false(node_status(w, B).lost);
+    w->nodes[B].starved = false;
+    pass(w, 2000);
+    struct conn *later = read_at(w, B);
+    settle(w);
+    assert_int_equal(read_reply(later)->error, LEASEHOLD__ERROR_CODE__OK);
+    world_destroy(w);
+}
+
+/* SES-6: whoever can begin nothing says so, and is well again when it can. */
+static void a_server_that_starves_gives_its_leases_up(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->nodes[A].starved = true;
+    append(c, 3, 100);
+    pass(w, 8000);
+    assert_int_equal(heard(w, A)->release.version, 1);
+    assert_true(heard(w, A)->heartbeat.failing);
+    assert_false(node_status(w, A).lost);
+    w->nodes[A].starved = false;
+    pass(w, 8000);
+    assert_true(!heard(w, A)->heartbeat.failing);
+    master_grant(w, A, 2, ABC, 2);
+    pass(w, 2000);
+    assert_true(node_status(w, A).open);
+    check_logs(w, ABC);
+    world_destroy(w);
+}
+
+static void a_start_amid_a_shortage_loses_nothing(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 5);
+    node_kill(w, B, false);
+    w->nodes[B].starved = true;
+    node_start(w, B);
+    pass(w, 5000);
+    assert_int_equal(w->nodes[B].registrations, 1);
+    w->nodes[B].starved = false;
+    pass(w, 3000);
+    assert_int_equal(w->nodes[B].registrations, 2);
+    assert_false(w->nodes[B].registered->register_->replicas[0]->lost);
+    assert_int_equal(node_status(w, B).length, 5 * 136);
+    world_destroy(w);
+}
+
+static void a_replica_is_created_when_a_shortage_is_over(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    w->nodes[A].starved = true;
+    master_create(w, 1u << A);
+    pass(w, 300);
+    assert_int_equal(heard(w, A)->created.n, 0);
+    w->nodes[A].starved = false;
+    pass(w, 2000);
+    assert_int_equal(heard(w, A)->created.n, 1);
+    assert_int_equal(heard(w, A)->created.error, LH_OK);
+    w->nodes[A].starved = true;
+    master_remove(w, A, 0);
+    pass(w, 300);
+    assert_int_equal(heard(w, A)->removed.n, 0);
+    w->nodes[A].starved = false;
+    pass(w, 2000);
+    assert_int_equal(heard(w, A)->removed.n, 1);
+    world_destroy(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_or_sync_that_meets_a_shortage_is_asked_again),
+        cmocka_unit_test(a_sync_that_met_a_shortage_is_not_forgotten),
+        cmocka_unit_test(a_reader_is_sent_on_when_a_shortage_lasts),
+        cmocka_unit_test(a_server_that_starves_gives_its_leases_up),
+        cmocka_unit_test(a_start_amid_a_shortage_loses_nothing),
+        cmocka_unit_test(a_replica_is_created_when_a_shortage_is_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
