@@ -151,6 +151,17 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
     free(paths);
 }
 
+static bool replicas_are_equal(struct waiting *w, struct lh_duration bound)
+{
+    const struct lh_sim_settling *s = w->settling;
+
+    if (wait_for(w, is_settled, bound))
+        return true;
+    if (s->unsettled != NULL && lh_sim_failure(w->cluster->sim) == NULL)
+        s->unsettled(s->arg);
+    return not_in_time(w, "replicas did not become equal", bound);
+}
+
 bool lh_sim_settle_all(
     struct lh_sim_cluster *c, const struct lh_sim_settling *settling, struct lh_duration bound)
 {
@@ -164,13 +175,11 @@ bool lh_sim_settle_all(
     start_last(&w, LH_SIM_WRITER, "last-writer");
     if (!wait_for(&w, all_ended, bound))
         return not_in_time(&w, "is not answered", bound);
-    bool settled = wait_for(&w, is_settled, bound);
-    if (!settled && settling->unsettled != NULL && lh_sim_failure(c->sim) == NULL)
-        settling->unsettled(settling->arg);
-    if (!settled)
-        return not_in_time(&w, "replicas did not become equal", bound);
+    if (!replicas_are_equal(&w, bound))
+        return false;
     start_last(&w, LH_SIM_READER, "last-reader");
     if (!wait_for(&w, all_ended, bound))
         return not_in_time(&w, "does not come to its end", bound);
-    return lh_sim_failure(c->sim) == NULL;
+    /* Where no scrub comes by, rot is found by whoever reads it, and then copied anew. */
+    return replicas_are_equal(&w, bound);
 }
