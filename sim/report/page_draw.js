@@ -99,10 +99,10 @@ function eachSpan(row, draw) {
   }
 }
 
-function label(c, text, x0, x1, y, style) {
+// `behind`: what lies there (a line of the row, of the axis) ends where the words begin.
+function label(c, text, x0, x1, y, style, behind) {
   const from = Math.max(x0, GUTTER) + 5;
   if (x1 - from < 18) return;
-  c.fillStyle = style;
   let shown = text;
   const room = x1 - from - 3;
   if (c.measureText(shown).width > room) {
@@ -110,6 +110,11 @@ function label(c, text, x0, x1, y, style) {
     if (part < 2) return;
     shown = shown.slice(0, part) + "…";
   }
+  if (behind) {
+    c.fillStyle = behind;
+    c.fillRect(from - 2, y - 7, c.measureText(shown).width + 4, 14);
+  }
+  c.fillStyle = style;
   c.fillText(shown, from, y);
 }
 
@@ -241,7 +246,7 @@ function drawAppends(c, row, y) {
 
 // ---- Transitions
 
-function drawSaid(c, row, y) {
+function drawSaid(c, row, y, behind) {
   const list = row.list, from = lower(list.at, view.begin), to = lower(list.at, view.end);
   const middle = y + row.height / 2;
   c.fillStyle = color.line;
@@ -289,7 +294,7 @@ function drawSaid(c, row, y) {
     const x = xOf(list.at[k]), room = (k + 1 < list.at.length ? xOf(list.at[k + 1]) : Infinity) - x;
     if (room > 90 && !dimmed(said.chunk[list.index[k]]))
       label(c, wordsOf(list.index[k]), x + 2, Math.min(x + room - 8, GUTTER + plotWidth()), middle,
-        color.faint);
+        color.faint, behind);
   }
 }
 
@@ -384,9 +389,11 @@ function drawArrows(c) {
 
 // ---- All of it
 
-function drawLane(c, lane, number, width) {
+function laneColor(lane) { return lanes.indexOf(lane) % 2 === 0 ? color.lane : color.paper; }
+
+function drawLane(c, lane, width) {
   const y = yOf(lane);
-  c.fillStyle = number % 2 === 0 ? color.lane : color.paper;
+  c.fillStyle = laneColor(lane);
   c.fillRect(GUTTER, y, width - GUTTER, lane.height);
   eachSpan(lane.down, (s, x0, x1) => {
     c.globalAlpha = 0.35;
@@ -402,7 +409,7 @@ function drawRows(c, lane) {
     else if (row.kind === "session") drawSession(c, row, y);
     else if (row.kind === "lease") drawLease(c, row, y);
     else if (row.kind === "append") drawAppends(c, row, y);
-    else drawSaid(c, row, y);
+    else drawSaid(c, row, y, laneColor(lane));
   }
 }
 
@@ -487,7 +494,7 @@ function drawLanes() {
   c.rect(0, AXIS, width, height);
   c.clip();
   const seen = lanes.filter((l) => yOf(l) + l.height > AXIS && yOf(l) < height);
-  seen.forEach((l) => drawLane(c, l, lanes.indexOf(l), width));
+  seen.forEach((l) => drawLane(c, l, width));
   c.restore();
   drawAxis(c, width, height);
   c.save();
