@@ -111,6 +111,20 @@ def wait_for(what, condition, timeout=PATIENCE_S, interval=0.05):
         time.sleep(interval)
 
 
+# What a test's servers may need at once (each replica reserves room for a chunk), and what must be
+# left over at its end: with less, what failed says nothing about Leasehold.
+ROOM_BEFORE = 4 << 30
+ROOM_AFTER = 256 << 20
+
+
+def need_room(folder, bytes_needed):
+    """Fails with a sentence that says so if the disk of the machine that runs the test is full."""
+    free = shutil.disk_usage(folder).free
+    if free < bytes_needed:
+        raise AssertionError(f"no room on this machine: {folder} has {free >> 20} MiB left, and "
+                             f"this test needs {bytes_needed >> 20} MiB")
+
+
 class Node:
     """One server process and how to start it again."""
 
@@ -296,6 +310,7 @@ class Cluster:
             if difference is None:
                 return
             if time.monotonic() > until:
+                need_room(self.folder, ROOM_AFTER)
                 raise AssertionError(difference)
             time.sleep(0.2)
 
@@ -386,6 +401,7 @@ class ClusterTest(unittest.TestCase):
         self.cluster = None
         self.writers = []
         self.addCleanup(self._clean_up)
+        need_room(self.folder, ROOM_BEFORE)
 
     def start_cluster(self, **options):
         self.cluster = Cluster(self.folder, **options)
@@ -431,6 +447,7 @@ class ClusterTest(unittest.TestCase):
         def reached():
             for w, _ in goals:
                 if w.process.poll() is not None:
+                    need_room(self.folder, ROOM_AFTER)
                     self.fail(f"writer {w.number} ended early with {w.process.returncode}: "
                               f"{w.errors()}")
             return all(w.acknowledged() >= goal for w, goal in goals)
@@ -459,6 +476,7 @@ class ClusterTest(unittest.TestCase):
     def check_file(self, path, killed=()):
         """Acknowledged records all there, once, in order, where they were said to be; replicas
         byte-identical. Of a killed writer a further run of records may be there, in order."""
+        need_room(self.folder, ROOM_AFTER)
         writers = {w.number: w for w in self.writers}
         acknowledged = {w.number: w.positions() for w in self.writers}
         found = dict.fromkeys(writers, 0)
