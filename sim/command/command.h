@@ -45,5 +45,6 @@ int lh_sim_command_selftest(int argc, char **argv);
 int lh_sim_command_smallscope(int argc, char **argv);
 int lh_sim_command_bugs(int argc, char **argv);
 int lh_sim_command_marks(int argc, char **argv);
+int lh_sim_command_bounds(int argc, char **argv);
 
 #endif

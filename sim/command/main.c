@@ -24,6 +24,7 @@ static const struct {
     {"smallscope", "every order of events of one lease, up to a depth", lh_sim_command_smallscope},
     {"bugs", "list the bugs that can be planted", lh_sim_command_bugs},
     {"marks", "list the places that a swarm must reach", lh_sim_command_marks},
+    {"bounds", "list what bounds the cores, and what is shipped", lh_sim_command_bounds},
 };
 
 static void print_help(FILE *to)

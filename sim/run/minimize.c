@@ -319,6 +319,25 @@ static bool default_settings(struct search *s)
     return any;
 }
 
+static bool shipped_bounds(struct search *s)
+{
+    bool any = false;
+
+    s->doing = "bringing bounds back to what is shipped";
+    struct lh_sim_plan all = candidate(s);
+    memset(all.settings.bounds, 0, sizeof all.settings.bounds);
+    if (try(s, &all))
+        return true;
+    for (size_t i = 0; i < LH_SIM_BOUNDS_MAX && !s->over; i++) {
+        if (s->best->settings.bounds[i] == 0)
+            continue;
+        struct lh_sim_plan plan = candidate(s);
+        plan.settings.bounds[i] = 0;
+        any |= try(s, &plan);
+    }
+    return any;
+}
+
 static bool shorter_run(struct search *s)
 {
     bool any = false;
@@ -352,6 +371,7 @@ uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer
         any |= fewer_nodes(&s);
         any |= fewer_files(&s);
         any |= default_settings(&s);
+        any |= shipped_bounds(&s);
         any |= shorter_run(&s);
     }
     /* For the reader. */

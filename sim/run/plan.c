@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "proto/leasehold.pb-c.h"
+#include "sim/run/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -329,6 +330,7 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     }
     plan->settings.replicas_may_be_lost =
         plan->temper.damage_servers > 0 || plan->temper.power_losses != UINT32_MAX;
+    lh_sim_sizes_draw(plan, seed);
     sort(plan);
     LH_ASSERT(lh_sim_settings_check(&plan->settings, text, sizeof text) == LH_OK);
 }

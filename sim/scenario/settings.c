@@ -182,6 +182,13 @@ void lh_sim_settings_print(const struct lh_sim_settings *settings, FILE *to)
         lh_sim_phrase_print(slots, phrases[i], settings, &defaults, &t);
         (void)fprintf(to, "%s\n", line);
     }
+    for (size_t i = 0; i < LH_SIM_BOUNDS_MAX; i++) {
+        struct lh_sim_text t = lh_sim_text_at(line, sizeof line);
+        if (settings->bounds[i] == 0)
+            continue;
+        lh_sim_bound_print(&t, i, settings->bounds[i]);
+        (void)fprintf(to, "%s\n", line);
+    }
     for (uint32_t i = 0; i < settings->file_count; i++) {
         struct lh_sim_text t = lh_sim_text_at(line, sizeof line);
         lh_sim_phrase_print(file_slots, FILE_PHRASE, &settings->files[i], &no_file, &t);
@@ -215,6 +222,9 @@ bool lh_sim_settings_parse_words(struct lh_sim_settings *settings, struct lh_sim
             return true;
         }
     }
+    w->at = begin;
+    if (lh_sim_bound_parse(w, settings->bounds))
+        return true;
     w->at = begin;
     return parse_file(settings, w);
 }
@@ -346,6 +356,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.world.commit = s->commit;
     c.world.disk_tail = s->disk_tail;
     c.world.timer_late = s->timer_late;
+    lh_sim_bounds_apply(s->bounds, &c);
     c.clocks_beyond_rho = s->clocks_beyond_rho;
     c.replicas_may_be_lost = s->replicas_may_be_lost;
     c.ruin = s->ruin;

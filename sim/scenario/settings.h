@@ -12,6 +12,7 @@
 #define LH_SIM_SCENARIO_SETTINGS_H
 
 #include "sim/cluster/program.h"
+#include "sim/scenario/bounds.h"
 #include "sim/scenario/phrase.h"
 
 #define LH_SIM_FILES_MAX      64
@@ -44,8 +45,9 @@ struct lh_sim_settings {
     struct lh_sim_range delay, notice, write, sync, read, commit; /* as in world.h */
     struct lh_sim_tail delay_tail, disk_tail;
     struct lh_duration timer_late;
-    bool clocks_beyond_rho;    /* INV-1 and INV-2 may break (INV-7) */
-    bool replicas_may_be_lost; /* one good member of a settled chunk is enough */
+    uint64_t bounds[LH_SIM_BOUNDS_MAX]; /* of the cores (bounds.h); 0: as shipped */
+    bool clocks_beyond_rho;             /* INV-1 and INV-2 may break (INV-7) */
+    bool replicas_may_be_lost;          /* one good member of a settled chunk is enough */
     bool ruin; /* more damage than the protocol survives: loss must be reported, nothing else */
     char plant[LH_SIM_PLANT_NAME_MAX + 1]; /* a planted bug that is switched on; "": none */
     struct lh_sim_file_setting files[LH_SIM_FILES_MAX];

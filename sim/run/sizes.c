@@ -1,0 +1,82 @@
+/* How small the cores' bounds are in a run, and the few runs in which they and everything else are
+ * as shipped: what is cut at 8 MiB is cut in no chunk of 64 KiB.
+ *
+ * Drawn from a stream of its own, so that a new bound leaves all other draws alone. */
+#include "sim/run/sizes.h"
+#include "base/assert.h"
+#include "sim/run/run.h"
+
+#define SHIPPED_CHUNK (UINT64_C(64) << 20)
+
+/* Of what a chunk can hold so many pieces at most: smaller ones only take the simulator's time. */
+#define PIECES_MOST 4096u
+
+static bool chance(struct lh_prng *random, uint32_t of_hundred)
+{
+    return lh_prng_below(random, 100) < of_hundred;
+}
+
+/* Every power of two between the two has the same chance. */
+static uint64_t spread(struct lh_prng *random, uint64_t least, uint64_t most)
+{
+    uint32_t doublings = 0;
+
+    while (least << doublings < most / 2)
+        doublings++;
+    uint64_t low = least << lh_prng_below(random, doublings + 1);
+    uint64_t drawn = low + lh_prng_below(random, low);
+    return drawn < most ? drawn : most;
+}
+
+/* What waits for a message there and back, and for disks on the way, waits longer than these may
+ * take: with less nothing would ever be done, and that is no fault. */
+static uint64_t shortest_wait(const struct lh_sim_settings *s)
+{
+    return 100000000 + 12 * s->delay.max.ns + 4 * s->timer_late.ns +
+           8 * (s->write.max.ns + s->sync.max.ns + s->read.max.ns + s->commit.max.ns);
+}
+
+static uint64_t least_of(const struct lh_sim_bound *b, const struct lh_sim_settings *s)
+{
+    uint64_t least = b->least;
+
+    if (b->unit == LH_SIM_BOUND_TIME)
+        least = shortest_wait(s);
+    else if (b->unit == LH_SIM_BOUND_BYTES && least < s->chunk_size / PIECES_MOST)
+        least = s->chunk_size / PIECES_MOST;
+    return least < b->shipped ? least : b->shipped;
+}
+
+/* As large, compared with a chunk, as it is as shipped. */
+static uint64_t scaled(const struct lh_sim_bound *b, const struct lh_sim_settings *s)
+{
+    uint64_t value = b->unit == LH_SIM_BOUND_BYTES
+                         ? (uint64_t)((double)b->shipped / SHIPPED_CHUNK * (double)s->chunk_size)
+                         : b->shipped;
+    uint64_t least = least_of(b, s);
+
+    return value > least ? value : least;
+}
+
+void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
+{
+    struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
+    struct lh_sim_settings *s = &plan->settings;
+    size_t count;
+    const struct lh_sim_bound *bounds = lh_sim_bounds(&count);
+    /* In so many of a hundred runs all is as shipped but the chunks; in others so many bounds of a
+     * hundred are anything, and so many the least. */
+    bool shipped = chance(&random, 25);
+    uint32_t any = (uint32_t[]){0, 5, 30, 60}[lh_prng_below(&random, 4)];
+    uint32_t smallest = (uint32_t[]){0, 0, 5, 30}[lh_prng_below(&random, 4)];
+
+    for (size_t i = 0; i < count && !shipped; i++) {
+        const struct lh_sim_bound *b = &bounds[i];
+        uint64_t value = scaled(b, s);
+        if (chance(&random, any))
+            value = spread(&random, least_of(b, s), b->shipped);
+        if (chance(&random, smallest))
+            value = least_of(b, s);
+        s->bounds[i] = value == b->shipped ? 0 : value;
+    }
+}
