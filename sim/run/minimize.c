@@ -319,23 +319,30 @@ static bool default_settings(struct search *s)
     return any;
 }
 
-static bool shipped_bounds(struct search *s)
+/* All of them together, or else each half for itself: mostly none matters, or one does. */
+static bool shipped_between(struct search *s, size_t from, size_t to)
 {
+    uint64_t *now = s->best->settings.bounds;
     bool any = false;
 
-    s->doing = "bringing bounds back to what is shipped";
-    struct lh_sim_plan all = candidate(s);
-    memset(all.settings.bounds, 0, sizeof all.settings.bounds);
-    if (try(s, &all))
+    for (size_t i = from; i < to; i++)
+        any = any || now[i] != 0;
+    if (!any || s->over)
+        return false;
+    struct lh_sim_plan plan = candidate(s);
+    memset(plan.settings.bounds + from, 0, (to - from) * sizeof *now);
+    if (try(s, &plan))
         return true;
-    for (size_t i = 0; i < LH_SIM_BOUNDS_MAX && !s->over; i++) {
-        if (s->best->settings.bounds[i] == 0)
-            continue;
-        struct lh_sim_plan plan = candidate(s);
-        plan.settings.bounds[i] = 0;
-        any |= try(s, &plan);
-    }
-    return any;
+    if (to - from == 1)
+        return false;
+    any = shipped_between(s, from, (from + to) / 2);
+    return shipped_between(s, (from + to) / 2, to) || any;
+}
+
+static bool shipped_bounds(struct search *s)
+{
+    s->doing = "bringing bounds back to what is shipped";
+    return shipped_between(s, 0, LH_SIM_BOUNDS_MAX);
 }
 
 static bool shorter_run(struct search *s)
@@ -362,6 +369,7 @@ uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer
     /* Each step may make an earlier one possible: until nothing helps any more. */
     for (bool any = true; any && !s.over;) {
         any = drop_the_end(&s);
+        any |= shipped_bounds(&s);
         any |= drop_actions(&s);
         any |= change_actions(&s, "letting programs do less", fewer_operations);
         any |= change_actions(&s, "letting programs do smaller things", smaller_operations);
@@ -371,7 +379,6 @@ uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer
         any |= fewer_nodes(&s);
         any |= fewer_files(&s);
         any |= default_settings(&s);
-        any |= shipped_bounds(&s);
         any |= shorter_run(&s);
     }
     /* For the reader. */
