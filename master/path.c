@@ -1,36 +1,12 @@
 #include "master/path.h"
 
+#include "base/text.h"
 #include "master/master.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Bytes of the UTF-8 character at `s` (Unicode 15, table 3-7: no overlong forms, no surrogates), 0
- * if there is none. The terminating NUL ends any sequence, so nothing is read beyond it. */
-static size_t utf8_length(const uint8_t *s)
-{
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    size_t more = s[0] < 0xe0 ? 1 : s[0] < 0xf0 ? 2 : 3;
-    uint8_t low = s[0] == 0xe0 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
-    if (s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i <= more; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf)
-            return 0;
-    return more + 1;
-}
-
-/* Control characters: C0, DEL, and C1 (which UTF-8 writes as c2 80 to c2 9f). */
-static bool is_control(const uint8_t *s)
-{
-    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
-}
 
 static int check_bytes(const char *path, char *text, size_t text_size)
 {
@@ -41,19 +17,19 @@ static int check_bytes(const char *path, char *text, size_t text_size)
             LH_PATH_BYTES_MAX);
         return LH_ERR_TOO_LARGE;
     }
-    for (const uint8_t *s = (const uint8_t *)path; *s != 0;) {
-        size_t n = utf8_length(s);
-        size_t at = (size_t)(s - (const uint8_t *)path);
+    for (size_t at = 0; at < size;) {
+        uint32_t c;
+        size_t n = lh_utf8_char(path + at, size - at, &c);
         if (n == 0) {
-            snprintf(
-                text, text_size, "the path is not valid UTF-8: byte 0x%02x at offset %zu", *s, at);
+            snprintf(text, text_size, "the path is not valid UTF-8: byte 0x%02x at offset %zu",
+                (unsigned)(uint8_t)path[at], at);
             return LH_ERR_INVALID_ARGUMENT;
         }
-        if (is_control(s)) {
+        if (c < 0x20 || (c >= 0x7f && c < 0xa0)) {
             snprintf(text, text_size, "the path has a control character at offset %zu", at);
             return LH_ERR_INVALID_ARGUMENT;
         }
-        s += n;
+        at += n;
     }
     return LH_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text.h"
 #include "proto/leasehold.pb-c.h"
 
 #include <stdlib.h>
@@ -56,6 +57,82 @@ enum lh_method lh_method_by_path(const char *path, size_t size)
     return LH_METHOD_NONE;
 }
 
+#define WIRE_VARINT  0u
+#define WIRE_FIXED64 1u
+#define WIRE_BYTES   2u
+#define WIRE_FIXED32 5u
+
+static bool flat_varint(uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 70 && *at < end; shift += 7) {
+        uint8_t byte = *(*at)++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool may_have_strings(const ProtobufCMessageDescriptor *type)
+{
+    for (unsigned i = 0; i < type->n_fields; i++)
+        if (type->fields[i].type == PROTOBUF_C_TYPE_STRING ||
+            type->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
+            return true;
+    return false;
+}
+
+/* Looks at all strings of a packed message. False: it is malformed, or one has a NUL byte;
+ * protobuf-c ends a string at the first: "/a", NUL, "b" would be taken for "/a". With `mend` what
+ * is no UTF-8 becomes '?': a string of Protocol Buffers is UTF-8, and others than we refuse the
+ * whole message otherwise. */
+static bool strings_are_sound(
+    const ProtobufCMessageDescriptor *type, uint8_t *at, const uint8_t *end, bool mend)
+{
+    if (!may_have_strings(type))
+        return true;
+    while (at < end) {
+        uint64_t tag, size = 0;
+        if (!flat_varint(&at, end, &tag))
+            return false;
+        unsigned wire = tag & 7;
+        if (wire == WIRE_VARINT || wire == WIRE_BYTES) {
+            if (!flat_varint(&at, end, &size))
+                return false;
+            if (wire == WIRE_VARINT)
+                continue;
+        } else if (wire == WIRE_FIXED64 || wire == WIRE_FIXED32) {
+            size = wire == WIRE_FIXED64 ? 8 : 4;
+        } else {
+            return false;
+        }
+        if (size > (uint64_t)(end - at))
+            return false;
+        const ProtobufCFieldDescriptor *f =
+            protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
+        if (f != NULL && wire == WIRE_BYTES) {
+            if (f->type == PROTOBUF_C_TYPE_STRING && memchr(at, 0, size) != NULL)
+                return false;
+            if (f->type == PROTOBUF_C_TYPE_STRING && mend)
+                lh_utf8_mend(at, size);
+            if (f->type == PROTOBUF_C_TYPE_MESSAGE &&
+                !strings_are_sound(f->descriptor, at, at + size, mend))
+                return false;
+        }
+        at += size;
+    }
+    return true;
+}
+
+static bool is_reply(const ProtobufCMessageDescriptor *type)
+{
+    for (int m = LH_METHOD_NONE + 1; m < LH_METHOD_COUNT; m++)
+        if (methods[m].reply == type)
+            return true;
+    return false;
+}
+
 void lh_fx_send(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
@@ -63,6 +140,10 @@ void lh_fx_send(
     struct lh_buf header = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
 
     protobuf_c_message_pack(message, to);
+    /* What was cut to fit a buffer, or echoed. A request is left as it is: a path is what the
+     * program said, and the master says what is wrong with it. */
+    if (is_reply(message->descriptor))
+        (void)strings_are_sound(message->descriptor, to, to + header.size, true);
     struct lh_effect *e = lh_effects_add(fx, LH_FX_SEND);
     e->link = link;
     e->header = header;
@@ -94,11 +175,6 @@ static size_t put_varint(uint8_t *to, uint64_t value)
     to[n++] = (uint8_t)value;
     return n;
 }
-
-#define WIRE_VARINT  0u
-#define WIRE_FIXED64 1u
-#define WIRE_BYTES   2u
-#define WIRE_FIXED32 5u
 
 static void append_copy(struct lh_buf *to, const void *bytes, size_t size)
 {
@@ -232,52 +308,6 @@ static void drop_earlier_payload(ProtobufCMessage *message, uint32_t field)
     *earlier = (ProtobufCBinaryData){0};
 }
 
-static bool flat_varint(const uint8_t **at, const uint8_t *end, uint64_t *value)
-{
-    *value = 0;
-    for (unsigned shift = 0; shift < 70 && *at < end; shift += 7) {
-        uint8_t byte = *(*at)++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if ((byte & 0x80) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Do all strings of a message, which was decoded without an error, lack NUL bytes? protobuf-c ends
- * a string at the first: "/a", NUL, "b" would be taken for "/a". */
-static bool strings_are_whole(
-    const ProtobufCMessageDescriptor *type, const uint8_t *at, const uint8_t *end)
-{
-    while (at < end) {
-        uint64_t tag, size = 0;
-        if (!flat_varint(&at, end, &tag))
-            return false;
-        unsigned wire = tag & 7;
-        if (wire == WIRE_VARINT || wire == WIRE_BYTES) {
-            if (!flat_varint(&at, end, &size))
-                return false;
-            if (wire == WIRE_VARINT)
-                continue;
-        } else {
-            size = wire == WIRE_FIXED64 ? 8 : 4;
-        }
-        if (size > (uint64_t)(end - at))
-            return false;
-        const ProtobufCFieldDescriptor *f =
-            protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
-        if (f != NULL && wire == WIRE_BYTES) {
-            if (f->type == PROTOBUF_C_TYPE_STRING && memchr(at, 0, size) != NULL)
-                return false;
-            if (f->type == PROTOBUF_C_TYPE_MESSAGE &&
-                !strings_are_whole(f->descriptor, at, at + size))
-                return false;
-        }
-        at += size;
-    }
-    return true;
-}
-
 int lh_wire_decode(enum lh_method method, enum lh_direction direction, const struct lh_buf *bytes,
     ProtobufCMessage **message, struct lh_buf *payload)
 {
@@ -303,11 +333,9 @@ int lh_wire_decode(enum lh_method method, enum lh_direction direction, const str
     uint8_t *flat = rest.size <= sizeof small ? small : lh_realloc_array(NULL, 1, rest.size);
     bool whole = lh_buf_read(&rest, 0, flat, rest.size);
     LH_ASSERT(whole);
-    ProtobufCMessage *decoded = protobuf_c_message_unpack(type, NULL, rest.size, flat);
-    if (decoded != NULL && !strings_are_whole(type, flat, flat + rest.size)) {
-        lh_wire_free(decoded);
-        decoded = NULL;
-    }
+    ProtobufCMessage *decoded = NULL;
+    if (strings_are_sound(type, flat, flat + rest.size, direction == LH_REPLY))
+        decoded = protobuf_c_message_unpack(type, NULL, rest.size, flat);
     if (flat != small)
         free(flat);
     lh_buf_clear(&rest);

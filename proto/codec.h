@@ -30,7 +30,7 @@ const struct lh_method_info *lh_method_info(enum lh_method method);
 enum lh_method lh_method_by_path(const char *path, size_t size);
 
 /* Emits LH_FX_SEND of `message` (its payload field left empty); takes over `payload`'s slices, NULL
- * for none. */
+ * for none. In a reply's strings each byte that is no UTF-8 goes as '?'. */
 void lh_fx_send(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
@@ -54,7 +54,8 @@ void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_
 
 /* Decodes one received message. On success `*message` is the generated struct, to be freed with
  * lh_wire_free(), its payload field empty, and `*payload` refers to the payload's bytes in `bytes`
- * (`bytes` may be cleared afterwards). MALFORMED: not a message of that type; nothing is set. The
+ * (`bytes` may be cleared afterwards). Strings of replies are UTF-8: what was none is '?'.
+ * MALFORMED: not a message of that type; nothing is set. The
  * size was limited by whoever received it. */
 LH_MUST_USE int lh_wire_decode(enum lh_method method, enum lh_direction direction,
     const struct lh_buf *bytes, ProtobufCMessage **message, struct lh_buf *payload);

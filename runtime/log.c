@@ -1,5 +1,7 @@
 #include "runtime/log.h"
 
+#include "base/text.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,7 +13,7 @@
 #include <unistd.h>
 
 #define MESSAGE_MAX 2048
-#define LINE_MAX_   (6 * MESSAGE_MAX + 256) /* every byte may become \u00xx */
+#define LINE_MAX_   (LH_TEXT_SHOWN_MAX * MESSAGE_MAX + 256)
 
 /* A text that comes more often than this within REPEAT_S is counted, not written; what was counted
  * is said once that time is over. */
@@ -72,34 +74,27 @@ static void put_time(char *to, size_t size)
     snprintf(to, size, "%s.%03dZ", seconds, (int)(t.tv_nsec / 1000000));
 }
 
-/* `s` as the inside of a JSON string. Bytes from 0x80 on go through: they are UTF-8, or were no
- * text to begin with. Returns the length; `to` has room for six bytes each. */
+/* `s` as the inside of a JSON string, whatever its bytes are; those that are no UTF-8 become \xHH.
+ * Returns the length; `to` has room for LH_TEXT_SHOWN_MAX bytes each. */
 static size_t put_json(char *to, const char *s)
 {
-    size_t n = 0;
+    size_t size = strlen(s), n = 0;
 
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') {
+    for (size_t at = 0; at < size;) {
+        uint32_t c;
+        size_t bytes = lh_utf8_char(s + at, size - at, &c);
+        if (bytes == 0) {
+            n += (size_t)sprintf(to + n, "\\\\x%02x", (unsigned)(uint8_t)s[at]);
+        } else if (c == '"' || c == '\\') {
             to[n++] = '\\';
             to[n++] = (char)c;
-        } else if (c < 0x20 || c == 0x7f) {
-            n += (size_t)sprintf(to + n, "\\u%04x", c);
+        } else if (!lh_char_is_plain(c)) {
+            n += (size_t)sprintf(to + n, "\\u%04x", c & 0xffff);
         } else {
-            to[n++] = (char)c;
+            memcpy(to + n, s + at, bytes);
+            n += bytes;
         }
-    }
-    return n;
-}
-
-/* Control characters would let a peer's text forge lines. */
-static size_t put_text(char *to, const char *s)
-{
-    size_t n = 0;
-
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-        to[n++] = c < 0x20 || c == 0x7f ? ' ' : (char)c;
+        at += bytes == 0 ? 1 : bytes;
     }
     return n;
 }
@@ -125,7 +120,8 @@ static void put_line(
     } else {
         static const char *const columns[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
         n = (size_t)snprintf(line, 256, "%s %s %.100s: ", now, columns[level], component);
-        n += put_text(line + n, message);
+        /* Control characters would let a peer's text forge lines. */
+        n += lh_text_show(line + n, sizeof line - n - 80, message);
         if (repeated > 0)
             n += (size_t)snprintf(
                 line + n, 64, " (repeated %llu times)", (unsigned long long)repeated);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/prng.h"
 #include "base/step.h"
+#include "base/text.h"
 #include "base/time.h"
 
 #include <errno.h>
@@ -347,6 +348,42 @@ static void arrays_grow_by_doubling(void **state)
     free(items);
 }
 
+static void expect_shown(const char *text, const char *shown)
+{
+    char to[64];
+
+    assert_int_equal(lh_text_show(to, sizeof to, text), strlen(shown));
+    assert_string_equal(to, shown);
+}
+
+static void text_is_shown_as_what_it_is(void **state)
+{
+    char to[8], mended[] = "\xc3\xa4\xc3.\xed\xa0\x80\xf0\x9f\x98\x80";
+
+    (void)state;
+    expect_shown("/a b\xc3\xa4\xf0\x9f\x98\x80", "/a b\xc3\xa4\xf0\x9f\x98\x80");
+    expect_shown("\x1b[2J\n\x7f", "\\x1b[2J\\x0a\\x7f");
+    expect_shown("\xc2\x9b"
+                 "1m",
+        "\\u009b1m");
+    expect_shown("\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\\u200e\\u200f");
+    expect_shown("\xe2\x80\xa8\xe2\x80\xaa\xe2\x80\xae", "\\u2028\\u202a\\u202e");
+    expect_shown("\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa", "\\u2066\\u2069\xe2\x81\xaa");
+    /* Overlong forms, surrogates, beyond the last character, cut off, a continuation alone. */
+    expect_shown("\xc0\xaf\xed\xa0\x80\xf4\x90\x80\x80\xe2\x82",
+        "\\xc0\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80\\xe2\\x82");
+    /* Cut to whole ones. */
+    assert_int_equal(lh_text_show(to, sizeof to, "123456\xc3\xa4"), 6);
+    assert_int_equal(lh_text_show(to, sizeof to, "1234\x01"), 4);
+    assert_string_equal(to, "1234");
+    assert_int_equal(lh_text_show(to, 0, "1"), 0);
+
+    assert_false(lh_utf8_is_valid(mended, strlen(mended)));
+    lh_utf8_mend(mended, strlen(mended));
+    assert_string_equal(mended, "\xc3\xa4?.???\xf0\x9f\x98\x80");
+    assert_true(lh_utf8_is_valid(mended, strlen(mended)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +405,7 @@ int main(void)
         cmocka_unit_test(crc32c_is_castagnolis_and_continues),
         cmocka_unit_test(same_seed_same_numbers_all_below_the_bound),
         cmocka_unit_test(arrays_grow_by_doubling),
+        cmocka_unit_test(text_is_shown_as_what_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,6 +305,51 @@ static void a_string_with_a_nul_in_it_is_malformed(void **state)
     lh_buf_clear(&b);
 }
 
+/* Other implementations refuse a message whose strings are no UTF-8. */
+static void replies_are_utf8_when_they_go_and_when_they_come(void **state)
+{
+    Leasehold__Member member = LEASEHOLD__MEMBER__INIT;
+    Leasehold__Member *members[] = {&member};
+    Leasehold__ChunkInfo chunk = LEASEHOLD__CHUNK_INFO__INIT;
+    Leasehold__ChunkInfo *chunks[] = {&chunk};
+    Leasehold__LocateReply m = LEASEHOLD__LOCATE_REPLY__INIT;
+    Leasehold__StatRequest stat = LEASEHOLD__STAT_REQUEST__INIT;
+    struct lh_effects fx = {0};
+    struct lh_buf none = {0}, bytes;
+    ProtobufCMessage *message;
+
+    (void)state;
+    member.address = "\xff:7";
+    chunk.members = members;
+    chunk.n_members = 1;
+    m.chunks = chunks;
+    m.n_chunks = 1;
+    m.error_text = "cut within \xc3\xa4\xc3";
+    lh_fx_send(&fx, LH_LINK_SERVED | 5, &m.base, NULL);
+    Leasehold__LocateReply *sent =
+        (Leasehold__LocateReply *)protobuf_c_message_unpack(m.base.descriptor, NULL,
+            fx.items[0].header.size, lh_buf_slices(&fx.items[0].header)[0].data);
+    assert_string_equal(sent->chunks[0]->members[0]->address, "?:7");
+    assert_string_equal(sent->error_text, "cut within \xc3\xa4?");
+    lh_wire_free(&sent->base);
+
+    /* From a server that does not take such care. */
+    bytes = lh_buf_copy("\x12\x03\xe2\x82!", 5);
+    assert_int_equal(lh_wire_decode(LH_METHOD_LOCATE, LH_REPLY, &bytes, &message, &none), LH_OK);
+    assert_string_equal(((Leasehold__LocateReply *)message)->error_text, "?\x3f!");
+    lh_wire_free(message);
+    lh_buf_clear(&bytes);
+
+    /* A path is what somebody said, and is to be refused as that. */
+    stat.path = "/\xff";
+    lh_fx_send(&fx, 6, &stat.base, NULL);
+    assert_int_equal(
+        lh_wire_decode(LH_METHOD_STAT, LH_REQUEST, &fx.items[1].header, &message, &none), LH_OK);
+    assert_string_equal(((Leasehold__StatRequest *)message)->path, "/\xff");
+    lh_wire_free(message);
+    lh_effects_deinit(&fx);
+}
+
 static void methods_are_found_by_their_paths(void **state)
 {
     (void)state;
@@ -349,6 +394,7 @@ int main(void)
         cmocka_unit_test(random_damage_is_survived),
         cmocka_unit_test(an_empty_message_is_all_defaults),
         cmocka_unit_test(a_string_with_a_nul_in_it_is_malformed),
+        cmocka_unit_test(replies_are_utf8_when_they_go_and_when_they_come),
         cmocka_unit_test(methods_are_found_by_their_paths),
         cmocka_unit_test(a_reply_is_sent_and_then_the_link_closed),
     };

@@ -34,7 +34,7 @@ static void text_lines(void **state)
     lh_log_setup(LH_INFO, false);
     lh_log(LH_DEBUG, "test", "not seen");
     lh_log(LH_WARN, "master", "chunk %d\n\033[1mforged", 7);
-    expect_line("^" TIME " WARN  master: chunk 7  \\[1mforged\n$");
+    expect_line("^" TIME " WARN  master: chunk 7\\\\x0a\\\\x1b\\[1mforged\n$");
 }
 
 static void json_lines(void **state)
@@ -44,6 +44,20 @@ static void json_lines(void **state)
     lh_log(LH_DEBUG, "chunkserver", "a \"quoted\" \\ and\n");
     expect_line("^\\{\"time\":\"" TIME "\",\"level\":\"debug\",\"component\":\"chunkserver\","
                 "\"message\":\"a \\\\\"quoted\\\\\" \\\\\\\\ and\\\\u000a\"\\}\n$");
+}
+
+static void what_is_no_utf8_or_turns_text_round_is_told_apart(void **state)
+{
+    static const char text[] = "\xc3\xa4 \xff \xe2\x80\xae \xc2\x85 \xed\xa0\x80.";
+
+    (void)state;
+    lh_log_setup(LH_INFO, false);
+    lh_log(LH_INFO, "test", "%s", text);
+    expect_line("test: \xc3\xa4 \\\\xff \\\\u202e \\\\u0085 \\\\xed\\\\xa0\\\\x80\\.\n$");
+    lh_log_setup(LH_INFO, true);
+    lh_log(LH_INFO, "test", "%s", text);
+    expect_line("\"message\":\"\xc3\xa4 \\\\\\\\xff \\\\u202e \\\\u0085 "
+                "\\\\\\\\xed\\\\\\\\xa0\\\\\\\\x80\\.\"\\}\n$");
 }
 
 static void a_very_long_message_is_cut(void **state)
@@ -115,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_lines),
         cmocka_unit_test(json_lines),
+        cmocka_unit_test(what_is_no_utf8_or_turns_text_round_is_told_apart),
         cmocka_unit_test(a_very_long_message_is_cut),
         cmocka_unit_test(a_text_that_comes_again_and_again_is_counted),
         cmocka_unit_test(a_json_line_says_how_often),
