@@ -22,7 +22,7 @@
 #define BATCH_BYTES_DEFAULT  (1u << 20)
 #define BATCH_BYTES_MIN      (4u << 10)
 #define MEMORY_BYTES_DEFAULT (32u << 20)
-#define GIVE_UP_MS_DEFAULT   300000u
+#define GIVE_UP_MS_DEFAULT   600000u
 #define PIPELINE_BYTES       (256u << 10)
 #define FIRST_CAPACITY       (16u << 10)
 #define SPARE_BATCHES        32u
@@ -354,15 +354,39 @@ static int wait_for_room(struct lh_appender *a, uint32_t bytes, uint64_t timeout
     return a->error != LH_OK || a->closing ? failure(a) : LH_OK;
 }
 
+_Static_assert(LH_RECORD_BYTES_MAX ==
+                   LH_BATCH_BYTES_LIMIT / 2 - LH_BATCH_HEADER_BYTES - LH_RECORD_HEADER_BYTES,
+    "leasehold.h and batch/batch.h differ");
+
+uint64_t lh_chunk_size_for(uint64_t record_bytes)
+{
+    uint64_t size = LH_CHUNK_BYTES_MIN;
+
+    while (size < LH_CHUNK_BYTES_MAX && lh_record_bytes_max(size) < record_bytes)
+        size *= 2;
+    return lh_record_bytes_max(size) < record_bytes ? 0 : size;
+}
+
+static int too_large(const struct lh_appender *a, size_t size)
+{
+    uint64_t chunk_size = lh_chunk_size_for(size);
+
+    if (chunk_size == 0)
+        return lh_fail(LH_ERR_TOO_LARGE,
+            "a record of %zu bytes: this file takes up to %u, and none takes more than %u", size,
+            a->record_max, LH_RECORD_BYTES_MAX);
+    return lh_fail(LH_ERR_TOO_LARGE,
+        "a record of %zu bytes: this file takes up to %u; one with chunks of %llu bytes takes it",
+        size, a->record_max, (unsigned long long)chunk_size);
+}
+
 /* Takes one record; with the mutex. */
 static int take_record(struct lh_appender *a, const void *record, size_t size,
     lh_append_callback callback, void *arg, uint64_t timeout_ms, struct timespec *begun,
     struct ready *ready)
 {
     if (size > a->record_max)
-        return lh_fail(LH_ERR_TOO_LARGE,
-            "a record of %zu bytes: this file takes up to %u (a quarter of its chunk size)", size,
-            a->record_max);
+        return too_large(a, size);
     uint32_t n = (uint32_t)size;
     uint32_t bytes = LH_RECORD_HEADER_BYTES + n;
     if (a->error != LH_OK || a->closing)

@@ -219,9 +219,11 @@ static void expire_ask(struct lh_client_ask *ask)
     char text[LH_CALL_TEXT_BYTES];
 
     lh_client_link_close(ask->client, &ask->link);
-    if (ask->reason == LH_OK)
-        end_ask(ask, LH_ERR_DEADLINE_EXCEEDED, "the master did not answer in time", NULL);
-    else {
+    if (ask->reason == LH_OK) {
+        struct lh_client *c = ask->client;
+        snprintf(text, sizeof text, "master %s did not answer in time", c->masters[c->master]);
+        end_ask(ask, LH_ERR_DEADLINE_EXCEEDED, text, NULL);
+    } else {
         memcpy(text, ask->text, sizeof text);
         end_ask(ask, ask->reason, text, NULL);
     }

@@ -100,8 +100,8 @@ extern "C" {
 /* The servers know other records under this appender's numbers. The appender has failed; report
  * it as a bug. */
 #define LH_ERR_OUT_OF_SEQUENCE (-10)
-/* The record is longer than lh_appender_record_max(). Split it, or create the file with larger
- * chunks. */
+/* The record is longer than lh_appender_record_max(). Split it or, up to LH_RECORD_BYTES_MAX,
+ * create the file with larger chunks: lh_chunk_size_for(). */
 #define LH_ERR_TOO_LARGE (-11)
 /* A server's disk is full. Free space or add servers; appending goes on by itself then, unless
  * the appender's `give_up_ms` comes first. */
@@ -180,6 +180,12 @@ struct lh_cluster_options {
     /* The longest pause between two tries; pauses grow from 10 ms and vary randomly.
      * 1000 if 0. */
     uint64_t backoff_max_ms;
+    /* Is told, as a sentence, which server a call has been waiting for, after 2 s, 4 s, 8 s and so
+     * on, so that a program need not wait in silence. Not of reading, which may wait for records
+     * that nobody has appended yet, nor of appends. Called in the thread of the call, with no lock
+     * held; it may not use the cluster. NULL: nobody is told. */
+    void (*on_waiting)(void *arg, const char *text);
+    void *on_waiting_arg;
 };
 
 /* Opens a cluster and starts the library's threads for it. `masters` is a comma-separated list of
@@ -570,9 +576,10 @@ struct lh_appender_options {
     /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if
      * 0; raised to two batches if smaller. */
     uint64_t memory_bytes_max;
-    /* For how long the appender tries to store a record before it fails for good. 300,000 (5 min)
-     * if 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s by
-     * default): that is how long a file may wait for a new primary. */
+    /* For how long the appender tries to store a record before it fails for good. 600,000
+     * (10 min) if 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s
+     * by default) and its grace period (5 min) by a minute or two: so long a file may wait for a
+     * new primary, or for the replacement of members that are gone. */
     uint64_t give_up_ms;
 };
 
@@ -582,8 +589,15 @@ struct lh_appender_options {
 int lh_appender_open(struct lh_cluster *cluster, const char *path,
     const struct lh_appender_options *options, uint64_t timeout_ms, struct lh_appender **appender);
 
-/* The longest record that this appender takes, in bytes. */
+/* The longest record that this appender takes, in bytes: it depends on the file's chunk size. */
 uint32_t lh_appender_record_max(const struct lh_appender *appender);
+
+/* The longest record that any file takes; files whose chunks have 64 MiB or more do. */
+#define LH_RECORD_BYTES_MAX 16777180u
+
+/* The smallest chunk size, of the powers of two, of files that take records of so many bytes; 0:
+ * no file does. */
+uint64_t lh_chunk_size_for(uint64_t record_bytes);
 
 /* Appends one record (it may be empty) and waits until it is acknowledged. `position` may be
  * NULL. Several threads may do so on one appender: their records share batches.

@@ -88,16 +88,65 @@ struct waiter {
     int error;
 };
 
+#define WAITING_MS 2000u
+
+/* For how long the call may be under way before somebody is told. */
+static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_call *call)
+{
+    if (cluster->on_waiting == NULL)
+        return LH_NO_TIMEOUT;
+    switch (call->kind) {
+    case LH_CALL_MASTER:
+        return WAITING_MS + lh_duration_ms(((const struct lh_master_call *)call)->patience);
+    case LH_CALL_SERVER:
+    case LH_CALL_APPENDER_OPEN:
+    case LH_CALL_READER_OPEN:
+        return WAITING_MS;
+    case LH_CALL_APPENDER_CLOSE:
+    case LH_CALL_SUBMIT:
+    case LH_CALL_READER_CLOSE:
+    case LH_CALL_FETCH:
+        break;
+    }
+    return LH_NO_TIMEOUT;
+}
+
+static void tell_of_waiting(
+    const struct lh_cluster *cluster, const struct lh_call *call, uint64_t ms)
+{
+    char text[LH_CALL_TEXT_BYTES];
+
+    if (call->kind == LH_CALL_SERVER)
+        snprintf(text, sizeof text, "chunkserver %s has not answered for %llu s",
+            ((const struct lh_server_call *)call)->address, (unsigned long long)(ms / 1000));
+    else
+        snprintf(text, sizeof text, "no master has answered for %llu s (%s)",
+            (unsigned long long)(ms / 1000), cluster->masters);
+    cluster->on_waiting(cluster->on_waiting_arg, text);
+}
+
 int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
 {
-    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct timespec begun = {0};
+    uint64_t ms = silence_ms(cluster, call);
 
+    lh_cond_init(&w.cond);
     call->owner = &w;
-    if (!lh_loop_call(cluster->loop, call))
+    if (!lh_loop_call(cluster->loop, call)) {
+        pthread_cond_destroy(&w.cond);
+        pthread_mutex_destroy(&w.mutex);
         return lh_fail(LH_ERR_CLOSED, "the cluster is being closed");
+    }
     pthread_mutex_lock(&w.mutex);
-    while (!w.done)
-        pthread_cond_wait(&w.cond, &w.mutex);
+    while (!w.done) {
+        if (lh_cond_wait(&w.cond, &w.mutex, ms, &begun) || w.done)
+            continue;
+        pthread_mutex_unlock(&w.mutex);
+        tell_of_waiting(cluster, call, ms);
+        ms *= 2;
+        pthread_mutex_lock(&w.mutex);
+    }
     pthread_mutex_unlock(&w.mutex);
     pthread_cond_destroy(&w.cond);
     pthread_mutex_destroy(&w.mutex);
@@ -251,12 +300,18 @@ int lh_cluster_open(
     }
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
     opened->core = create_core(addresses, count, options);
+    opened->masters = lh_strdup(masters);
+    if (options != NULL) {
+        opened->on_waiting = options->on_waiting;
+        opened->on_waiting_arg = options->on_waiting_arg;
+    }
     free(addresses);
     free(list);
     int error = opened->core == NULL ? lh_fail(LH_ERR_SYSTEM, "no random numbers to be had")
                                      : start(opened);
     if (error != LH_OK) {
         lh_client_destroy(opened->core);
+        free(opened->masters);
         free(opened);
         return error;
     }
@@ -279,5 +334,6 @@ void lh_cluster_close(struct lh_cluster *cluster)
     pthread_cond_destroy(&cluster->wake);
     pthread_mutex_destroy(&cluster->mutex);
     lh_client_destroy(cluster->core);
+    free(cluster->masters);
     free(cluster);
 }

@@ -31,6 +31,10 @@ struct lh_cluster {
     pthread_cond_t wake;
     struct lh_errand *errands, **errands_end;
     bool stopping;
+
+    char *masters; /* as they were given */
+    void (*on_waiting)(void *arg, const char *text);
+    void *on_waiting_arg;
 };
 
 void lh_cluster_errand(struct lh_cluster *cluster, struct lh_errand *errand);
