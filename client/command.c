@@ -1,12 +1,12 @@
-/* `leasehold`: finds the subcommand; what the subcommands share. */
+/* `leasehold`: finds the subcommand. */
 #include "client/command.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+static const struct command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
@@ -32,6 +32,8 @@ static const struct {
     {"local", "run a whole cluster on this machine", lh_command_local},
 };
 
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
 static void print_help(FILE *to)
 {
     (void)fputs("usage: leasehold COMMAND [OPTION]... [ARGUMENT]...\n"
@@ -39,170 +41,152 @@ static void print_help(FILE *to)
                 "Files of records that only grow, kept on several servers.\n"
                 "\n",
         to);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    for (size_t i = 0; i < COMMANDS; i++)
         (void)fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
     (void)fputs(
         "\n"
         "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
         "cluster.\n"
+        "Options may stand before COMMAND, too.\n"
         "\n"
         "Exit status: 0 done, 1 refused (fsck: nothing is lost, but replicas are missing), 2 "
         "fsck:\n"
         "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "
         "input\n"
-        "or output, 75 time ran out (what was not acknowledged is unknown).\n",
+        "or output, 75 time ran out (what was not acknowledged is unknown), 130 and 143 append:\n"
+        "interrupted (SIGINT, SIGTERM), what was read by then is stored.\n",
         to);
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+#define NAME_MAX_ 16u /* bytes that are compared */
+
+/* How many letters are to be put in, left out, changed or swapped to make `b` of `a`. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t n = least(strlen(a), NAME_MAX_), m = least(strlen(b), NAME_MAX_);
+    size_t d[NAME_MAX_ + 1][NAME_MAX_ + 1];
+
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = least(
+                least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[n][m];
+}
+
+/* What was meant; NULL: no idea. */
+static const struct command *nearest(const char *name)
+{
+    const struct command *found = NULL;
+    size_t best = strlen(name) < 4 ? 2 : 3; /* it must be less */
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        size_t d = distance(name, commands[i].name);
+        bool begins = strlen(name) >= 3 && strncmp(commands[i].name, name, strlen(name)) == 0;
+        if (d < best || (begins && found == NULL)) {
+            found = &commands[i];
+            best = d < best ? d : best;
+        }
+    }
+    return found;
+}
+
+static int no_such_command(const char *name)
+{
+    const struct command *meant = nearest(name);
+
+    (void)fprintf(stderr, "leasehold: there is no command '%s'", lh_command_shown(name));
+    if (meant != NULL)
+        (void)fprintf(stderr, "; did you mean '%s'?\n", meant->name);
+    else
+        (void)fputs("; see leasehold --help\n", stderr);
+    return LH_EXIT_USAGE;
+}
+
+/* `leasehold help append` is `leasehold append --help`. */
+static int help(const char *name)
+{
+    if (name == NULL || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return LH_EXIT_OK;
+    }
+    const struct command *command = find(name);
+    if (command == NULL)
+        return no_such_command(name);
+    char option[] = "--help";
+    char *argv[] = {(char *)(uintptr_t)name, option, NULL};
+    return command->run(2, argv);
+}
+
+/* Where the command's name stands behind `argv[0]`; `argc`: nowhere. Options with a value of its
+ * own are those that most commands have. */
+static int find_name(int argc, char **argv)
+{
+    static const char *const valued[] = {"--master", "--timeout", "--config"};
+    int i = 1;
+
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        for (size_t k = 0; k < sizeof valued / sizeof valued[0]; k++) {
+            if (strcmp(argv[i], valued[k]) == 0 && i + 1 < argc) {
+                i++;
+                break;
+            }
+        }
+    }
+    return i;
+}
+
+/* With the options that stand before its name behind it. */
+static int run(const struct command *command, int argc, char **argv, int at)
+{
+    char **moved = lh_alloc_array((size_t)argc, sizeof *moved);
+
+    moved[0] = argv[at];
+    for (int i = 1; i < at; i++)
+        moved[i] = argv[i];
+    for (int i = at + 1; i < argc; i++)
+        moved[i - 1] = argv[i];
+    int code = command->run(argc - 1, moved);
+    free(moved);
+    return code;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_help(stderr);
-        return LH_EXIT_USAGE;
-    }
-    const char *name = argv[1];
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
-    }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_help(stdout);
-        return LH_EXIT_OK;
-    }
-    if (strcmp(name, "--version") == 0) {
+    int at = find_name(argc, argv);
+
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help(at < argc ? argv[at] : NULL);
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
         (void)puts("leasehold " LH_COMMAND_VERSION);
         return LH_EXIT_OK;
     }
-    (void)fprintf(stderr, "leasehold: no command '%s'; see leasehold --help\n", name);
-    return LH_EXIT_USAGE;
-}
-
-/* --- options ------------------------------------------------------------------------------ */
-
-const char *const lh_command_durabilities[] = {"buffered", "synced", NULL};
-const char *const lh_command_losses[] = {"default", "roll", "wait", NULL};
-
-struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
-{
-    return (struct lh_file_options){
-        .durability = f->durability == 1 ? LH_SYNCED : LH_BUFFERED,
-        .replication = (uint32_t)f->replication,
-        .min_replicas = (uint32_t)f->min_replicas,
-        .chunk_size = f->chunk_size,
-        .on_primary_loss = (enum lh_on_primary_loss)f->on_primary_loss,
-    };
-}
-
-bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
-    size_t args_max, struct lh_flags_result *result, int *exit_code)
-{
-    static const struct lh_flags_binary binary = {LH_COMMAND_VERSION, LH_EXIT_USAGE};
-
-    return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
-}
-
-uint64_t lh_command_timeout_ms(const struct lh_command_common *common)
-{
-    return lh_duration_ms(common->timeout);
-}
-
-/* Opens the cluster that the options name; on failure prints why. */
-static bool open_cluster(const char *command, const struct lh_command_common *common,
-    struct lh_cluster **cluster, int *exit_code)
-{
-    size_t size = 1;
-    for (size_t i = 0; i < common->masters.count; i++)
-        size += strlen(common->masters.items[i]) + 1;
-    char *masters = calloc(1, size);
-    if (masters == NULL) {
-        *exit_code = lh_command_error(LH_EXIT_SYSTEM, command, "out of memory");
-        return false;
+    if (at >= argc) {
+        print_help(stderr);
+        return LH_EXIT_USAGE;
     }
-    for (size_t i = 0; i < common->masters.count; i++) {
-        (void)strcat(masters, i > 0 ? "," : "");
-        (void)strcat(masters, common->masters.items[i]);
-    }
-    int error = lh_cluster_open(masters, NULL, cluster);
-    if (error != LH_OK)
-        *exit_code = lh_command_failed(command, "--master", error);
-    if (error == LH_ERR_INVALID_ARGUMENT)
-        *exit_code = LH_EXIT_USAGE;
-    free(masters);
-    return error == LH_OK;
-}
-
-/* LH_EXIT_IO, said on stderr, when not all of stdout could be written. */
-static int finish_output(const char *command)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return LH_EXIT_OK;
-    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
-}
-
-int lh_command_run(const struct lh_command *command, int argc, char **argv)
-{
-    const char *name = argv[0];
-    char full_name[64];
-    (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
-    const struct lh_flags flags = {
-        .command = full_name,
-        .usage = command->usage,
-        .summary = command->summary,
-        .flags = command->flags,
-        .count = command->count,
-    };
-    struct lh_flags_result args;
-    int code;
-    if (!lh_command_parse(&flags, argc, argv, command->args_min, command->args_max, &args, &code))
-        return code;
-    struct lh_cluster *cluster = NULL;
-    code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
-    if (code == LH_EXIT_OK && open_cluster(name, command->options, &cluster, &code)) {
-        code = command->run(command->options, cluster, args.args);
-        int output = finish_output(name);
-        code = code != LH_EXIT_OK ? code : output;
-        lh_cluster_close(cluster);
-    }
-    lh_flags_free(&args);
-    return code;
-}
-
-/* --- messages ----------------------------------------------------------------------------- */
-
-int lh_command_failed(const char *command, const char *thing, int error)
-{
-    /* Most of the library's sentences name the thing themselves. */
-    bool named = thing != NULL && thing[0] != '\0' && strstr(lh_last_error(), thing) == NULL;
-    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command, named ? thing : "",
-        named ? ": " : "", lh_last_error(), lh_error_name(error));
-    switch (error) {
-    case LH_ERR_UNAVAILABLE:
-        return LH_EXIT_UNAVAILABLE;
-    case LH_ERR_DEADLINE_EXCEEDED:
-        return LH_EXIT_UNKNOWN;
-    case LH_ERR_SYSTEM:
-        return LH_EXIT_SYSTEM;
-    default:
-        return LH_EXIT_FAILED;
-    }
-}
-
-int lh_command_error(int exit_code, const char *command, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    (void)fprintf(stderr, "leasehold %s: %s\n", command, text);
-    return exit_code;
-}
-
-void lh_command_print_json(json_t *json)
-{
-    if (json == NULL)
-        return;
-    (void)json_dumpf(json, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
-    (void)putchar('\n');
-    json_decref(json);
+    if (strcmp(argv[at], "help") == 0)
+        return help(at + 1 < argc ? argv[at + 1] : NULL);
+    const struct command *command = find(argv[at]);
+    return command == NULL ? no_such_command(argv[at]) : run(command, argc, argv, at);
 }

@@ -143,6 +143,10 @@ const char *lh_command_duration(char text[32], uint64_t ms);
 /* Wall-clock milliseconds as "2026-01-31 12:00:00" in UTC. */
 const char *lh_command_time(char text[32], uint64_t unix_ms);
 
+/* Somebody else's text, or a user's, as it can be shown on a terminal (base/text.h). This thread's
+ * next seven calls leave it alone. */
+const char *lh_command_shown(const char *text);
+
 /* `text`, or "-" if it is empty. */
 const char *lh_command_or_dash(const char *text);
 

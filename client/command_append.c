@@ -46,13 +46,12 @@ struct append {
 };
 
 /* The first SIGINT or SIGTERM ends the input, so that what was read is stored and reported; a
- * second one ends the process. */
+ * second one ends the process. 0: none came. */
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int signal_number)
 {
-    (void)signal_number;
-    interrupted = 1;
+    interrupted = signal_number;
 }
 
 static void catch_signals(void)
@@ -111,6 +110,12 @@ enum split {
     SPLIT_TOO_LONG,
 };
 
+static uint32_t prefix_of(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
 /* Finds the record that begins at `*at`; moves `*at` behind it and its delimiter. */
 static enum split split(const struct append *a, size_t *at, struct lh_record_ref *record)
 {
@@ -119,8 +124,7 @@ static enum split split(const struct append *a, size_t *at, struct lh_record_ref
     if (a->options->length_prefixed) {
         if (size < LENGTH_PREFIX_SIZE)
             return SPLIT_MORE;
-        uint32_t length = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                          (uint32_t)bytes[3] << 24;
+        uint32_t length = prefix_of(bytes);
         if (length > a->record_max)
             return SPLIT_TOO_LONG;
         if (size - LENGTH_PREFIX_SIZE < length)
@@ -156,6 +160,33 @@ static int append_records(struct append *a, const struct lh_record_ref *records,
     return LH_EXIT_OK;
 }
 
+/* The record at `begin`. Without a delimiter in sight nobody knows how long it is. */
+static int too_long(const struct append *a)
+{
+    const uint8_t *bytes = a->buffer + a->begin;
+    size_t size = a->end - a->begin;
+    const uint8_t *end = memchr(bytes, a->options->delimiter, size);
+    uint64_t length = end != NULL ? (uint64_t)(end - bytes) : size;
+    bool is_known = a->options->length_prefixed || end != NULL;
+    char advice[160] = "split it";
+
+    if (a->options->length_prefixed)
+        length = prefix_of(bytes);
+    uint64_t chunk_size = lh_chunk_size_for(is_known ? length : LH_RECORD_BYTES_MAX);
+    if (a->record_max == LH_RECORD_BYTES_MAX || length > LH_RECORD_BYTES_MAX)
+        (void)snprintf(advice, sizeof advice, "split it: no file takes records above %" PRIu32,
+            LH_RECORD_BYTES_MAX);
+    else
+        (void)snprintf(advice, sizeof advice,
+            "split it, or create a file with larger chunks: --chunk-size=%" PRIu64
+            "KiB takes records of up to %" PRIu32,
+            chunk_size >> 10, is_known ? (uint32_t)length : LH_RECORD_BYTES_MAX);
+    return lh_command_error(LH_EXIT_DATA, COMMAND,
+        "%s: record %" PRIu64 " has %s%" PRIu64 " bytes; this file takes up to %" PRIu32 ": %s",
+        a->input_name, a->records_in_input + 1, is_known ? "" : "more than ",
+        is_known ? length : a->record_max, a->record_max, advice);
+}
+
 /* Appends all whole records in the buffer; at the end of the input also what is left. */
 static int append_buffered(struct append *a, bool at_end)
 {
@@ -170,10 +201,7 @@ static int append_buffered(struct append *a, bool at_end)
             return code;
         a->begin = at;
         if (state == SPLIT_TOO_LONG)
-            return lh_command_error(LH_EXIT_DATA, COMMAND,
-                "%s: record %" PRIu64 " is longer than this file's limit of %" PRIu32
-                " bytes; split it, or create a file with larger chunks (--chunk-size)",
-                a->input_name, a->records_in_input + 1, a->record_max);
+            return too_long(a);
         if (state == SPLIT_MORE)
             break;
     }
@@ -303,7 +331,9 @@ static int append_all(struct append *a, const char **args)
             " records were not acknowledged; each may be stored or not",
             args[0], stats.records_taken - stats.records_stored, stats.records_taken);
     else if (interrupted && code == LH_EXIT_OK)
-        code = lh_command_error(LH_EXIT_FAILED, COMMAND, "interrupted before the input's end");
+        code = lh_command_error(128 + interrupted, COMMAND,
+            "interrupted before the input's end; %" PRIu64 " records are stored",
+            stats.records_stored);
     (void)lh_appender_close(a->appender, 0);
     return code;
 }
@@ -379,9 +409,10 @@ int lh_command_append(int argc, char **argv)
         {.name = "give-up",
             .type = LH_FLAG_DURATION,
             .value = &o.give_up,
-            .preset = "5m",
+            .preset = "10m",
             .min = 1000000,
-            .help = "how long to try to store a record; longer than the chunk lease term"},
+            .help = "how long to try to store a record; longer than the chunk lease term and "
+                    "the master's --grace"},
         {.name = "batch-bytes",
             .type = LH_FLAG_SIZE,
             .value = &o.batch_bytes,
@@ -410,7 +441,10 @@ int lh_command_append(int argc, char **argv)
         .usage = "[OPTION]... PATH [FILE]...",
         .summary =
             "Appends a record per line of the FILEs (\"-\" or none: of standard input) to the "
-            "file PATH.\nA last line without a delimiter is a record too.",
+            "file PATH.\nThe delimiter is not part of the record: a last line without one is a "
+            "record like the others, and\n`leasehold cat` prints it with one. Use "
+            "--length-prefixed for records of any bytes.\nCtrl-C ends the input; what was read by "
+            "then is stored and reported (exit status 130).",
         .flags = table,
         .count = sizeof table / sizeof table[0],
         .args_min = 1,

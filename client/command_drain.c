@@ -127,18 +127,21 @@ static void print_result(const struct options *o, const char *server_id, const s
             (int)s->safe, "forgotten", (int)s->gone, "replicas_to_move",
             (json_int_t)s->replicas_to_move, "primaries", (json_int_t)s->primaries));
     } else if (o->admin == LH_SERVER_ACTIVE) {
-        (void)printf("%s is active: it gets leases and replicas again\n", server_id);
+        (void)printf(
+            "%s is active: it gets leases and replicas again\n", lh_command_shown(server_id));
     } else if (s->gone) {
         (void)printf("%s holds nothing any more and is forgotten: switch it off and keep it off\n",
-            server_id);
+            lh_command_shown(server_id));
     } else if (s->safe) {
-        (void)printf("%s holds nothing that is needed: it can be switched off\n", server_id);
+        (void)printf("%s holds nothing that is needed: it can be switched off\n",
+            lh_command_shown(server_id));
     } else {
         (void)printf("%s is %s: %" PRIu64 " replicas and %" PRIu64 " leases to hand over. Leave it "
                      "on until leasehold servers says that it is safe to stop\n",
-            server_id, lh_command_server_admin(o->admin), s->replicas_to_move, s->primaries);
+            lh_command_shown(server_id), lh_command_server_admin(o->admin), s->replicas_to_move,
+            s->primaries);
         if (s->obstacle[0] != '\0')
-            (void)printf("%s\n", s->obstacle);
+            (void)printf("%s\n", lh_command_shown(s->obstacle));
     }
 }
 

@@ -23,14 +23,14 @@ static void print_explanation(const struct lh_explanation *e)
     const struct lh_chunk_info *c = &e->chunk.info;
     const char *verdict = e->writable ? "takes appends" : "takes no appends now";
     if (e->has_chunk)
-        (void)printf("chunk %" PRIu64 " of %s%s, version %" PRIu64 ": %s\n", c->chunk, e->info.path,
-            e->info.trashed ? " (in the trash)" : "", c->version,
+        (void)printf("chunk %" PRIu64 " of %s%s, version %" PRIu64 ": %s\n", c->chunk,
+            lh_command_shown(e->info.path), e->info.trashed ? " (in the trash)" : "", c->version,
             c->sealed ? "sealed, and will never change" : verdict);
     else
-        (void)printf("%s%s, no chunk yet: %s\n", e->info.path,
+        (void)printf("%s%s, no chunk yet: %s\n", lh_command_shown(e->info.path),
             e->info.trashed ? " (in the trash)" : "", verdict);
     for (size_t i = 0; i < e->sentence_count; i++)
-        (void)printf("  %s\n", e->sentences[i]);
+        (void)printf("  %s\n", lh_command_shown(e->sentences[i]));
 }
 
 static int explain(void *options, struct lh_cluster *cluster, const char **args)
@@ -91,7 +91,7 @@ static void print_garbage(const struct lh_garbage_info *g)
     else
         (void)printf("not deleting: %s. Make sure that this master has the newest metadata; then "
                      "leasehold garbage --resume\n",
-            g->why_not[0] != '\0' ? g->why_not : "the master does not say why");
+            g->why_not[0] != '\0' ? lh_command_shown(g->why_not) : "the master does not say why");
     (void)printf("%" PRIu64 " files in the trash, %" PRIu64
                  " replicas of no use that are still there, %" PRIu64
                  " deleted since the master's start\n",

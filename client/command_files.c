@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* --- create ------------------------------------------------------------------------------- */
 
@@ -95,7 +96,7 @@ static int list_all(void *options, struct lh_cluster *cluster, const char **args
                 lh_table_add(&table, "%s", lh_command_time(text, f->created_unix_ms));
                 lh_table_add(&table, "%s", f->path);
             } else {
-                (void)puts(f->path);
+                (void)puts(isatty(STDOUT_FILENO) == 1 ? lh_command_shown(f->path) : f->path);
             }
         }
         more = list.more && list.count > 0;
@@ -149,10 +150,11 @@ static void print_chunk(const struct lh_chunk_info *c)
     if (c->sealed)
         (void)printf("sealed at %" PRIu64 " bytes", c->length);
     else
-        (void)printf("growing, primary %s", c->primary[0] != '\0' ? c->primary : "none");
+        (void)printf(
+            "growing, primary %s", c->primary[0] != '\0' ? lh_command_shown(c->primary) : "none");
     (void)fputs(", on", stdout);
     for (size_t i = 0; i < c->member_count; i++)
-        (void)printf(" %s%s%s", c->members[i].server_id,
+        (void)printf(" %s%s%s", lh_command_shown(c->members[i].server_id),
             c->members[i].address[0] != '\0' ? "" : " (away)",
             c->members[i].joining ? " (joining)" : "");
     (void)putchar('\n');
@@ -187,10 +189,10 @@ static void print_info(const struct lh_file_info *info)
     (void)printf("%s: file %" PRIu64 ", %s, %" PRIu32 " replicas (at least %" PRIu32 "), %" PRIu64
                  " chunks of at most %s, %" PRIu64
                  " bytes in sealed ones, created %s UTC, on the loss of a primary: %s\n",
-        info->path, info->file, lh_command_durabilities[info->durability], info->replication,
-        info->min_replicas, info->chunks, lh_command_bytes(size, info->chunk_size),
-        info->sealed_length, lh_command_time(created, info->created_unix_ms),
-        lh_command_losses[info->on_primary_loss]);
+        lh_command_shown(info->path), info->file, lh_command_durabilities[info->durability],
+        info->replication, info->min_replicas, info->chunks,
+        lh_command_bytes(size, info->chunk_size), info->sealed_length,
+        lh_command_time(created, info->created_unix_ms), lh_command_losses[info->on_primary_loss]);
 }
 
 /* Prints the file, or appends it to `json` once all of it is known. */

@@ -94,8 +94,9 @@ static bool check_page(
 
 static void print_problem(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)
 {
-    (void)printf("chunk %" PRIu64 " of %s%s: %s: %s. %s\n", s->info.chunk, s->path,
-        s->trashed ? " (in the trash)" : "", p->damage ? "DAMAGE" : "degraded", p->text, p->advice);
+    (void)printf("chunk %" PRIu64 " of %s%s: %s: %s. %s\n", s->info.chunk,
+        lh_command_shown(s->path), s->trashed ? " (in the trash)" : "",
+        p->damage ? "DAMAGE" : "degraded", lh_command_shown(p->text), p->advice);
 }
 
 static json_t *problem_json(const struct lh_chunk_state *s, const struct lh_fsck_problem *p)

@@ -2,6 +2,7 @@
 #include "client/command_json.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,13 +18,10 @@ json_t *lh_json_text(const char *text)
     json_t *json = json_string(text);
     if (json != NULL)
         return json;
-    char *plain = lh_strdup(text);
-    for (char *c = plain; *c != '\0'; c++) {
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    }
-    json = json_string(plain);
-    free(plain);
+    char *mended = lh_strdup(text); /* what a user said; what comes from a server is UTF-8 */
+    lh_utf8_mend(mended, strlen(mended));
+    json = json_string(mended);
+    free(mended);
     return json;
 }
 

@@ -101,7 +101,8 @@ static void print_recall(const struct lh_recall_result *r, bool json)
         return;
     }
     (void)printf("chunk %" PRIu64 ": primary %s -> %s, version %" PRIu64 "\n", r->chunk,
-        lh_command_or_dash(r->old_primary), lh_command_or_dash(r->new_primary), r->version);
+        lh_command_shown(lh_command_or_dash(r->old_primary)),
+        lh_command_shown(lh_command_or_dash(r->new_primary)), r->version);
 }
 
 struct recall_options {

@@ -31,7 +31,9 @@ void lh_progress_show(struct lh_progress *p, const char *format, ...)
     va_start(args, format);
     if (p->terminal)
         (void)fputs("\r\033[K", stderr);
-    (void)vfprintf(stderr, format, args);
+    char text[1024];
+    (void)vsnprintf(text, sizeof text, format, args);
+    (void)fputs(lh_command_shown(text), stderr);
     if (!p->terminal)
         (void)fputc('\n', stderr);
     (void)fflush(stderr);

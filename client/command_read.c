@@ -4,11 +4,15 @@
 #include "base/alloc.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define OUTPUT_BYTES (1u << 20)
+#define LOOK_MS      500u  /* between two looks whether somebody reads the output */
+#define TROUBLE_MS   5000u /* following: for so long no server may answer before that is said */
 
 struct options {
     struct lh_command_common common;
@@ -68,6 +72,64 @@ static bool print_batch(const struct options *o, const struct lh_batch *batch)
     return true;
 }
 
+/* As other tools do whose output nobody reads any more: quietly, by SIGPIPE. It would come with the
+ * next record; to a file where nothing is appended that is never. */
+static void end_with_reader_of_output(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+
+    if (poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0) {
+        (void)raise(SIGPIPE);
+        exit(LH_EXIT_IO); /* it is ignored here */
+    }
+}
+
+/* How long it has been waiting for a server, while it follows. */
+struct trouble {
+    uint64_t since_ms; /* 0: there is none */
+    bool told;
+};
+
+/* Whether to go on following after that error. */
+static bool rides_out(const char *command, struct trouble *t, int error, uint64_t timeout_ms)
+{
+    uint64_t now_ms = lh_command_now_ms();
+
+    if (error == LH_OK || error == LH_ERR_DEADLINE_EXCEEDED) {
+        *t = (struct trouble){0};
+        return true;
+    }
+    if (t->since_ms == 0)
+        t->since_ms = now_ms;
+    if (!lh_error_may_retry(error) ||
+        (error != LH_ERR_UNAVAILABLE && now_ms - t->since_ms >= timeout_ms))
+        return false;
+    if (!t->told && now_ms - t->since_ms >= TROUBLE_MS) {
+        t->told = true;
+        (void)lh_command_error(0, command, "%s; trying on", lh_last_error());
+    }
+    return true;
+}
+
+/* The next batch of a file that is followed, however long it takes. */
+static int follow(
+    const char *command, struct lh_reader *reader, uint64_t timeout_ms, struct lh_batch *batch)
+{
+    struct trouble trouble = {0};
+    int error = lh_reader_next_batch(reader, 0, batch);
+
+    if (error == LH_OK)
+        return LH_OK;
+    /* What was read must be seen before the wait for more. */
+    if (fflush(stdout) != 0)
+        return LH_ERR_IO;
+    do {
+        end_with_reader_of_output();
+        error = lh_reader_next_batch(reader, LOOK_MS, batch);
+    } while (error != LH_OK && error != LH_END && rides_out(command, &trouble, error, timeout_ms));
+    return error;
+}
+
 /* Prints from `reader` to the end of what is there, or for ever when it follows. */
 static int print_all(const char *command, const char *path, const struct options *o,
     struct lh_reader *reader, uint64_t timeout_ms)
@@ -87,19 +149,12 @@ static int print_all(const char *command, const char *path, const struct options
     }
     for (;;) {
         struct lh_batch batch;
-        int error = LH_ERR_DEADLINE_EXCEEDED;
-        if (o->follow) {
-            /* What was read must be seen before the wait for more. */
-            error = lh_reader_next_batch(reader, 0, &batch);
-            if (error == LH_ERR_DEADLINE_EXCEEDED && fflush(stdout) != 0)
-                return LH_EXIT_IO;
-        }
-        if (error == LH_ERR_DEADLINE_EXCEEDED)
-            error = lh_reader_next_batch(reader, timeout_ms, &batch);
+        int error = o->follow ? follow(command, reader, timeout_ms, &batch)
+                              : lh_reader_next_batch(reader, timeout_ms, &batch);
         if (error == LH_END)
             return LH_EXIT_OK;
-        if (o->follow && (error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_UNAVAILABLE))
-            continue;
+        if (o->follow && error == LH_ERR_IO && ferror(stdout))
+            return LH_EXIT_IO;
         if (error != LH_OK)
             return lh_command_failed(command, path, error);
         if (!print_batch(o, &batch))
@@ -166,7 +221,9 @@ int lh_command_cat(int argc, char **argv)
     };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
-        .summary = "Prints the records of each file PATH, each followed by a newline.",
+        .summary = "Prints the records of each file PATH, each followed by a newline (see "
+                   "--delimiter), also the\nlast one: `append` does not keep delimiters, so a "
+                   "file that ended without one comes back with one.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
         .args_min = 1,

@@ -104,7 +104,8 @@ static void print_servers(const struct lh_server_list *list)
     lh_table_print(&table);
     lh_table_deinit(&table);
     (void)printf("cluster %s, master term %" PRIu64 ", session term %s, chunk lease term %s\n",
-        list->cluster_id, list->master_term, lh_command_duration(session, list->session_term_ms),
+        lh_command_shown(list->cluster_id), list->master_term,
+        lh_command_duration(session, list->session_term_ms),
         lh_command_duration(chunk, list->chunk_term_ms));
     print_repair(&list->repair);
 }

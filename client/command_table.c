@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/command.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,7 +42,17 @@ void lh_table_add(struct lh_table *table, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    add(table, text);
+    add(table, lh_command_shown(text));
+}
+
+/* What `text`, which is UTF-8, takes on a terminal, but for characters that are wide or none. */
+static size_t characters(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
 }
 
 void lh_table_print(const struct lh_table *table)
@@ -52,7 +63,7 @@ void lh_table_print(const struct lh_table *table)
     for (size_t c = 0; c < table->columns; c++) {
         right[c] = table->cells[c][0] == '>';
         for (size_t r = 0; r < rows; r++) {
-            size_t width = strlen(table->cells[r * table->columns + c]);
+            size_t width = characters(table->cells[r * table->columns + c]);
             if (r == 0 && right[c])
                 width--;
             widths[c] = width > widths[c] ? width : widths[c];
@@ -64,10 +75,11 @@ void lh_table_print(const struct lh_table *table)
             if (r == 0 && right[c])
                 cell++;
             const char *gap = c + 1 < table->columns ? "  " : "\n";
+            int pad = (int)(widths[c] - characters(cell));
             if (right[c])
-                (void)printf("%*s%s", (int)widths[c], cell, gap);
+                (void)printf("%*s%s%s", pad, "", cell, gap);
             else if (c + 1 < table->columns)
-                (void)printf("%-*s%s", (int)widths[c], cell, gap);
+                (void)printf("%s%*s%s", cell, pad, "", gap);
             else
                 (void)printf("%s%s", cell, gap);
         }

@@ -1,6 +1,8 @@
 /* Values as text on a terminal and back. */
 #include "client/command.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +98,16 @@ const char *lh_command_time(char text[32], uint64_t unix_ms)
     if (gmtime_r(&seconds, &parts) == NULL || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
         (void)snprintf(text, 32, "%" PRIu64, unix_ms);
     return text;
+}
+
+const char *lh_command_shown(const char *text)
+{
+    static _Thread_local char rooms[8][8192];
+    static _Thread_local unsigned last;
+    char *room = rooms[++last % 8];
+
+    (void)lh_text_show(room, sizeof rooms[0], text);
+    return room;
 }
 
 const char *lh_command_or_dash(const char *text)

@@ -19,11 +19,11 @@ static void print_removed(const char *name, const struct lh_remove_result *r)
 {
     char left[32];
     if (r->trash_left_ms == 0)
-        (void)printf("%s: removed for good\n", name);
+        (void)printf("%s: removed for good\n", lh_command_shown(name));
     else
         (void)printf("%s: in the trash for %s; `leasehold restore --file=%" PRIu64
                      "` brings it back\n",
-            name, lh_command_duration(left, r->trash_left_ms), r->file);
+            lh_command_shown(name), lh_command_duration(left, r->trash_left_ms), r->file);
 }
 
 /* `path` may be NULL: then the file is named by its id alone. */
@@ -195,7 +195,7 @@ static int restore(void *options, struct lh_cluster *cluster, const char **args)
     if (o->common.json)
         lh_command_print_json(lh_json_file(&info));
     else
-        (void)printf("%s: restored, file %" PRIu64 "\n", info.path, info.file);
+        (void)printf("%s: restored, file %" PRIu64 "\n", lh_command_shown(info.path), info.file);
     lh_file_info_deinit(&info);
     return LH_EXIT_OK;
 }

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import process_cluster
@@ -90,6 +91,48 @@ class FilesTest(CommandTest):
             self.master.replies["ListServers"] = reply.SerializeToString().replace(
                 b"x" * len(sent), sent)
             self.assertEqual(self.run_json("servers")["servers"][0]["failure_domain"], shown)
+
+    def test_what_could_deceive_is_shown_as_what_it_is(self):
+        path = "/a\u202etxt.exe\u2028\u200f\u061c\u2066"
+        shown = "/a\\u202etxt.exe\\u2028\\u200f\\u061c\\u2066"
+        file = self.file(path=path)
+        self.master.replies.update(
+            List=self.schema.ListReply(files=[file]), Stat=self.schema.StatReply(info=file),
+            Explain=self.schema.ExplainReply(info=file, sentences=[f"all is well with {path}"]),
+            ListLeases=self.schema.ListLeasesReply(leases=[
+                self.schema.Lease(chunk=1, path=path, state="HELD", primary="\x1b[1m")]),
+            ListServers=self.schema.ListServersReply(servers=[
+                self.schema.ServerInfo(server_id="cs\x1b[2J", obstacle=path)]),
+            Locate=self.schema.LocateReply(error=self.schema.NOT_FOUND,
+                                           error_text=f"there is no {path}\n"))
+        for args, status in ((["ls", "--long"], 0), (["trash"], 0), (["explain", "/a"], 0),
+                             (["leases"], 0), (["servers"], 0), (["stat", "/a"], 0),
+                             (["stat", "--chunks", path], 1)):
+            out, err = self.run_command(*args, status=status)
+            self.assertIn(shown, out + err, args)
+            for raw in path[2] + "\u2028\u200f\u061c\u2066\x1b":
+                self.assertNotIn(raw, out + err, args)
+        # Other programs get it as it is; JSON has it, too, but no terminal is deceived by it.
+        self.assertEqual(self.run_command("ls")[0], path + "\n")
+        self.assertEqual(self.run_json("ls")["files"][0]["path"], path)
+        self.assertIn(shown, self.run_command("ls", "--json")[0])
+        # Nor by what a user types.
+        self.assertIn("'\\xff\\x1b", self.run_command("explain", b"/\xff\x1b"[1:], status=64)[1])
+
+    def test_who_does_not_answer_is_told(self):
+        hangs = threading.Event()
+        self.addCleanup(hangs.set)
+        for method in ("ListServers", "Explain", "ListChunks", "List", "Stat"):
+            self.master.__dict__[method] = lambda request: hangs.wait(30)
+        for args in (["servers"], ["explain", "/a"], ["fsck"], ["ls"], ["cat", "/a"],
+                     ["append", "/a"], ["drain", "cs1"]):
+            if args == ["drain", "cs1"]:
+                self.master.__dict__["SetServer"] = lambda request: hangs.wait(30)
+            begun = time.monotonic()
+            err = self.run_command(*args, "--timeout=2500ms", status=75)[1]
+            self.assertLess(time.monotonic() - begun, 10)
+            self.assertIn(f"no master has answered for 2 s ({self.master.address})", err)
+            self.assertIn(f"master {self.master.address} did not answer in time", err)
 
     def test_rm_says_for_how_long(self):
         self.master.replies["Remove"] = self.schema.RemoveReply(file=7, trash_left_ms=86400000)
@@ -407,6 +450,8 @@ class FsckTest(CommandTest):
         self.addCleanup(hangs.set)
         self.servers["cs3"].Read = lambda request: hangs.wait(60)
         self.chunks = lambda: many
+        err = self.run_command("fsck", "--timeout=3s", "--deep", status=1)[1]
+        self.assertIn(f"chunkserver {self.servers['cs3'].address} has not answered for 2 s", err)
         found = self.problems("--timeout=5s", "--jobs=4", status=1)
         self.assertEqual({(p["chunk"], p["server_id"], p["kind"]) for p in found},
                          {(number, "cs3", "unreachable") for number in range(1, 40)})

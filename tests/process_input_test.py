@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 
@@ -200,6 +201,28 @@ class CommandInputTest(ClusterTest):
                         "servers", "recall", "local"):
             self.assertIn("usage", self.cluster.command(command, "--help").decode().lower())
 
+    def test_commands_are_found(self):
+        self.assertEqual(self.cluster.command("help", "append"),
+                         self.cluster.command("append", "--help"))
+        self.assertEqual(self.cluster.command("--help", "append"),
+                         self.cluster.command("append", "--help"))
+        self.assertEqual(self.cluster.command("help"), self.cluster.command("--help"))
+        self.cluster.command("create", "/there")
+        master = self.cluster.master_address
+        for before in (["--master", master], [f"--master={master}", "--timeout", "5s"]):
+            result = subprocess.run([binary("leasehold"), *before, "ls"], capture_output=True,
+                                    timeout=PATIENCE_S, check=True, env={})
+            self.assertEqual(result.stdout, b"/there\n")
+        for wrong, meant in (("severs", "servers"), ("appnd", "append"), ("decom", "decommission"),
+                             ("tial", "tail"), ("list", "ls")):
+            result = self.cluster.run(wrong)
+            self.assertEqual(result.returncode, 64)
+            if wrong != "list":
+                self.assertIn(f"did you mean '{meant}'?".encode(), result.stderr)
+        self.assert_fails(64, "did you mean 'append'?", "help", "appendd")
+        self.assert_fails(64, "leasehold --help", "xyzzy")
+        self.assert_fails(64, "--no-such-option", "--no-such-option", "ls")
+
     def test_files(self):
         self.assert_fails(1, "/missing", "stat", "/missing")
         self.assert_fails(1, "/missing", "cat", "/missing")
@@ -219,6 +242,55 @@ class CommandInputTest(ClusterTest):
         self.assert_fails(65, "cut off", "append", "--length-prefixed", "/small",
                           stdin=struct.pack("<I", 10) + b"short")
         self.assertEqual(self.cluster.command("cat", "/small"), b"ok\n")
+
+    def test_a_record_that_is_too_long_is_told_what_would_help(self):
+        self.cluster.command("create", "--chunk-size=64KiB", "/small")
+        self.cluster.command("create", "--chunk-size=64MiB", "/large")
+        long, longer, longest = b"x" * 20000 + b"\n", b"x" * 2000000, b"x" * (16777180 + 1) + b"\n"
+        self.assert_fails(65, "has 20000 bytes; this file takes up to 16348: split it, or create a "
+                          "file with larger chunks: --chunk-size=128KiB", "append", "/small",
+                          stdin=long)
+        self.assert_fails(65, "--chunk-size=65536KiB takes records of up to 16777180", "append",
+                          "/small", stdin=longer)
+        for path in ("/small", "/large"):
+            prefixed = struct.pack("<I", len(longest) - 1) + longest[:100]
+            self.assert_fails(65, "split it: no file takes records above 16777180", "append", "-l",
+                              path, stdin=prefixed)
+        self.assert_fails(65, "split it: no file takes records above 16777180", "append", "/large",
+                          stdin=longest)
+        self.cluster.command("append", "/large", stdin=longest[1:])
+        self.assertEqual(self.cluster.command("cat", "/large"), longest[1:])
+
+    def test_an_interrupted_append_stores_what_it_read(self):
+        self.cluster.command("create", "/interrupted")
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            append = subprocess.Popen(
+                [binary("leasehold"), "append", "--positions", "/interrupted"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=self.cluster.environment())
+            append.stdin.write(b"one\ntwo\nincomplete")
+            append.stdin.flush()
+            for _ in range(2):
+                append.stdout.readline()
+            append.send_signal(number)
+            out, err = append.communicate(timeout=PATIENCE_S)
+            self.assertEqual((append.returncode, out), (status, b""), err)
+            self.assertIn(b"2 records, 6 bytes", err)
+            self.assertIn(b"2 records are stored", err)
+        self.assertEqual(self.cluster.command("cat", "/interrupted"), b"one\ntwo\n" * 2)
+
+    def test_tail_ends_when_nobody_reads_it(self):
+        self.cluster.command("create", "/quiet")
+        self.cluster.command("append", "/quiet", stdin=b"all there is\n")
+        tail = subprocess.Popen([binary("leasehold"), "tail", "-f", "/quiet"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=self.cluster.environment())
+        self.addCleanup(tail.kill)
+        self.assertEqual(tail.stdout.readline(), b"all there is\n")
+        tail.stdout.close()
+        self.assertEqual(tail.wait(10), -signal.SIGPIPE)
+        self.assertEqual(tail.stderr.read(), b"")
+        tail.stderr.close()
 
     def test_bytes_come_back_as_they_were(self):
         self.cluster.command("create", "/bytes")
