@@ -30,7 +30,7 @@
  *   - LH_DISK_SYNC covers exactly the writes, truncations and creation whose completion input was
  *     fed to the core before the sync was emitted;
  *   - the core itself never has two overlapping writes, or a truncation and a write beyond it,
- *     under way at once.
+ *     under way at once, nor a reservation that gives back and a write.
  * Every operation completes with one LH_IN_DISK carrying its ticket. Failed writes may have written
  * any part. A failed sync says nothing about what is durable (FAIL-5).
  *   - SHORTAGE is no verdict: the machine had no descriptor or no memory for the operation. It was
@@ -87,7 +87,11 @@ enum lh_disk_op {
     LH_DISK_SYNC,     /* fdatasync */
     LH_DISK_READ,     /* up to `length` bytes at `offset`; shorter only at the end of the file */
     LH_DISK_TRUNCATE, /* to `length` bytes */
-    LH_DISK_REMOVE    /* the file is gone, durably, when this completes; NOT_FOUND is success */
+    LH_DISK_REMOVE,   /* the file is gone, durably, when this completes; NOT_FOUND is success */
+    LH_DISK_RESERVE,  /* room for its first `length` bytes, so that writing them will not find the
+                         disk full; what is reserved behind these and behind its end is given back.
+                         Changes neither bytes nor length; not durable */
+    LH_DISK_OPS
 };
 
 enum lh_input_kind {

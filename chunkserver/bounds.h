@@ -44,6 +44,13 @@
     X(scrub_begin_ms, 1, 1000, "after the start: what a server does first is more urgent")         \
     X(scrub_save_replicas, 1, 1024, "its position is kept after so many replicas")                 \
     X(scrub_save_ms, 1, 300000, "or after this time")                                              \
+    X(shortage_pause_ms, 1, 50,                                                                    \
+        "what the machine had no descriptor or memory for is asked again after this (FAIL-6) ...") \
+    X(shortage_pause_most_ms, 1, 1000, "... growing to this")                                      \
+    X(shortage_read_ms, 1, 500, "a READ that waits for that longer is refused")                    \
+    X(reserve_least_bytes, 1, 64u << 10, "a log has room reserved from this length on, and ...")   \
+    X(reserve_most_bytes, 1, 4u << 20, "... as much ahead as it holds, up to this")                \
+    X(reserve_idle_ms, 1, 10000, "and gives that back when nothing was written to it for so long") \
     X(register_timeout_ms, 1, 2000,                                                                \
         "a registration without an answer; then the next master is tried")                         \
     X(unreachable_again_ms, 1, 30000, "an unreachable master is logged again so often")

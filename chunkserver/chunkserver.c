@@ -63,10 +63,8 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->config.disk_stall = or_default(config->disk_stall, 500);
     cs->config.alive_interval = or_default(config->alive_interval, 200);
     cs->config.settle_wait = or_default(config->settle_wait, 500);
-    cs->config.shortage_pause_min = or_default(config->shortage_pause_min, 50);
-    cs->config.shortage_pause_max = or_default(config->shortage_pause_max, 1000);
-    cs->config.shortage_read_wait = or_default(config->shortage_read_wait, 500);
     cs->shortage.timer.kind = TIMER_SHORTAGE;
+    cs->space_timer.kind = TIMER_SPACE;
     cs->config.scrub_period = or_default(config->scrub_period, SCRUB_PERIOD_MS);
     cs->config.scrub_position = copy_or_empty(config->scrub_position);
     cs->config.scrub_rate = config->scrub_rate == 0 ? SCRUB_RATE : config->scrub_rate;
@@ -355,6 +353,9 @@ static void run_timers(struct lh_chunkserver *cs)
         case TIMER_SCRUB:
             scrub_timer(cs);
             break;
+        case TIMER_SPACE:
+            space_timer(cs);
+            break;
         case TIMER_SHORTAGE:
             disk_ask_again(cs);
             break;
@@ -537,6 +538,7 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(!r->header.sealed || r->primary == NULL);
         LH_ASSERT(!r->incomplete || (r->primary == NULL && r->readings == NULL));
         LH_ASSERT(r->copying == NULL || r->copying->replica == r);
+        LH_ASSERT(r->reserved <= r->header.chunk_size && r->reserving <= r->header.chunk_size);
         if (r->primary != NULL)
             check_primary(r->primary);
     }

@@ -10,6 +10,7 @@
  *   jobs.c       changes of a header, of a file's length or existence, each alone
  *   copying.c    a replica copied from other servers (REC-4, REC-5)
  *   scrub.c      reading every log once in a while (FAIL-4)
+ *   space.c      room reserved ahead of a log's end
  *   scan.c       reading a log back at start: torn tails, writers, checksum (FAIL-3)
  *   secondary.c  what a primary asks of this replica (APP-2, FENCE-1)
  *   primary.c    the order of appends, commit, seal, recall (APP-*, SEAL-1)
@@ -62,11 +63,6 @@ struct lh_chunkserver_config {
     struct lh_duration alive_interval; /* 200 ms: append streams with something unanswered hear of
                                           this server at least this often */
     struct lh_duration settle_wait;    /* 500 ms: a settling waits for the seal this long */
-    struct lh_duration shortage_pause_min; /* 50 ms: what the machine had no descriptor or memory
-                                              for is asked again after this, growing to ... */
-    struct lh_duration shortage_pause_max; /* 1 s */
-    struct lh_duration shortage_read_wait; /* 500 ms: a read that waits for longer is refused; the
-                                              reader asks another member */
     uint64_t pending_bytes_max;        /* 512 MiB: uncommitted bytes before streams are held */
     uint64_t repair_rate;              /* 64 MiB: bytes a second that copies of replicas bring, and
                                           as many that they take away; UINT64_MAX: no limit */

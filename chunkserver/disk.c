@@ -55,7 +55,8 @@ static bool patient(const struct lh_chunkserver *cs, const struct ticket *t)
 {
     struct lh_duration waited = lh_instant_until(t->began, cs->now);
 
-    return t->kind != TICKET_READ || waited.ns < cs->config.shortage_read_wait.ns;
+    return t->kind != TICKET_READ ||
+           waited.ns < lh_milliseconds(cs->config.bounds.shortage_read_ms).ns;
 }
 
 static void starve(struct lh_chunkserver *cs, struct ticket *t, struct lh_buf *bytes)
@@ -66,7 +67,7 @@ static void starve(struct lh_chunkserver *cs, struct ticket *t, struct lh_buf *b
     cs->counts.disk_shortages++;
     if (s->starved == NULL) {
         s->times = 0;
-        s->pause = cs->config.shortage_pause_min;
+        s->pause = lh_milliseconds(cs->config.bounds.shortage_pause_ms);
         lh_fx_log(cs->fx, LH_WARN,
             "the machine is short of descriptors or memory for the disk: what cannot be begun now "
             "is tried again");
@@ -99,7 +100,8 @@ void disk_ask_again(struct lh_chunkserver *cs)
     struct shortage *s = &cs->shortage;
     struct ticket *t, *next;
 
-    s->pause = lh_duration_min(lh_nanoseconds(s->pause.ns * 2), cs->config.shortage_pause_max);
+    s->pause = lh_duration_min(lh_nanoseconds(s->pause.ns * 2),
+        lh_milliseconds(cs->config.bounds.shortage_pause_most_ms));
     DL_FOREACH_SAFE(s->starved, t, next)
     {
         if (!t->waiting)
@@ -180,6 +182,8 @@ void disk_done(struct lh_chunkserver *cs, struct lh_input *in)
     case TICKET_HEADER:
         if (in->op == LH_DISK_SYNC)
             scan_header_synced(r, error);
+        else if (in->op == LH_DISK_RESERVE)
+            scan_sealed(r);
         else
             scan_header_done(r, error, &in->payload);
         break;
@@ -191,6 +195,9 @@ void disk_done(struct lh_chunkserver *cs, struct lh_input *in)
     case TICKET_JOB:
         replica_disk_done(r, done.kind, in->op, error);
         return; /* the replica may be gone */
+    case TICKET_RESERVE:
+        space_reserved(r, error);
+        break;
     case TICKET_READ:
         if (done.owner != NULL)
             reading_disk_done(done.owner, error, &in->payload);

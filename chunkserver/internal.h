@@ -46,6 +46,7 @@ enum ticket_kind {
     TICKET_SCAN,
     TICKET_WRITE, /* of the log */
     TICKET_SYNC,  /* of the log */
+    TICKET_RESERVE, /* of room for the log */
     TICKET_JOB,   /* a step of the running job */
     TICKET_READ,  /* owner: a reading */
     TICKET_COPY,  /* owner: a member that lacks bytes */
@@ -98,6 +99,7 @@ enum job_kind {
     JOB_SEAL,
     JOB_CUT,
     JOB_COPY, /* says that it is incomplete, then cuts the log to `length` (REC-4) */
+    JOB_TRIM, /* gives back what is reserved behind the log's end */
     JOB_LOSE,
     JOB_REMOVE
 };
@@ -154,6 +156,13 @@ struct replica {
     uint64_t writing; /* bytes of the write under way, 0: none */
     uint64_t syncing;      /* the sync under way covers this length; 0: none */
     struct lh_instant sync_begun_at;
+
+    uint64_t reserved;   /* bytes of the log that have room for sure */
+    uint64_t reserving;  /* a reservation up to here is under way; 0: none */
+    uint64_t reserve_at; /* the length at which more is to be reserved */
+    bool growing;        /* it was created or written to lately: in the server's list of those */
+    struct lh_instant grown_at;
+    struct replica *grown_before, *grown_after;
 
     struct lh_writers writers;
     bool writers_known; /* false for a sealed log that was not read back since the start */
@@ -409,7 +418,8 @@ enum timer_kind {
     TIMER_ALIVE,
     TIMER_COPYING,
     TIMER_SCRUB,
-    TIMER_SHORTAGE
+    TIMER_SHORTAGE,
+    TIMER_SPACE
 };
 
 /* A seal that the master has not confirmed yet (SEAL-1: resent until confirmed). */
@@ -473,6 +483,9 @@ struct lh_chunkserver {
     bool started;
     size_t loading;   /* replicas whose header or log is still being read at start */
     size_t load_next; /* index into config.chunks of the next one to load */
+
+    struct replica *growing; /* those written to lately, longest ago first (space.c) */
+    struct lh_timer space_timer;
 
     struct primary *primaries;
     struct lh_holder *holder;
@@ -585,6 +598,22 @@ void replica_lose(struct replica *r, int error, uint64_t offset);
 uint64_t replica_known_committed(const struct replica *r);
 void replica_note_committed(struct replica *r, uint64_t committed);
 
+/* space.c */
+/* A log was made, or was given bytes to write: it is expected to grow on. */
+void space_grows(struct replica *r);
+/* Reserves more, if it is time. */
+void space_ahead(struct replica *r);
+void space_reserved(struct replica *r, int error);
+/* What was reserved is given back: a job says so. */
+void space_given_back(struct replica *r);
+/* It grows no more. */
+void space_rests(struct replica *r);
+void space_timer(struct lh_chunkserver *cs);
+/* Bytes that growing logs may still take: not to be promised to others. */
+uint64_t space_promised(const struct lh_chunkserver *cs);
+/* What is offered to the master. */
+uint64_t space_free(const struct lh_chunkserver *cs);
+
 /* jobs.c */
 void replica_submit(struct replica *r, struct job job);
 /* May the first job run now? */
@@ -626,6 +655,8 @@ void scan_load_more(struct lh_chunkserver *cs);
 void scan_loaded(struct replica *r);
 void scan_header_done(struct replica *r, int error, struct lh_buf *bytes);
 void scan_header_synced(struct replica *r, int error);
+/* The last look at a sealed one is done. */
+void scan_sealed(struct replica *r);
 void scan_start(struct replica *r);
 void scan_read_done(struct replica *r, int error, struct lh_buf *bytes);
 

@@ -41,6 +41,7 @@ static void job_sync(struct replica *r)
 
 static void job_truncate(struct replica *r, uint64_t length)
 {
+    space_given_back(r);
     disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_TRUNCATE, 0, LH_LOG_START + length, NULL);
 }
 
@@ -131,8 +132,7 @@ static bool job_step(struct replica *r, struct job *j)
         else if (step == 0 || (step == 1 && r->headless)) {
             r->headless = false;
             j->step = 2;
-            disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_CREATE, 0, LH_LOG_START + r->header.chunk_size,
-                NULL);
+            disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_CREATE, 0, LH_LOG_START, NULL);
         } else if (step == 2)
             job_write_header(r);
         else if (step == 3)
@@ -234,6 +234,12 @@ static bool job_step(struct replica *r, struct job *j)
             return true;
         }
         return false;
+    case JOB_TRIM:
+        if (step > 0)
+            return true;
+        space_given_back(r);
+        disk(r->cs, TICKET_JOB, r, NULL, LH_DISK_RESERVE, 0, 0, NULL);
+        return false;
     case JOB_LOSE:
         if (step == 0 && !r->headless) {
             r->header.lost = true;
@@ -264,6 +270,8 @@ static void job_apply(struct replica *r, const struct job *j)
         r->writers_known = true;
         if (r->state == REPLICA_CREATING) /* not to be removed meanwhile */
             r->state = REPLICA_READY;
+        space_given_back(r);
+        space_grows(r);
         break;
     case JOB_ADOPT:
         /* The barrier kept later bytes from being written meanwhile. */
@@ -281,6 +289,7 @@ static void job_apply(struct replica *r, const struct job *j)
         r->incomplete = false;
         replica_note_committed(r, j->length);
         readings_wake(r);
+        space_rests(r);
         break;
     case JOB_CUT:
         if (j->at_start)
@@ -293,6 +302,7 @@ static void job_apply(struct replica *r, const struct job *j)
         if (r->state == REPLICA_READY) /* not lost, not to be removed meanwhile */
             scan_start(r);
         break;
+    case JOB_TRIM:
     case JOB_LOSE:
     case JOB_REMOVE:
         break;
@@ -365,7 +375,7 @@ static void job_end(struct replica *r, int error)
 
 bool jobs_ready(const struct replica *r)
 {
-    if (r->writing > 0 || r->syncing > 0)
+    if (r->writing > 0 || r->syncing > 0 || r->reserving > 0)
         return false;
     if (r->jobs->kind == JOB_REMOVE || r->jobs->kind == JOB_CREATE)
         return r->outstanding == 0; /* no read of the file that goes */
@@ -402,6 +412,8 @@ void jobs_disk_done(struct replica *r, enum lh_disk_op op, int error)
     }
     if (op == LH_DISK_SYNC && error == LH_OK)
         r->header_unsynced = false;
+    if (r->jobs->kind == JOB_TRIM)
+        error = LH_OK; /* it concerns no byte of the log */
     if (error != LH_OK || job_step(r, r->jobs))
         job_end(r, error);
 }

@@ -87,6 +87,8 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
     GAUGE("capacity_bytes", "Bytes that the disk has, or that were offered.",
         cs->config.capacity_bytes);
     GAUGE("free_bytes", "Bytes that are free.", cs->config.free_bytes);
+    GAUGE("promised_bytes", "Of these, bytes that logs which grow may still take: not offered.",
+        space_promised(cs));
     by_error(out, "leasehold_chunkserver_replicas_lost_total",
         "Replicas lost until they are copied anew, by why.", cs->counts.replicas_lost);
     histogram(out, "leasehold_chunkserver_disk_write_seconds", "Writes to chunk files.",

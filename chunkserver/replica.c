@@ -35,6 +35,8 @@ void replica_free(struct replica *r)
     if (r->copying != NULL)
         copying_end(r->copying);
     scrub_turn_away(r);
+    r->reserved = 0;
+    space_rests(r);
     HASH_DELETE(hh, r->cs->replicas, r);
     while (r->jobs != NULL) {
         struct job *j = r->jobs;
@@ -158,6 +160,8 @@ static void write_log(struct replica *r)
 
     r->writing = data.size;
     disk(r->cs, TICKET_WRITE, r, NULL, LH_DISK_WRITE, LH_LOG_START + offset, 0, &data);
+    space_grows(r);
+    space_ahead(r);
 }
 
 /* A buffered log is synced, too, now and then: a change of versions waits until all of it is on the
@@ -304,6 +308,7 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     scrub_turn_away(r);
     if (!r->headless)
         replica_submit(r, (struct job){.kind = JOB_LOSE, .origin = FOR_NOBODY});
+    space_rests(r);
     orders_replica_lost(r->cs, r, error);
     scan_loaded(r);
 }

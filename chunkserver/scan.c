@@ -45,7 +45,7 @@ static void lost_at_load(struct replica *r, int error)
 
 /* SEAL-1: that the seal was recorded is told in the registration. A former process may have died
  * before its header was on the disk, so it is synced first. */
-static void sealed_at_load(struct replica *r)
+void scan_sealed(struct replica *r)
 {
     r->state = REPLICA_READY;
     r->end = r->written = r->synced = r->committed = r->header.sealed_length;
@@ -78,7 +78,7 @@ void scan_header_done(struct replica *r, int error, struct lh_buf *bytes)
     } else if (r->header.sealed && !LH_PLANTED("seal-believed-from-memory")) {
         disk(r->cs, TICKET_HEADER, r, NULL, LH_DISK_SYNC, 0, 0, NULL);
     } else if (r->header.sealed) {
-        sealed_at_load(r);
+        scan_sealed(r);
     } else {
         scan_start(r);
     }
@@ -91,7 +91,8 @@ void scan_header_synced(struct replica *r, int error)
         return;
     }
     r->header_synced = true;
-    sealed_at_load(r);
+    /* And what was reserved for it before it was sealed is given back. */
+    disk(r->cs, TICKET_HEADER, r, NULL, LH_DISK_RESERVE, 0, 0, NULL);
 }
 
 static void scan_read(struct replica *r)
@@ -134,6 +135,8 @@ static void scan_done(struct replica *r)
         r->committed = r->header.committed;
     if (r->committed > r->end)
         r->committed = r->end;
+    if (r->loading)
+        replica_submit(r, (struct job){.kind = JOB_TRIM, .origin = FOR_NOBODY});
     scan_loaded(r);
     replica_pump(r);
 }

@@ -74,9 +74,11 @@ void session_tell_loss(struct lh_chunkserver *cs, uint64_t chunk, uint64_t versi
 /* ------------------------------------------------------------------------------------------------
  * Does the disk answer? */
 
+#define PROBE_BYTES 8u /* they keep their room when the disk is full */
+
 static void probe_write(struct lh_chunkserver *cs)
 {
-    uint8_t stamp[8];
+    uint8_t stamp[PROBE_BYTES];
 
     memcpy(stamp, &cs->now.ns, sizeof stamp);
     struct lh_buf bytes = lh_buf_copy(stamp, sizeof stamp);
@@ -96,7 +98,7 @@ static void probe(struct lh_chunkserver *cs)
     if (s->probe_created)
         probe_write(cs);
     else
-        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, 0, NULL);
+        disk(cs, TICKET_PROBE, NULL, NULL, LH_DISK_CREATE, 0, PROBE_BYTES, NULL);
 }
 
 /* What is under way tells as much as a probe, and earlier. */
@@ -217,7 +219,7 @@ static void session_connect(struct lh_chunkserver *cs)
     reg.machine_id = (char *)(uintptr_t)cs->config.machine_id;
     reg.address = (char *)(uintptr_t)cs->config.address;
     reg.capacity_bytes = cs->config.capacity_bytes;
-    reg.free_bytes = cs->config.free_bytes;
+    reg.free_bytes = space_free(cs);
     reg.failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
     reg.cluster_id = cs->cluster_id;
     reg.stamp = s->stamp;
@@ -470,7 +472,7 @@ static void heartbeat(struct lh_chunkserver *cs)
     hb.session = session_id(cs);
     hb.stamp = s->stamp_sent = cs->now.ns;
     hb.last_stamp = s->last_stamp;
-    hb.free_bytes = cs->config.free_bytes;
+    hb.free_bytes = space_free(cs);
     hb.replicas = HASH_COUNT(cs->replicas);
     hb.failing = s->failing;
     fill_copies(cs, &hb);

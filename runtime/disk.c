@@ -236,6 +236,11 @@ static void do_blocking(struct lh_disk_io *io)
     case LH_DISK_TRUNCATE:
         io->error = truncate_file(io);
         return;
+    case LH_DISK_RESERVE:
+        io->error = lh_files_reserve(io->open, io->length);
+        return;
+    case LH_DISK_OPS:
+        break;
     }
     LH_UNREACHABLE();
 }
@@ -461,7 +466,10 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
             return true;
         }
         break;
+    case LH_DISK_OPS:
+        LH_UNREACHABLE();
     case LH_DISK_TRUNCATE:
+    case LH_DISK_RESERVE:
         threads = true;
         /* fall through */
     case LH_DISK_SYNC:

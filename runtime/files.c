@@ -269,6 +269,24 @@ static int preallocate(int fd, uint64_t length)
     return r == 0 || errno == EOPNOTSUPP ? 0 : errno;
 }
 
+int lh_files_reserve(const struct lh_disk_file *file, uint64_t length)
+{
+    struct stat s;
+    int r;
+
+    if (fstat(file->fd, &s) != 0)
+        return lh_error_from_errno(errno);
+    if (length > (uint64_t)s.st_size)
+        return lh_error_from_errno(preallocate(file->fd, length));
+    /* Cutting a file to the size that it has frees what lies behind it. */
+    if ((uint64_t)s.st_blocks * 512 <= (uint64_t)s.st_size + (uint64_t)s.st_blksize)
+        return LH_OK;
+    do
+        r = ftruncate(file->fd, s.st_size);
+    while (r != 0 && errno == EINTR);
+    return r == 0 ? LH_OK : lh_error_from_errno(errno);
+}
+
 int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
 {
     char name[NAME_SIZE];

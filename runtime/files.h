@@ -32,6 +32,9 @@ void lh_files_put(struct lh_files *files, struct lh_disk_file *file);
  *   ALREADY_EXISTS, DISK_FULL, IO, SYSTEM */
 LH_MUST_USE int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length);
 
+/* Room for the first `length` bytes of an open file, and none behind these and its end. */
+LH_MUST_USE int lh_files_reserve(const struct lh_disk_file *file, uint64_t length);
+
 /* Unlinks and makes that durable. No such file is success. */
 LH_MUST_USE int lh_files_remove(struct lh_files *files, uint64_t id);
 

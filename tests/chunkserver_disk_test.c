@@ -183,6 +183,126 @@ static void a_replica_is_created_when_a_shortage_is_over(void **state)
     world_destroy(w);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * Room. */
+
+static size_t reserved(struct world *w, int node)
+{
+    return node_file(w, node, CHUNK)->reserved;
+}
+
+/* A writer at A that is to have `bytes` acknowledged, in batches of 1000. */
+static struct conn *given_a_log_of(struct world *w, uint64_t bytes)
+{
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+
+    settle(w);
+    for (uint64_t s = 1; s <= bytes / 1000; s++) {
+        append(c, s, 1000 - 36);
+        settle(w);
+        (void)position(c, s);
+    }
+    return c;
+}
+
+static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    w->bounds.reserve_least_bytes = 4000;
+    w->bounds.reserve_most_bytes = 10000;
+    for (int n = A; n <= C; n++) {
+        node_kill(w, n, false);
+        node_start(w, n);
+    }
+    settle(w);
+    given_a_chunk(w);
+    struct conn *c = given_a_log_of(w, 3000);
+    assert_int_equal(reserved(w, B), 0);
+    append(c, 4, 1000 - 36);
+    settle(w);
+    for (int n = A; n <= C; n++)
+        assert_int_equal(reserved(w, n), LH_LOG_START + 8000);
+    for (uint64_t s = 5; s <= 30; s++) {
+        append(c, s, 1000 - 36);
+        settle(w);
+        size_t room = reserved(w, B) - LH_LOG_START;
+        assert_true(room > s * 1000 && room <= s * 1000 + 10000);
+    }
+    pass(w, 9000);
+    assert_true(reserved(w, B) > 0);
+    pass(w, 2000);
+    for (int n = A; n <= C; n++)
+        assert_int_equal(reserved(w, n), 0);
+    append(c, 31, 1000 - 36);
+    settle(w);
+    assert_int_equal(reserved(w, B), LH_LOG_START + 41000);
+    check_logs(w, ABC);
+    world_destroy(w);
+}
+
+static void a_reservation_that_fails_is_no_full_disk(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    w->bounds.reserve_least_bytes = 2000;
+    node_kill(w, A, false);
+    node_start(w, A);
+    settle(w);
+    given_a_chunk(w);
+    node_fail_disk(w, A, LH_DISK_RESERVE, 0, LH_ERR_DISK_FULL);
+    struct conn *c = given_a_log_of(w, 2000);
+    assert_int_equal(reserved(w, A), 0);
+    append(c, 3, 1000 - 36);
+    settle(w);
+    (void)position(c, 3);
+    assert_true(reserved(w, A) > 0); /* it was tried again further on */
+    assert_int_equal(c->error, LH_OK);
+    world_destroy(w);
+}
+
+static void room_is_given_back_at_the_seal_and_at_a_start(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    w->bounds.reserve_least_bytes = 2000;
+    for (int n = A; n <= C; n++) {
+        node_kill(w, n, false);
+        node_start(w, n);
+    }
+    settle(w);
+    given_a_chunk(w);
+    (void)given_a_log_of(w, 3000);
+    assert_true(reserved(w, A) > 0 && reserved(w, B) > 0);
+    node_kill(w, B, false);
+    node_start(w, B);
+    settle(w);
+    assert_int_equal(reserved(w, B), 0);
+    uint64_t sum = node_status(w, A).checksum;
+    master_record_seal(w, C, 1, 3000, sum);
+    settle(w);
+    assert_true(node_status(w, C).sealed);
+    assert_int_equal(reserved(w, C), 0);
+    world_destroy(w);
+}
+
+/* What a growing log may still take is not offered to others; what rests takes what it has. */
+static void room_is_promised_once(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    lh_chunkserver_set_space(w->nodes[A].cs, 10 * CHUNK_SIZE, 5 * CHUNK_SIZE);
+    given_a_chunk(w);
+    pass(w, 4000);
+    assert_int_equal(heard(w, A)->heartbeat.bytes, 4 * CHUNK_SIZE);
+    (void)given_a_log_of(w, 5000);
+    pass(w, 4000);
+    assert_int_equal(heard(w, A)->heartbeat.bytes, 4 * CHUNK_SIZE + 5000);
+    pass(w, 15000);
+    assert_int_equal(heard(w, A)->heartbeat.bytes, 5 * CHUNK_SIZE);
+    world_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +312,10 @@ int main(void)
         cmocka_unit_test(a_server_that_starves_gives_its_leases_up),
         cmocka_unit_test(a_start_amid_a_shortage_loses_nothing),
         cmocka_unit_test(a_replica_is_created_when_a_shortage_is_over),
+        cmocka_unit_test(room_is_reserved_in_steps_and_given_back_at_rest),
+        cmocka_unit_test(a_reservation_that_fails_is_no_full_disk),
+        cmocka_unit_test(room_is_given_back_at_the_seal_and_at_a_start),
+        cmocka_unit_test(room_is_promised_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

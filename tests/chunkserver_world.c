@@ -204,6 +204,9 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
             f->cache + (left > 0 ? o->offset : 0), o->length < left ? (size_t)o->length : left);
         break;
     }
+    case LH_DISK_RESERVE:
+        f->reserved = (size_t)o->length;
+        break;
     default:
         file_resize(f, (size_t)o->length);
         break;
@@ -577,6 +580,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         on_heartbeat(w, node, m->heartbeat);
         h->heartbeat.n++;
         h->heartbeat.failing = m->heartbeat->failing;
+        h->heartbeat.bytes = m->heartbeat->free_bytes;
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         HEAR(confirm, .version = m->confirm->version, .error = -(int)m->confirm->error);

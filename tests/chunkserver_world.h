@@ -39,6 +39,7 @@ struct file {
     uint64_t id;
     uint8_t *cache, *durable;
     size_t size, durable_size;
+    size_t reserved; /* as the core asked last */
     bool durable_there;
 };
 

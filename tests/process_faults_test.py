@@ -267,6 +267,31 @@ class PausedPrimaryTest(ClusterTest):
             return None
 
 
+class RoomTest(ClusterTest):
+    """What files take of the disks."""
+
+    def taken(self):
+        total = 0
+        for folder, _, names in os.walk(self.folder):
+            if os.path.basename(folder) == "chunks":
+                total += sum(os.stat(os.path.join(folder, n)).st_blocks * 512 for n in names)
+        return total
+
+    def test_small_files_take_little_room(self):
+        cluster = self.start_cluster()
+        self.addCleanup(cluster.cleanup)
+        for i in range(30):
+            cluster.command("append", "--create", f"/small{i}", stdin=b"one line\n")
+        self.assertLess(self.taken(), 3 << 20)
+
+    def test_what_was_reserved_ahead_is_given_back(self):
+        cluster = self.start_cluster()
+        self.addCleanup(cluster.cleanup)
+        cluster.command("append", "--create", "/log", stdin=b"x" * 1000 + b"\n" + b"y" * 3000000)
+        self.assertGreater(self.taken(), 3 * 4000000)
+        process_cluster.wait_for("the room", lambda: self.taken() < 3 * 3200000, 30)
+
+
 class FullDiskTest(ClusterTest):
     """Every chunkserver on a small file system of its own."""
 

@@ -214,7 +214,7 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
         a.count = (uint32_t)lh_prng_below(random, 20000);
     if (kind == LH_SIM_ACT_FAIL_DISK) {
         a.count = 1 + (uint32_t)lh_prng_below(random, 3);
-        a.op = (enum lh_disk_op)lh_prng_below(random, LH_DISK_REMOVE + 1);
+        a.op = (enum lh_disk_op)lh_prng_below(random, LH_DISK_OPS);
     }
     if (kind == LH_SIM_ACT_FAIL_DISK || kind == LH_SIM_ACT_FAIL_STORE)
         a.error = lh_prng_below(random, 2) == 0 ? LH_ERR_IO : LH_ERR_DISK_FULL;
@@ -485,7 +485,7 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"fast\", expected a number with its sign such as +9000"},
         {HEAD "fail next 1 fsyncs of cs1 with IO\n",
             "x:2: found \"fsyncs\", expected \"creates\", \"writes\", \"syncs\", \"reads\", "
-            "\"truncates\" or \"removes\""},
+            "\"truncates\", \"removes\" or \"reserves\""},
         {HEAD "fail next 1 syncs of cs1 with EIO\n",
             "x:2: found \"EIO\", expected an error's name such as IO or DISK_FULL"},
         {HEAD "fail next 0 syncs of cs1 with IO\n",

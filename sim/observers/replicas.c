@@ -136,7 +136,8 @@ static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t
 void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t file,
     enum lh_disk_op op, uint64_t offset, uint64_t length, int error)
 {
-    if (a->part != PART_SERVER || file == LH_PROBE_FILE || op == LH_DISK_READ)
+    if (a->part != PART_SERVER || file == LH_PROBE_FILE || op == LH_DISK_READ ||
+        op == LH_DISK_RESERVE)
         return;
     struct chunk *c = lh_ob_chunk(o, file);
     struct replica *r = &c->replicas[a->number];
@@ -191,6 +192,8 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
             lh_ob_inv3_header(o, c, a->number);
         }
         break;
+    case LH_DISK_RESERVE:
+    case LH_DISK_OPS:
     case LH_DISK_READ:
         break;
     }

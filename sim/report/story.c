@@ -255,7 +255,8 @@ static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_dis
 {
     struct lh_sim_story *s = arg;
     char number[LH_SIM_NUMBER_BYTES];
-    static const char *const names[] = {"create", "write", "sync", "read", "truncate", "remove"};
+    static const char *const names[LH_DISK_OPS] = {
+        "create", "write", "sync", "read", "truncate", "remove", "reserve"};
 
     (void)offset;
     if (s->ended || error == LH_ERR_CLOSED)

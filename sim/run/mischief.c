@@ -391,7 +391,7 @@ static void starve(struct lh_sim_nemesis *n)
     if (a.kind == LH_SIM_ACT_STARVE) {
         a.hold.ns = hold(n);
     } else {
-        a.op = (enum lh_disk_op)below(n, LH_DISK_REMOVE + 1);
+        a.op = (enum lh_disk_op)below(n, LH_DISK_OPS);
         a.count = 1 + (uint32_t)below(n, 10);
         a.error = LH_ERR_SHORTAGE;
     }

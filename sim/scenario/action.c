@@ -200,7 +200,8 @@ static const struct {
     enum lh_disk_op op;
     const char *name;
 } ops[] = {{LH_DISK_CREATE, "creates"}, {LH_DISK_WRITE, "writes"}, {LH_DISK_SYNC, "syncs"},
-    {LH_DISK_READ, "reads"}, {LH_DISK_TRUNCATE, "truncates"}, {LH_DISK_REMOVE, "removes"}};
+    {LH_DISK_READ, "reads"}, {LH_DISK_TRUNCATE, "truncates"}, {LH_DISK_REMOVE, "removes"},
+    {LH_DISK_RESERVE, "reserves"}};
 
 static bool parse_op(struct lh_sim_words *w, void *to)
 {

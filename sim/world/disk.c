@@ -87,6 +87,20 @@ static int do_write(struct lh_sim_node *node, const struct disk_op *op, uint64_t
     return error;
 }
 
+static int do_reserve(struct disk *d, const struct disk_op *op)
+{
+    struct lh_sim_file *f = lh_sim_files_find(&d->files, op->file);
+
+    if (f == NULL)
+        return LH_ERR_NOT_FOUND;
+    uint64_t there = lh_sim_file_allocated(f);
+    if (op->length > there && (op->length - there > d->capacity ||
+                                  d->files.used > d->capacity - (op->length - there)))
+        return LH_ERR_DISK_FULL;
+    lh_sim_files_reserve(&d->files, f, op->length);
+    return LH_OK;
+}
+
 static int do_truncate(struct disk *d, const struct disk_op *op)
 {
     struct lh_sim_file *f = lh_sim_files_find(&d->files, op->file);
@@ -219,6 +233,8 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
         return do_create(&node->disk, op);
     case LH_DISK_TRUNCATE:
         return do_truncate(&node->disk, op);
+    case LH_DISK_RESERVE:
+        return do_reserve(&node->disk, op);
     case LH_DISK_READ:
         return do_read(&node->disk, op, result);
     default:

@@ -215,8 +215,17 @@ void lh_sim_files_write(struct lh_sim_files *files, struct lh_sim_file *f, uint6
     remember(files, f, LH_DISK_WRITE, offset, data, size);
 }
 
+void lh_sim_files_reserve(struct lh_sim_files *files, struct lh_sim_file *f, uint64_t bytes)
+{
+    files->used -= lh_sim_file_allocated(f);
+    f->reserved = bytes;
+    files->used += lh_sim_file_allocated(f);
+}
+
 void lh_sim_files_truncate(struct lh_sim_files *files, struct lh_sim_file *f, uint64_t size)
 {
+    if (f->reserved > size) /* what lies behind a file's end goes with it */
+        lh_sim_files_reserve(files, f, size);
     resize_cache(files, f, size);
     remember(files, f, LH_DISK_TRUNCATE, 0, NULL, size);
 }

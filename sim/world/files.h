@@ -48,6 +48,9 @@ uint64_t lh_sim_file_allocated(const struct lh_sim_file *f);
 /* There is none of that number yet. */
 void lh_sim_files_create(struct lh_sim_files *files, uint64_t number, uint64_t reserved);
 
+/* Room for so many bytes, or for those that it has. */
+void lh_sim_files_reserve(struct lh_sim_files *files, struct lh_sim_file *f, uint64_t bytes);
+
 /* Durable at once; none of that number is fine too. */
 void lh_sim_files_remove(struct lh_sim_files *files, uint64_t number);
 

@@ -110,7 +110,7 @@ struct disk {
     struct {
         int error;
         uint32_t count;
-    } faults[LH_DISK_REMOVE + 1];
+    } faults[LH_DISK_OPS];
 };
 
 void lh_sim_disk_init(struct disk *d);
