@@ -17,8 +17,11 @@ void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t ve
     c.chunk = chunk;
     c.version = version;
     c.error = (Leasehold__ErrorCode)-error;
-    if (error != LH_OK)
+    if (error != LH_OK) {
+        const struct replica *r = replica_find(cs, chunk);
+        c.adopted = r == NULL ? 0 : r->adopting;
         cs->counts.grants_refused++;
+    }
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
     m.confirm = &c;
     session_send(cs, &m);

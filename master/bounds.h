@@ -14,6 +14,9 @@
     X(roll_patience, 250, "once enough is known: how long others that look alive are waited for")  \
     X(lone_log_after, 1000, "a single log seals a chunk if no other one was shown for this long")  \
     X(suspect_hold, 500, "a caller that lost the primary of a file that waits is held back")       \
+    /* Grants that are refused. */                                                                 \
+    X(refusal_rest, 200, "once each member has refused a grant; then twice as long each time")     \
+    X(refusal_rest_max, 10000, "and not longer; who gives a lease back within this refuses it")    \
     /* Copies and repair (KEEP-1, REC-4). */                                                       \
     X(copy_stall, 30000, "a copy without progress for this long is ended")                         \
     X(copy_retry, 1000, "after a copy that failed; twice as long after each further one")          \

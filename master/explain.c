@@ -283,7 +283,22 @@ static bool say_held(const struct lh_master *m, struct sentences *out, const str
 static bool say_free(const struct lh_master *m, struct sentences *out, const struct lh_m_chunk *c)
 {
     uint32_t able = 0, alive = 0;
+    char when[WHEN_BYTES];
 
+    if (c->adopted_above != 0)
+        say(out,
+            "%s has adopted version %" PRIu64 " of chunk %" PRIu64
+            ", which is too high to be gone above: no master of this cluster gave it out.",
+            c->avoid == NULL ? "A member" : c->avoid->id, c->adopted_above, c->id);
+    if (lh_m_rests(m, c)) {
+        say(out,
+            "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
+            "): its members have refused it, or given it back at once, %u times in a row (%s "
+            "last); it is offered again in %s.",
+            c->id, c->version, c->refusals, c->avoid == NULL ? "?" : c->avoid->id,
+            how_long(lh_instant_until(m->now, c->rest_until), when));
+        return false;
+    }
     for (uint32_t i = 0; i < c->member_count; i++) {
         able += lh_m_can_lead(m, &c->members[i]);
         alive += lh_m_live(m, c->members[i].server) && !c->members[i].lost;

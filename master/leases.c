@@ -168,6 +168,8 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
 bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
+    if (lh_m_rests(m, c))
+        return false;
     m->counts.expiries += c->holder != NULL;
     if (c->holder != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
@@ -452,7 +454,7 @@ void lh_m_on_confirm(
         c->confirmed = true;
         lh_m_seen(m, c, s);
         lh_m_attend(m, c);
-        c->avoid = NULL;
+        lh_m_accepted(c);
         c->last_primary = s;
         lh_m_todo_update(c);
         lh_m_touch(m, c->file);
@@ -471,10 +473,9 @@ void lh_m_on_confirm(
     /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
     if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
         lh_m_lose(m, c, member);
-    c->avoid = s;
-    c->retry_at = lh_instant_add(m->now, m->heartbeat);
-    lh_m_timer_arm(m, &c->timer, c->retry_at);
+    lh_m_refused(m, c, s, m->heartbeat);
     lh_m_lease_over(m, c, "was refused");
+    lh_m_refused_version(m, c, s, confirm->adopted);
 }
 
 /* Is a lease that was recalled to be given to another member as soon as it is released, in the same
@@ -505,8 +506,12 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     LH_MARK("lease-released");
     m->counts.releases++;
     bool hand_over = handed_over(c);
+    bool at_once = !c->recalling && lh_instant_before(m->now,
+                                        lh_instant_add(c->granted_at, m->config.refusal_rest_max));
     c->avoid = s;
     c->retry_at = m->now;
+    if (at_once)
+        lh_m_refused(m, c, s, lh_nanoseconds(0));
     lh_m_lease_over(m, c, "was released");
     if (hand_over) {
         LH_MARK("lease-handed-over");

@@ -379,6 +379,7 @@ void lh_m_on_recovered(
         c->recovered_session != s->session && (c->waiting || c->recovered_version == c->version);
     if (joined || again)
         c->tell_full = true;
+    c->refusals = 0;
     c->recovered_version = c->version;
     c->recovered_session = s->session;
     lh_m_tell_full(m, c);

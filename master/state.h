@@ -224,7 +224,10 @@ struct lh_m_chunk {
     struct lh_m_server *last_primary;
     /* Where the newest joining member was copied from; where one was whose log then did not fit. */
     struct lh_m_server *joined_from, *bad_source;
-    struct lh_instant retry_at; /* no grant before this: the last one was refused */
+    struct lh_instant retry_at; /* no grant to `avoid` before this */
+    struct lh_instant rest_until; /* nor to anybody: each member has refused */
+    uint32_t refusals;            /* since a primary last recovered */
+    uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
 
     struct lh_m_timer timer;    /* creation, or a refused grant */
     bool creating;              /* in `m->creating` */
@@ -751,6 +754,18 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
 /* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
 void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
     bool *extended);
+
+/* ---- refusals.c */
+/* The server does not act, or not any more, on what it was granted just now. It is asked again
+ * after `pause` at the earliest. */
+void lh_m_refused(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause);
+/* And has adopted this version, by its own word. The chunk's lease is over. */
+void lh_m_refused_version(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, uint64_t adopted);
+void lh_m_accepted(struct lh_m_chunk *c);
+/* Is it offered to nobody for now, because everybody has refused? */
+bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c);
 
 /* ---- placement.c */
 /* Servers come or go now: whoever can wait for a full set should, for a moment. */

@@ -1,0 +1,52 @@
+/* Grants that are refused: whom the lease is offered to next, and when.
+ *
+ * Who refuses is passed over for the next best member at once; that is how a chunk gets away from a
+ * disk that hangs. Once each member has refused, or has given the lease back as soon as it had it,
+ * nothing is learnt by asking on at the speed of the network: the chunk rests, each time for twice
+ * as long. */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return lh_instant_before(m->now, c->rest_until);
+}
+
+void lh_m_refused(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause)
+{
+    c->avoid = s;
+    c->retry_at = lh_instant_add(m->now, pause);
+    c->refusals++;
+    if (c->refusals >= c->member_count) {
+        LH_MARK("grants-rest");
+        c->rest_until =
+            lh_instant_add(m->now, lh_m_backoff(m->config.refusal_rest, m->config.refusal_rest_max,
+                                       c->refusals - c->member_count));
+        c->retry_at = c->rest_until; /* who refused last may be asked as well as others then */
+    }
+    lh_m_timer_arm(m, &c->timer, c->retry_at);
+}
+
+void lh_m_accepted(struct lh_m_chunk *c)
+{
+    c->adopted_above = 0;
+    c->avoid = NULL;
+}
+
+/* KEEP-4: no version that a server has in use is handed out. One that it has adopted above the
+ * record proves that the record is older; the next grant goes above it, and is durable before it is
+ * sent. */
+void lh_m_refused_version(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, uint64_t adopted)
+{
+    const struct lh_m_report report = {.chunk = c->id, .version = adopted};
+
+    if (adopted <= c->version)
+        return;
+    LH_MARK("grant-below-adopted-version");
+    lh_m_report_evidence(m, s, c, &report);
+    if (c->version < adopted && c->seen_version < adopted)
+        c->adopted_above = adopted; /* too high to go above */
+}
