@@ -39,6 +39,13 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
         visibility = ["//visibility:public"],
         deps = deps + cores,
     )
+
+    # For the fuzzers, which compile them with another compiler.
+    native.filegroup(
+        name = name + "_sources",
+        srcs = srcs + hdrs,
+        visibility = ["//fuzz:__pkg__"],
+    )
     native.cc_library(
         name = name + "_probed",
         srcs = srcs,

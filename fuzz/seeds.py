@@ -1,0 +1,39 @@
+#!/usr/bin/python3
+"""Writes strings of bytes to begin with (world.h): whoever begins with nothing spends the time on
+registering. Each is the usual course of things, now and then with something else in between."""
+
+import os
+import random
+import sys
+
+SETTLE, TIMER = 14, 0
+USUAL = {
+    # Register twice, create, open the tail, lose the primary, heartbeat.
+    "master": [128, 0, 136, 0, SETTLE, 131, SETTLE, 132, SETTLE, 130, 133, SETTLE, TIMER, 0],
+    # Create, grant, open a writer, append.
+    "chunkserver": [SETTLE, TIMER, 0, SETTLE, 128, 0, SETTLE, 129, 0, SETTLE, 130, 131, 9, SETTLE,
+                    132, 99, SETTLE, 133, 1, 0, SETTLE],
+    # Open an appender, submit, open a reader, fetch.
+    "client": [128, 130, 3, 131, 129, 132, TIMER, 0],
+    "decoders": [],
+}
+
+
+def main(part, folder):
+    os.makedirs(folder, exist_ok=True)
+    source = random.Random(1)
+    for number in range(48):
+        string = [number % 4]
+        for _ in range(1 + number // 8):
+            for byte in USUAL[part]:
+                string.append(byte)
+                if byte == SETTLE and source.randrange(4) == 0:
+                    string += [source.randrange(14)] + [source.randrange(256)] * 8
+        if not USUAL[part]:
+            string += [source.randrange(256) for _ in range(64)]
+        with open(os.path.join(folder, str(number)), "wb") as file:
+            file.write(bytes(string))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
