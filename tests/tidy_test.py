@@ -5,6 +5,10 @@
          open no file or socket: the simulator can only vouch for code that does nothing behind
          its back.
   layer  Only rpc/ includes gRPC; pure code includes nothing of runtime/ or rpc/.
+  bound  What bounds a core (how much at once, how many, how long) is a field of its config, where
+         tests and the simulator can make it absurdly small; a bare constant is out of their reach.
+         What has an entry in UNBOUND is no such thing. Each field of the configs that is not in a
+         core's own list of bounds stands in the simulator's settings, which draw it.
   form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
 
     tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
@@ -41,6 +45,61 @@ PURE_INCLUDES = re.compile(
     r"|unistd\.h|liburing\.h|lmdb\.h|runtime/|rpc/)"
 )
 GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
+
+CORES = ("master", "chunkserver", "client", "lease")
+BOUND = re.compile(
+    r"(?:#[ \t]*define[ \t]+|\benum\b[^{;]*\{[^}]*?\b|^[ \t]*)"
+    r"([A-Z][A-Z0-9_]*_(?:MAX|MIN|LIMIT|BYTES|NS|US|MS|S|SECONDS|TIMEOUT|COUNT|BATCHES|DEFAULT))"
+    r"[ \t]*=?[ \t]*\(*[ \t]*(?:UINT\d+_C\([ \t]*)?\d"
+)
+UNBOUND = {
+    # What is stored, or said on the wire.
+    "LH_SLOT_BYTES": "format of the chunk header",
+    "LH_BOOT_ID_BYTES": "format of the chunk header",
+    "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
+    "LH_PATH_BYTES_MAX": "limit of the protocol",
+    "LH_REPLICATION_MAX": "limit of a setting",
+    "LH_SESSION_TERM_MIN_NS": "limit of a setting",
+    "LH_SESSION_TERM_MAX_NS": "limit of a setting",
+    "LH_TRASH_RETENTION_MAX_NS": "limit of a setting",
+    "LH_REPAIR_STREAMS_MAX": "limit of a setting",
+    "LH_DRIFT_PPM_MAX": "limit of a setting",
+    "LH_DRIFT_PPM_DEFAULT": "default of a setting",
+    "SCRUB_PERIOD_MS": "default of a setting",
+    "LH_OPEN_TAIL_WAIT_MS_MAX": "limit of the protocol",
+    "VERSION_MAX": "far from the end of numbers: an older copy's leap must have room",
+    "CHUNK_LEAP_MAX": "likewise",
+    # Room for text, or for as many as a bound may be.
+    "LH_TEXT_BYTES": "room for a sentence",
+    "LH_CALL_TEXT_BYTES": "room for a sentence",
+    "LH_IDENTITY_TEXT_MAX": "room for a name",
+    "HEADERS_BYTES": "format of the chunk header",
+    "LH_SCRUB_TEXT_MAX": "room for two numbers",
+    "WHEN_BYTES": "room for a duration",
+    "KEY_MAX": "room for a key",
+    "PROBE_BYTES": "what a probe writes",
+    "LH_FLIGHT_MESSAGES_MAX": "the most that a bound of the config may be",
+    "LH_REPLY_BATCHES_MAX": "the most that a bound of the config may be",
+    # Data structures; no work waits for them.
+    "LH_INDEX_BUCKETS_MIN": "size of a hash table",
+    "LH_INDEX_BUCKETS_MAX": "size of a hash table",
+    "LH_SESSION_SLOT_MAX": "bits of a session's number",
+    "EXPIRE_WORK_MAX": "how much of the wheel one call turns; the property test crosses it",
+    "PACING_BURST_MS": "what a rate means for short times",
+    "PACING_PIECE_MIN": "less costs more than it paces",
+    "PACING_STEP_MAX": "keeps a product from overflowing",
+}
+CONFIGS = (
+    ("master/master.h", "lh_master_config"),
+    ("chunkserver/chunkserver.h", "lh_chunkserver_config"),
+    ("client/client.h", "lh_client_config"),
+)
+# Who somebody is and what he has; what only a process knows.
+IDENTITIES = (
+    "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
+    " master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed restored"
+).split()
 
 SOURCES = (".c", ".h")
 TEXTS = SOURCES + (".proto", ".py", ".sh", ".bzl", ".txt")
@@ -90,7 +149,11 @@ def check_file(path, text):
         return
     pure = is_pure(path)
     in_rpc = path.startswith("rpc/")
+    core = pure and path.split("/")[0] in CORES
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
+        bound = BOUND.search(line) if core else None
+        if bound and bound.group(1) not in UNBOUND:
+            yield number, "%s bounds a core: make it a field of its config" % bound.group(1)
         if GRPC_INCLUDE.search(line) and not in_rpc:
             yield number, "only rpc/ includes gRPC"
         if not pure:
@@ -111,6 +174,34 @@ def files_of(root):
                 yield os.path.join(folder, name)
 
 
+def fields_of(header, struct):
+    """Names of the members of a struct that are written out, not made of a list."""
+    text = re.sub(r"\bX\(.*", "", without_comments_and_strings(header))
+    body = re.search(r"struct %s \{(.*?)\n\};" % struct, text, re.S).group(1)
+    body = re.sub(r"^[ \t]*#.*$", "", body, flags=re.M)
+    for declaration in body.split(";"):
+        for name in re.findall(r"\b(\w+)\s*(?:\[\w+\]\s*)?(?:,|$)", declaration.strip()):
+            if " " in declaration.strip():
+                yield name
+
+
+def undrawn(headers, settings):
+    """(header, field) of each field that the simulator's settings do not name."""
+    for path, struct in CONFIGS:
+        for field in fields_of(headers[path], struct):
+            if field not in IDENTITIES and not re.search(r"\b%s\b" % field, settings):
+                yield path, field
+
+
+def check_bounds(root):
+    def read(path):
+        with open(os.path.join(root, path), encoding="utf-8") as f:
+            return f.read()
+
+    settings = read("sim/scenario/bounds.c") + read("sim/scenario/settings.c")
+    return list(undrawn({path: read(path) for path, _ in CONFIGS}, settings))
+
+
 def check_tree(root):
     complaints = 0
     checked = 0
@@ -125,6 +216,9 @@ def check_tree(root):
         for number, complaint in check_file(path, text):
             print("%s:%d: %s" % (path, number, complaint))
             complaints += 1
+    for path, field in check_bounds(root):
+        print("%s: the simulator does not draw %s: a row in sim/scenario/bounds.c" % (path, field))
+        complaints += 1
     # A check that sees no files passes for ever.
     for folder in ("base", "batch", "lease"):
         if folder not in pure:
@@ -153,6 +247,10 @@ def selftest():
         ("rpc/rpc.c", "int a;\t", "a tab"),
         ("docs/x.py", "a = 1 ", "blanks at the end"),
         ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
+        ("chunkserver/replica.c", "#define WRITE_BYTES_MAX (8u << 20)", "WRITE_BYTES_MAX bounds"),
+        ("master/roll.c", "#define FENCE_PAUSE_MS 200u", "FENCE_PAUSE_MS bounds"),
+        ("client/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),
+        ("lease/holder.c", "enum { WORK_MAX = 64 };", "WORK_MAX bounds"),
     ]
     good = [
         ("lease/grantor.c", "/* never clock_gettime() here */"),
@@ -164,6 +262,11 @@ def selftest():
         ("runtime/clock.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
         ("rpc/rpc.c", "#include <grpc/grpc.h>"),
         ("lease/holder.c", "x" * 100),
+        ("chunkserver/replica.c", "/* #define WRITE_BYTES_MAX (8u << 20) */"),
+        ("chunkserver/main.c", "#define UPDATE_MS 500"),
+        ("runtime/loop.c", "#define WRITE_BYTES_MAX (8u << 20)"),
+        ("chunkserver/header.h", "#define LH_SLOT_BYTES 4096u"),
+        ("chunkserver/replica.c", "if (x == LH_CHUNK_BYTES_MIN + 1) y.WORK_MAX == 1;"),
     ]
     failures = 0
     for path, text, expected in bad:
@@ -182,6 +285,14 @@ def selftest():
     lines = [n for n, c in check_file("lease/x.c", "/* a\n b */\n\nint x = rand();\n")]
     if lines != [4]:
         print("selftest: the line number is wrong: %s" % lines)
+        failures += 1
+    headers = {path: "struct %s {\n    uint32_t seed, a;\n};" % name for path, name in CONFIGS}
+    headers["client/client.h"] = (
+        "struct lh_client_config {\n    struct lh_duration wait; /* one */\n    uint8_t b[N];\n"
+        "#define X(name) uint32_t name;\n    LIST(X)\n};"
+    )
+    if list(undrawn(headers, "a wait")) != [("client/client.h", "b")]:
+        print("selftest: undrawn: %s" % list(undrawn(headers, "a wait")))
         failures += 1
     print("tidy: self-test: %d failures" % failures)
     return 1 if failures else 0

@@ -32,6 +32,10 @@ static struct lh_sim_bound rows[] = {
 #define X(member, preset, what) COUNT(master, master, member, preset, what)
     LH_MASTER_COUNTS(X)
 #undef X
+    COUNT(master, master, waiters_max, 65536, "calls that wait for a primary, all together")
+    COUNT(master, master, waiters_file_max, 4096, "likewise, for one file")
+    {"master", "servers_max", LH_SIM_BOUND_COUNT, LH_SIM_NODES_MAX, 10000, 10000,
+        "chunkservers ever registered", IN(master.servers_max), AS_U32},
 /* The unit is the name's end: learn_unit(). */
 #define X(member, least, preset, what)                                                             \
     NAMED(chunkserver, server.bounds, member, least, preset, what)
@@ -65,6 +69,11 @@ static struct lh_sim_bound rows[] = {
     BYTES(client, client, unanswered_bytes, AS_U64, 1, 16u << 20, "while less than this waits")
     BYTES(client, client, message_bytes, AS_U64, 1, 1u << 20, "of one that carries several batches")
     COUNT(client, client, stream_writers, 256, "writers that ever join one stream")
+    TIME(client, client, late_first, 300, "a READ is late, as long as none was answered yet")
+    TIME(client, client, late_min, 50, "then late by what is usual, at least this")
+    TIME(client, client, late_max, 2000, "and at most this")
+    COUNT(client, client, hedge_percent, 10, "of a hundred READs go out a second time, if late")
+    COUNT(client, client, hedge_burst, 4, "and so many more, saved up when there were fewer")
 };
 /* clang-format on */
 
