@@ -131,8 +131,6 @@ static void scan_done(struct replica *r)
     r->state = REPLICA_READY;
     r->written = r->end;
     r->synced = 0; /* nothing here vouches for the disk: the next sync will */
-    if (r->committed < r->header.committed)
-        r->committed = r->header.committed;
     if (r->committed > r->end)
         r->committed = r->end;
     if (r->loading)
@@ -227,6 +225,9 @@ void scan_read_done(struct replica *r, int error, struct lh_buf *bytes)
         if (!r->header.sealed) {
             r->checksum = lh_log_checksum(r->checksum, &h);
             r->end += h.size;
+            /* Whatever the header says, only where a batch ends (APP-3). */
+            if (r->end > r->committed && r->end <= r->header.committed)
+                r->committed = r->end;
         }
         at += h.size;
     }

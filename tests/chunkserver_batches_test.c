@@ -1,5 +1,6 @@
 /* A log grows by whole batches, whatever one write takes: what is committed, sealed, read or told
  * to somebody never ends within one. */
+#include "chunkserver/header.h"
 #include "chunkserver_world.h"
 
 #include <stdlib.h>
@@ -225,6 +226,41 @@ static void what_a_member_confirms_commits_whole_batches(void **state)
     world_destroy(w);
 }
 
+/* Headers that were written before logs grew by whole batches. */
+static void a_header_that_ends_within_a_batch_costs_no_replica(void **state)
+{
+    (void)state;
+    struct world *w = given(false);
+    struct conn *c = given_appender(w);
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+    struct lh_chunk_header h;
+
+    append(c, 1, 1000);
+    append(c, 2, 1000);
+    settle(w);
+    node_kill(w, B, false);
+    settle(w);
+    struct file *f = node_file(w, B, CHUNK);
+    struct lh_buf slots = lh_buf_copy(f->cache, 2 * LH_SLOT_BYTES);
+    assert_int_equal(lh_chunk_header_decode(&slots, CHUNK, &h), LH_OK);
+    lh_buf_clear(&slots);
+    h.committed = 1000 + FRAME + 500;
+    h.generation++;
+    struct lh_buf slot = lh_chunk_header_encode(&h);
+    assert_true(lh_buf_read(&slot, 0, f->cache + lh_chunk_header_offset(&h), slot.size));
+    lh_buf_clear(&slot);
+    w->stalled[A][B] = true;
+    node_start(w, B);
+    settle(w);
+    assert_int_equal(node_status(w, B).committed, 1000 + FRAME);
+    q.max_bytes = MIB;
+    struct conn *r = reader(w, B, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_false(node_status(w, B).lost);
+    world_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_roll_does_not_cut_a_large_batch),
         cmocka_unit_test(a_roll_does_not_cut_one_of_many_batches),
         cmocka_unit_test(what_a_member_confirms_commits_whole_batches),
+        cmocka_unit_test(a_header_that_ends_within_a_batch_costs_no_replica),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
