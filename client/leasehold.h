@@ -10,7 +10,7 @@
  *   struct lh_position at;
  *
  *   lh_cluster_open("10.0.0.1:7400,10.0.0.2:7400", NULL, &cluster);
- *   lh_appender_open(cluster, "/logs/web", NULL, &appender);
+ *   lh_appender_open(cluster, "/logs/web", NULL, 10000, &appender);
  *   lh_append(appender, "hello", 5, 10000, &at);
  *
  * docs/example.c is a whole program, docs/api.md an introduction.
