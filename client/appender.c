@@ -67,6 +67,7 @@ struct lh_client_appender {
     unsigned failures;             /* since the last acknowledged batch */
     int reason;                    /* of the last one, or why it has failed for good */
     char text[LH_CALL_TEXT_BYTES];
+    char master_said[LH_CALL_TEXT_BYTES]; /* why there is no primary; since the same; "": nothing */
 };
 
 static void find_tail(struct lh_client_appender *a);
@@ -165,6 +166,7 @@ static void acknowledge(struct lh_client_appender *a, uint64_t offset)
     pop(a);
     a->sequence = b->sequence + b->count;
     a->failures = 0;
+    a->master_said[0] = '\0';
     b->offset = offset;
     lh_client_complete(a->client, &b->call, LH_OK, NULL);
 }
@@ -448,6 +450,7 @@ static void no_tail_yet(
             (double)m->lease_left_ms / 1000.0);
         text = said;
     }
+    snprintf(a->master_said, sizeof a->master_said, "%s", text);
     broken(a, error, "finding the primary", text, wait);
 }
 
@@ -661,7 +664,13 @@ static void give_up(struct lh_client_appender *a)
     /* The newest reason: of the masters, if it is they who do not answer. */
     bool asking = a->ask.active && a->ask.reason != LH_OK;
     int reason = asking ? a->ask.reason : a->reason;
-    memcpy(text, asking ? a->ask.text : a->text, sizeof text);
+    const char *newest = asking ? a->ask.text : a->text;
+    /* A server knows what it waits for, the master who is missing. */
+    if (a->master_said[0] != '\0' && strstr(newest, a->master_said) == NULL)
+        snprintf(text, sizeof text, "%.200s; before that the master said: %.270s", newest,
+            a->master_said);
+    else
+        snprintf(text, sizeof text, "%s", newest);
     fail(a, reason == LH_OK ? LH_ERR_UNAVAILABLE : reason, "gave up", text);
 }
 

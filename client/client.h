@@ -87,7 +87,7 @@ enum lh_call_kind {
     LH_CALL_SERVER          /* struct lh_server_call */
 };
 
-#define LH_CALL_TEXT_BYTES 256
+#define LH_CALL_TEXT_BYTES 512
 
 /* What every call begins with. */
 struct lh_call {

@@ -300,9 +300,10 @@ void lh_client_reader_end_fetch(struct lh_client_reader *r, int error, const cha
  * nothing more, and this is the file's end if the chunk still is its unsealed tail (APP-6). */
 void lh_client_reader_locate(struct lh_client_reader *r, bool verifying);
 
-/* Nobody acts as the tail's primary, but only it can say where the end is: have the master bring
- * one. */
-void lh_client_reader_open_tail(struct lh_client_reader *r);
+/* Nobody is known to act as the tail's primary, but only it can say where the end is: have the
+ * master bring one, or name it. `primary_failed`: the one of the tail's version gave no answer, or
+ * says that it is none. */
+void lh_client_reader_open_tail(struct lh_client_reader *r, bool primary_failed);
 
 /* Goes on: gives out what is ready, reads where there is room, asks the master when there is no
  * lane. May free lanes. */

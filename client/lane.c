@@ -222,6 +222,19 @@ static size_t next_member(const struct lh_client_lane *l, bool spoken)
     return chosen;
 }
 
+/* The member that did not help is the chunk's primary, or that one is silent. The master asks it
+ * whether it lives then, and may move the lease: not on the word of somebody who asked another. */
+static bool primary_failed(const struct lh_client_lane *l, const char *address)
+{
+    for (size_t i = 0; i < l->chunk.member_count; i++) {
+        const struct lh_client_member *m = &l->chunk.members[i];
+        if (strcmp(m->server_id, l->chunk.primary) == 0)
+            return strcmp(m->address, address) == 0 ||
+                   lh_client_is_silent(l->reader->client, m->address);
+    }
+    return true;
+}
+
 /* A member did not help, or there was none to be asked. */
 static void lane_failed(struct lh_client_lane *l, int error, const char *address, const char *text)
 {
@@ -244,7 +257,7 @@ static void lane_failed(struct lh_client_lane *l, int error, const char *address
         return; /* the other READ may help yet */
     if (lh_client_lane_needs_primary(l)) {
         new_round(l);
-        lh_client_reader_open_tail(r);
+        lh_client_reader_open_tail(r, primary_failed(l, address));
         /* Nothing is read before the master's answer, nor before the pause is over. */
         struct lh_duration pause = lh_client_backoff(c, ++l->failures);
         lh_timer_set(&c->timers, &l->timer, lh_instant_add(c->now, pause));

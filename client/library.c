@@ -18,7 +18,7 @@
 LH_ERRORS(X)
 #undef X
 
-static _Thread_local char last_error[512];
+static _Thread_local char last_error[LH_CALL_TEXT_BYTES];
 static _Thread_local bool in_callback;
 
 const char *lh_last_error(void)

@@ -170,7 +170,7 @@ static void tail_opened(void *owner, int error, const char *text, const void *re
     }
 }
 
-void lh_client_reader_open_tail(struct lh_client_reader *r)
+void lh_client_reader_open_tail(struct lh_client_reader *r, bool primary_failed)
 {
     struct lh_duration wait = r->client->config.tail_wait;
 
@@ -179,7 +179,7 @@ void lh_client_reader_open_tail(struct lh_client_reader *r)
     leasehold__open_tail_request__init(&r->open_tail);
     r->open_tail.path = r->path;
     r->open_tail.file = r->file;
-    r->open_tail.failed_version = r->lanes != NULL ? r->lanes->chunk.version : 0;
+    r->open_tail.failed_version = r->lanes != NULL && primary_failed ? r->lanes->chunk.version : 0;
     r->open_tail.wait_ms = lh_duration_ms(wait);
     r->ask.owner = r;
     r->ask.done = tail_opened;

@@ -513,6 +513,89 @@ static void an_appender_gives_up_in_the_end(void **state)
     world_deinit(&a.w);
 }
 
+/* The way to it, the way back, or the way of what is large is broken. The master is told each time,
+ * so that it may move the lease with the primary's consent, and no pause becomes long. */
+static void a_living_primary_that_cannot_be_reached_is_told_each_time(void **state)
+{
+    enum way { NO_WAY, NO_WAY_BACK, NOT_FOR_BATCHES, WAYS };
+
+    (void)state;
+    for (enum way way = NO_WAY; way < WAYS; way++) {
+        struct appender a;
+        struct lh_submit_call b1;
+        const Leasehold__OpenTailRequest *m;
+        uint64_t failed_version = 0;
+        struct lh_instant told;
+
+        open_appender(&a);
+        b1 = next_batch(&a);
+        ask(&a.w, &b1);
+        for (int i = 0; i < 30; i++) {
+            while (a.w.taken == a.w.count)
+                pass(&a.w);
+            uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+            assert_int_equal(m->failed_version, failed_version);
+            if (i > 0) /* the sign of life that was missed, and the pause */
+                assert_in_range(a.w.now.ns - told.ns, 0, 1700 * 1000000ull);
+            told = a.w.now;
+            say_tail(&a.w, link, open_chunk(5, 3, 0, 0), 0, NULL);
+            failed_version = 3;
+            if (way == NOT_FOR_BATCHES) {
+                accept_stream(&a, "s1:1", 5, 1);
+                expect_batch(&a, 1);
+            } else {
+                a.stream = expect_open(&a.w, LH_METHOD_APPEND, "s1:1");
+                expect_send(&a.w, a.stream);
+            }
+            if (way == NO_WAY) {
+                break_link(&a.w, a.stream);
+            } else {
+                pass_ms(&a.w, 700);
+                expect_close(&a.w, a.stream);
+            }
+        }
+        world_deinit(&a.w);
+    }
+}
+
+/* The primary knows what it waits for, the master whom. */
+static void what_the_master_said_is_in_the_last_error(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+    Leasehold__OpenTailReply none = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
+
+    (void)state;
+    open_stream(&a, &b1);
+    break_link(&a.w, a.stream);
+    none.error = LEASEHOLD__ERROR_CODE__NOT_LEASED;
+    none.error_text = "cs2 and cs3 are away";
+    say(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), &none);
+    pass(&a.w);
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), open_chunk(5, 3, 0, 0),
+        0, NULL);
+    accept_stream(&a, "s1:1", 5, 1);
+    expect_batch(&a, 1);
+    Leasehold__AppendReply alive = LEASEHOLD__APPEND_REPLY__INIT;
+    for (int i = 0; i < 3001; i++) {
+        pass_ms(&a.w, 100);
+        while (a.w.taken < a.w.count && a.w.events[a.w.taken].kind != LH_FX_COMPLETE) {
+            struct event *e = take(&a.w, a.w.events[a.w.taken].kind);
+            if (e->kind == LH_FX_SEND && e->method == LH_METHOD_OPEN_TAIL)
+                say_tail(&a.w, e->link, open_chunk(5, 3, 0, 0), 0, NULL);
+            else if (e->kind == LH_FX_OPEN && e->method == LH_METHOD_APPEND)
+                a.stream = e->link;
+        }
+        if (a.w.taken < a.w.count)
+            break;
+        say(&a.w, a.stream, &alive);
+    }
+    expect_complete(&a.w, &b1, LH_ERR_UNAVAILABLE);
+    assert_non_null(strstr(b1.call.text, "s1:1: no answer"));
+    assert_non_null(strstr(b1.call.text, "the master said: cs2 and cs3 are away"));
+    world_deinit(&a.w);
+}
+
 static void giving_up_on_silent_masters_is_told_as_unavailable(void **state)
 {
     struct appender a;
@@ -651,6 +734,8 @@ int main(void)
         cmocka_unit_test(out_of_sequence_ends_the_appender),
         cmocka_unit_test(acknowledging_what_was_not_sent_ends_the_appender),
         cmocka_unit_test(an_appender_gives_up_in_the_end),
+        cmocka_unit_test(a_living_primary_that_cannot_be_reached_is_told_each_time),
+        cmocka_unit_test(what_the_master_said_is_in_the_last_error),
         cmocka_unit_test(giving_up_on_silent_masters_is_told_as_unavailable),
         cmocka_unit_test(closing_cancels_what_is_under_way),
         cmocka_unit_test(stopping_completes_everything),

@@ -525,7 +525,10 @@ static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void *
     assert_int_not_equal(member, 1);
     say_refusal(&r, expect_read(&r, 5, B, &member, NULL), LH_ERR_NOT_PRIMARY);
     assert_int_not_equal(member, 1);
-    say_tail(&r.w, expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), tail, 1, NULL);
+    const Leasehold__OpenTailRequest *told;
+    link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &told);
+    assert_int_equal(told->failed_version, 2);
+    say_tail(&r.w, link, tail, 1, NULL);
 
     /* Silent or not, nobody else knows. */
     link = expect_read(&r, 5, B, &member, NULL);
@@ -856,6 +859,38 @@ static void a_tail_that_was_sealed_meanwhile_is_not_the_end(void **state)
     world_deinit(&r.w);
 }
 
+/* Whom the last bytes came from is asked for the end, and is not the primary: nothing is said against
+ * that one. */
+static void a_primary_that_was_not_asked_has_not_failed(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo tail = open_chunk(5, 2, 0, 1);
+    const Leasehold__OpenTailRequest *m;
+    int member;
+
+    (void)state;
+    open_reader(&r, false, 0, &tail, 1);
+    fetch(&r);
+    say_refusal(&r, expect_read(&r, 5, 0, &member, NULL), LH_ERR_RECOVERING);
+    assert_int_equal(member, 1);
+    say_batches(&r, expect_read(&r, 5, 0, &member, NULL), 1, B, false);
+    expect_bytes(&r, 0, B);
+    fetch(&r);
+    say_empty(&r, expect_read(&r, 5, B, &member, NULL), B, false, false);
+    say_refusal(&r, expect_read(&r, 5, B, &member, NULL), LH_ERR_NOT_PRIMARY);
+    assert_int_not_equal(member, 1);
+    uint64_t link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->failed_version, 0);
+    say_tail(&r.w, link, tail, 1, NULL);
+
+    /* Asked itself, it has. */
+    say_refusal(&r, expect_read(&r, 5, B, &member, NULL), LH_ERR_NOT_PRIMARY);
+    assert_int_equal(member, 1);
+    expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
+    assert_int_equal(m->failed_version, 2);
+    world_deinit(&r.w);
+}
+
 static void the_master_is_asked_to_bring_a_primary(void **state)
 {
     struct reader r;
@@ -1012,6 +1047,7 @@ int main(void)
         cmocka_unit_test(the_smallest_bounds_are_only_slow),
         cmocka_unit_test(the_end_is_asked_of_the_primary_and_of_the_master),
         cmocka_unit_test(a_tail_that_was_sealed_meanwhile_is_not_the_end),
+        cmocka_unit_test(a_primary_that_was_not_asked_has_not_failed),
         cmocka_unit_test(the_master_is_asked_to_bring_a_primary),
         cmocka_unit_test(another_primary_is_asked_at_once),
         cmocka_unit_test(following_waits_at_the_end_and_goes_on_in_the_next_chunk),
