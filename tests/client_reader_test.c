@@ -859,8 +859,8 @@ static void a_tail_that_was_sealed_meanwhile_is_not_the_end(void **state)
     world_deinit(&r.w);
 }
 
-/* Whom the last bytes came from is asked for the end, and is not the primary: nothing is said against
- * that one. */
+/* Whom the last bytes came from is asked for the end, and is not the primary: nothing is said
+ * against that one. */
 static void a_primary_that_was_not_asked_has_not_failed(void **state)
 {
     struct reader r;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The C in README.md, in docs and in the comments of client/leasehold.h compiles as it stands there,
-as C and without a warning."""
+"""The C in README.md, in docs and in the comments of client/leasehold.h compiles as it stands,
+without a warning."""
 
 import os
 import re
@@ -35,7 +35,7 @@ class ExamplesTest(unittest.TestCase):
 
     def compile(self, name, source):
         if "#include" not in source:
-            source = f"#include <leasehold.h>\nvoid example(void);\nvoid example(void)\n{{\n{source}}}\n"
+            source = f"#include <leasehold.h>\nvoid e(void);\nvoid e(void)\n{{\n{source}}}\n"
         with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as folder:
             path = os.path.join(folder, "example.c")
             with open(path, "w", encoding="utf-8") as file:
