@@ -314,7 +314,7 @@ static void on_stop(struct lh_master *m)
     HASH_ITER(hh, m->links, l, next)
     {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        lh_m_session_closed(m, l->id);
+        lh_m_session_closed(m, l->id, "the master stops");
     }
 }
 
@@ -342,13 +342,13 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         break;
     case LH_IN_LINK_CLOSED:
         if (in->method == LH_METHOD_SESSION)
-            lh_m_session_closed(m, in->link);
+            lh_m_session_closed(m, in->link, NULL);
         else
             lh_m_waiter_closed(m, in->link);
         break;
     case LH_IN_HALF_CLOSED: /* of a session alone: the only stream here */
         lh_fx_close(m->fx, in->link, LH_OK, NULL);
-        lh_m_session_closed(m, in->link);
+        lh_m_session_closed(m, in->link, "it has ended its session stream");
         break;
     case LH_IN_PERSISTED:
         on_persisted(m, in->ticket, in->error);

@@ -104,7 +104,7 @@ static void forget_link(struct lh_master *m, struct lh_m_link *l)
     free(l);
 }
 
-void lh_m_session_closed(struct lh_master *m, uint64_t link)
+void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
 {
     struct lh_m_link *l = find_link(m, link);
     struct lh_m_chunk *c;
@@ -115,9 +115,9 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link)
            l->server->link == l->id && (c = TAILQ_FIRST(&l->server->held)) != NULL)
         lh_m_lease_over(m, c, "went with its session");
     if (l->server != NULL && l->server->link == l->id && l->server->session != 0)
-        lh_fx_log(m->fx, LH_WARN,
-            "chunkserver %s: its session stream broke; its session runs for another %" PRIu64 " ms",
-            l->server->id,
+        lh_fx_log(m->fx, ended != NULL ? LH_INFO : LH_WARN,
+            "chunkserver %s: %s; its session runs for another %" PRIu64 " ms", l->server->id,
+            ended != NULL ? ended : "its session stream broke",
             lh_duration_ms(lh_instant_until(
                 m->now, lh_grantor_session_end_of(m->grantor, l->server->session))));
     if (l->server != NULL && l->server->link == l->id)

@@ -600,7 +600,8 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* mad
 void lh_m_session_opened(struct lh_master *m, uint64_t link);
 void lh_m_session_message(
     struct lh_master *m, uint64_t link, const Leasehold__SessionRequest *request);
-void lh_m_session_closed(struct lh_master *m, uint64_t link);
+/* `ended`: by whom, in words; NULL: the stream broke. */
+void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended);
 void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session_id session);
 void lh_m_announce(struct lh_master *m, struct lh_m_server *s);
 /* Ends the server's session and its stream for good. It holds no lease. */

@@ -196,6 +196,7 @@ class FaultsTest(ClusterTest):
         before = self.read_positions(PATH)
         for node in list(self.cluster.servers.values()) + [self.cluster.master]:
             self.assertEqual(node.stop(), 0, node.log_text()[-2000:])
+        self.assertNotIn("stream broke", self.cluster.master.log_text())
         for node in self.cluster.nodes():
             node.start()
         self.cluster.wait_ready()
