@@ -179,8 +179,9 @@ static int too_long(const struct append *a)
     else
         (void)snprintf(advice, sizeof advice,
             "split it, or create a file with larger chunks: --chunk-size=%" PRIu64
-            "KiB takes records of up to %" PRIu32,
-            chunk_size >> 10, is_known ? (uint32_t)length : LH_RECORD_BYTES_MAX);
+            "%s takes records of up to %" PRIu32,
+            chunk_size >> (chunk_size < 1u << 20 ? 10 : 20), chunk_size < 1u << 20 ? "KiB" : "MiB",
+            is_known ? (uint32_t)length : LH_RECORD_BYTES_MAX);
     return lh_command_error(LH_EXIT_DATA, COMMAND,
         "%s: record %" PRIu64 " has %s%" PRIu64 " bytes; this file takes up to %" PRIu32 ": %s",
         a->input_name, a->records_in_input + 1, is_known ? "" : "more than ",

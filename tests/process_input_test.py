@@ -250,7 +250,7 @@ class CommandInputTest(ClusterTest):
         self.assert_fails(65, "has 20000 bytes; this file takes up to 16348: split it, or create a "
                           "file with larger chunks: --chunk-size=128KiB", "append", "/small",
                           stdin=long)
-        self.assert_fails(65, "--chunk-size=65536KiB takes records of up to 16777180", "append",
+        self.assert_fails(65, "--chunk-size=64MiB takes records of up to 16777180", "append",
                           "/small", stdin=longer)
         for path in ("/small", "/large"):
             prefixed = struct.pack("<I", len(longest) - 1) + longest[:100]
