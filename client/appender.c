@@ -466,7 +466,8 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
             no_tail_yet(a, error, text, m);
         return;
     }
-    if (m->chunk == NULL || m->primary == NULL || m->primary->address[0] == '\0') {
+    if (m->chunk == NULL || m->chunk->chunk == 0 || m->primary == NULL ||
+        m->primary->address[0] == '\0') {
         no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
         return;
     }

@@ -435,6 +435,26 @@ static void a_held_lease_is_waited_out(void **state)
     world_deinit(&a.w);
 }
 
+/* No chunk has the number 0; a fuzzer's master said so. */
+static void a_tail_that_is_no_chunk_is_asked_for_again(void **state)
+{
+    struct appender a;
+    struct lh_submit_call b1;
+
+    (void)state;
+    open_appender(&a);
+    b1 = next_batch(&a);
+    ask(&a.w, &b1);
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+        open_chunk(0, 3, 1000, 0), 0, NULL);
+    pass(&a.w);
+    say_tail(&a.w, expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+        open_chunk(5, 3, 1000, 0), 0, NULL);
+    accept_stream(&a, "s1:1", 5, 1);
+    expect_batch(&a, 1);
+    world_deinit(&a.w);
+}
+
 static void an_idle_appender_does_not_chase_its_stream(void **state)
 {
     struct appender a;
@@ -730,6 +750,7 @@ int main(void)
         cmocka_unit_test(a_slow_settler_is_given_more_time_each_round),
         cmocka_unit_test(a_failure_is_told_once),
         cmocka_unit_test(a_held_lease_is_waited_out),
+        cmocka_unit_test(a_tail_that_is_no_chunk_is_asked_for_again),
         cmocka_unit_test(an_idle_appender_does_not_chase_its_stream),
         cmocka_unit_test(out_of_sequence_ends_the_appender),
         cmocka_unit_test(acknowledging_what_was_not_sent_ends_the_appender),
