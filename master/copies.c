@@ -348,6 +348,8 @@ void lh_m_on_copied(
         LH_MARK("copy-caught-up");
         copy->caught_up = true;
         progress(m, copy);
+        if (c->holder == NULL)
+            lh_m_repair_pause(m, c);
         lh_m_attend(m, c);
         return;
     }

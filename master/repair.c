@@ -542,10 +542,25 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
     }
 }
 
+/* Has somebody copied it, and only lacks a primary to join? */
+static bool is_awaited(const struct lh_m_chunk *c)
+{
+    const struct lh_m_copy *copy = TAILQ_FIRST(&c->copies);
+
+    return copy != NULL && copy->caught_up;
+}
+
 void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->repair_grant_at =
-        lh_instant_max(c->repair_grant_at, lh_instant_add(m->now, m->config.repair_pause));
+    /* A copy may take longer than an idle lease lasts. It is given up soon, too: nothing is granted
+     * again and again. */
+    if (is_awaited(c) && !LH_PLANTED("join-waits-for-the-next-grant")) {
+        LH_MARK("grant-for-a-join");
+        c->repair_grant_at = m->now;
+    } else {
+        c->repair_grant_at =
+            lh_instant_max(c->repair_grant_at, lh_instant_add(m->now, m->config.repair_pause));
+    }
     lh_m_attend(m, c);
 }
 

@@ -247,6 +247,8 @@ static const struct lh_sim_bug bugs[] = {
         "where a member's log ends no batch begins in the primary's, and the primary takes its own "
         "for rotten without having read it",
         "INV-4"},
+    {"join-waits-for-the-next-grant", "KEEP-1",
+        "a copy that outlasts an idle lease finds no primary to join and is given up", "KEEP-1"},
     {"member-dropped-in-recovery", "REC-2a",
         "a member that was drained leaves the set while the primary waits for it, who may be the "
         "only one to have every acknowledged record",
