@@ -23,6 +23,8 @@ static void send_error(
 static void stream_free(struct stream *s)
 {
     DL_DELETE(s->primary->streams, s);
+    if (s->half_closed)
+        LL_DELETE2(s->primary->replica->cs->half_closed, s, next_half_closed);
     free(s->writers);
     free(s);
 }
@@ -194,6 +196,16 @@ bool streams_wait(const struct primary *p)
     return false;
 }
 
+bool streams_arrive(const struct primary *p)
+{
+    struct stream *s;
+
+    DL_FOREACH(p->streams, s)
+    if (s->arriving)
+        return true;
+    return false;
+}
+
 void streams_show_life(struct lh_chunkserver *cs)
 {
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
@@ -201,19 +213,55 @@ void streams_show_life(struct lh_chunkserver *cs)
     struct primary *p;
     struct stream *s;
 
-    m.alive_ms = lh_duration_ms(cs->config.alive_interval);
     DL_FOREACH(cs->primaries, p)
     {
         DL_FOREACH(p->streams, s)
         {
-            if (!waits(s))
+            if (!waits(s) && !s->arriving)
                 continue;
             expect_life(cs);
             if (lh_instant_until(s->spoken, cs->now).ns < half)
                 continue;
             LH_MARK("stream-sign-of-life");
+            m.alive_ms = lh_duration_ms(cs->config.alive_interval);
+            m.arriving = s->progress;
+            s->progress = false;
             tell(s, &m);
         }
+    }
+}
+
+void stream_progress(struct stream *s)
+{
+    s->arriving = s->progress = true;
+    expect_life(s->primary->replica->cs);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * A client that has said all. */
+
+void stream_half_closed(struct stream *s)
+{
+    struct lh_chunkserver *cs = s->primary->replica->cs;
+
+    if (s->half_closed)
+        return;
+    s->half_closed = true;
+    LL_PREPEND2(cs->half_closed, s, next_half_closed);
+}
+
+void streams_close_answered(struct lh_chunkserver *cs)
+{
+    struct stream *s, *next;
+
+    LL_FOREACH_SAFE2(cs->half_closed, s, next, next_half_closed)
+    {
+        if (waits(s))
+            continue;
+        LH_MARK("stream-half-closed-ends");
+        stream_flush(s);
+        link_close(cs, s->link, LH_OK, NULL);
+        stream_free(s);
     }
 }
 
@@ -408,6 +456,7 @@ void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__
         first_message(cs, l, m);
         return; /* batches in it have no opened writer: they are not looked at */
     }
+    s->arriving = s->progress = false;
     struct primary *p = s->primary;
     if (m->chunk != s->chunk || m->version != s->version) {
         stream_end(

@@ -30,6 +30,10 @@
     X(read_wait_ms, 1, 30000, "how long a READ may wait for more")                                 \
     X(fetch_bytes, 1, 4u << 20, "a new primary fetches what it lacks in such pieces")              \
     X(fetch_timeout_ms, 1, 10000, "and waits so long for one")                                     \
+    X(arrival_pause_ms, 1, 30000,                                                                  \
+        "a message that has begun to come, and of which nothing more comes for so long, ends its " \
+        "stream")                                                                                  \
+    X(arrival_ms, 1000, 600000, "and one that is not whole after so long")                         \
     X(scan_bytes, 1, 4u << 20, "a log is read back in such pieces")                                \
     X(scan_files, 1, 8, "files that are read back at once, at the start")                          \
     X(copy_bytes, 1, 4u << 20, "a copy asks for such pieces")                                      \

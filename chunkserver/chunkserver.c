@@ -147,53 +147,6 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     free(cs);
 }
 
-static struct link *link_add(
-    struct lh_chunkserver *cs, uint64_t id, enum link_kind kind, void *owner)
-{
-    struct link *l = lh_alloc(sizeof *l);
-
-    l->id = id;
-    l->kind = kind;
-    l->owner = owner;
-    HASH_ADD(hh, cs->links, id, sizeof l->id, l);
-    return l;
-}
-
-struct link *link_open(struct lh_chunkserver *cs, enum link_kind kind, void *owner,
-    enum lh_method method, const char *address, struct lh_duration timeout)
-{
-    struct link *l = link_add(cs, ++cs->next_link, kind, owner);
-
-    lh_fx_open(cs->fx, l->id, method, address, timeout);
-    return l;
-}
-
-struct link *link_find(struct lh_chunkserver *cs, uint64_t id)
-{
-    struct link *l;
-
-    HASH_FIND(hh, cs->links, &id, sizeof id, l);
-    return l;
-}
-
-void link_forget(struct lh_chunkserver *cs, uint64_t id)
-{
-    struct link *l = link_find(cs, id);
-
-    if (l == NULL)
-        return;
-    HASH_DELETE(hh, cs->links, l);
-    free(l);
-}
-
-void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *text)
-{
-    if (link_find(cs, id) == NULL)
-        return;
-    link_forget(cs, id);
-    lh_fx_close(cs->fx, id, error, text);
-}
-
 static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
 {
     switch (in->method) {
@@ -222,6 +175,7 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
 
     if (l == NULL)
         return;
+    link_whole(cs, l);
     switch (l->kind) {
     case LINK_MASTER:
         session_message(cs, in->message);
@@ -246,42 +200,6 @@ static void on_message(struct lh_chunkserver *cs, struct lh_input *in)
         break;
     case LINK_SETTLE:
         settling_message(cs, l, in->message);
-        break;
-    }
-}
-
-static void on_link_closed(struct lh_chunkserver *cs, const struct lh_input *in)
-{
-    struct link *l = link_find(cs, in->link);
-
-    if (l == NULL)
-        return;
-    struct link gone = *l;
-    link_forget(cs, l->id);
-    switch (gone.kind) {
-    case LINK_MASTER:
-        session_link_closed(cs, in->text);
-        break;
-    case LINK_MEMBER:
-        member_link_closed(gone.owner);
-        break;
-    case LINK_FETCH:
-        primary_fetch_failed(gone.owner);
-        break;
-    case LINK_COPY:
-        copying_link_closed(gone.owner);
-        break;
-    case LINK_APPEND:
-        stream_link_closed(cs, &gone);
-        break;
-    case LINK_SECONDARY:
-        secondary_link_closed(cs, &gone);
-        break;
-    case LINK_READ:
-        reading_link_closed(cs, &gone);
-        break;
-    case LINK_SETTLE:
-        settling_link_closed(cs, &gone);
         break;
     }
 }
@@ -350,6 +268,9 @@ static void run_timers(struct lh_chunkserver *cs)
         case TIMER_COPYING:
             copying_timer(t->owner);
             break;
+        case TIMER_LINK:
+            link_timer(cs, t->owner);
+            break;
         case TIMER_SCRUB:
             scrub_timer(cs);
             break;
@@ -365,6 +286,8 @@ static void run_timers(struct lh_chunkserver *cs)
 
 void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx)
 {
+    struct link *l;
+
     cs->now = in->now;
     cs->fx = fx;
     if (cs->stopped)
@@ -381,8 +304,17 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     case LH_IN_MESSAGE:
         on_message(cs, in);
         break;
+    case LH_IN_PROGRESS:
+        if ((l = link_find(cs, in->link)) != NULL)
+            link_progress(cs, l);
+        break;
+    case LH_IN_HALF_CLOSED:
+        if ((l = link_find(cs, in->link)) != NULL)
+            link_half_closed(cs, l);
+        break;
     case LH_IN_LINK_CLOSED:
-        on_link_closed(cs, in);
+        if ((l = link_find(cs, in->link)) != NULL)
+            link_closed(cs, l, in->text);
         break;
     case LH_IN_DISK:
         disk_done(cs, in);
@@ -396,12 +328,11 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
                 lh_error_text(in->error));
         break;
     case LH_IN_TIMER:
-    case LH_IN_PROGRESS:
-    case LH_IN_HALF_CLOSED:
     case LH_IN_CALL:
         break;
     }
     run_timers(cs);
+    streams_close_answered(cs);
     server_stop_if_done(cs);
     cs->fx = NULL;
 }

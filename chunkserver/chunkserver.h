@@ -17,6 +17,7 @@
  *   recovery.c   a new primary's: the longest log, and every member equal to it (REC-2, REC-2a)
  *   members.c    a primary's connection to each other member: adopt, copy, confirm (REC-2, APP-2)
  *   appending.c  the clients' append streams (APP-4, APP-5)
+ *   links.c      links, and messages that arrive slowly
  *   reading.c    reads (APP-6, FAIL-4)
  *   settling.c   what of a writer is in a sealed chunk (APP-5a)
  *   writers.c    the writer table (APP-5)

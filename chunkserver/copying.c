@@ -154,6 +154,11 @@ static void ask(struct copying *c, bool from_start)
     set_timer(c);
 }
 
+void copying_progress(struct copying *c)
+{
+    c->progress_at = c->replica->cs->now;
+}
+
 void copying_link_closed(struct copying *c)
 {
     c->link = 0;

@@ -38,6 +38,10 @@ struct link {
     uint64_t id;
     enum link_kind kind;
     void *owner;
+    struct lh_duration silence; /* ours: it is over when nothing comes for so long */
+    bool arriving;              /* a message has begun and is not whole */
+    struct lh_instant arriving_since;
+    struct lh_timer timer; /* when its silence has lasted too long */
     UT_hash_handle hh;
 };
 
@@ -176,6 +180,7 @@ struct replica {
     struct lh_buf scan_rest; /* read, not yet a whole batch */
 
     uint64_t secondary_link; /* the primary that feeds this replica; 0: none */
+    struct lh_instant secondary_told; /* when that primary was last told that bytes come */
     bool secondary_adopted;  /* its ADOPT was answered: bytes may come */
     bool differs; /* from what the primary says it should be: the stream ended with that */
     uint64_t acked;          /* the durable length that it was told */
@@ -300,6 +305,9 @@ struct stream {
     uint64_t version;
     struct primary *primary;
     bool held;                /* LH_FX_HOLD is in force */
+    bool arriving;            /* a message has begun and is not whole */
+    bool progress;            /* pieces of it have come since this was last told */
+    bool half_closed;         /* nothing more will come: it ends when all is answered */
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
     struct stream_writer *writers;
     size_t writer_count, writer_capacity;
@@ -308,6 +316,7 @@ struct stream {
     bool touched; /* by a commit that is being answered: in its list */
     struct stream *next_touched;
     struct stream *prev, *next; /* of the primary */
+    struct stream *next_half_closed;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -417,6 +426,7 @@ enum timer_kind {
     TIMER_SETTLING,
     TIMER_ALIVE,
     TIMER_COPYING,
+    TIMER_LINK,
     TIMER_SCRUB,
     TIMER_SHORTAGE,
     TIMER_SPACE
@@ -502,7 +512,9 @@ struct lh_chunkserver {
     uint64_t pending_bytes; /* uncommitted, in all primaries */
     bool holding;           /* streams are held because of it */
 
-    struct lh_timer alive_timer; /* signs of life; set while an append stream waits for an answer */
+    struct lh_timer alive_timer; /* signs of life; set while an append stream waits for an answer,
+                                    and while messages arrive */
+    struct stream *half_closed;  /* that wait for the last answers */
 
     bool stopping;
     bool stopped;
@@ -510,13 +522,23 @@ struct lh_chunkserver {
 };
 
 /* chunkserver.c */
+/* A link that a peer opened. */
+struct link *link_add(struct lh_chunkserver *cs, uint64_t id, enum link_kind kind, void *owner);
+/* It ends, as if by itself, when nothing at all comes for `silence`. */
 struct link *link_open(struct lh_chunkserver *cs, enum link_kind kind, void *owner,
-    enum lh_method method, const char *address, struct lh_duration timeout);
+    enum lh_method method, const char *address, struct lh_duration silence);
 struct link *link_find(struct lh_chunkserver *cs, uint64_t id);
-/* Forgets the link without closing it (the driver said that it is gone). */
+/* Drops our record of a link that has ended. */
 void link_forget(struct lh_chunkserver *cs, uint64_t id);
 /* Closes and forgets it; a link that is gone already is ignored. */
 void link_close(struct lh_chunkserver *cs, uint64_t id, int error, const char *text);
+/* It has ended: forgets it and tells its owner. */
+void link_closed(struct lh_chunkserver *cs, struct link *l, const char *text);
+/* A part of a message has come; a whole one has; nothing more will. */
+void link_progress(struct lh_chunkserver *cs, struct link *l);
+void link_whole(struct lh_chunkserver *cs, struct link *l);
+void link_half_closed(struct lh_chunkserver *cs, struct link *l);
+void link_timer(struct lh_chunkserver *cs, struct link *l);
 void server_stop_if_done(struct lh_chunkserver *cs);
 
 /* disk.c */
@@ -629,6 +651,7 @@ void jobs_drop_waiting(struct replica *r, int error);
 void copying_message(struct lh_chunkserver *cs, const Leasehold__CopyReplica *m);
 void copying_received(struct copying *c, const Leasehold__ReadReply *m, struct lh_buf *batches);
 void copying_link_closed(struct copying *c);
+void copying_progress(struct copying *c);
 void copying_timer(struct copying *c);
 /* Something about the replica has changed: goes on if it can. The copying may end here. */
 void copying_pump(struct copying *c);
@@ -664,6 +687,8 @@ void scan_read_done(struct replica *r, int error, struct lh_buf *bytes);
 void secondary_message(struct lh_chunkserver *cs, struct link *l,
     const Leasehold__ReplicateRequest *m, struct lh_buf *batches);
 void secondary_link_closed(struct lh_chunkserver *cs, struct link *l);
+/* A part of a message has come: its primary hears of it. */
+void secondary_progress(struct replica *r);
 void secondary_durable(struct replica *r);
 void secondary_job_done(struct replica *r, const struct job *j, int error);
 /* The replica serves its primary no longer: answers with `error` and ends the stream. */
@@ -743,6 +768,11 @@ void member_notice(struct member *m);
 void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__AppendRequest *m,
     struct lh_buf *batch);
 void stream_link_closed(struct lh_chunkserver *cs, struct link *l);
+/* A part of a message has come. */
+void stream_progress(struct stream *s);
+/* Nothing more will come: the stream ends once all that came is answered. */
+void stream_half_closed(struct stream *s);
+void streams_close_answered(struct lh_chunkserver *cs);
 /* The primary takes appends now: answers openings that waited. */
 void stream_open_all(struct primary *p);
 /* Ends one stream with an answer; batches of it that are unanswered are unknown to the client. */
@@ -757,6 +787,8 @@ void stream_flush(struct stream *s);
 void streams_show_life(struct lh_chunkserver *cs);
 /* Does any client of this primary wait, for an append or for its stream to open? */
 bool streams_wait(const struct primary *p);
+/* Is a message of any of them on its way? */
+bool streams_arrive(const struct primary *p);
 void streams_release_pressure(struct lh_chunkserver *cs);
 
 /* reading.c */

@@ -63,6 +63,20 @@ void secondary_link_closed(struct lh_chunkserver *cs, struct link *l)
         r->secondary_link = 0;
 }
 
+/* As good as an answer, which waits for the whole message: the primary's patience counts from it
+ * (REC-3). */
+void secondary_progress(struct replica *r)
+{
+    struct lh_chunkserver *cs = r->cs;
+
+    if (!r->secondary_adopted || r->header.version != r->adopting ||
+        lh_instant_until(r->secondary_told, cs->now).ns < cs->config.alive_interval.ns / 2)
+        return;
+    LH_MARK("secondary-tells-progress");
+    r->secondary_told = cs->now;
+    answer(cs, r->secondary_link, r, LEASEHOLD__REPLICATE_KIND__APPEND, LH_OK, NULL);
+}
+
 /* FENCE-1: from the moment that a version is being adopted nothing below it is taken. */
 static bool fenced(const struct replica *r, uint64_t version)
 {

@@ -393,12 +393,13 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
 /* ------------------------------------------------------------------------------------------------
  * Heartbeats. */
 
-/* LEASE-4: chunks in use since the last extension was asked. */
+/* LEASE-4: chunks in use since the last extension was asked. An append that is still arriving is
+ * use, or one that takes longer than a term could never be stored. */
 static bool wants_extension(const struct primary *p)
 {
     if (p->state == PRIMARY_RECALLED)
         return false;
-    return p->state != PRIMARY_OPEN || p->queue_count > 0 ||
+    return p->state != PRIMARY_OPEN || p->queue_count > 0 || streams_arrive(p) ||
            (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
 }
 

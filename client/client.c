@@ -38,6 +38,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.settle_try = or_default(config->settle_try, 300);
     c->config.tail_wait = or_default(config->tail_wait, 5000);
     c->config.poll_wait = or_default(config->poll_wait, 10000);
+    c->config.arrival_timeout = or_default(config->arrival_timeout, 600000);
     c->config.backoff_min = or_default(config->backoff_min, 10);
     c->config.backoff_max = or_default(config->backoff_max, 1000);
     c->config.silent_min = or_default(config->silent_min, 5000);
@@ -427,6 +428,14 @@ static void message(struct lh_client *c, struct lh_input *in)
     l->on_message(l->owner, in->message, &in->payload);
 }
 
+static void progress(struct lh_client *c, const struct lh_input *in)
+{
+    struct lh_client_link *l = find_link(c, in->link);
+
+    if (l != NULL && l->on_progress != NULL)
+        l->on_progress(l->owner);
+}
+
 static void link_closed(struct lh_client *c, const struct lh_input *in)
 {
     struct lh_client_link *l = find_link(c, in->link);
@@ -500,8 +509,10 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     case LH_IN_STOP:
         stop(c);
         break;
-    case LH_IN_TIMER:
     case LH_IN_PROGRESS:
+        progress(c, in);
+        break;
+    case LH_IN_TIMER:
     case LH_IN_LINK_OPENED: /* nothing is served here, ... */
     case LH_IN_HALF_CLOSED:
     case LH_IN_DISK:        /* ... and nothing stored */

@@ -36,12 +36,15 @@ struct lh_client_config {
     const char *const *masters;     /* addresses, tried in turn */
     size_t master_count;            /* at least 1 */
     uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
-    struct lh_duration try_timeout; /* 5 s: one unanswered request or opening of a stream */
-    struct lh_duration stall_timeout; /* 5 s: appends without an answer before a new stream */
+    struct lh_duration try_timeout; /* 5 s: one request of which nothing is answered, or no more */
+    struct lh_duration stall_timeout; /* 5 s: appends without an answer, and without any of their
+                                         bytes arriving, before a new stream */
     struct lh_duration hang_timeout;  /* 700 ms: the same, without any sign of life either */
     struct lh_duration settle_try;    /* 300 ms: one unanswered SETTLE, the first time round */
     struct lh_duration tail_wait;     /* 5 s: for how long the master may wait for a primary */
     struct lh_duration poll_wait;     /* 10 s: for how long a server may wait for new bytes */
+    struct lh_duration arrival_timeout; /* 10 min: an answer that has begun to come is whole by
+                                           then, or comes from another server */
     struct lh_duration backoff_min;   /* 10 ms: the pause after the second failure in a row ... */
     struct lh_duration backoff_max;   /* 1 s: ... doubling up to this, less up to half by chance */
     struct lh_duration silent_min;    /* 5 s: a server that did not answer is asked last ... */

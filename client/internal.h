@@ -18,6 +18,8 @@ struct lh_client_link {
     void *owner;
     /* A message arrived. A link of a unary method is forgotten before this is called. */
     void (*on_message)(void *owner, const void *message, struct lh_buf *payload);
+    /* A part of a message arrived. May be NULL. */
+    void (*on_progress)(void *owner);
     /* It is over, without (another) message; forgotten before this is called. */
     void (*on_closed)(void *owner, int error, const char *text);
     struct lh_client_link *next; /* in its bucket */
@@ -91,6 +93,7 @@ struct lh_client_read {
     struct lh_timer timer;      /* its end */
     char *address;              /* that is asked or was asked last; NULL: none yet */
     struct lh_instant begun;
+    struct lh_instant whole_by; /* however it comes on */
     uint64_t for_fetch; /* the FETCH that it was begun for; 0: ahead of any */
     bool waits;         /* for more bytes */
 };

@@ -404,6 +404,24 @@ static void read_answered(void *owner, const void *message, struct lh_buf *paylo
     lh_client_reader_pump(r);
 }
 
+/* A part of the answer is here, which is as good as an answer to a question of this size: nobody is
+ * silent, and nobody late. */
+static void read_progress(void *owner)
+{
+    struct lh_client_read *read = owner;
+    struct lh_client_lane *l = read->lane;
+    struct lh_client *c = l->reader->client;
+    struct lh_instant by = LH_PLANTED("progress-for-ever") ? LH_INSTANT_NEVER : read->whole_by;
+
+    LH_MARK("reader-answered-in-pieces");
+    if (LH_PLANTED("progress-is-no-life"))
+        return;
+    lh_timer_set(&c->timers, &read->timer,
+        lh_instant_min(lh_instant_add(c->now, c->config.try_timeout), by));
+    if (lh_timer_is_set(&l->timer))
+        lh_timer_set(&c->timers, &l->timer, lh_instant_add(c->now, lh_client_late_after(c)));
+}
+
 static void read_closed(void *owner, int error, const char *text)
 {
     struct lh_client_read *read = owner;
@@ -459,10 +477,15 @@ static void begin(struct lh_client_lane *l, size_t member, struct lh_duration wa
     read->for_fetch = r->fetch != NULL ? r->fetches : 0;
     read->waits = wait.ns > 0;
     read->link = (struct lh_client_link){
-        .owner = read, .on_message = read_answered, .on_closed = read_closed};
+        .owner = read,
+        .on_message = read_answered,
+        .on_progress = read_progress,
+        .on_closed = read_closed,
+    };
+    read->whole_by = lh_instant_add(c->now, lh_duration_add(wait, c->config.arrival_timeout));
     r->held += c->config.read_bytes;
     lh_client_silent_asked(c, read->address);
-    lh_client_link_open(c, &read->link, LH_METHOD_READ, read->address, timeout);
+    lh_client_link_open(c, &read->link, LH_METHOD_READ, read->address, LH_DURATION_FOREVER);
     lh_fx_send(c->fx, read->link.id, &m.base, NULL);
     lh_timer_set(&c->timers, &read->timer, lh_instant_add(c->now, timeout));
 }

@@ -45,7 +45,8 @@ struct lh_client_stream {
     unsigned messages;          /* under way */
     uint64_t unanswered_bytes;  /* in them */
     struct lh_timer timer;      /* set while anything is unanswered; may be early */
-    struct lh_instant progress; /* the last answer to a batch, or the first message after a rest */
+    struct lh_instant progress; /* the last answer to a batch, or news of a part of one that has
+                                   arrived, or the first message after a rest */
     struct lh_instant heard;    /* the last message, or when something began to be unanswered */
     struct lh_duration silence; /* for so long it may say nothing */
 };
@@ -133,6 +134,8 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
         s->silence = lh_duration_min(
             s->client->config.stall_timeout, lh_duration_max(s->client->config.hang_timeout,
                                                  three_times(lh_milliseconds(m->alive_ms))));
+    if (m->arriving && !LH_PLANTED("progress-is-no-life"))
+        s->progress = s->client->now;
     for (size_t i = 0; i < m->n_stored; i++) {
         w = find_writer(s, m->stored[i]->writer);
         if (w != NULL)

@@ -207,19 +207,19 @@ struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
 static const uint8_t more_is_set[] = {MORE_FIELD << 3 | WIRE_VARINT, 1};
 
 void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
-    struct lh_buf *payload, size_t piece_bytes, void (*put)(void *arg, struct lh_buf bytes),
-    void *arg)
+    struct lh_buf *payload, size_t alone_bytes, size_t piece_bytes,
+    void (*put)(void *arg, struct lh_buf bytes), void *arg)
 {
     struct lh_buf whole = lh_buf_take(payload), rest = lh_buf_take(header);
     size_t at = 0;
 
     LH_ASSERT(piece_bytes > 0);
-    if (whole.size > piece_bytes) {
+    if (whole.size > alone_bytes) {
         append_copy(&rest, more_is_set, sizeof more_is_set);
         put(arg, rest);
         rest = (struct lh_buf){0};
     }
-    while (whole.size - at > piece_bytes) {
+    while (whole.size > alone_bytes && whole.size - at > piece_bytes) {
         struct lh_buf more = lh_buf_copy(more_is_set, sizeof more_is_set);
         struct lh_buf piece = {0};
         lh_buf_append(&piece, &whole, at, piece_bytes);

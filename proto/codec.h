@@ -7,7 +7,8 @@
  *
  * A large payload travels in pieces: several messages of the same type, all but the last with their
  * field `more` set, which is number 14 wherever there is a payload. The first has no bytes of the
- * payload, so that it arrives at once and its receiver knows of the rest. */
+ * payload, so that it arrives at once and its receiver knows of the rest. On a slow link that is of
+ * use long before a payload is too large for one message. */
 #ifndef LH_PROTO_CODEC_H
 #define LH_PROTO_CODEC_H
 
@@ -46,11 +47,11 @@ struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
     struct lh_buf *header, struct lh_buf *payload);
 
 /* What goes on the wire for a SEND effect, message by message, to `put`, which takes them over: one
- * if its payload is no larger than `piece_bytes`, otherwise pieces of that size. Takes over both
- * bufs. */
+ * if its payload is no larger than `alone_bytes`; otherwise a first one without it, and pieces of
+ * `piece_bytes`. Takes over both bufs. */
 void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
-    struct lh_buf *payload, size_t piece_bytes, void (*put)(void *arg, struct lh_buf bytes),
-    void *arg);
+    struct lh_buf *payload, size_t alone_bytes, size_t piece_bytes,
+    void (*put)(void *arg, struct lh_buf bytes), void *arg);
 
 /* Decodes one received message. On success `*message` is the generated struct, to be freed with
  * lh_wire_free(), its payload field empty, and `*payload` refers to the payload's bytes in `bytes`
@@ -83,7 +84,9 @@ void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
 /* A payload that came in pieces; the link ends with TOO_LARGE beyond it. */
 #define LH_MESSAGE_BYTES_MAX (40u << 20)
 
-/* The largest payload that is sent in one, unless the driver is told otherwise. */
+/* What a driver sends in one message, and in one piece of a larger one, unless it is told
+ * otherwise. */
+#define LH_ALONE_BYTES (4u << 10)
 #define LH_PIECE_BYTES (128u << 10)
 
 #endif

@@ -310,6 +310,8 @@ int lh_loop_create(
     struct lh_loop *loop = lh_alloc(sizeof *loop);
 
     loop->config = *config;
+    if (config->alone_bytes == 0)
+        loop->config.alone_bytes = LH_ALONE_BYTES;
     if (config->piece_bytes == 0)
         loop->config.piece_bytes = LH_PIECE_BYTES;
     if (config->progress_interval.ns == 0)

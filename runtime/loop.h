@@ -41,7 +41,8 @@ struct lh_loop_config {
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *health_service;
 
-    size_t piece_bytes;                   /* of a large payload, at once; 0: LH_PIECE_BYTES */
+    size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
+    size_t piece_bytes;                   /* of a larger one, at once; 0: LH_PIECE_BYTES */
     struct lh_duration progress_interval; /* LH_IN_PROGRESS at most this often in one message; 0:
                                              20 ms */
 

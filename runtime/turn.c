@@ -129,7 +129,8 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
     switch (e->kind) {
     case LH_FX_SEND:
         lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
-            &e->payload, loop->config.piece_bytes, put_message, link->rpc);
+            &e->payload, loop->config.alone_bytes, loop->config.piece_bytes, put_message,
+            link->rpc);
         lh_turn_flush_link(t, link);
         break;
     case LH_FX_CLOSE:

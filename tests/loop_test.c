@@ -664,6 +664,7 @@ static void large_messages_travel_in_pieces_and_arrive_whole(void **state)
         struct lh_loop_config config = {
             .listen = "127.0.0.1:0",
             .threads = 2,
+            .alone_bytes = piece,
             .piece_bytes = piece,
             .progress_interval = lh_nanoseconds(1), /* every one is news */
         };

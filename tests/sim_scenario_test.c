@@ -402,7 +402,8 @@ static void statements_are_read_as_they_were_printed(void **state)
 #define HEAD "leasehold scenario 1\n"
 #define ACTIONS                                                                                    \
     "\"start\", \"crash\", \"restart\", \"power\", \"pause\", \"resume\", \"stop\", \"set\", "     \
-    "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"slow\", \"limit\", "        \
+    "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
+    "\"slow\", \"limit\", "                                                                        \
     "\"clog\", \"unclog\", \"blind\", \"stall\", \"unstall\", \"starve\", \"leave\", "             \
     "\"fail\", \"rot\", "                                                                          \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"recall\", \"release\", "         \

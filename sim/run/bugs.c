@@ -117,6 +117,14 @@ static const struct lh_sim_bug bugs[] = {
         "batches that one reply acknowledges are all told the offset of the first", "INV-4"},
     {"acknowledged-before-every-member", "APP-3",
         "members that are away do not count; a batch is acknowledged that they lack", "INV-4"},
+    {"progress-is-no-life", "APP-3",
+        "who waits for a large message, or for the answer to one, does not count what has come of "
+        "it; on a slow link it is never stored",
+        "INV-8"},
+    {"progress-for-ever", "APP-3",
+        "a message that has begun to arrive is waited for as long as anything comes of it; on a "
+        "link that hardly carries anything it is never sent anew",
+        "INV-8"},
     {"acknowledged-before-sync", "APP-3",
         "in a synced file a batch counts as durable once it is written; power fails", "INV-4"},
     {"sync-covers-later-writes", "APP-3",

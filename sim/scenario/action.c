@@ -223,6 +223,35 @@ static void print_op(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", ops[i].name);
 }
 
+static const struct {
+    const char *name;
+    enum lh_method method;
+} streams[] = {
+    {"Append", LH_METHOD_APPEND},
+    {"Replicate", LH_METHOD_REPLICATE},
+    {"Session", LH_METHOD_SESSION},
+};
+
+static bool parse_method(struct lh_sim_words *w, void *to)
+{
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        if (!lh_sim_words_take(w, streams[i].name))
+            continue;
+        *(enum lh_method *)to = streams[i].method;
+        return true;
+    }
+    return false;
+}
+
+static void print_method(struct lh_sim_text *t, const void *from)
+{
+    size_t i = 0;
+
+    while (streams[i].method != *(const enum lh_method *)from)
+        i++;
+    lh_sim_text_add(t, "%s", streams[i].name);
+}
+
 static bool parse_unset(struct lh_sim_words *w, void *to)
 {
     (void)w;
@@ -278,6 +307,8 @@ static void print_nothing(struct lh_sim_text *t, const void *from)
 }
 
 static const struct lh_sim_slot_type slot_op = {parse_op, print_op, sizeof(enum lh_disk_op)},
+                                     slot_method = {
+                                         parse_method, print_method, sizeof(enum lh_method)},
                                      slot_unset = {parse_unset, print_nothing, sizeof(bool)},
                                      slot_name = {
                                          parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1};
@@ -307,6 +338,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("ppm", lh_sim_slot_rate, ppm),
     SLOT("error", lh_sim_slot_error, error),
     SLOT("op", slot_op, op),
+    SLOT("method", slot_method, method),
     SLOT("in-step", lh_sim_slot_flag, in_step),
     SLOT("synced", lh_sim_slot_flag, synced),
     SLOT("now", lh_sim_slot_flag, now),
@@ -358,6 +390,7 @@ static const struct {
     {LH_SIM_ACT_REJOIN, "rejoin <who> [with <peer>]"},
     {LH_SIM_ACT_BREAK, "break links between <who> and <peer>"},
     {LH_SIM_ACT_BREAK_AT, "break links at <who> to <peer>"},
+    {LH_SIM_ACT_HALF_CLOSE, "half-close <method> streams of <who>"},
     {LH_SIM_ACT_SLOW, "slow <who> -> <peer> by <delay> [for <hold>]"},
     {LH_SIM_ACT_BANDWIDTH, "limit <who> -> <peer> to <number> bytes per second [for <hold>]"},
     {LH_SIM_ACT_CLOG, "clog <who> -> <peer> [for <hold>]"},
@@ -419,6 +452,7 @@ struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind)
     a.client = 1;
     a.mask = 1;
     a.error = LH_OK;
+    a.method = LH_METHOD_APPEND;
     if (kind == LH_SIM_ACT_READER)
         a.program = lh_sim_program_default(LH_SIM_READER);
     else if (kind == LH_SIM_ACT_FILES)

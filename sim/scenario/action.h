@@ -33,6 +33,7 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_REJOIN,
     LH_SIM_ACT_BREAK,
     LH_SIM_ACT_BREAK_AT,  /* at `who` alone: `peer` notices by the silence */
+    LH_SIM_ACT_HALF_CLOSE, /* the streams of `method` that `who` opened */
     LH_SIM_ACT_SLOW,      /* who -> peer by `delay`, for `hold` */
     LH_SIM_ACT_BANDWIDTH, /* who -> peer: `number` bytes a second, for `hold` */
     LH_SIM_ACT_CLOG,      /* who -> peer, for `hold` */
@@ -124,6 +125,7 @@ struct lh_sim_action {
     int32_t ppm;
     int error;
     enum lh_disk_op op;
+    enum lh_method method;
     bool in_step, synced, now;
     uint32_t on_loss; /* Leasehold__OnPrimaryLoss */
     char path[LH_SIM_PATH_MAX + 1], to[LH_SIM_PATH_MAX + 1];

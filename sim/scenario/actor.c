@@ -454,6 +454,9 @@ static bool act_on_node(
     case LH_SIM_ACT_MISDIRECT:
     case LH_SIM_ACT_FAIL_STORE:
         return act_on_disk(actor, a, node);
+    case LH_SIM_ACT_HALF_CLOSE:
+        lh_sim_half_close(node, a->method);
+        return true;
     case LH_SIM_ACT_ISOLATE:
         say(actor, STATE_ISOLATION, node, NULL, a->hold);
         lh_sim_isolate(node, NULL);

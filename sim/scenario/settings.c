@@ -62,6 +62,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("delay-rate", lh_sim_slot_small, delay_tail.per_million),
     SLOT("delay-most", lh_sim_slot_duration, delay_tail.most),
     SLOT("notice", lh_sim_slot_range, notice),
+    SLOT("piece", lh_sim_slot_size, piece_bytes),
     SLOT("write", lh_sim_slot_range, write),
     SLOT("sync", lh_sim_slot_range, sync),
     SLOT("read", lh_sim_slot_range, read),
@@ -100,6 +101,7 @@ static const char *const phrases[] = {
     "delay <delay>",
     "delay tail <delay-rate> per million up to <delay-most>",
     "silence noticed after <notice>",
+    "pieces of <piece>",
     "write takes <write>",
     "sync takes <sync>",
     "read takes <read>",
@@ -160,6 +162,7 @@ struct lh_sim_settings lh_sim_settings_default(uint64_t seed)
     s.repair_rate = UINT64_MAX;
     s.delay = world.delay;
     s.notice = world.notice;
+    s.piece_bytes = world.piece_bytes;
     s.write = world.write;
     s.sync = world.sync;
     s.read = world.read;
@@ -321,6 +324,8 @@ int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t te
     bool ok = check_durations(s, text, text_size);
     for (uint32_t i = 0; i < s->file_count && ok; i++)
         ok = check_file(s, i, text, text_size);
+    if (s->piece_bytes == 0)
+        ok = lh_sim_complain(text, text_size, "a piece must have a byte");
     return ok && check_plant(s, text, text_size) ? LH_OK : LH_ERR_INVALID_ARGUMENT;
 }
 
@@ -350,6 +355,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.world.delay = s->delay;
     c.world.delay_tail = s->delay_tail;
     c.world.notice = s->notice;
+    c.world.piece_bytes = s->piece_bytes;
     c.world.write = s->write;
     c.world.sync = s->sync;
     c.world.read = s->read;

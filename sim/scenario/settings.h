@@ -43,6 +43,7 @@ struct lh_sim_settings {
     struct lh_duration scrub_period; /* 0: no scrub */
     bool balance;
     struct lh_sim_range delay, notice, write, sync, read, commit; /* as in world.h */
+    uint64_t piece_bytes;
     struct lh_sim_tail delay_tail, disk_tail;
     struct lh_duration timer_late;
     uint64_t bounds[LH_SIM_BOUNDS_MAX]; /* of the cores (bounds.h); 0: as shipped */

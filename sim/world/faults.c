@@ -110,6 +110,15 @@ void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b)
     each_between(a, b, break_link);
 }
 
+void lh_sim_half_close(struct lh_sim_node *opener, enum lh_method method)
+{
+    lh_sim_note(
+        opener->sim, "%s half-closes its %s streams", opener->name, lh_method_info(method)->path);
+    for (struct link *l = opener->sim->network.links; l != NULL; l = l->next)
+        if (l->method == method && l->ends[0].node == opener)
+            lh_sim_network_half_close(opener->sim, l);
+}
+
 void lh_sim_break_at(struct lh_sim_node *at, struct lh_sim_node *other)
 {
     lh_sim_note(at->sim, "the connections between %s and %s break, and only %s is told", at->name,

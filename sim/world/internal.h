@@ -14,13 +14,15 @@
 
 /* ---- network.c ---- */
 
-enum parcel_kind { PARCEL_OPENED, PARCEL_MESSAGE, PARCEL_CLOSED };
+enum parcel_kind { PARCEL_OPENED, PARCEL_MESSAGE, PARCEL_HALF_CLOSED, PARCEL_CLOSED };
 
 /* Something on its way over a link. */
 struct parcel {
     struct parcel *next;
     enum parcel_kind kind;
     uint64_t at;               /* when it arrives if nothing stops it */
+    uint64_t begins;           /* MESSAGE in pieces: when it begins to */
+    uint64_t pieces, told;     /* of which its receiver hears before the last; has heard */
     ProtobufCMessage *message; /* MESSAGE; owned */
     struct lh_buf payload;     /* MESSAGE */
     uint32_t crc;              /* MESSAGE: of its bytes */
@@ -36,6 +38,7 @@ struct end {
     bool open;                   /* the core may still get something from it */
     bool held;                   /* LH_FX_HOLD */
     bool late_one;               /* one message may still arrive though it is held */
+    bool half_closed;            /* 0: it sends nothing more */
     bool arriving;               /* a DELIVER event is under way for this end */
     struct parcel *first, *last; /* towards this end, in order */
     UT_hash_handle hh;           /* in its node's `links`, by id */
@@ -89,6 +92,9 @@ void lh_sim_network_watch_silence(struct lh_sim *sim, struct end *end);
 
 /* The connection breaks as far as `end` is concerned. May be the end of the link. */
 void lh_sim_network_break_end(struct lh_sim *sim, struct end *end);
+
+/* The opener's end sends nothing more: what its core still says is lost. */
+void lh_sim_network_half_close(struct lh_sim *sim, struct link *link);
 
 /* What is on its way to `end` has a free way again. */
 void lh_sim_network_move_on(struct lh_sim *sim, struct end *end);

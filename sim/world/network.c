@@ -1,6 +1,7 @@
 /* Links as gRPC gives them: ordered and whole, or broken with an unknown suffix lost. The two ends
  * notice a break at different times; a silent peer only after a while. A cut holds everything back,
- * as TCP does, until it is healed or an end gives up. */
+ * as TCP does, until it is healed or an end gives up. Large messages come in pieces, of which the
+ * receiver hears; a break then loses the whole. */
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"
@@ -40,10 +41,11 @@ static uint64_t one_way(
 }
 
 /* How long it takes until the last of so many bytes is on the line, behind all that was sent
- * before. */
+ * before; `*begins` is when the first of them is. */
 static uint64_t transfer(struct lh_sim *sim, const struct lh_sim_node *from,
-    const struct lh_sim_node *to, uint64_t bytes)
+    const struct lh_sim_node *to, uint64_t bytes, uint64_t *begins)
 {
+    *begins = 0;
     uint64_t rate = sim->network.bandwidth[from->index][to->index];
     uint64_t *free_at = &sim->network.line_free[from->index][to->index];
 
@@ -51,6 +53,7 @@ static uint64_t transfer(struct lh_sim *sim, const struct lh_sim_node *from,
         return 0;
     if (*free_at < sim->now)
         *free_at = sim->now;
+    *begins = *free_at - sim->now;
     *free_at += bytes * UINT64_C(1000000000) / rate;
     return *free_at - sim->now;
 }
@@ -120,6 +123,12 @@ static bool may_arrive(const struct end *end, const struct parcel *p)
     return !end->held || end->late_one || (p->kind == PARCEL_CLOSED && p->error != LH_OK);
 }
 
+/* When the next thing about it happens: another piece is there, or all of it. */
+static uint64_t due(const struct parcel *p)
+{
+    return p->told < p->pieces ? p->begins + (p->at - p->begins) / p->pieces * p->told : p->at;
+}
+
 /* Schedules the arrival of the next parcel if there is one and nothing stops it. */
 static void advance(struct lh_sim *sim, struct end *end)
 {
@@ -127,7 +136,8 @@ static void advance(struct lh_sim *sim, struct end *end)
         is_blocked(sim, peer_of(end)->node, end->node))
         return;
     end->arriving = true;
-    schedule(sim, end, LH_SIM_EV_DELIVER, end->first->at > sim->now ? end->first->at : sim->now, 0);
+    uint64_t at = due(end->first);
+    schedule(sim, end, LH_SIM_EV_DELIVER, at > sim->now ? at : sim->now, 0);
 }
 
 static struct parcel *put(struct lh_sim *sim, struct end *to, enum parcel_kind kind, uint64_t delay)
@@ -278,6 +288,19 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
 /* A payload field's tag and length add at most this much. */
 #define PAYLOAD_FRAME 16u
 
+/* Those that a driver tells of: it is silent about the ones that follow too soon. */
+static void take_apart(struct lh_sim *sim, struct parcel *p, size_t bytes, uint64_t begins)
+{
+    uint64_t piece = sim->config.piece_bytes;
+
+    if (bytes <= piece)
+        return;
+    p->begins = begins < p->at ? begins : p->at;
+    uint64_t apart = sim->config.progress_interval.ns;
+    uint64_t heard = apart == 0 ? bytes / piece : (p->at - p->begins) / apart;
+    p->pieces = 1 + (heard < bytes / piece ? heard : bytes / piece);
+}
+
 void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, ProtobufCMessage *message)
 {
     struct lh_sim *sim = node->sim;
@@ -287,13 +310,17 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
         return; /* closed by the peer meanwhile */
     struct end *peer = peer_of(end);
     LH_ASSERT(e->header.size + e->payload.size + PAYLOAD_FRAME <= LH_MESSAGE_BYTES_MAX);
-    if (which(end) == 1 && !peer->open) {
+    if ((which(end) == 1 && !peer->open) || end->half_closed) {
         lh_wire_free(message);
         return;
     }
-    uint64_t delay = transfer(sim, node, peer->node, e->header.size + e->payload.size) +
-                     one_way(sim, node, peer->node);
-    struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay);
+    uint64_t begins;
+    uint64_t delay = transfer(sim, node, peer->node, e->header.size + e->payload.size, &begins);
+    uint64_t way = one_way(sim, node, peer->node);
+    uint64_t before = peer->last == NULL ? 0 : peer->last->at;
+    struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay + way);
+    begins += sim->now + way;
+    take_apart(sim, p, e->payload.size, begins > before ? begins : before);
     p->message = message;
     p->crc = lh_buf_crc32c(
         &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
@@ -320,6 +347,18 @@ void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e)
         put_closed(sim, peer, delay, e->error, "");
     }
     lh_sim_network_unref(sim, end->link);
+}
+
+void lh_sim_network_half_close(struct lh_sim *sim, struct link *link)
+{
+    struct end *opener = &link->ends[0], *served = &link->ends[1];
+
+    if (!opener->open || opener->half_closed || link->nobody ||
+        !lh_method_info(link->method)->request_stream)
+        return;
+    opener->half_closed = true;
+    put(sim, served, PARCEL_HALF_CLOSED, one_way(sim, opener->node, served->node));
+    advance(sim, served);
 }
 
 void lh_sim_network_hold(struct lh_sim_node *node, uint64_t id, bool held)
@@ -365,6 +404,13 @@ static void arrive(struct lh_sim *sim, struct end *served)
     lh_sim_feed(node, &in, served);
 }
 
+static void hear(struct end *end, enum lh_input_kind kind)
+{
+    struct lh_input in = {.kind = kind, .link = end->id, .method = end->link->method};
+
+    lh_sim_feed(end->node, &in, end);
+}
+
 static void receive(struct end *end, struct parcel *p)
 {
     struct lh_input in = {.kind = LH_IN_MESSAGE,
@@ -400,7 +446,15 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
     end->arriving = false;
     if (p == NULL)
         return;
-    if (is_blocked(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) || p->at > sim->now) {
+    if (is_blocked(sim, peer_of(end)->node, end->node) || !may_arrive(end, p) ||
+        due(p) > sim->now) {
+        advance(sim, end);
+        return;
+    }
+    if (p->told < p->pieces) {
+        p->told++;
+        if (end->open)
+            hear(end, LH_IN_PROGRESS);
         advance(sim, end);
         return;
     }
@@ -413,6 +467,8 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
         if (end->held)
             end->late_one = false;
         receive(end, p);
+    } else if (end->open && p->kind == PARCEL_HALF_CLOSED) {
+        hear(end, LH_IN_HALF_CLOSED);
     } else if (end->open) {
         hear_closed(sim, end, p->error, p->text);
     }

@@ -18,6 +18,8 @@ struct lh_sim_config lh_sim_config_default(uint64_t seed)
         .sync = {lh_nanoseconds(200000), lh_milliseconds(2)},
         .read = {lh_nanoseconds(5000), lh_nanoseconds(100000)},
         .commit = {lh_nanoseconds(200000), lh_milliseconds(2)},
+        .piece_bytes = LH_ALONE_BYTES,
+        .progress_interval = lh_milliseconds(20),
         .timer_late = lh_nanoseconds(100000),
         .check_every = 1,
     };

@@ -43,6 +43,8 @@ struct lh_sim_config {
     struct lh_sim_tail delay_tail; /* of one that had to be sent again */
     struct lh_sim_range notice;    /* until an end of a link notices that its peer's machine is
                                       silent, or that nothing answers where it wants to connect */
+    uint64_t piece_bytes; /* of larger payloads the receiver hears while they come ... */
+    struct lh_duration progress_interval;  /* ... this often at most; 0: of each piece */
     struct lh_sim_range write, sync, read; /* disk; everything that is neither sync nor read counts
                                               as a write */
     struct lh_sim_range commit;            /* metadata store */
@@ -234,6 +236,10 @@ void lh_sim_rejoin(struct lh_sim_node *a, struct lh_sim_node *b);
 /* Every link between them breaks now: an unknown suffix of what was sent is lost, each end hears of
  * it at its own time. */
 void lh_sim_break(struct lh_sim_node *a, struct lh_sim_node *b);
+
+/* Every stream of that method that `opener` has opened is half-closed: its peer hears that nothing
+ * more comes, and nothing does, whatever the core still says. */
+void lh_sim_half_close(struct lh_sim_node *opener, enum lh_method method);
 
 /* Every link between them breaks at `at` alone, as when something in between forgot it: `other`
  * notices only by the silence. */
