@@ -79,4 +79,6 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
             value = least_of(b, s);
         s->bounds[i] = value == b->shipped ? 0 : value;
     }
+    if (!shipped)
+        s->piece_bytes = spread(&random, 1, s->piece_bytes);
 }

@@ -57,6 +57,7 @@ static struct lh_sim_bound rows[] = {
     TIME(client, client, settle_try, 300, "one unanswered SETTLE, the first time round")
     TIME(client, client, tail_wait, 5000, "for how long the master may wait for a primary")
     TIME(client, client, poll_wait, 10000, "for how long a server may wait for new bytes")
+    TIME(client, client, arrival_timeout, 600000, "a whole answer, once it has begun to come")
     TIME(client, client, backoff_min, 10, "the pause after the second failure in a row")
     TIME(client, client, backoff_max, 1000, "and the longest")
     TIME(client, client, silent_min, 5000, "a server that did not answer is asked last so long")
