@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define RECORDS_MAX        4096u
 #define PROGRESS_MS        200u
 #define INTERRUPTED_MS     5000u /* after the first signal: for what is under way to be stored */
+#define STANDSTILL_MS      5000u /* nothing is stored: said after that time, twice that, ... */
 #define LENGTH_PREFIX_SIZE 4u
 
 struct options {
@@ -32,6 +34,7 @@ struct options {
 struct append {
     const struct options *options;
     struct lh_appender *appender;
+    const char *path;
     uint32_t record_max;
 
     /* Input not yet taken by the appender: bytes [begin, end) of `buffer`. */
@@ -43,6 +46,8 @@ struct append {
     bool show_progress;
     struct timespec started;
     uint64_t shown_ms;
+    uint64_t stored, stored_ms; /* so much was stored when last looked, and when it became that */
+    uint64_t tell_ms;           /* standing still for so long is told next */
 };
 
 /* The first SIGINT or SIGTERM ends the input, so that what was read is stored and reported; a
@@ -70,25 +75,46 @@ static uint64_t elapsed_ms(const struct append *a)
     return ms > 0 ? (uint64_t)ms : 0;
 }
 
+static void clear_progress(const struct append *a)
+{
+    if (a->show_progress && a->shown_ms > 0)
+        (void)fputs("\r\033[K", stderr);
+}
+
+/* Nobody waits in silence, with or without a terminal. */
+static void tell_standstill(
+    struct append *a, const struct lh_appender_stats *stats, uint64_t now_ms)
+{
+    if (stats->records_stored != a->stored || stats->records_taken == stats->records_stored) {
+        a->stored = stats->records_stored;
+        a->stored_ms = now_ms;
+        a->tell_ms = STANDSTILL_MS;
+    } else if (now_ms - a->stored_ms >= a->tell_ms) {
+        a->tell_ms *= 2;
+        clear_progress(a);
+        (void)lh_command_error(0, COMMAND,
+            "nothing was stored for %" PRIu64 " s, %" PRIu64 " records are under way; trying on, "
+            "see --give-up. `leasehold explain %s` says why",
+            (now_ms - a->stored_ms) / 1000, stats->records_taken - stats->records_stored, a->path);
+    }
+}
+
 static void show_progress(struct append *a)
 {
     uint64_t now_ms = elapsed_ms(a);
-    if (!a->show_progress || now_ms < a->shown_ms + PROGRESS_MS)
+    if (now_ms < a->shown_ms + PROGRESS_MS)
         return;
     a->shown_ms = now_ms;
     struct lh_appender_stats stats;
     lh_appender_stats(a->appender, &stats);
+    tell_standstill(a, &stats, now_ms);
+    if (!a->show_progress)
+        return;
     char bytes[32], rate[32];
     (void)fprintf(stderr, "\r%" PRIu64 " records, %s, %s/s, %" PRIu64 " under way\033[K",
         stats.records_stored, lh_command_bytes(bytes, stats.bytes_stored),
         lh_command_bytes(rate, stats.bytes_stored * 1000 / now_ms),
         stats.records_taken - stats.records_stored);
-}
-
-static void clear_progress(const struct append *a)
-{
-    if (a->show_progress && a->shown_ms > 0)
-        (void)fputs("\r\033[K", stderr);
 }
 
 /* --positions: one line for each record as soon as it is acknowledged. */
@@ -238,6 +264,9 @@ static int append_input(struct append *a, int fd, const char *name)
     a->begin = a->end = 0;
     for (;;) {
         make_room(a);
+        struct pollfd input = {.fd = fd, .events = POLLIN};
+        while (!interrupted && poll(&input, 1, PROGRESS_MS) == 0)
+            show_progress(a);
         ssize_t n = interrupted ? 0 : read(fd, a->buffer + a->end, a->capacity - a->end);
         if (n < 0 && errno == EINTR)
             continue;
@@ -372,6 +401,8 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
     const struct options *o = options;
     struct append a = {
         .options = o,
+        .path = args[0],
+        .tell_ms = STANDSTILL_MS,
         .buffer = lh_alloc(INPUT_BYTES),
         .capacity = INPUT_BYTES,
         .show_progress = !o->quiet && isatty(STDERR_FILENO) == 1,
