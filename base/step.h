@@ -47,6 +47,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -161,6 +162,8 @@ struct lh_effect {
     enum lh_disk_op op;
     uint64_t offset;
     uint64_t length;
+    bool for_reply; /* DISK, a read: a peer asked for these bytes. Refused with SHORTAGE while too
+                       many replies are not being taken */
     struct lh_change *changes; /* PERSIST: owned */
     size_t change_count;
     int error; /* CLOSE, COMPLETE, STOPPED */

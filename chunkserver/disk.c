@@ -15,6 +15,9 @@ static void ask(struct lh_chunkserver *cs, struct ticket *t, struct lh_buf *data
 {
     lh_fx_disk(cs->fx, t->id, t->replica == NULL ? LH_PROBE_FILE : t->replica->chunk, t->op,
         t->offset, t->length, data);
+    /* A fetch of a new primary's is not kept waiting for those who read slowly. */
+    const struct reading *rd = t->kind == TICKET_READ ? t->owner : NULL;
+    cs->fx->items[cs->fx->count - 1].for_reply = rd != NULL && !rd->recovery;
 }
 
 struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct replica *r,

@@ -133,6 +133,7 @@ static void metrics(void *arg, struct lh_metrics *out)
     lh_loop_lock(node->loop);
     lh_chunkserver_metrics(node->core, lh_clock_now(), out);
     lh_loop_unlock(node->loop);
+    lh_server_metrics(node->loop, out);
 }
 
 static bool ready(void *arg, char *why, size_t why_size)
@@ -192,6 +193,7 @@ static int serve(struct node *node)
         .component = COMPONENT,
         .on_signal = "releasing leases and stopping",
         .stop_timeout = node->options->stop_timeout,
+        .options = &node->options->server,
         .update = update,
         .interval = lh_milliseconds(UPDATE_MS),
         .arg = node,
@@ -204,9 +206,9 @@ static int serve(struct node *node)
     if (error == LH_ERR_DEADLINE_EXCEEDED) {
         lh_log(LH_WARN, COMPONENT,
             "not everything was released within the stop timeout; leases that are left run out");
-        return LH_SERVER_DONE;
+        return code;
     }
-    return lh_server_exit_code(error);
+    return error == LH_OK ? code : lh_server_exit_code(error);
 }
 
 static int run(struct node *node)
@@ -274,6 +276,7 @@ static int run(struct node *node)
         .on_stopped = lh_server_on_stopped,
         .arg = node,
     };
+    lh_server_limit_loop(&o->server, &loop);
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
@@ -310,15 +313,42 @@ static int open_and_run(struct options *o)
 
 /* --- options ------------------------------------------------------------------------------ */
 
-/* What others can connect to when --advertise is not given; NULL: --listen does not say. */
+/* Whether others can connect to `address`: one host, one port. */
+static bool reachable(const char *address)
+{
+    static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
+    const char *colon = strrchr(address, ':');
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != '\0';
+    if (colon == NULL || strspn(colon + 1, "0") == strlen(colon + 1) ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
+        return false;
+    for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
+        if (strlen(any_host[i]) == (size_t)(colon - address) &&
+            strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
+            return false;
+    return strtoul(colon + 1, NULL, 10) <= 65535;
+}
+
+/* What others can connect to: --advertise, or --listen. NULL: neither says; told to stderr. */
 static const char *advertised(const struct options *o)
 {
-    const char *listen = o->server.listen, *colon = strrchr(listen, ':');
-    bool any_host = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
-    bool any_port = colon != NULL && strcmp(colon, ":0") == 0;
+    const char *address = o->advertise != NULL ? o->advertise : o->server.listen;
+
+    if (reachable(address))
+        return address;
     if (o->advertise != NULL)
-        return o->advertise;
-    return any_host || any_port ? NULL : listen;
+        (void)fprintf(stderr,
+            "leasehold-chunkserver: --advertise %s is not where others can connect to; give one "
+            "host and one port, for example 10.0.0.11:7500\n",
+            o->advertise);
+    else
+        (void)fprintf(stderr,
+            "leasehold-chunkserver: --listen %s is not where others can connect to; give "
+            "--advertise too\n",
+            o->server.listen);
+    return NULL;
 }
 
 int main(int argc, char **argv)
@@ -412,6 +442,7 @@ int main(int argc, char **argv)
             .max = 256,
             .help = "threads for what blocks, and for all of the disk without io_uring"},
         LH_SERVER_NETWORK_FLAG(o.server),
+        LH_SERVER_LIMIT_FLAGS(o.server),
         {.name = "open-files",
             .type = LH_FLAG_UINT,
             .value = &o.open_files,
@@ -436,7 +467,7 @@ int main(int argc, char **argv)
         .epilog =
             "SIGTERM or SIGINT: finish appends under way, release all leases, exit.\n"
             "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 data "
-            "directory, 74 input or output.\n",
+            "directory, 74 input or output, 75 deaf.\n",
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
@@ -450,14 +481,10 @@ int main(int argc, char **argv)
         (void)fputs("leasehold-chunkserver: --master names no address\n", stderr);
         code = LH_SERVER_USAGE;
     } else if (o.advertise == NULL) {
-        (void)fprintf(stderr,
-            "leasehold-chunkserver: --listen %s is not where others can connect to; give "
-            "--advertise too\n",
-            o.server.listen);
         code = LH_SERVER_USAGE;
     } else {
-        lh_server_prepare(&o.server);
-        code = open_and_run(&o);
+        if (lh_server_prepare(&o.server, COMPONENT, &o.open_files, &code))
+            code = open_and_run(&o);
     }
     lh_flags_free(&args);
     return code;

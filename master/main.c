@@ -99,6 +99,7 @@ static void metrics(void *arg, struct lh_metrics *out)
     lh_loop_lock(node->loop);
     lh_master_metrics(node->core, out);
     lh_loop_unlock(node->loop);
+    lh_server_metrics(node->loop, out);
 }
 
 static bool ready(void *arg, char *why, size_t why_size)
@@ -131,6 +132,7 @@ static int serve(struct node *node)
         .component = COMPONENT,
         .on_signal = "stopping",
         .stop_timeout = lh_seconds(STOP_SECONDS),
+        .options = &node->options->server,
     };
     int code, error;
 
@@ -146,7 +148,7 @@ static int serve(struct node *node)
     }
     if (error != LH_OK)
         lh_log(LH_ERROR, COMPONENT, "stopped: %s", lh_error_text(error));
-    return lh_server_exit_code(error);
+    return error == LH_OK ? code : lh_server_exit_code(error);
 }
 
 static int run(struct node *node)
@@ -177,6 +179,7 @@ static int run(struct node *node)
         .on_stopped = lh_server_on_stopped,
         .arg = node,
     };
+    lh_server_limit_loop(&o->server, &loop);
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);
@@ -337,6 +340,7 @@ int main(int argc, char **argv)
             .help = "move replicas and primaries, a few at a time, from chunkservers with more of "
                     "them to others"},
         LH_SERVER_NETWORK_FLAG(o.server),
+        LH_SERVER_LIMIT_FLAGS(o.server),
         LH_SERVER_METRICS_FLAG(o.server),
         LH_SERVER_LOG_FLAGS(o.server),
     };
@@ -347,7 +351,8 @@ int main(int argc, char **argv)
                    "leases under which they take appends.",
         .epilog = "SIGTERM or SIGINT: finish commits under way, exit.\n"
                   "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 "
-                  "data directory, 74 input or output, 78 settings that contradict each other.\n",
+                  "data directory, 74 input or output, 75 deaf, 78 settings that "
+                  "contradict each other.\n",
         .flags = table,
         .count = sizeof table / sizeof table[0],
     };
@@ -356,8 +361,9 @@ int main(int argc, char **argv)
 
     if (!lh_server_parse(&flags, argc, argv, &args, &code))
         return code;
-    lh_server_prepare(&o.server);
-    code = open_and_run(&o);
+    uint64_t files = 0;
+    if (lh_server_prepare(&o.server, COMPONENT, &files, &code))
+        code = open_and_run(&o);
     lh_flags_free(&args);
     return code;
 }

@@ -77,6 +77,9 @@ LH_MUST_USE int lh_wire_arrive(
 
 void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
 
+/* Requests of unary methods, none of which has bulk bytes, are refused by servers beyond this. */
+#define LH_UNARY_REQUEST_BYTES_MAX (64u << 10)
+
 /* One message on the wire; larger ones are refused by every receiver. What is left of it beside a
  * payload that it carries whole is ample for its other fields. */
 #define LH_WIRE_MESSAGE_BYTES_MAX ((1u << 20) + (64u << 10))

@@ -91,7 +91,7 @@ static int explain_errno(const char *address, int error, char *why, size_t why_s
         return LH_ERR_ADDRESS_IN_USE;
     case EADDRNOTAVAIL:
         snprintf(why, why_size, "%s is not an address of this machine", address);
-        return LH_ERR_INVALID_ARGUMENT;
+        return LH_ERR_UNAVAILABLE;
     case EACCES:
     case EPERM:
         snprintf(why, why_size, "no permission to listen on %s", address);

@@ -5,6 +5,7 @@
 #ifndef LH_RPC_INTERNAL_H
 #define LH_RPC_INTERNAL_H
 
+#include "rpc/connections.h"
 #include "rpc/rpc.h"
 
 #include <grpc/grpc.h>
@@ -41,6 +42,7 @@ struct lh_rpc {
     unsigned thread_count; /* that run */
     struct acceptor *acceptors;
     struct tag server_down_tag;
+    _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
@@ -69,8 +71,9 @@ struct lh_rpc_link {
     const struct link_handler *handler;
     enum lh_method method;
     bool served, unary_request, unary_reply;
-    bool internal; /* the owner has never heard of it */
-    char *address; /* opened links, until the call exists */
+    bool internal;                    /* the owner has never heard of it */
+    struct lh_connection *connection; /* served links: whose; NULL if not known */
+    char *address;                    /* opened links, until the call exists */
     struct lh_duration timeout;
 
     grpc_call *call;
@@ -91,7 +94,10 @@ struct lh_rpc_link {
     bool sending, reading, read_wanted, read_ended, got_message;
     bool close_wanted, close_done; /* by the owner; carried out */
     int close_error;
+    uint64_t closed_ns; /* when close_wanted was set */
     char *close_text;
+    /* Served links: bytes of messages that count as rpc->unsent, and of the one being sent. */
+    uint64_t unsent, sending_bytes;
     bool over;     /* the call's end was seen: no further batch is of use */
     bool reported; /* no more callbacks: the owner closed it, or on_closed was called */
     bool ended;    /* the call was given back to gRPC */
@@ -110,6 +116,9 @@ struct lh_rpc_link {
 /* rpc.c */
 
 void lh_rpc_unref(struct lh_rpc *rpc);
+
+/* CLOCK_MONOTONIC, as of the last tick of some milliseconds. */
+uint64_t lh_rpc_now_ns(void);
 
 /* bytes.c */
 
@@ -141,10 +150,16 @@ grpc_arg lh_rpc_int_arg(const char *key, int value);
 
 /* link.c */
 
-/* A link for a call that a peer made; `handler` NULL: answer `error` and end it. The rpc holds one
- * reference until the call has ended and the caller gets another. */
+/* A link for a call that a peer made over `connection`, which is told of its end; `handler` NULL:
+ * nobody hears of it. The rpc holds one reference until the call has ended and the caller gets
+ * another. */
 struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler);
+    bool unary_request, bool unary_reply, const struct link_handler *handler,
+    struct lh_connection *connection);
+
+/* Cancels the call of a served link that its owner has closed more than `timeout` ago and whose
+ * peer has not taken what it was sent. False: it is not so. */
+bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh_duration timeout);
 
 /* Begins to wait for the peer's end of a served link. */
 void lh_rpc_link_await_end(struct lh_rpc_link *link);
@@ -158,6 +173,7 @@ extern const struct link_handler lh_rpc_owner_handler;
 /* health.c */
 
 /* Serves the call if `path` is a method of the health service; false if it is not. */
-bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size);
+bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
+    struct lh_connection *connection);
 
 #endif

@@ -170,7 +170,8 @@ struct lh_rpc_link *lh_rpc_link_open(
 }
 
 struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler)
+    bool unary_request, bool unary_reply, const struct link_handler *handler,
+    struct lh_connection *connection)
 {
     struct lh_rpc_link *link = link_create(rpc, method);
 
@@ -181,8 +182,23 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum 
     link->call = call;
     link->handler = handler;
     link->internal = handler != &lh_rpc_owner_handler;
+    link->connection = connection;
+    atomic_fetch_add_explicit(&rpc->served, 1, memory_order_relaxed);
     enlist(link);
     return link;
+}
+
+/* With the lock held, both. */
+static void count_unsent(struct lh_rpc_link *link, uint64_t bytes)
+{
+    link->unsent += bytes;
+    atomic_fetch_add_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
+}
+
+static void count_sent(struct lh_rpc_link *link, uint64_t bytes)
+{
+    link->unsent -= bytes;
+    atomic_fetch_sub_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
 void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
@@ -195,6 +211,8 @@ void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
     if (!useless) {
         *link->queue_end = q;
         link->queue_end = &q->next;
+        if (link->served)
+            count_unsent(link, q->bytes.size);
     }
     pthread_mutex_unlock(&link->lock);
     if (useless) {
@@ -211,6 +229,7 @@ void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text)
     if (!link->close_wanted && !link->over) {
         link->close_wanted = true;
         link->close_error = error;
+        link->closed_ns = lh_rpc_now_ns();
         link->close_text = copy;
         copy = NULL;
     }
@@ -224,6 +243,17 @@ void lh_rpc_link_read(struct lh_rpc_link *link)
     pthread_mutex_lock(&link->lock);
     link->read_wanted = true;
     pthread_mutex_unlock(&link->lock);
+}
+
+bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh_duration timeout)
+{
+    pthread_mutex_lock(&link->lock);
+    bool stuck = link->served && link->close_wanted && !link->over && link->unsent > 0 &&
+                 now_ns - link->closed_ns > timeout.ns;
+    if (stuck) /* with the lock held: the call is given back only by who has it */
+        (void)grpc_call_cancel(link->call, NULL);
+    pthread_mutex_unlock(&link->lock);
+    return stuck;
 }
 
 /* Our own batches are well-formed, and a batch that cannot be carried out any more still yields its
@@ -350,6 +380,7 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
         link->queue = q->next;
         if (link->queue == NULL)
             link->queue_end = &link->queue;
+        link->sending_bytes = q->bytes.size;
     }
     bool last = link->queue == NULL;
     bool status = status_due && last;
@@ -427,11 +458,18 @@ static void settle(struct lh_rpc_link *link)
     }
     bool end = link->over && link->under_way == 0 && link->callbacks == 0 && !link->flushing &&
                !link->ended;
-    if (end)
+    if (end) {
         link->ended = true;
+        count_sent(link, link->unsent);
+    }
     pthread_mutex_unlock(&link->lock);
-    if (end)
-        delist(link);
+    if (!end)
+        return;
+    if (link->served) {
+        atomic_fetch_sub_explicit(&link->rpc->served, 1, memory_order_relaxed);
+        lh_connections_call_ended(link->connection);
+    }
+    delist(link);
 }
 
 /* With the lock held, which it releases. Events end this way without letting go of the lock before:
@@ -584,6 +622,11 @@ static void send_done(struct tag *tag, bool success)
     pthread_mutex_lock(&link->lock);
     link->under_way--;
     link->sending = false;
+    /* gRPC says so of a short reply as soon as it has a place in its own buffer. What it keeps of a
+     * unary call it keeps until the call's end. */
+    if (link->served && !link->unary_reply)
+        count_sent(link, link->sending_bytes);
+    link->sending_bytes = 0;
     flush_locked(link);
 }
 
@@ -597,19 +640,21 @@ static void read_done(struct tag *tag, bool success)
     pthread_mutex_lock(&link->lock);
     link->under_way--;
     link->reading = false;
-    bool report = received != NULL && !link->reported;
-    bool missing = false, half_closed = false;
+    bool large = received != NULL && link->served && link->unary_request &&
+                 grpc_byte_buffer_length(received) > LH_UNARY_REQUEST_BYTES_MAX;
+    bool report = received != NULL && !link->reported && !large;
+    bool refused = large && !link->reported, half_closed = false;
     if (received == NULL) {
         link->read_ended = true;
         bool early = link->served && !link->over && !link->reported;
-        missing = early && link->unary_request && !link->got_message;
+        refused = early && link->unary_request && !link->got_message;
         half_closed = early && !link->unary_request && link->handler->half_closed != NULL;
     }
     link->got_message = link->got_message || received != NULL;
-    if (report || missing || half_closed)
+    if (report || refused || half_closed)
         link->callbacks++;
-    link->reported = link->reported || missing;
-    if (!report && !missing && !half_closed) {
+    link->reported = link->reported || refused;
+    if (!report && !refused && !half_closed) {
         flush_locked(link);
         if (received != NULL)
             grpc_byte_buffer_destroy(received);
@@ -622,8 +667,13 @@ static void read_done(struct tag *tag, bool success)
     } else if (half_closed) {
         link->handler->half_closed(link);
     } else {
-        lh_rpc_link_close(link, LH_ERR_MALFORMED, "the call ended without a request");
-        link->handler->closed(link, LH_ERR_MALFORMED, "the call ended without a request");
+        int error = large ? LH_ERR_TOO_LARGE : LH_ERR_MALFORMED;
+        const char *why = large ? "the request is larger than any of its kind"
+                                : "the call ended without a request";
+        if (received != NULL)
+            grpc_byte_buffer_destroy(received);
+        lh_rpc_link_close(link, error, why);
+        link->handler->closed(link, error, why);
     }
     lh_rpc_link_leave(link);
 }

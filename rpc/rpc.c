@@ -19,6 +19,9 @@
 /* Calls that can arrive before one is taken on: enough that a burst finds a place armed. */
 #define ACCEPTORS 16
 
+/* Who connects and does not speak HTTP/2 by then is hung up on. */
+#define HANDSHAKE_MS 20000
+
 struct acceptor {
     struct tag tag;
     struct lh_rpc *rpc;
@@ -30,6 +33,14 @@ struct acceptor {
 static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
 {
     return d.ns == 0 ? lh_milliseconds(ms) : d;
+}
+
+uint64_t lh_rpc_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void arm(struct acceptor *a)
@@ -44,28 +55,65 @@ static void arm(struct acceptor *a)
     LH_ASSERT(e == GRPC_CALL_OK);
 }
 
-static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method)
+static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, const char *peer,
+    struct lh_connection *connection)
 {
     const struct lh_method_info *info = lh_method_info(method);
-    struct lh_rpc_link *link = lh_rpc_link_serve(
-        rpc, call, method, !info->request_stream, !info->reply_stream, &lh_rpc_owner_handler);
-    char *peer = grpc_call_get_peer(call);
+    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, method, !info->request_stream,
+        !info->reply_stream, &lh_rpc_owner_handler, connection);
 
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
     rpc->config.on_opened(rpc->config.arg, link, method, peer);
-    gpr_free(peer);
     lh_rpc_link_leave(link);
 }
 
-static void refuse(struct lh_rpc *rpc, grpc_call *call)
+static void refuse(struct lh_rpc *rpc, grpc_call *call, struct lh_connection *connection, int error,
+    const char *text)
 {
-    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL);
+    struct lh_rpc_link *link =
+        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL, connection);
 
-    lh_rpc_link_close(link, LH_ERR_UNIMPLEMENTED, "no such method");
+    lh_rpc_link_close(link, error, text);
     lh_rpc_link_await_end(link);
     lh_rpc_link_flush(link);
     lh_rpc_link_unref(link);
+}
+
+/* Why no further call of `method` is taken on; NULL: it is. */
+static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
+{
+    const struct lh_rpc_config *c = &rpc->config;
+
+    if (c->calls_max != 0 && atomic_load(&rpc->served) >= c->calls_max)
+        return "too many calls are open here";
+    if (c->unsent_max == 0 || method == LH_METHOD_NONE || atomic_load(&rpc->unsent) < c->unsent_max)
+        return NULL;
+    const struct lh_method_info *info = lh_method_info(method);
+    return info->reply_stream || info->reply_payload != 0 ? NULL
+                                                          : "too many replies are not being taken";
+}
+
+static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size)
+{
+    enum lh_method method = lh_method_by_path(path, size);
+    char *peer = grpc_call_get_peer(call);
+    bool cut;
+    struct lh_connection *connection = lh_connections_call(peer, &cut);
+    const char *why = cut ? NULL : too_much(rpc, method);
+
+    if (cut) { /* what of it had arrived before; nobody hears an answer */
+        grpc_call_unref(call);
+        lh_connections_call_ended(connection);
+    } else if (why != NULL) {
+        atomic_fetch_add_explicit(&rpc->calls_refused, 1, memory_order_relaxed);
+        refuse(rpc, call, connection, LH_ERR_NO_MEMORY, why);
+    } else if (method != LH_METHOD_NONE) {
+        serve(rpc, call, method, peer, connection);
+    } else if (!lh_rpc_health_serve(rpc, call, path, size, connection)) {
+        refuse(rpc, call, connection, LH_ERR_UNIMPLEMENTED, "no such method");
+    }
+    gpr_free(peer);
 }
 
 static void accepted(struct tag *tag, bool success)
@@ -83,13 +131,8 @@ static void accepted(struct tag *tag, bool success)
     grpc_metadata_array_destroy(&a->metadata);
     arm(a);
 
-    const char *path = (const char *)GRPC_SLICE_START_PTR(details.method);
-    size_t size = GRPC_SLICE_LENGTH(details.method);
-    enum lh_method method = lh_method_by_path(path, size);
-    if (method != LH_METHOD_NONE)
-        serve(rpc, call, method);
-    else if (!lh_rpc_health_serve(rpc, call, path, size))
-        refuse(rpc, call);
+    take_on(rpc, call, (const char *)GRPC_SLICE_START_PTR(details.method),
+        GRPC_SLICE_LENGTH(details.method));
     grpc_call_details_destroy(&details);
 }
 
@@ -136,8 +179,22 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     size_t n = lh_rpc_common_args(rpc, args);
     args[n++] = lh_rpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0);
     args[n++] = lh_rpc_int_arg("grpc.http2.min_ping_interval_without_data_ms", 100);
+    args[n++] = lh_rpc_int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS);
+    if (rpc->config.calls_max != 0)
+        args[n++] =
+            lh_rpc_int_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)((rpc->config.calls_max + 3) / 4));
+    grpc_resource_quota *quota = NULL;
+    if (rpc->config.memory_max != 0) {
+        quota = grpc_resource_quota_create("served");
+        grpc_resource_quota_resize(quota, rpc->config.memory_max);
+        args[n++] = (grpc_arg){.type = GRPC_ARG_POINTER,
+            .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA,
+            .value.pointer = {quota, grpc_resource_quota_arg_vtable()}};
+    }
     grpc_channel_args all = {.num_args = n, .args = args};
     rpc->server = grpc_server_create(&all, NULL);
+    if (quota != NULL)
+        grpc_resource_quota_unref(quota);
     grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
     grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
     int port = grpc_server_add_http2_port(rpc->server, address, credentials);
@@ -173,6 +230,7 @@ int lh_rpc_create(
     rpc->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
     rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
     rpc->config.grace = or_default(config->grace, 200);
+    rpc->config.reply_timeout = or_default(config->reply_timeout, 10000);
     rpc->server_down_tag.done = server_down;
     pthread_mutex_init(&rpc->lock, NULL);
     pthread_mutex_init(&rpc->health_lock, NULL);
@@ -229,6 +287,46 @@ void lh_rpc_start(struct lh_rpc *rpc)
 int lh_rpc_port(const struct lh_rpc *rpc)
 {
     return rpc->port;
+}
+
+uint64_t lh_rpc_unsent(const struct lh_rpc *rpc)
+{
+    return atomic_load_explicit(&rpc->unsent, memory_order_relaxed);
+}
+
+void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures)
+{
+    *figures = (struct lh_rpc_figures){
+        .calls = atomic_load(&rpc->served),
+        .unsent = atomic_load(&rpc->unsent),
+        .calls_refused = atomic_load(&rpc->calls_refused),
+        .replies_dropped = atomic_load(&rpc->replies_dropped),
+    };
+}
+
+void lh_rpc_tend(struct lh_rpc *rpc)
+{
+    struct lh_rpc_link **all = NULL;
+    size_t count = 0, capacity = 0;
+    uint64_t now = lh_rpc_now_ns();
+
+    if (rpc->config.unsent_max == 0 || lh_rpc_unsent(rpc) <= rpc->config.unsent_max / 2)
+        return;
+    pthread_mutex_lock(&rpc->lock);
+    for (struct lh_rpc_link *l = rpc->links; l != NULL; l = l->next) {
+        if (!l->served)
+            continue;
+        LH_GROW(all, capacity, count + 1);
+        lh_rpc_link_ref(l);
+        all[count++] = l;
+    }
+    pthread_mutex_unlock(&rpc->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (lh_rpc_link_drop_stuck(all[i], now, rpc->config.reply_timeout))
+            atomic_fetch_add_explicit(&rpc->replies_dropped, 1, memory_order_relaxed);
+        lh_rpc_link_unref(all[i]);
+    }
+    free(all);
 }
 
 /* Cuts all opened links. With the lock held. */

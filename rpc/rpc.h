@@ -49,6 +49,15 @@ struct lh_rpc_config {
     struct lh_duration connect_timeout;
     /* How long lh_rpc_destroy() lets served links finish. 0: the default of 200 ms. */
     struct lh_duration grace;
+    /* What peers may take of this process; 0: no bound. Calls that they have open here at once (of
+     * one connection a quarter of them), further ones are refused; memory for what they have begun
+     * to send; bytes of replies that they have not taken, beyond which unary calls without bulk
+     * bytes are refused (lh_rpc_unsent() tells the owner, for those with). */
+    unsigned calls_max;
+    size_t memory_max, unsent_max;
+    /* A reply that its peer has not taken after so long is dropped, with its call, while more than
+     * half of unsent_max is unsent. 0: the default of 10 s. */
+    struct lh_duration reply_timeout;
     /* The service whose health is told besides the server's own (""):
      * "leasehold.Master"; or NULL. */
     const char *health_service;
@@ -77,7 +86,8 @@ struct lh_rpc_config {
  * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
  * names the address.
  *   ADDRESS_IN_USE    somebody listens there
- *   INVALID_ARGUMENT  not an address, or not one of this machine */
+ *   INVALID_ARGUMENT  not an address
+ *   UNAVAILABLE       not one of this machine */
 LH_MUST_USE int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
 
@@ -86,6 +96,26 @@ void lh_rpc_start(struct lh_rpc *rpc);
 
 /* The TCP port that is listened on; 0 for none or a Unix socket. */
 int lh_rpc_port(const struct lh_rpc *rpc);
+
+/* Bytes of replies that peers have not taken. Any thread. */
+uint64_t lh_rpc_unsent(const struct lh_rpc *rpc);
+
+struct lh_rpc_figures {
+    uint64_t calls, unsent; /* open now; bytes of replies not taken */
+    uint64_t calls_refused; /* since the start: too many calls, or too much unsent */
+    uint64_t replies_dropped;
+};
+
+void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures);
+
+/* To be called every some hundred milliseconds where unsent_max is set: drops replies that nobody
+ * takes. Any thread. */
+void lh_rpc_tend(struct lh_rpc *rpc);
+
+/* Asks the health service at `address` over a connection made for it, and waits for that. LH_OK: it
+ * answered, whatever it said. Not from a callback. Any thread; needs no lh_rpc. */
+LH_MUST_USE int lh_rpc_ask_health(
+    const char *address, struct lh_duration timeout, char *why, size_t why_size);
 
 /* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
 void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);

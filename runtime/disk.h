@@ -41,6 +41,7 @@ struct lh_disk_io {
     struct lh_buf data; /* WRITE: in; released on completion, but left as it was by a SHORTAGE;
                            READ: out, may be shorter than `length` */
     int error;          /* out */
+    bool for_reply;     /* the submitter's */
 
     /* private */
     struct lh_disk *disk;

@@ -175,7 +175,7 @@ static void on_disk_done(void *arg, struct lh_disk_io *first)
 
     while (first != NULL) {
         struct lh_disk_io *next = first->next;
-        lh_turn_disk_input(t, first);
+        lh_turn_disk_input(loop, t, first);
         first = next;
     }
     lh_turn_run(loop, t);
@@ -233,6 +233,16 @@ void lh_loop_lock(struct lh_loop *loop)
 void lh_loop_unlock(struct lh_loop *loop)
 {
     pthread_mutex_unlock(&loop->lock);
+}
+
+void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures)
+{
+    lh_rpc_figures(loop->rpc, figures);
+}
+
+void lh_loop_tend(struct lh_loop *loop)
+{
+    lh_rpc_tend(loop->rpc);
 }
 
 void lh_loop_set_serving(struct lh_loop *loop, bool serving)
@@ -333,6 +343,9 @@ int lh_loop_create(
         .connect_timeout = config->connect_timeout,
         .grace = config->grace,
         .health_service = config->health_service,
+        .calls_max = config->calls_max,
+        .memory_max = config->memory_max,
+        .unsent_max = config->unsent_max,
         .link_data_size = sizeof(struct lh_loop_link),
         .arg = loop,
         .on_opened = on_opened,

@@ -40,6 +40,8 @@ struct lh_loop_config {
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *health_service;
+    unsigned calls_max;
+    size_t memory_max, unsent_max;
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
     size_t piece_bytes;                   /* of a larger one, at once; 0: LH_PIECE_BYTES */
@@ -85,6 +87,13 @@ void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error);
  * Keep it short: the core stands still meanwhile. */
 void lh_loop_lock(struct lh_loop *loop);
 void lh_loop_unlock(struct lh_loop *loop);
+
+/* What peers have of this process: calls, and replies that they do not take. */
+struct lh_rpc_figures;
+void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
+
+/* lh_rpc_tend() of the loop's network. */
+void lh_loop_tend(struct lh_loop *loop);
 
 /* What grpc.health.v1 answers; NOT_SERVING at first. */
 void lh_loop_set_serving(struct lh_loop *loop, bool serving);

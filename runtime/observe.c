@@ -1,6 +1,7 @@
 #include "runtime/observe.h"
 
 #include "base/alloc.h"
+#include "rpc/connections.h"
 #include "runtime/process_metrics.h"
 
 #include <errno.h>
@@ -111,6 +112,10 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(o->daemon, MHD_DAEMON_INFO_BIND_PORT);
     o->port = info == NULL ? 0 : info->port;
+    /* An operator is to see what is wrong also when there are too many connections. */
+    info = MHD_get_daemon_info(o->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+    if (info != NULL)
+        lh_connections_exempt(info->listen_fd);
     return LH_OK;
 }
 

@@ -1,17 +1,26 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "rpc/connections.h"
+#include "rpc/rpc.h"
+#include "runtime/descriptors.h"
+#include "runtime/hearing.h"
 #include "runtime/log.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define VERSION "0.1"
+
+/* jemalloc reads this before main(). What a burst took goes back to the system some seconds later,
+ * by a thread of jemalloc's, so also in a process that has become quiet. */
+extern const char *malloc_conf;
+const char *malloc_conf = "background_thread:true,dirty_decay_ms:5000,muzzy_decay_ms:0";
 
 int lh_server_exit_code(int error)
 {
@@ -57,21 +66,90 @@ bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     return lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code);
 }
 
-void lh_server_prepare(const struct lh_server_options *options)
+static void log_connections(enum lh_level level, const char *text)
 {
-    struct rlimit limit;
+    lh_log(level, "network", "%s", text);
+}
+
+bool lh_server_prepare(
+    const struct lh_server_options *options, const char *component, uint64_t *files, int *exit_code)
+{
+    struct lh_descriptors share;
+    char why[512], kept[64] = "";
 
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    int error = lh_descriptors_share(options->max_connections, *files, &share, why, sizeof why);
+    if (error != LH_OK) {
+        *exit_code = lh_server_refused(component, error, why);
+        return false;
     }
+    if (*files != 0)
+        (void)snprintf(kept, sizeof kept, " and %" PRIu64 " chunk files kept open", share.files);
+    lh_log(LH_INFO, component, "of %" PRIu64 " descriptors: at most %" PRIu64 " connections%s",
+        share.limit, share.connections, kept);
+    *files = share.files;
+    const struct lh_connections_config connections = {
+        .max = (unsigned)share.connections,
+        .cancels_max = (unsigned)options->max_cancels,
+        .log = log_connections,
+    };
+    lh_connections_limit(&connections);
+    return true;
+}
+
+void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop)
+{
+    loop->calls_max = (unsigned)options->max_calls;
+    loop->memory_max = options->wire_memory;
+    loop->unsent_max = options->reply_memory;
+}
+
+void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
+{
+    struct lh_connections_figures c;
+    struct lh_rpc_figures n;
+
+    lh_connections_figures(&c);
+    lh_loop_network_figures(loop, &n);
+    lh_metrics_single(out, "leasehold_connections", LH_METRIC_GAUGE, "Connections here.", c.open);
+    lh_metrics_single(out, "leasehold_connections_limit", LH_METRIC_GAUGE,
+        "Connections that there may be.", c.max);
+    lh_metrics_single(out, "leasehold_connections_accepted_total", LH_METRIC_COUNTER,
+        "Connections accepted.", c.accepted);
+    lh_metrics_single(out, "leasehold_connections_refused_total", LH_METRIC_COUNTER,
+        "Connections turned away, since there were too many.", c.refused);
+    lh_metrics_family(out, "leasehold_connections_cut_total", LH_METRIC_COUNTER,
+        "Connections closed by this side, by why: idle for longest, or cancelling without end.");
+    lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);
+    lh_metrics_count(out, &(struct lh_label){"why", "cancelling"}, 1, c.cut_cancelling);
+    lh_metrics_single(
+        out, "leasehold_calls", LH_METRIC_GAUGE, "Calls and streams served now.", n.calls);
+    lh_metrics_single(out, "leasehold_calls_refused_total", LH_METRIC_COUNTER,
+        "Calls refused, since there were too many or their replies were not taken.",
+        n.calls_refused);
+    lh_metrics_single(out, "leasehold_replies_waiting_bytes", LH_METRIC_GAUGE,
+        "Bytes of replies that nobody has taken.", n.unsent);
+    lh_metrics_single(out, "leasehold_replies_dropped_total", LH_METRIC_COUNTER,
+        "Replies dropped, since nobody took them.", n.replies_dropped);
+    lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
+        "Times that the server did not answer itself over a new connection.",
+        lh_hearing_failures());
 }
 
 /* --- running ------------------------------------------------------------------------------ */
 
 /* Set before its signal is sent: a SIGUSR1 from outside stops nothing. */
 static atomic_bool core_stopped;
+static atomic_bool deaf;
+
+static void on_deaf(void *arg, const char *why)
+{
+    const struct lh_server *server = arg;
+
+    lh_log(LH_ERROR, server->component, "%s; ending, to be started again", why);
+    atomic_store(&deaf, true);
+    (void)kill(getpid(), SIGUSR1);
+}
 
 /* SIGUSR1 is lh_server_on_stopped()'s. */
 static sigset_t signals(void)
@@ -84,6 +162,18 @@ static sigset_t signals(void)
     (void)sigaddset(&set, SIGUSR1);
     return set;
 }
+
+/* Before the constructors of libraries, which open files too. */
+static void at_first(int argc, char **argv, char **environment)
+{
+    (void)argc;
+    (void)argv;
+    (void)environment;
+    lh_descriptors_standard();
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(
+    int, char **, char **) = at_first;
 
 void lh_server_block_signals(void)
 {
@@ -113,12 +203,18 @@ static int next_signal(const struct lh_server *s)
     return number > 0 ? number : 0;
 }
 
-bool lh_server_wait(const struct lh_server *server, int *exit_code)
+/* Until there is a reason to stop; false: the core has stopped. */
+static bool wait_for_reason(const struct lh_server *server, int *exit_code)
 {
     for (;;) {
         int number = next_signal(server);
         if (number == SIGINT || number == SIGTERM) {
             lh_log(LH_INFO, server->component, "%s: %s", strsignal(number), server->on_signal);
+            *exit_code = LH_SERVER_DONE;
+            return true;
+        }
+        if (number == SIGUSR1 && atomic_load(&deaf)) {
+            *exit_code = LH_SERVER_DEAF;
             return true;
         }
         if (number == SIGUSR1 && atomic_load(&core_stopped))
@@ -131,6 +227,24 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
     lh_log(LH_ERROR, server->component, "stopped: %s", lh_error_text(error));
     *exit_code = error == LH_OK ? LH_SERVER_INTERNAL : lh_server_exit_code(error);
     return false;
+}
+
+bool lh_server_wait(const struct lh_server *server, int *exit_code)
+{
+    const struct lh_hearing_config config = {
+        .loop = server->loop,
+        .listen = server->options->listen,
+        .component = server->component,
+        .deaf_after = server->options->deaf_after,
+        .on_deaf = on_deaf,
+        .arg = (void *)(uintptr_t)server,
+    };
+    struct lh_hearing *hearing = lh_hearing_start(&config);
+    bool stop = wait_for_reason(server, exit_code);
+
+    /* Where the core has stopped the loop is still there, so this may take the time of one try. */
+    lh_hearing_stop(hearing);
+    return stop;
 }
 
 int lh_server_stop(const struct lh_server *server)

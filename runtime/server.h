@@ -7,7 +7,8 @@
  *
  *     if (!lh_server_wait(&server, &code))
  *         return code;
- *     return lh_server_exit_code(lh_server_stop(&server));
+ *     error = lh_server_stop(&server);
+ *     return error == LH_OK ? code : lh_server_exit_code(error);
  *
  * One server per process, since signals and limits are the process's. Everything here is for its
  * main thread, but for lh_server_on_stopped(). */
@@ -15,6 +16,7 @@
 #define LH_RUNTIME_SERVER_H
 
 #include "base/error.h"
+#include "base/metrics.h"
 #include "base/time.h"
 
 #include "runtime/flags.h"
@@ -33,6 +35,7 @@ enum lh_server_exit {
     LH_SERVER_SYSTEM = 71,      /* the operating system refused something else */
     LH_SERVER_DATA_DIR = 73,    /* the data directory is in use, another's or of a newer format */
     LH_SERVER_IO = 74,          /* the data directory cannot be read or written, or is full */
+    LH_SERVER_DEAF = 75,        /* nobody could connect any more: to be started again */
     LH_SERVER_CONFIG = 78,      /* each setting is well-formed, but they contradict each other */
 };
 
@@ -50,6 +53,8 @@ struct lh_server_options {
     const char *listen;
     const char *metrics_listen; /* NULL: nobody asks */
     uint64_t network_threads;
+    uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
+    struct lh_duration deaf_after;
     int log_level, log_format;
 };
 
@@ -73,6 +78,48 @@ extern const char *const lh_server_log_formats[];
         .name = "network-threads", .type = LH_FLAG_UINT, .value = &(o).network_threads,            \
         .preset = "1", .min = 1, .max = 64, .help = "threads that wait for the network"            \
     }
+/* What peers may take of a server. */
+#define LH_SERVER_LIMIT_FLAGS(o)                                                                   \
+    {.name = "max-connections",                                                                    \
+        .type = LH_FLAG_UINT,                                                                      \
+        .value = &(o).max_connections,                                                             \
+        .preset = "0",                                                                             \
+        .max = 1000000,                                                                            \
+        .help = "connections at once; 0: half of the open files allowed, at most 16384. The "      \
+                "longest idle ones are closed before there are so many"},                          \
+        {.name = "max-calls",                                                                      \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(o).max_calls,                                                               \
+            .preset = "65536",                                                                     \
+            .min = 64,                                                                             \
+            .max = 100000000,                                                                      \
+            .help = "calls and streams at once; a quarter of them from one connection"},           \
+        {.name = "max-cancels",                                                                    \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(o).max_cancels,                                                             \
+            .preset = "2000",                                                                      \
+            .help = "a connection that begins and cancels more calls within a second is cut; 0: "  \
+                    "none is"},                                                                    \
+        {.name = "wire-memory",                                                                    \
+            .type = LH_FLAG_SIZE,                                                                  \
+            .value = &(o).wire_memory,                                                             \
+            .preset = "256MiB",                                                                    \
+            .min = 16u << 20,                                                                      \
+            .help = "memory for calls and for messages that have arrived in part"},                \
+        {.name = "reply-memory",                                                                   \
+            .type = LH_FLAG_SIZE,                                                                  \
+            .value = &(o).reply_memory,                                                            \
+            .preset = "256MiB",                                                                    \
+            .min = 1u << 20,                                                                       \
+            .help =                                                                                \
+                "bytes of replies that nobody has taken; at half of it those are dropped that "    \
+                "have waited for long"},                                                           \
+    {                                                                                              \
+        .name = "deaf-after", .type = LH_FLAG_DURATION, .value = &(o).deaf_after, .preset = "30s", \
+        .help =                                                                                    \
+            "end, to be started again, when no new connection was answered for so long, tried "    \
+            "from within; 0: never"                                                                \
+    }
 #define LH_SERVER_LOG_FLAGS(o)                                                                     \
     {.name = "log-level",                                                                          \
         .type = LH_FLAG_ENUM,                                                                      \
@@ -89,8 +136,17 @@ extern const char *const lh_server_log_formats[];
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_flags_result *args, int *exit_code);
 
-/* Sets the log up, and raises the limit of open files as far as the operator's hard limit. */
-void lh_server_prepare(const struct lh_server_options *options);
+/* Sets the log up, shares out the descriptors that the process may have and says how, and begins to
+ * limit connections. `*files` is how many files the server would keep open, and may; 0: none.
+ * False: there are too few; `*exit_code` is what to exit with. */
+LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, const char *component,
+    uint64_t *files, int *exit_code);
+
+/* What the options say about the network, for the loop. */
+void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop);
+
+/* Figures of what peers have of the process. */
+void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out);
 
 /* --- running ------------------------------------------------------------------------------ */
 
@@ -100,6 +156,7 @@ struct lh_server {
     const char *component; /* in log lines, as lh_log() */
     const char *on_signal; /* what a signal begins, for the log: "stopping" */
     struct lh_duration stop_timeout;
+    const struct lh_server_options *options;
 
     /* Called by lh_server_wait() about every `interval`; NULL: nothing to do meanwhile. */
     void (*update)(void *arg);
@@ -114,8 +171,9 @@ void lh_server_block_signals(void);
 /* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */
 void lh_server_on_stopped(void *arg, int error);
 
-/* Returns true when SIGINT or SIGTERM asks to stop, to be followed by lh_server_stop(); false when
- * the core has stopped by itself, with what to exit with in `*exit_code`. Logs either. */
+/* Returns true when SIGINT or SIGTERM asks to stop or the server has found itself deaf, to be
+ * followed by lh_server_stop(); false when the core has stopped by itself. `*exit_code` is what to
+ * exit with, if the stop goes well. Logs each. */
 LH_MUST_USE bool lh_server_wait(const struct lh_server *server, int *exit_code);
 
 /* Stops the loop and waits for that, at most for the stop timeout; a second signal ends the process

@@ -162,6 +162,7 @@ static void begin_disk(struct lh_loop *loop, struct lh_turn *t, struct lh_effect
     io->offset = e->offset;
     io->length = e->length;
     io->data = lh_buf_take(&e->payload);
+    io->for_reply = e->for_reply;
     *t->last_io = io;
     t->last_io = &io->next;
 }
@@ -311,7 +312,7 @@ static void release_inputs(struct lh_turn *t)
     t->inputs.count = 0;
 }
 
-void lh_turn_disk_input(struct lh_turn *t, struct lh_disk_io *io)
+void lh_turn_disk_input(struct lh_loop *loop, struct lh_turn *t, struct lh_disk_io *io)
 {
     struct lh_input *in = lh_turn_input(t, LH_IN_DISK);
 
@@ -320,6 +321,8 @@ void lh_turn_disk_input(struct lh_turn *t, struct lh_disk_io *io)
     in->op = io->op;
     in->error = io->error;
     in->payload = lh_buf_take(&io->data);
+    if (io->for_reply)
+        atomic_fetch_sub(&loop->reading_bytes, io->length);
     free(io);
 }
 
@@ -336,6 +339,21 @@ static void flush_links(struct lh_turn *t)
     t->flush_count = 0;
 }
 
+/* Whether the bytes that `io` is to bring for a reply would be too many, with those that peers have
+ * asked for and not taken. One may always go. */
+static bool refuse_read(struct lh_loop *loop, struct lh_disk_io *io)
+{
+    if (!io->for_reply)
+        return false;
+    uint64_t before =
+        atomic_fetch_add(&loop->reading_bytes, io->length) + lh_rpc_unsent(loop->rpc);
+    bool refused = loop->config.unsent_max != 0 && before > 0 &&
+                   before + io->length > loop->config.unsent_max;
+    if (refused)
+        io->error = LH_ERR_SHORTAGE;
+    return refused;
+}
+
 static void submit_disk(struct lh_loop *loop, struct lh_turn *t)
 {
     struct lh_disk_io *io = t->first_io;
@@ -345,8 +363,8 @@ static void submit_disk(struct lh_loop *loop, struct lh_turn *t)
     while (io != NULL) {
         struct lh_disk_io *next = io->next;
         io->next = NULL;
-        if (lh_disk_submit(loop->config.disk, io))
-            lh_turn_disk_input(t, io);
+        if (refuse_read(loop, io) || lh_disk_submit(loop->config.disk, io))
+            lh_turn_disk_input(loop, t, io);
         io = next;
     }
 }

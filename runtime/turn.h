@@ -75,6 +75,7 @@ struct lh_loop {
     struct outbox sending;   /* ... emptied by the one thread that set `delivering` */
     bool delivering;
     _Atomic bool outbox_waits; /* something was put in and may not have been delivered */
+    _Atomic uint64_t reading_bytes; /* asked of the disk for replies */
     bool stop_asked;
     bool stopped; /* the core emitted STOPPED, or the loop is being destroyed: nothing is fed */
     bool stopped_told;
@@ -97,7 +98,7 @@ void lh_turn_free(struct lh_turn *t);
 struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind);
 
 /* Adds a completed disk operation as an input and frees it. */
-void lh_turn_disk_input(struct lh_turn *t, struct lh_disk_io *io);
+void lh_turn_disk_input(struct lh_loop *loop, struct lh_turn *t, struct lh_disk_io *io);
 
 /* Feeds the turn's inputs and carries out what comes of it, until there is nothing left. The second
  * is called with the lock held, which it releases. */

@@ -606,7 +606,7 @@ static void an_address_that_cannot_be_listened_on_is_refused_by_name(void **stat
     expect_refused("127.0.0.1", LH_ERR_INVALID_ARGUMENT, "'127.0.0.1' is not an address");
     expect_refused("127.0.0.1:port", LH_ERR_INVALID_ARGUMENT, "not an address");
     expect_refused(":80", LH_ERR_INVALID_ARGUMENT, "not an address");
-    expect_refused("192.0.2.1:7400", LH_ERR_INVALID_ARGUMENT, "not an address of this machine");
+    expect_refused("192.0.2.1:7400", LH_ERR_UNAVAILABLE, "not an address of this machine");
     expect_refused("no.such.host.invalid:7400", LH_ERR_INVALID_ARGUMENT, "resolved");
     end_finish(&server);
 

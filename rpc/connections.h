@@ -1,0 +1,70 @@
+/* Who is connected to this process, how many they may be, and who has to go.
+ *
+ * One table a process, since descriptors are the process's. sockets.c brings every connection that
+ * the process accepts through lh_connections_accept(), and what arrives over it through
+ * lh_connections_received(); a served call is entered with its peer's
+ * address, so that it is known which connections are idle. gRPC offers no way to close one: its
+ * socket is shut down, and gRPC finds it broken and closes it. Only gRPC ever closes a descriptor
+ * that it was given.
+ *
+ * Connections over a Unix socket have no address that a call could name. They count, and are
+ * refused when there are too many, but none of them is ever cut.
+ *
+ * Any thread. */
+#ifndef LH_RPC_CONNECTIONS_H
+#define LH_RPC_CONNECTIONS_H
+
+#include "base/step.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+struct lh_connection;
+
+struct lh_connections_config {
+    /* Connections at once. From seven eighths of them on those that have been without a call for
+     * longest are closed; beyond them a new one is closed at once. */
+    unsigned max;
+    /* Calls that a connection may both begin and cancel within a second before it is cut; 0: any
+     * number. */
+    unsigned cancels_max;
+    /* A line for the operator; at most a few each ten seconds. */
+    void (*log)(enum lh_level level, const char *text);
+};
+
+struct lh_connections_figures {
+    uint64_t open, max;
+    uint64_t accepted, refused; /* refused: too many, or no descriptors */
+    uint64_t cut_idle, cut_cancelling;
+};
+
+/* Begins to limit; before it everything is let through. Keeps one descriptor in reserve, to be able
+ * to turn somebody away when there are none left. */
+void lh_connections_limit(const struct lh_connections_config *config);
+
+/* What comes to this listening socket is let through and not counted: it has limits of its own. */
+void lh_connections_exempt(int listener);
+
+void lh_connections_figures(struct lh_connections_figures *figures);
+
+/* accept4(2), as gRPC's listener can bear it: it ends for good when accept fails with anything but
+ * EAGAIN. So a connection that there is no room for is accepted and closed, and whatever else may
+ * pass is EAGAIN; the next connection then brings the listener back here. `real` is libc's. */
+int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
+    struct sockaddr *address, socklen_t *size, int flags);
+
+/* What was read from a descriptor: `size` bytes in `parts`. It is looked at as HTTP/2, if that is
+ * how the connection began, for calls that are opened and cancelled: who does nothing else keeps
+ * gRPC from everything else, and takes some ten KiB of memory with each until gRPC comes to it.
+ * False: there were too many, and the connection was cut; the reader sees its end. */
+bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size);
+
+/* A call from `peer`, as grpc_call_get_peer() prints it, begins. NULL: that connection is not
+ * known. Each is to be ended once, NULL too. `*cut`: the connection was cut, so the call is not
+ * worth serving. */
+struct lh_connection *lh_connections_call(const char *peer, bool *cut);
+void lh_connections_call_ended(struct lh_connection *connection);
+
+#endif
