@@ -1,7 +1,8 @@
 /* Whose data directory this is; see data_dir.h.
  *
- * IDENTITY is only ever replaced whole (written beside it, synced, renamed, the directory synced),
- * so a crash leaves the old one or the new one. */
+ * IDENTITY is only ever replaced whole (written beside it, synced, the two exchange their names, the
+ * directory is synced), so a crash leaves the old one or the new one. Both files stay there, and
+ * open: a full disk, or a process without descriptors, keeps nothing from being written. */
 #include "chunkserver/data_dir.h"
 
 #include "base/alloc.h"
@@ -35,6 +36,7 @@ struct lh_data_dir {
     char *path;
     int fd;      /* the directory */
     int lock_fd; /* LOCK, locked */
+    int identity_fd, spare_fd; /* IDENTITY, and what is written next; -1: not there yet */
     struct lh_identity identity;
 };
 
@@ -72,18 +74,59 @@ static bool text_is_id(const char *text)
 
 /* --- the file ----------------------------------------------------------------------------- */
 
+/* The file then holds just this, durably. */
 static bool write_all(int fd, const char *text, size_t size)
 {
-    while (size > 0) {
-        ssize_t n = write(fd, text, size);
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pwrite(fd, text + done, size - done, (off_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return false;
-        text += n;
-        size -= (size_t)n;
+        done += (size_t)n;
     }
-    return true;
+    return ftruncate(fd, (off_t)size) == 0 && fsync(fd) == 0;
+}
+
+static int open_spare(struct lh_data_dir *dir)
+{
+    return openat(dir->fd, IDENTITY_TEMP, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+}
+
+static void swap(struct lh_data_dir *dir)
+{
+    int fd = dir->identity_fd;
+
+    dir->identity_fd = dir->spare_fd;
+    dir->spare_fd = fd;
+}
+
+/* What was written takes IDENTITY's place; what was there is written next time. */
+static bool put_in_place(struct lh_data_dir *dir)
+{
+    if (dir->identity_fd < 0 ||
+        renameat2(dir->fd, IDENTITY_TEMP, dir->fd, IDENTITY_NAME, RENAME_EXCHANGE) != 0) {
+        /* It is the first one, or the file system cannot exchange names. */
+        if (renameat(dir->fd, IDENTITY_TEMP, dir->fd, IDENTITY_NAME) != 0)
+            return false;
+        if (dir->identity_fd >= 0)
+            (void)close(dir->identity_fd);
+        dir->identity_fd = -1;
+    }
+    swap(dir);
+    return fsync(dir->fd) == 0;
+}
+
+/* Room for the next identity: taken while there is some. */
+static void keep_room(struct lh_data_dir *dir, const char *text, size_t size)
+{
+    if (dir->spare_fd >= 0)
+        return;
+    dir->spare_fd = open_spare(dir);
+    if (dir->spare_fd >= 0)
+        (void)write_all(dir->spare_fd, text, size);
 }
 
 static int store(
@@ -97,19 +140,16 @@ static int store(
         identity->incarnation, identity->master_term,
         identity->scrub[0] != '\0' ? identity->scrub : "-");
 
-    int fd = openat(dir->fd, IDENTITY_TEMP, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
+    if (dir->spare_fd < 0)
+        dir->spare_fd = open_spare(dir);
+    if (dir->spare_fd < 0)
         return fail_errno("create " IDENTITY_TEMP " in", dir->path, why, why_size);
-    if (!write_all(fd, text, (size_t)size) || fsync(fd) != 0) {
-        int error = fail_errno("write " IDENTITY_TEMP " in", dir->path, why, why_size);
-        (void)close(fd);
-        (void)unlinkat(dir->fd, IDENTITY_TEMP, 0);
-        return error;
-    }
-    (void)close(fd);
-    if (renameat(dir->fd, IDENTITY_TEMP, dir->fd, IDENTITY_NAME) != 0 || fsync(dir->fd) != 0)
+    if (!write_all(dir->spare_fd, text, (size_t)size))
+        return fail_errno("write " IDENTITY_TEMP " in", dir->path, why, why_size);
+    if (!put_in_place(dir))
         return fail_errno("replace " IDENTITY_NAME " in", dir->path, why, why_size);
     dir->identity = *identity;
+    keep_room(dir, text, (size_t)size);
     return LH_OK;
 }
 
@@ -165,19 +205,15 @@ static int parse(
 /* NOT_FOUND, without a sentence, when there is no IDENTITY. */
 static int load(struct lh_data_dir *dir, struct lh_identity *identity, char *why, size_t why_size)
 {
-    int fd = openat(dir->fd, IDENTITY_NAME, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
+    dir->identity_fd = openat(dir->fd, IDENTITY_NAME, O_RDWR | O_CLOEXEC);
+    if (dir->identity_fd < 0 && errno == ENOENT)
         return LH_ERR_NOT_FOUND;
-    if (fd < 0)
+    if (dir->identity_fd < 0)
         return fail_errno("open " IDENTITY_NAME " in", dir->path, why, why_size);
     char text[IDENTITY_BYTES_MAX];
-    ssize_t n = read(fd, text, sizeof text - 1);
-    if (n < 0) {
-        int error = fail_errno("read " IDENTITY_NAME " in", dir->path, why, why_size);
-        (void)close(fd);
-        return error;
-    }
-    (void)close(fd);
+    ssize_t n = pread(dir->identity_fd, text, sizeof text - 1, 0);
+    if (n < 0)
+        return fail_errno("read " IDENTITY_NAME " in", dir->path, why, why_size);
     text[n] = '\0';
     return parse(dir->path, text, identity, why, why_size);
 }
@@ -188,8 +224,10 @@ static DIR *open_chunks(const struct lh_data_dir *dir)
 {
     int fd = openat(dir->fd, "chunks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *chunks = fd >= 0 ? fdopendir(fd) : NULL;
-    if (chunks == NULL && fd >= 0)
+    if (chunks == NULL && fd >= 0) {
         (void)close(fd);
+        errno = EMFILE;
+    }
     return chunks;
 }
 
@@ -200,7 +238,7 @@ static bool has_chunks(const struct lh_data_dir *dir)
     DIR *chunks = open_chunks(dir);
     bool any = false;
     if (chunks == NULL)
-        return false;
+        return errno != ENOENT;
     for (const struct dirent *entry; !any && (entry = readdir(chunks)) != NULL;)
         any = entry->d_name[0] != '.';
     (void)closedir(chunks);
@@ -274,7 +312,7 @@ int lh_data_dir_open(
 
     struct lh_data_dir *dir = lh_alloc(sizeof *dir);
     dir->path = lh_strdup(path);
-    dir->fd = dir->lock_fd = -1;
+    dir->fd = dir->lock_fd = dir->identity_fd = dir->spare_fd = -1;
     int error = open_locked(dir, why, why_size);
     if (error == LH_OK)
         error = identify(dir, server_id, why, why_size);
@@ -349,6 +387,10 @@ void lh_data_dir_close(struct lh_data_dir *dir)
 {
     if (dir == NULL)
         return;
+    if (dir->spare_fd >= 0)
+        (void)close(dir->spare_fd);
+    if (dir->identity_fd >= 0)
+        (void)close(dir->identity_fd);
     if (dir->lock_fd >= 0)
         (void)close(dir->lock_fd);
     if (dir->fd >= 0)

@@ -5,6 +5,7 @@
  *                (SES-5)
  *     IDENTITY   text: format, server_id, cluster_id, incarnation, master_term, scrub; replaced as
  *                a whole, durably
+ *     IDENTITY.new   room for the next one, also on a full disk
  *     chunks/    the chunk files, see runtime/disk.h
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes

@@ -149,6 +149,11 @@ static bool prepare(struct lh_disk_io *io)
             io->error = lh_error_from_errno(errno);
             return false;
         }
+        /* Removed by somebody else: what is still open here is gone with this process. */
+        if (s.st_nlink == 0) {
+            io->error = LH_ERR_NOT_FOUND;
+            return false;
+        }
         uint64_t size = (uint64_t)s.st_size;
         uint64_t there = size > io->offset ? size - io->offset : 0;
         if (io->length > there)

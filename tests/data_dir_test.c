@@ -1,12 +1,15 @@
 /* Stories about a chunkserver's data directory: its identity, its incarnations, who is let in. */
 #include "chunkserver/data_dir.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -238,6 +241,80 @@ static void a_missing_parent_is_named(void **state)
     refused("cs1", LH_ERR_NOT_FOUND, path);
 }
 
+/* Takes all room that is left. */
+static void fill_up(void)
+{
+    char name[4300], bytes[4096];
+    (void)snprintf(name, sizeof name, "%s.mount/filler", path);
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+    assert_true(fd >= 0);
+    memset(bytes, 1, sizeof bytes);
+    while (write(fd, bytes, sizeof bytes) > 0)
+        ;
+    assert_int_equal(errno, ENOSPC);
+    (void)close(fd);
+}
+
+/* What must be written at a start and later has its room from the beginning. */
+static void a_full_disk_is_opened_and_written_to(void **state)
+{
+    char mountpoint[4200], data[4300];
+    struct lh_data_dir *dir;
+
+    (void)state;
+    (void)snprintf(mountpoint, sizeof mountpoint, "%s.mount", path);
+    (void)snprintf(data, sizeof data, "%s/data", mountpoint);
+    assert_int_equal(mkdir(mountpoint, 0755), 0);
+    if (mount("tmpfs", mountpoint, "tmpfs", 0, "size=1m") != 0) {
+        assert_int_equal(rmdir(mountpoint), 0);
+        skip(); /* not allowed to */
+    }
+    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    lh_data_dir_close(dir);
+    fill_up();
+    for (uint64_t start = 2; start <= 5; start++) {
+        if (lh_data_dir_open(data, "cs1", &dir, why, sizeof why) != LH_OK)
+            fail_msg("start %d: %s", (int)start, why);
+        assert_int_equal(lh_data_dir_identity(dir)->incarnation, start);
+        assert_int_equal(lh_data_dir_join(dir, "a-cluster", why, sizeof why), LH_OK);
+        assert_int_equal(lh_data_dir_note_master_term(dir, start * 1000, why, sizeof why), LH_OK);
+        assert_int_equal(lh_data_dir_note_scrub(dir, "123 456", why, sizeof why), LH_OK);
+        lh_data_dir_close(dir);
+    }
+    assert_int_equal(lh_data_dir_open(data, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 5000);
+    assert_string_equal(lh_data_dir_identity(dir)->cluster_id, "a-cluster");
+    lh_data_dir_close(dir);
+    assert_int_equal(umount(mountpoint), 0);
+    assert_int_equal(rmdir(mountpoint), 0);
+}
+
+/* An open directory needs no descriptor to keep what it is told. */
+static void a_shortage_of_descriptors_keeps_nothing_from_being_written(void **state)
+{
+    struct rlimit before, few;
+    struct lh_data_dir *dir;
+    int fds[64], count = 0;
+
+    (void)state;
+    assert_int_equal(lh_data_dir_open(path, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){.rlim_cur = 32, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while ((fds[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    assert_int_equal(lh_data_dir_note_master_term(dir, 7, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_note_master_term(dir, 8, why, sizeof why), LH_OK);
+    while (count > 0)
+        (void)close(fds[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    lh_data_dir_close(dir);
+    assert_int_equal(lh_data_dir_open(path, "cs1", &dir, why, sizeof why), LH_OK);
+    assert_int_equal(lh_data_dir_identity(dir)->master_term, 8);
+    lh_data_dir_close(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +331,9 @@ int main(void)
         cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
         cmocka_unit_test_setup(odd_server_ids_are_refused, setup),
         cmocka_unit_test_setup(a_missing_parent_is_named, setup),
+        cmocka_unit_test_setup(a_full_disk_is_opened_and_written_to, setup),
+        cmocka_unit_test_setup(
+            a_shortage_of_descriptors_keeps_nothing_from_being_written, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

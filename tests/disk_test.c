@@ -428,6 +428,21 @@ static void a_shortage_of_descriptors_is_no_verdict(const struct lh_disk_options
     bed_end(&bed);
 }
 
+static void a_file_that_somebody_removed_is_noticed(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    char name[128];
+
+    bed_begin(&bed, options);
+    struct lh_buf data = pattern(100, 1), got = {0};
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_OK);
+    snprintf(name, sizeof name, "%s/chunks/0000000000000001.chunk", bed.dir);
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(run(&bed, LH_DISK_READ, 1, 0, 100, &got), LH_ERR_NOT_FOUND);
+    bed_end(&bed);
+}
+
 static void a_sync_that_was_tried_is_never_called_a_shortage(void **state)
 {
     (void)state;
@@ -453,6 +468,7 @@ EACH_WAY(many_operations_may_be_under_way)
 EACH_WAY(a_full_disk_refuses_and_leaves_nothing_behind)
 EACH_WAY(when_descriptors_are_short_idle_files_are_closed)
 EACH_WAY(a_shortage_of_descriptors_is_no_verdict)
+EACH_WAY(a_file_that_somebody_removed_is_noticed)
 
 int main(void)
 {
@@ -465,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_refuses_and_leaves_nothing_behind_each_way),
         cmocka_unit_test(when_descriptors_are_short_idle_files_are_closed_each_way),
         cmocka_unit_test(a_shortage_of_descriptors_is_no_verdict_each_way),
+        cmocka_unit_test(a_file_that_somebody_removed_is_noticed_each_way),
         cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
         cmocka_unit_test(a_directory_that_is_not_there_is_named),
         cmocka_unit_test(threads_are_used_when_asked_for),

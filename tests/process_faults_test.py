@@ -7,6 +7,7 @@ where it was said to be, and the replicas are byte-identical.
 
 import array
 import fcntl
+import errno
 import os
 import signal
 import subprocess
@@ -297,6 +298,26 @@ class RoomTest(ClusterTest):
         process_cluster.wait_for("the room", lambda: self.taken() < 3 * 3200000, 30)
 
 
+class RemovedFileTest(ClusterTest):
+    """Somebody removes a chunk's file behind a running server's back."""
+
+    def test_a_look_at_every_byte_notices_it(self):
+        cluster = self.start_cluster()
+        self.addCleanup(cluster.cleanup)
+        cluster.command("append", "--create", "/log", stdin=b"one line\n" * 1000)
+        chunk = cluster.chunks("/log")[0]["chunk"]
+        primary = cluster.primary("/log")
+        other = next(s for s in sorted(cluster.servers) if s != primary)
+        os.unlink(cluster.chunk_file(other, chunk))
+        deep = cluster.run("fsck", "--deep")
+        self.assertNotEqual(deep.returncode, 0, deep.stdout)
+        self.assertIn(other.encode(), deep.stdout + deep.stderr)
+        process_cluster.wait_for(
+            "the repair", lambda: cluster.run("fsck", "--deep").returncode == 0, 60)
+        self.assertEqual(cluster.command("cat", "/log"), b"one line\n" * 1000)
+        self.assertTrue(os.path.exists(cluster.chunk_file(other, chunk)))
+
+
 class FullDiskTest(ClusterTest):
     """Every chunkserver on a small file system of its own."""
 
@@ -313,6 +334,16 @@ class FullDiskTest(ClusterTest):
                           + mounted.stderr.decode(errors="replace").strip())
         self.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
         return os.path.join(path, "data")
+
+    @staticmethod
+    def fill_up(data_dir):
+        with open(os.path.join(data_dir, "..", "filler"), "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096) > 0:
+                    pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
     def test_a_full_disk_refuses_clearly_and_loses_nothing(self):
         # Cleanups run last in, first out: the servers must end before their disks go.
@@ -349,6 +380,16 @@ class FullDiskTest(ClusterTest):
         self.assertEqual(cluster.command("cat", "/small"), b"first\nsecond\n")
         cluster.assert_replicas_identical("/big")
         cluster.assert_replicas_identical("/small")
+
+        # A server whose disk has no room at all starts, and gives what it has.
+        self.fill_up(dirs["cs1"])
+        for node in cluster.nodes():
+            if node.name == "cs1":
+                node.stop()
+                node.start()
+        cluster.wait_ready()
+        self.assertEqual(cluster.command("cat", "/small"), b"first\nsecond\n")
+        os.unlink(os.path.join(dirs["cs1"], "..", "filler"))
 
         # Space comes back when a file goes for good, and appending works again.
         cluster.command("rm", "--now", "/big")
