@@ -48,6 +48,9 @@
     X(scrub_begin_ms, 1, 1000, "after the start: what a server does first is more urgent")         \
     X(scrub_save_replicas, 1, 1024, "its position is kept after so many replicas")                 \
     X(scrub_save_ms, 1, 300000, "or after this time")                                              \
+    X(settle_tables, 1, 64, "writer tables of sealed logs that are kept in memory")                \
+    X(settle_table_ms, 1, 60000, "each for so long after it was asked for last")                   \
+    X(pause_ms, 1, 100, "a core that runs later than it asked for by this much was paused")        \
     X(shortage_pause_ms, 1, 50,                                                                    \
         "what the machine had no descriptor or memory for is asked again after this (FAIL-6) ...") \
     X(shortage_pause_most_ms, 1, 1000, "... growing to this")                                      \

@@ -65,6 +65,7 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     cs->config.settle_wait = or_default(config->settle_wait, 500);
     cs->shortage.timer.kind = TIMER_SHORTAGE;
     cs->space_timer.kind = TIMER_SPACE;
+    cs->tables_timer.kind = TIMER_TABLES;
     cs->config.scrub_period = or_default(config->scrub_period, SCRUB_PERIOD_MS);
     cs->config.scrub_position = copy_or_empty(config->scrub_position);
     cs->config.scrub_rate = config->scrub_rate == 0 ? SCRUB_RATE : config->scrub_rate;
@@ -274,6 +275,9 @@ static void run_timers(struct lh_chunkserver *cs)
         case TIMER_SCRUB:
             scrub_timer(cs);
             break;
+        case TIMER_TABLES:
+            settling_tables_timer(cs);
+            break;
         case TIMER_SPACE:
             space_timer(cs);
             break;
@@ -284,14 +288,55 @@ static void run_timers(struct lh_chunkserver *cs)
     }
 }
 
+/* Moves a moment from which on somebody's silence counts by what this process has slept since, and
+ * a little more, so that what arrived meanwhile is read before anybody is judged. Once: when
+ * nothing has been heard since then, a next sleep changes nothing. So a process that is held up
+ * again and again, perhaps by the very disk that hangs, does not excuse it for ever. */
+static void forgive(const struct lh_chunkserver *cs, struct lh_instant *since,
+    struct lh_instant *forgiven, struct lh_duration slept)
+{
+    struct lh_duration more = lh_milliseconds(cs->config.bounds.pause_ms);
+
+    if (since->ns == forgiven->ns)
+        return;
+    *since = lh_instant_min(cs->now, lh_instant_add(*since, lh_duration_add(slept, more)));
+    *forgiven = *since;
+}
+
+/* Was this process paused, or its machine? Then neither the disk nor anybody else was silent for as
+ * long as the clock says: patience counts only time in which we ran. Leases know nothing of this:
+ * they end by the clock (TIME-5). */
+static void wake_up(struct lh_chunkserver *cs, struct lh_instant wanted)
+{
+    struct primary *p;
+    struct lh_duration slept = lh_instant_until(wanted, cs->now);
+
+    if (slept.ns < lh_milliseconds(cs->config.bounds.pause_ms).ns ||
+        LH_PLANTED("pause-blamed-on-others"))
+        return;
+    LH_MARK("pause-noticed");
+    cs->counts.pauses++;
+    forgive(cs, &cs->disk_quiet_since, &cs->disk_forgiven, slept);
+    forgive(cs, &cs->session.answered_at, &cs->session.forgiven, slept);
+    DL_FOREACH(cs->primaries, p)
+    {
+        for (size_t i = 0; i < p->member_count; i++)
+            forgive(cs, &p->members[i].progress_at, &p->members[i].forgiven, slept);
+        primary_set_timer(p);
+    }
+}
+
 void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx)
 {
     struct link *l;
+    struct lh_instant wanted = lh_chunkserver_deadline(cs);
 
     cs->now = in->now;
     cs->fx = fx;
     if (cs->stopped)
         return;
+    if (cs->started && lh_instant_before(wanted, cs->now))
+        wake_up(cs, wanted);
     if (!cs->started) {
         cs->started = true;
         scan_load_more(cs);

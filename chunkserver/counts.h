@@ -20,6 +20,7 @@ struct lh_chunkserver_counts {
     uint64_t replicas_lost[LH_COUNTED_ERRORS]; /* by why */
     uint64_t copies, copies_failed;
     uint64_t scrub_replicas;
+    uint64_t pauses;                           /* of this process or its machine, noticed */
     uint64_t disk_shortages;                   /* operations that could not be begun */
     struct lh_histogram append;                /* from the order of a batch to its commit */
     struct lh_histogram disk_write, disk_sync; /* of chunk files */

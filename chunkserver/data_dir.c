@@ -1,8 +1,8 @@
 /* Whose data directory this is; see data_dir.h.
  *
- * IDENTITY is only ever replaced whole (written beside it, synced, the two exchange their names, the
- * directory is synced), so a crash leaves the old one or the new one. Both files stay there, and
- * open: a full disk, or a process without descriptors, keeps nothing from being written. */
+ * IDENTITY is only ever replaced whole (written beside it, synced, the two exchange their names,
+ * the directory is synced), so a crash leaves the old one or the new one. Both files stay there,
+ * and open: a full disk, or a process without descriptors, keeps nothing from being written. */
 #include "chunkserver/data_dir.h"
 
 #include "base/alloc.h"

@@ -45,12 +45,16 @@ struct ticket *disk(struct lh_chunkserver *cs, enum ticket_kind kind, struct rep
 /* ------------------------------------------------------------------------------------------------
  * Shortages. */
 
+/* A read for a reader, a member or the scrub. */
+static bool owned(const struct ticket *t)
+{
+    return t->kind == TICKET_READ || t->kind == TICKET_COPY || t->kind == TICKET_SCRUB;
+}
+
 /* Does it still matter to anybody? A read whose reader is gone does not. */
 static bool wanted(const struct ticket *t)
 {
-    bool owned = t->kind == TICKET_READ || t->kind == TICKET_COPY || t->kind == TICKET_SCRUB;
-
-    return !owned || t->owner != NULL;
+    return !owned(t) || t->owner != NULL;
 }
 
 /* A reader can ask another member: it is not kept waiting for long. */
@@ -103,8 +107,8 @@ void disk_ask_again(struct lh_chunkserver *cs)
     struct shortage *s = &cs->shortage;
     struct ticket *t, *next;
 
-    s->pause = lh_duration_min(lh_nanoseconds(s->pause.ns * 2),
-        lh_milliseconds(cs->config.bounds.shortage_pause_most_ms));
+    s->pause = lh_duration_min(
+        lh_nanoseconds(s->pause.ns * 2), lh_milliseconds(cs->config.bounds.shortage_pause_most_ms));
     DL_FOREACH_SAFE(s->starved, t, next)
     {
         if (!t->waiting)
@@ -130,7 +134,9 @@ bool disk_stands_still(const struct lh_chunkserver *cs, struct lh_duration limit
         return true;
     DL_FOREACH(cs->shortage.starved, t)
     {
-        if (lh_instant_until(t->began, cs->now).ns >= limit.ns)
+        /* No lease depends on a read of an old log, nor on room. */
+        if (!owned(t) && t->kind != TICKET_RESERVE &&
+            lh_instant_until(t->began, cs->now).ns >= limit.ns)
             return true;
     }
     return false;

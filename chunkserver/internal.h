@@ -42,6 +42,8 @@ struct link {
     bool arriving;              /* a message has begun and is not whole */
     struct lh_instant arriving_since;
     struct lh_timer timer; /* when its silence has lasted too long */
+    bool held;                /* SECONDARY: LH_FX_HOLD is in force */
+    struct link *prev, *next; /* of those that are */
     UT_hash_handle hh;
 };
 
@@ -171,6 +173,10 @@ struct replica {
     struct lh_writers writers;
     bool writers_known; /* false for a sealed log that was not read back since the start */
 
+    bool kept_table; /* sealed: its writer table is in memory, and in the server's list of those */
+    struct lh_instant table_asked_at;
+    struct replica *table_before, *table_after;
+
     struct job *jobs; /* the first is running if `job_running` */
     bool job_running;
     unsigned outstanding; /* tickets under way */
@@ -244,6 +250,7 @@ struct member {
     uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
+    struct lh_instant forgiven; /* `progress_at` as a pause of ours has moved it */
     struct lh_instant retry_at;
     struct lh_duration backoff;
     struct lh_instant reported_at; /* MemberFailed sent; zero: not */
@@ -429,7 +436,8 @@ enum timer_kind {
     TIMER_LINK,
     TIMER_SCRUB,
     TIMER_SHORTAGE,
-    TIMER_SPACE
+    TIMER_SPACE,
+    TIMER_TABLES
 };
 
 /* A seal that the master has not confirmed yet (SEAL-1: resent until confirmed). */
@@ -459,7 +467,7 @@ struct session {
     uint64_t stamp_sent; /* the largest stamp sent in this session */
     uint64_t last_stamp; /* of the last answer received (SES-4) */
     uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
-    struct lh_instant answered_at;
+    struct lh_instant answered_at, forgiven;
     struct lh_duration heartbeat;
     struct lh_instant heartbeat_at; /* the next one is due */
     struct lh_instant retry_at;     /* SESSION_DOWN */
@@ -485,6 +493,7 @@ struct lh_chunkserver {
     struct ticket *tickets;
     struct lh_instant disk_quiet_since; /* while tickets are out: when the last one came back, or
                                            the first of these went (SES-6) */
+    struct lh_instant disk_forgiven;
     uint64_t next_link, next_ticket;
     struct shortage shortage;
     struct lh_timers timers;
@@ -496,6 +505,11 @@ struct lh_chunkserver {
 
     struct replica *growing; /* those written to lately, longest ago first (space.c) */
     struct lh_timer space_timer;
+    struct replica *tables; /* sealed, with their writer tables; asked longest ago first */
+    size_t table_count;
+    struct lh_timer tables_timer;
+    uint64_t unwritten;  /* bytes accepted in all replicas and not written */
+    struct link *feeds;  /* replicate streams that are held because of it */
 
     struct primary *primaries;
     struct lh_holder *holder;
@@ -690,6 +704,8 @@ void secondary_link_closed(struct lh_chunkserver *cs, struct link *l);
 /* A part of a message has come: its primary hears of it. */
 void secondary_progress(struct replica *r);
 void secondary_durable(struct replica *r);
+/* Less is to be written: primaries that were held are heard again. */
+void secondary_release_pressure(struct lh_chunkserver *cs);
 void secondary_job_done(struct replica *r, const struct job *j, int error);
 /* The replica serves its primary no longer: answers with `error` and ends the stream. */
 void secondary_end(struct replica *r, int error);
@@ -801,6 +817,10 @@ void readings_wake(struct replica *r);
 void readings_refuse_all(struct replica *r, int error);
 
 /* settling.c */
+/* The writer table of a sealed log is in memory, or is asked for: it stays a while. */
+void settling_keeps(struct replica *r);
+void settling_forgets(struct replica *r);
+void settling_tables_timer(struct lh_chunkserver *cs);
 void settling_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__SettleRequest *m);
 void settling_link_closed(struct lh_chunkserver *cs, struct link *l);
 void settling_timer(struct settling *st);

@@ -290,6 +290,8 @@ static void job_apply(struct replica *r, const struct job *j)
         replica_note_committed(r, j->length);
         readings_wake(r);
         space_rests(r);
+        if (r->writers_known && r->state == REPLICA_READY)
+            settling_keeps(r);
         break;
     case JOB_CUT:
         if (j->at_start)

@@ -47,6 +47,8 @@ void link_forget(struct lh_chunkserver *cs, uint64_t id)
 
     if (l == NULL)
         return;
+    if (l->held)
+        DL_DELETE(cs->feeds, l);
     HASH_DELETE(hh, cs->links, l);
     lh_timer_unset(&cs->timers, &l->timer);
     free(l);
@@ -151,12 +153,15 @@ void link_timer(struct lh_chunkserver *cs, struct link *l)
     const char *text = "the rest of a message did not come in time";
     uint64_t id = l->id;
 
-    if (l->kind == LINK_APPEND && l->owner != NULL) {
+    bool append = l->kind == LINK_APPEND && l->owner != NULL;
+
+    if (l->held || (append && ((struct stream *)l->owner)->held)) {
+        /* It is not read: no fault of the peer's. */
+        lh_timer_set(&cs->timers, &l->timer, patience_ends(cs, l));
+        return;
+    }
+    if (append) {
         struct stream *s = l->owner;
-        if (s->held) { /* it is not read: no fault of the peer's */
-            lh_timer_set(&cs->timers, &l->timer, patience_ends(cs, l));
-            return;
-        }
         LH_MARK("stream-message-never-whole");
         stream_end(s, LH_ERR_DEADLINE_EXCEEDED, text);
         return;

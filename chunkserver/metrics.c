@@ -69,12 +69,13 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
     const struct replica *r, *next;
     const struct ticket *t;
-    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved;
+    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved, writers = 0;
 
     DL_COUNT(cs->shortage.starved, t, starved);
     HASH_ITER(hh, cs->replicas, r, next)
     {
         bytes += r->end;
+        writers += HASH_COUNT(r->writers.by_id);
         lost += r->state == REPLICA_LOST;
         sealed += r->header.sealed;
         copying += r->header.copying;
@@ -99,6 +100,11 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
         "Times that the machine had no descriptor or memory for an operation on the disk.");
     GAUGE("disk_starved", "Operations on the disk that wait because of that.",
         starved);
+    COUNTER(pauses, "pauses", "Times that it ran later than it had asked for: it was paused.");
+    GAUGE("unwritten_bytes", "Bytes accepted as primary or secondary and not written.",
+        cs->unwritten);
+    GAUGE("writers", "Writers in the tables of all logs in memory.", writers);
+    GAUGE("settle_tables", "Sealed logs whose writer tables are in memory.", cs->table_count);
     COUNTER(reads, "reads", "Reads answered.");
     COUNTER(bytes_read, "read_bytes", "Bytes of these.");
     by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",

@@ -37,13 +37,13 @@ void replica_free(struct replica *r)
     scrub_turn_away(r);
     r->reserved = 0;
     space_rests(r);
+    settling_forgets(r);
     HASH_DELETE(hh, r->cs->replicas, r);
     while (r->jobs != NULL) {
         struct job *j = r->jobs;
         r->jobs = j->next;
         free(j);
     }
-    lh_writers_clear(&r->writers);
     replica_drop_unwritten(r);
     lh_buf_clear(&r->scan_rest);
     free(r);
@@ -96,6 +96,7 @@ static void to_be_written(struct replica *r, const struct lh_buf *bytes, size_t 
         DL_APPEND(r->writes, w);
     }
     r->unwritten += size;
+    r->cs->unwritten += size;
     lh_buf_append(&w->bytes, bytes, from, size);
 }
 
@@ -116,8 +117,10 @@ void replica_drop_unwritten(struct replica *r)
 {
     while (r->writes != NULL) {
         struct lh_buf bytes = take_write(r);
+        r->cs->unwritten -= bytes.size;
         lh_buf_clear(&bytes);
     }
+    secondary_release_pressure(r->cs);
 }
 
 bool replica_accept(struct replica *r, const struct lh_batch_header *h, struct lh_buf *bytes)
@@ -243,6 +246,8 @@ void replica_disk_done(struct replica *r, enum ticket_kind kind, enum lh_disk_op
     if (kind == TICKET_WRITE) {
         uint64_t bytes = r->writing;
         r->writing = 0;
+        r->cs->unwritten -= bytes;
+        secondary_release_pressure(r->cs);
         if (r->state != REPLICA_READY) {
             replica_pump(r);
             return;
@@ -309,6 +314,7 @@ void replica_lose(struct replica *r, int error, uint64_t offset)
     if (!r->headless)
         replica_submit(r, (struct job){.kind = JOB_LOSE, .origin = FOR_NOBODY});
     space_rests(r);
+    settling_forgets(r);
     orders_replica_lost(r->cs, r, error);
     scan_loaded(r);
 }

@@ -107,8 +107,7 @@ void scan_start(struct replica *r)
     if (r->scanning)
         return;
     r->scanning = true;
-    lh_writers_clear(&r->writers);
-    r->writers_known = false;
+    settling_forgets(r);
     lh_buf_clear(&r->scan_rest);
     r->scan_at = 0;
     if (!r->header.sealed) {
@@ -125,6 +124,7 @@ static void scan_done(struct replica *r)
     r->writers_known = true;
     if (r->header.sealed) {
         LH_MARK("scan-for-settling");
+        settling_keeps(r);
         settlings_answer(r);
         return;
     }

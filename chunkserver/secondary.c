@@ -177,6 +177,30 @@ static void cut(struct replica *r, uint64_t length, uint64_t checksum)
     replica_submit(r, (struct job){.kind = JOB_CUT, .origin = FOR_NOBODY, .length = length});
 }
 
+/* What primaries send is bounded like what clients do (--pending-bytes). Holding them waits for
+ * nobody but this server's own disk, so two servers that feed each other never wait in a circle. */
+static void hold_if_too_much(struct lh_chunkserver *cs, struct link *l)
+{
+    if (l->held || cs->unwritten <= cs->config.pending_bytes_max)
+        return;
+    LH_MARK("secondary-held");
+    l->held = true;
+    DL_APPEND(cs->feeds, l);
+    lh_fx_hold(cs->fx, l->id);
+}
+
+void secondary_release_pressure(struct lh_chunkserver *cs)
+{
+    if (cs->feeds == NULL || cs->unwritten > cs->config.pending_bytes_max / 2)
+        return;
+    while (cs->feeds != NULL) {
+        struct link *l = cs->feeds;
+        l->held = false;
+        DL_DELETE(cs->feeds, l);
+        lh_fx_unhold(cs->fx, l->id);
+    }
+}
+
 void secondary_message(struct lh_chunkserver *cs, struct link *l,
     const Leasehold__ReplicateRequest *m, struct lh_buf *batches)
 {
@@ -238,6 +262,7 @@ void secondary_message(struct lh_chunkserver *cs, struct link *l,
         r->differs = false;
     } else {
         replica_note_committed(r, m->committed);
+        hold_if_too_much(cs, l);
     }
     replica_pump(r);
 }

@@ -5,6 +5,70 @@
 
 #include <stdlib.h>
 
+/* ------------------------------------------------------------------------------------------------
+ * Writer tables of sealed logs: they are asked for when a file goes on elsewhere, and hardly ever
+ * after. What is dropped is read back from the log when somebody asks. */
+
+static void leave(struct replica *r)
+{
+    struct lh_chunkserver *cs = r->cs;
+
+    if (!r->kept_table)
+        return;
+    r->kept_table = false;
+    DL_DELETE2(cs->tables, r, table_before, table_after);
+    cs->table_count--;
+}
+
+void settling_forgets(struct replica *r)
+{
+    leave(r);
+    lh_writers_clear(&r->writers);
+    r->writers_known = false;
+}
+
+/* It may be a log that is copied anew by now, and grows: then its table is needed. */
+static void rest(struct replica *r)
+{
+    if (r->header.sealed)
+        settling_forgets(r);
+    else
+        leave(r);
+}
+
+static struct lh_instant rests_at(const struct replica *r)
+{
+    return lh_instant_add(r->table_asked_at, lh_milliseconds(r->cs->config.bounds.settle_table_ms));
+}
+
+void settling_keeps(struct replica *r)
+{
+    struct lh_chunkserver *cs = r->cs;
+
+    leave(r);
+    r->kept_table = true;
+    r->table_asked_at = cs->now;
+    DL_APPEND2(cs->tables, r, table_before, table_after);
+    cs->table_count++;
+    if (cs->table_count > cs->config.bounds.settle_tables) {
+        LH_MARK("writer-table-makes-room");
+        rest(cs->tables);
+    }
+    if (!lh_timer_is_set(&cs->tables_timer))
+        lh_timer_set(&cs->timers, &cs->tables_timer, rests_at(cs->tables));
+}
+
+void settling_tables_timer(struct lh_chunkserver *cs)
+{
+    while (cs->tables != NULL && lh_instant_reached(cs->now, rests_at(cs->tables)))
+        rest(cs->tables);
+    if (cs->tables != NULL)
+        lh_timer_set(&cs->timers, &cs->tables_timer, rests_at(cs->tables));
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Questions. */
+
 static void send_refusal(struct lh_chunkserver *cs, uint64_t link, int error, const char *text)
 {
     Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
@@ -41,6 +105,8 @@ static void send_answer(struct replica *r, uint64_t link, uint64_t writer)
         m.n_last = w->count;
     }
     r->cs->counts.settles++;
+    if (r->kept_table)
+        settling_keeps(r);
     lh_fx_send(r->cs->fx, link, &m.base, NULL);
     link_close(r->cs, link, LH_OK, NULL);
 }

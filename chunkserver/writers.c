@@ -16,7 +16,7 @@ struct lh_writer *lh_writers_find(const struct lh_writers *w, uint64_t id)
 const struct lh_stored_batch *lh_writer_recent(const struct lh_writer *w, uint32_t i)
 {
     LH_ASSERT(i < w->count);
-    return &w->recent[(w->oldest + i) % LH_WRITER_WINDOW];
+    return &w->recent[(w->oldest + i) % w->capacity];
 }
 
 bool lh_writers_note(struct lh_writers *w, const struct lh_batch_header *h, uint64_t offset)
@@ -33,12 +33,18 @@ bool lh_writers_note(struct lh_writers *w, const struct lh_batch_header *h, uint
     }
     writer->last = lh_batch_last(h);
 
+    /* Before it is as large as it gets nothing goes out of it: it begins at 0. */
+    if (writer->count == writer->capacity && writer->capacity < LH_WRITER_WINDOW) {
+        LH_ASSERT(writer->oldest == 0);
+        writer->capacity = writer->capacity == 0 ? 1 : writer->capacity * 2;
+        writer->recent = lh_realloc_array(writer->recent, writer->capacity, sizeof *writer->recent);
+    }
     uint32_t at;
     if (writer->count == LH_WRITER_WINDOW) {
         at = writer->oldest;
         writer->oldest = (writer->oldest + 1) % LH_WRITER_WINDOW;
     } else {
-        at = (writer->oldest + writer->count++) % LH_WRITER_WINDOW;
+        at = (writer->oldest + writer->count++) % writer->capacity;
     }
     writer->recent[at] = (struct lh_stored_batch){
         .sequence = h->sequence,
@@ -48,6 +54,13 @@ bool lh_writers_note(struct lh_writers *w, const struct lh_batch_header *h, uint
         .crc = h->crc,
     };
     return true;
+}
+
+static void forget(struct lh_writers *w, struct lh_writer *writer)
+{
+    HASH_DELETE(hh, w->by_id, writer);
+    free(writer->recent);
+    free(writer);
 }
 
 enum lh_sequence lh_writers_classify(const struct lh_writers *w, const struct lh_batch_header *h,
@@ -85,8 +98,7 @@ static bool cut_writer(struct lh_writers *w, struct lh_writer *writer, uint64_t 
         writer->last = newest->sequence - 1;
         writer->count--;
         if (oldest_of_all) {
-            HASH_DELETE(hh, w->by_id, writer);
-            free(writer);
+            forget(w, writer);
             return true;
         }
     }
@@ -111,7 +123,6 @@ void lh_writers_clear(struct lh_writers *w)
 
     HASH_ITER(hh, w->by_id, writer, next)
     {
-        HASH_DELETE(hh, w->by_id, writer);
-        free(writer);
+        forget(w, writer);
     }
 }

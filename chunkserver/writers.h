@@ -20,8 +20,9 @@ struct lh_writer {
     uint64_t id;
     uint64_t first; /* sequence numbers stored: first to last, without a gap */
     uint64_t last;
-    struct lh_stored_batch recent[LH_WRITER_WINDOW]; /* a ring; the oldest at `oldest` */
-    uint32_t oldest, count;
+    /* A ring; the oldest at `oldest`. It grows as it fills: most writers store one batch. */
+    struct lh_stored_batch *recent;
+    uint32_t oldest, count, capacity;
     UT_hash_handle hh;
 };
 

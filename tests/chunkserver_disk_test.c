@@ -303,6 +303,115 @@ static void room_is_promised_once(void **state)
     world_destroy(w);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * Memory. */
+
+/* What a primary sends is bounded by what this server has not written, and by nobody else. */
+static void a_secondary_that_cannot_write_holds_its_primary(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, false);
+    w->pending_bytes = 4000;
+    node_kill(w, B, false);
+    node_start(w, B);
+    settle(w);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->nodes[B].disk_stalled = true;
+    for (uint64_t s = 3; s <= 12; s++) {
+        append(c, s, 1000);
+        settle(w);
+    }
+    assert_true(node_status(w, B).length < 8 * 1000);
+    assert_true(node_status(w, A).length > 10 * 1000);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    for (uint64_t s = 3; s <= 12; s++)
+        (void)position(c, s);
+    check_logs(w, ABC);
+    world_destroy(w);
+}
+
+/* The table of a sealed log goes when nobody asks any more, and is read back when somebody does. */
+static void the_table_of_a_sealed_log_is_read_back_when_asked_for(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    (void)given_a_writer(w, A, 1, 3);
+    master_record_seal(w, B, 1, 3 * 136, node_status(w, B).checksum);
+    settle(w);
+    for (int again = 0; again < 3; again++) {
+        struct conn *c = settler(w, B, 1, WRITER);
+        settle(w);
+        const Leasehold__SettleReply *m = settle_reply(c);
+        assert_int_equal(m->error, LEASEHOLD__ERROR_CODE__OK);
+        assert_true(m->known && m->first_sequence == 1 && m->last_sequence == 3);
+        assert_int_equal(m->n_last, 3);
+        pass(w, again == 0 ? 1000 : 70000);
+    }
+    world_destroy(w);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Pauses. */
+
+/* Nothing runs while this time passes. */
+static void sleep_for(struct world *w, uint64_t ms)
+{
+    w->now = lh_instant_add(w->now, lh_milliseconds(ms));
+}
+
+static void a_pause_is_no_silence_of_the_members(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->stalled[B][A] = w->stalled[C][A] = true;
+    append(c, 3, 100);
+    settle(w);
+    pass(w, 900);
+    sleep_for(w, 3000);
+    node_input(w, A, (struct lh_input){.kind = LH_IN_TIMER});
+    assert_int_equal(heard(w, A)->failed.n, 0);
+    w->stalled[B][A] = w->stalled[C][A] = false;
+    settle(w);
+    (void)position(c, 3);
+    assert_int_equal(heard(w, A)->failed.n, 0);
+
+    /* Once: who stays silent is reported, although we sleep again and again. */
+    w->stalled[B][A] = true;
+    append(c, 4, 100);
+    settle(w);
+    for (int i = 0; i < 5; i++) {
+        sleep_for(w, 1500);
+        pass(w, 10);
+    }
+    assert_true(heard(w, A)->failed.n > 0);
+    world_destroy(w);
+}
+
+static void a_pause_is_no_silence_of_the_disk(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    pass(w, 2900);
+    w->nodes[A].disk_stalled = true;
+    append(c, 3, 100);
+    settle(w);
+    sleep_for(w, 4000);
+    node_input(w, A, (struct lh_input){.kind = LH_IN_TIMER});
+    settle(w);
+    assert_false(heard(w, A)->heartbeat.failing);
+    assert_int_equal(heard(w, A)->release.n, 0);
+    pass(w, 8000); /* but it does hang */
+    assert_true(heard(w, A)->heartbeat.failing);
+    world_destroy(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +425,10 @@ int main(void)
         cmocka_unit_test(a_reservation_that_fails_is_no_full_disk),
         cmocka_unit_test(room_is_given_back_at_the_seal_and_at_a_start),
         cmocka_unit_test(room_is_promised_once),
+        cmocka_unit_test(a_secondary_that_cannot_write_holds_its_primary),
+        cmocka_unit_test(the_table_of_a_sealed_log_is_read_back_when_asked_for),
+        cmocka_unit_test(a_pause_is_no_silence_of_the_members),
+        cmocka_unit_test(a_pause_is_no_silence_of_the_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,6 +377,7 @@ void node_start(struct world *w, int node)
         .chunks = chunks,
         .chunk_count = count,
         .repair_rate = w->repair_rate,
+        .pending_bytes_max = w->pending_bytes,
         .scrub_period = w->scrub_period,
         .scrub_rate = w->scrub_rate,
         .scrub_position = n->scrub,

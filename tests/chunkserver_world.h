@@ -146,6 +146,7 @@ struct world {
     uint64_t chunk_size; /* likewise */
     struct lh_chunkserver_bounds bounds; /* of servers that start */
     uint64_t repair_rate, scrub_rate;
+    uint64_t pending_bytes; /* of servers that start; 0: the default */
     struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
     unsigned joining;                /* bits: members that a grant names so (REC-4) */
     struct packet *packets;

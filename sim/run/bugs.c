@@ -298,6 +298,10 @@ static const struct lh_sim_bug bugs[] = {
         "a sync that could not be begun is taken for done; power fails, and acknowledged records "
         "are gone",
         "INV-4"},
+    {"pause-blamed-on-others", "REC-3",
+        "a primary that was paused takes the clock's word for how long its members were silent, "
+        "and has sound ones left out",
+        "story"},
     {"fsync-retried", "FAIL-5",
         "a failed sync is tried again, and succeeds without having written anything", "INV-4"},
     {"lost-replica-comes-back", "FAIL-5",

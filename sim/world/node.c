@@ -200,9 +200,17 @@ void lh_sim_start(struct lh_sim_node *node)
 /* Events that waited happen now; those of a life that is over are void by then. */
 static void let_go(struct lh_sim_node *node)
 {
-    for (size_t i = 0; i < node->waiting_count; i++) {
-        node->waiting[i].at = node->sim->now;
-        lh_sim_queue_push(&node->sim->queue, node->waiting[i]);
+    /* Whoever wakes up finds that timers are due and that messages have come, and nothing says
+     * which it looks at first. */
+    bool timers_first = node->steps % 2 == 1;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < node->waiting_count; i++) {
+            bool first = timers_first ? node->waiting[i].kind == LH_SIM_EV_TIMER : true;
+            if (first != (round == 0))
+                continue;
+            node->waiting[i].at = node->sim->now;
+            lh_sim_queue_push(&node->sim->queue, node->waiting[i]);
+        }
     }
     node->waiting_count = 0;
 }
