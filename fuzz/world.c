@@ -83,7 +83,7 @@ void world_say(struct world *w, struct link *l, const ProtobufCMessage *m, struc
     struct lh_buf none = {0};
     uint8_t *to;
 
-    if ((l->spoken && !stream) || l->held == 1 || w->stopped)
+    if ((l->spoken && !stream) || l->held == 1 || l->half || w->stopped)
         return;
     l->spoken = true;
     l->held -= l->held > 0;
@@ -437,7 +437,14 @@ static void close_any(struct world *w)
 {
     if (w->link_count == 0)
         return;
-    struct link l = w->links[take_byte(&w->in) % w->link_count];
+    struct link *which = &w->links[take_byte(&w->in) % w->link_count], l = *which;
+    if (incoming(&l) == LH_REQUEST && lh_method_info(l.method)->request_stream && !l.half &&
+        (take_byte(&w->in) & 3) == 0) {
+        which->half = true;
+        world_step(
+            w, &(struct lh_input){.kind = LH_IN_HALF_CLOSED, .link = l.id, .method = l.method});
+        return;
+    }
     end_link(w, l.id, l.method, (take_byte(&w->in) & 1) != 0 ? LH_OK : some_error(w));
 }
 

@@ -63,6 +63,7 @@ struct lh_buf make_batches(const struct said *said, struct bytes *b);
 struct link {
     uint64_t id;
     enum lh_method method;
+    bool half;      /* it says no more */
     bool spoken;    /* one message was given in: more only on a stream */
     unsigned held;  /* messages that may still arrive while it is held, plus 1; 0: it is not */
     uint64_t stamp; /* the core's last, to be echoed */

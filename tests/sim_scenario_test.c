@@ -404,8 +404,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"start\", \"crash\", \"restart\", \"power\", \"pause\", \"resume\", \"stop\", \"set\", "     \
     "\"let\", \"cut\", \"heal\", \"isolate\", \"rejoin\", \"break\", \"half-close\", "             \
     "\"slow\", \"limit\", "                                                                        \
-    "\"clog\", \"unclog\", \"blind\", \"stall\", \"unstall\", \"starve\", \"leave\", "             \
-    "\"fail\", \"rot\", "                                                                          \
+    "\"clog\", \"unclog\", \"deafen\", \"blind\", \"stall\", \"unstall\", \"starve\", "            \
+    "\"leave\", \"fail\", \"rot\", "                                                               \
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"recall\", \"release\", "         \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
     "\"writer\", \"reader\", \"files\", \"end\""

@@ -315,6 +315,12 @@ static void slow(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
+/* Descriptors have run out, at a server more often than elsewhere. */
+static void deafen(struct lh_sim_nemesis *n)
+{
+    does(n, LH_SIM_ACT_DEAFEN, some_node(n), hold(n));
+}
+
 static void blind(struct lh_sim_nemesis *n)
 {
     struct lh_sim_who who = some_node(n);
@@ -632,6 +638,39 @@ static void use_trash(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
+/* The master stands still for about as long as a holder's term: its answers come when the holder
+ * has just given up, or is about to. */
+static void doze(struct lh_sim_nemesis *n)
+{
+    uint64_t term = n->temper.term.ns;
+
+    does(n, LH_SIM_ACT_PAUSE, master(), term / 2 + below(n, term));
+}
+
+/* As a stranger may; ours do not. */
+static void half_close(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_HALF_CLOSE);
+
+    a.method = chance(n, 60)   ? LH_METHOD_APPEND
+               : chance(n, 60) ? LH_METHOD_REPLICATE
+                               : LH_METHOD_SESSION;
+    a.who = a.method == LH_METHOD_APPEND ? client(1 + below(n, n->clients)) : some_server(n);
+    perform(n, &a);
+}
+
+/* A client and a primary that lives, one way, for long. */
+static void cut_client(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who = client(1 + below(n, n->clients)), primary = some_server(n);
+    uint64_t length = n->temper.term.ns * 2 + a_while(n).ns;
+
+    if (chance(n, 50))
+        between(n, LH_SIM_ACT_CUT, who, primary, length);
+    else
+        between(n, LH_SIM_ACT_CUT, primary, who, length);
+}
+
 void lh_sim_misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
 {
     struct lh_sim_who who;
@@ -734,6 +773,18 @@ void lh_sim_misbehave(struct lh_sim_nemesis *n, enum lh_sim_mischief what)
         break;
     case LH_SIM_MISCHIEF_TRASH:
         use_trash(n);
+        break;
+    case LH_SIM_MISCHIEF_DEAFEN:
+        deafen(n);
+        break;
+    case LH_SIM_MISCHIEF_DOZE:
+        doze(n);
+        break;
+    case LH_SIM_MISCHIEF_ONE_CLIENT:
+        cut_client(n);
+        break;
+    case LH_SIM_MISCHIEF_HALF_CLOSE:
+        half_close(n);
         break;
     case LH_SIM_MISCHIEF_COUNT:
         LH_UNREACHABLE();

@@ -23,28 +23,32 @@ enum lh_sim_mischief {
     LH_SIM_MISCHIEF_PARTITION,   /* halves, or a ring */
     LH_SIM_MISCHIEF_ONE_WAY,     /* one direction of one link */
     LH_SIM_MISCHIEF_PRIMARY_CUT, /* a primary from the master, its clients still alive */
-    LH_SIM_MISCHIEF_OUTLIVE,   /* ... so that it outlives its session: its timers are late, too, or
+    LH_SIM_MISCHIEF_OUTLIVE,    /* ... so that it outlives its session: its timers are late, too, or
                                     what it sends to another member is */
-    LH_SIM_MISCHIEF_ESTRANGE,  /* a client from one chunkserver alone */
-    LH_SIM_MISCHIEF_LATE,      /* news between master and chunkserver come late, and are overtaken
+    LH_SIM_MISCHIEF_ESTRANGE,   /* a client from one chunkserver alone */
+    LH_SIM_MISCHIEF_LATE,       /* news between master and chunkserver come late, and are overtaken
                                     by a recall or by the next process */
-    LH_SIM_MISCHIEF_BREAK,     /* connections */
-    LH_SIM_MISCHIEF_SLOW,      /* links take longer, or carry less */
-    LH_SIM_MISCHIEF_BLIND,     /* silence is not noticed; one end alone hears of a break */
-    LH_SIM_MISCHIEF_CLOG,      /* links, or all links of a node one after another (swizzle) */
-    LH_SIM_MISCHIEF_DRIFT,     /* clock rates; timers that are late */
-    LH_SIM_MISCHIEF_WALL,      /* wall clocks jump */
-    LH_SIM_MISCHIEF_STALL,     /* a disk does not answer, or slowly */
-    LH_SIM_MISCHIEF_FULL,      /* a disk is nearly full */
-    LH_SIM_MISCHIEF_IO_ERROR,  /* writes, syncs or reads fail (damage) */
-    LH_SIM_MISCHIEF_ROT,       /* bits turn over; a write lands elsewhere (damage) */
-    LH_SIM_MISCHIEF_RECALL,    /* an operator moves or releases leases */
-    LH_SIM_MISCHIEF_SETTINGS,  /* the master starts again with other terms */
-    LH_SIM_MISCHIEF_STORE,     /* a commit of the master's store fails */
-    LH_SIM_MISCHIEF_LOSE_DISK, /* a chunkserver comes back with an empty disk, or never (damage) */
-    LH_SIM_MISCHIEF_HANG,      /* the primary of a file stands still, and its clients notice */
-    LH_SIM_MISCHIEF_DRAIN,     /* an operator has servers emptied, and changes his mind */
-    LH_SIM_MISCHIEF_TRASH,     /* files are removed and restored */
+    LH_SIM_MISCHIEF_BREAK,      /* connections */
+    LH_SIM_MISCHIEF_SLOW,       /* links take longer, or carry less */
+    LH_SIM_MISCHIEF_BLIND,      /* silence is not noticed; one end alone hears of a break */
+    LH_SIM_MISCHIEF_CLOG,       /* links, or all links of a node one after another (swizzle) */
+    LH_SIM_MISCHIEF_DRIFT,      /* clock rates; timers that are late */
+    LH_SIM_MISCHIEF_WALL,       /* wall clocks jump */
+    LH_SIM_MISCHIEF_STALL,      /* a disk does not answer, or slowly */
+    LH_SIM_MISCHIEF_FULL,       /* a disk is nearly full */
+    LH_SIM_MISCHIEF_IO_ERROR,   /* writes, syncs or reads fail (damage) */
+    LH_SIM_MISCHIEF_ROT,        /* bits turn over; a write lands elsewhere (damage) */
+    LH_SIM_MISCHIEF_RECALL,     /* an operator moves or releases leases */
+    LH_SIM_MISCHIEF_SETTINGS,   /* the master starts again with other terms */
+    LH_SIM_MISCHIEF_STORE,      /* a commit of the master's store fails */
+    LH_SIM_MISCHIEF_LOSE_DISK,  /* a chunkserver comes back with an empty disk, or never (damage) */
+    LH_SIM_MISCHIEF_HANG,       /* the primary of a file stands still, and its clients notice */
+    LH_SIM_MISCHIEF_DRAIN,      /* an operator has servers emptied, and changes his mind */
+    LH_SIM_MISCHIEF_TRASH,      /* files are removed and restored */
+    LH_SIM_MISCHIEF_DEAFEN,     /* no new connections at a node: its descriptors have run out */
+    LH_SIM_MISCHIEF_DOZE,       /* the master stands still for about a holder's term */
+    LH_SIM_MISCHIEF_ONE_CLIENT, /* a client and a living primary, one way, for long */
+    LH_SIM_MISCHIEF_HALF_CLOSE, /* a node says no more on its streams, and listens for ever */
     LH_SIM_MISCHIEF_COUNT
 };
 

@@ -58,6 +58,35 @@ static uint64_t scaled(const struct lh_sim_bound *b, const struct lh_sim_setting
     return value > least ? value : least;
 }
 
+/* What is shipped, and a few records of up to 15 MB among small ones. Few, so that a run stays
+ * quick and fits into memory. */
+#define RECORD_MOST 15000000u
+
+static void draw_shipped(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t large = 1 + (uint32_t)lh_prng_below(random, 2);
+
+    plan->settings.chunk_size = SHIPPED_CHUNK;
+    for (size_t i = 0; i < plan->action_count; i++) {
+        struct lh_sim_program_spec *p = &plan->actions[i].program;
+        if (plan->actions[i].kind != LH_SIM_ACT_WRITER)
+            continue;
+        if (p->bytes_max > 5000)
+            p->bytes_max = 5000;
+        if (large == 0)
+            continue;
+        large--;
+        p->records_max = p->records_min = 1;
+        p->bytes_min = 0;
+        p->bytes_max = RECORD_MOST;
+        p->count = 2 + lh_prng_below(random, 5);
+        p->window = 1 + (uint32_t)lh_prng_below(random, 3);
+        p->every.min = lh_milliseconds(50);
+        p->every.max = lh_milliseconds(400);
+        p->again = false;
+    }
+}
+
 void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
@@ -70,6 +99,10 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     uint32_t any = (uint32_t[]){0, 5, 30, 60}[lh_prng_below(&random, 4)];
     uint32_t smallest = (uint32_t[]){0, 0, 5, 30}[lh_prng_below(&random, 4)];
 
+    if (chance(&random, 2)) {
+        draw_shipped(plan, &random);
+        return;
+    }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
         uint64_t value = scaled(b, s);

@@ -38,6 +38,7 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_BANDWIDTH, /* who -> peer: `number` bytes a second, for `hold` */
     LH_SIM_ACT_CLOG,      /* who -> peer, for `hold` */
     LH_SIM_ACT_UNCLOG,
+    LH_SIM_ACT_DEAFEN, /* no new connection can be made there, nor from there, for `hold` */
     LH_SIM_ACT_BLIND, /* `who` does not notice that `peer` is silent, for `hold` */
     /* Disks and the store. */
     LH_SIM_ACT_STALL, /* for `hold` */

@@ -17,6 +17,7 @@ enum state {
     STATE_SLOW,
     STATE_BANDWIDTH,
     STATE_CLOG,
+    STATE_DEAF,
     STATE_BLIND,
     STATE_STALL,
     STATE_STARVE,
@@ -238,6 +239,9 @@ static void end_state(const struct said *s)
     case STATE_CLOG:
         lh_sim_unclog(s->node, s->peer);
         break;
+    case STATE_DEAF:
+        lh_sim_deafen(s->node, false);
+        break;
     case STATE_BLIND:
         lh_sim_set_notices(s->node, s->peer, true);
         break;
@@ -442,6 +446,10 @@ static bool act_on_node(
         return true;
     case LH_SIM_ACT_TIMERS:
         lh_sim_set_timer_late(node, a->delay);
+        return true;
+    case LH_SIM_ACT_DEAFEN:
+        say(actor, STATE_DEAF, node, NULL, a->hold);
+        lh_sim_deafen(node, true);
         return true;
     case LH_SIM_ACT_STALL:
     case LH_SIM_ACT_UNSTALL:

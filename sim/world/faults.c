@@ -191,9 +191,19 @@ void lh_sim_set_bandwidth(
     *now = bytes_per_second;
 }
 
+void lh_sim_deafen(struct lh_sim_node *node, bool deaf)
+{
+    if (node->deaf == deaf)
+        return;
+    lh_sim_note(node->sim, "%s %s", node->name,
+        deaf ? "has no descriptor for a new connection" : "has descriptors for connections again");
+    node->deaf = deaf;
+}
+
 void lh_sim_mend_network(struct lh_sim *sim)
 {
     for (size_t i = 0; i < sim->node_count; i++) {
+        lh_sim_deafen(sim->nodes[i], false);
         for (size_t k = 0; k < sim->node_count; k++) {
             struct lh_sim_node *a = sim->nodes[i], *b = sim->nodes[k];
             lh_sim_set_notices(a, b, true);

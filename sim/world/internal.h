@@ -159,6 +159,7 @@ struct lh_sim_node {
 
     bool up, paused;
     bool scrapped;
+    bool deaf; /* no new connections */
     bool powered; /* false after a power loss, until the next start */
     bool pause_in_step;
     bool in_step;  /* it was: `kept` is to be carried out */

@@ -279,6 +279,10 @@ void lh_sim_network_open(struct lh_sim_node *node, const struct lh_effect *e)
         put_closed(sim, opener, 0, LH_ERR_UNAVAILABLE, "no such address");
         return;
     }
+    if (node->deaf || server->deaf) {
+        put_closed(sim, opener, one_way(sim, node, server), LH_ERR_UNAVAILABLE, "no descriptors");
+        return;
+    }
     put(sim, served, PARCEL_OPENED, one_way(sim, node, server));
     if (is_cut(sim, node, server) || is_cut(sim, server, node))
         lh_sim_network_watch_silence(sim, opener);

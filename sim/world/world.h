@@ -264,7 +264,12 @@ struct lh_duration lh_sim_slowed_by(const struct lh_sim_node *from, const struct
 void lh_sim_set_bandwidth(
     struct lh_sim_node *from, struct lh_sim_node *to, uint64_t bytes_per_second);
 
-/* No cut, clog, delay or limit between any two any more, and everybody notices silence. */
+/* From now on nobody gets a new connection to that node, nor does it get one to anybody:
+ * descriptors have run out. What is there goes on. */
+void lh_sim_deafen(struct lh_sim_node *node, bool deaf);
+
+/* No cut, clog, delay or limit between any two any more; everybody notices silence, and nobody is
+ * deaf. */
 void lh_sim_mend_network(struct lh_sim *sim);
 
 /* Messages that have arrived at cores. */
