@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/data_dir.h"
+#include "proto/codec.h"
 #include "runtime/disk.h"
 #include "runtime/flags.h"
 #include "runtime/log.h"
@@ -277,6 +278,10 @@ static int run(struct node *node)
         .arg = node,
     };
     lh_server_limit_loop(&o->server, &loop);
+    /* What was ordered and is not committed lies in memory that gRPC received it in, and counts
+     * there until it is released. */
+    loop.memory_max += o->pending_bytes;
+    loop.served_message_max = LH_WIRE_MESSAGE_BYTES_MAX;
     error = lh_loop_create(&loop, &node->loop, why, sizeof why);
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);

@@ -29,12 +29,12 @@ static int milliseconds(struct lh_duration d)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-size_t lh_rpc_common_args(const struct lh_rpc *rpc, grpc_arg *args)
+size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg *args)
 {
     size_t n = 0;
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
-    INT(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)LH_MESSAGE_BYTES_MAX);
+    INT(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)receive_max);
     INT(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, (int)LH_MESSAGE_BYTES_MAX);
     INT(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
     INT(GRPC_ARG_ENABLE_CHANNELZ, 0);
@@ -64,7 +64,7 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, grpc_arg *args)
 static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address)
 {
     grpc_arg args[RPC_ARGS_MAX];
-    size_t n = lh_rpc_common_args(rpc, args);
+    size_t n = lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
     INT(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

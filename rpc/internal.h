@@ -145,7 +145,7 @@ void lh_rpc_channels_destroy(struct lh_rpc *rpc);
 
 /* Settings that both ends need; see there. Returns how many of `args` were set. */
 #define RPC_ARGS_MAX 40
-size_t lh_rpc_common_args(const struct lh_rpc *rpc, grpc_arg *args);
+size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg *args);
 grpc_arg lh_rpc_int_arg(const char *key, int value);
 
 /* link.c */

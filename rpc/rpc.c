@@ -176,7 +176,8 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
 
     if (error != LH_OK)
         return error;
-    size_t n = lh_rpc_common_args(rpc, args);
+    size_t largest = rpc->config.served_message_max;
+    size_t n = lh_rpc_common_args(rpc, largest != 0 ? largest : LH_MESSAGE_BYTES_MAX, args);
     args[n++] = lh_rpc_int_arg(GRPC_ARG_ALLOW_REUSEPORT, 0);
     args[n++] = lh_rpc_int_arg("grpc.http2.min_ping_interval_without_data_ms", 100);
     args[n++] = lh_rpc_int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS);

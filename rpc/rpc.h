@@ -55,6 +55,9 @@ struct lh_rpc_config {
      * bytes are refused (lh_rpc_unsent() tells the owner, for those with). */
     unsigned calls_max;
     size_t memory_max, unsent_max;
+    /* The largest message that a peer may send to what is served here; gRPC finds out when it has
+     * all of it. 0: LH_MESSAGE_BYTES_MAX. */
+    size_t served_message_max;
     /* A reply that its peer has not taken after so long is dropped, with its call, while more than
      * half of unsent_max is unsent. 0: the default of 10 s. */
     struct lh_duration reply_timeout;

@@ -346,6 +346,7 @@ int lh_loop_create(
         .calls_max = config->calls_max,
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,
+        .served_message_max = config->served_message_max,
         .link_data_size = sizeof(struct lh_loop_link),
         .arg = loop,
         .on_opened = on_opened,

@@ -40,8 +40,8 @@ struct lh_loop_config {
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *health_service;
-    unsigned calls_max;
-    size_t memory_max, unsent_max;
+    unsigned calls_max; /* what peers may take */
+    size_t memory_max, unsent_max, served_message_max;
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
     size_t piece_bytes;                   /* of a larger one, at once; 0: LH_PIECE_BYTES */

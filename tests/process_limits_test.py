@@ -36,10 +36,11 @@ def resident_mib(node):
 
 class Limits(ClusterTest):
 
-    def start(self, flags=(), descriptors=None):
+    def start(self, flags=(), descriptors=None, server_flags=()):
         """Three servers and the primary of PATH, with an appender at work."""
         calm = dict(CALM)
         self.metrics_ports = {}
+        calm["server_flags"] += tuple(server_flags)
         self.cluster = process_cluster.Cluster(self.folder, **calm)
         for node in self.cluster.nodes():
             self.metrics_ports[node.name] = free_port()
@@ -184,7 +185,7 @@ class ConnectionsTest(Limits):
 class MemoryTest(Limits):
 
     def test_half_messages(self):
-        self.start(flags=["--wire-memory=64MiB"])
+        self.start(flags=["--wire-memory=64MiB"], server_flags=["--pending-bytes=64MiB"])
         for node, method in ((self.master, CREATE), (self.primary, APPEND)):
             attackers = [self.connect(node) for _ in range(4)]
             threads = [threading.Thread(target=a.half_messages, args=(method, 20, 33 * MIB, 8))
