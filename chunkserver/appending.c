@@ -466,7 +466,7 @@ void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__
     /* TIME-5: a fresh look at the clock before each step that needs the lease. */
     if (!primary_may_act(p)) {
         LH_MARK("append-without-lease");
-        primary_end(p, LH_ERR_NOT_PRIMARY);
+        primary_run_out(p);
         return;
     }
     if (p->state > PRIMARY_OPEN) {

@@ -99,7 +99,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
         if (r->copying != NULL)
             copying_end(r->copying);
         if (r->primary != NULL)
-            primary_end(r->primary, LH_ERR_SHUTTING_DOWN);
+            primary_discard(r->primary, LH_ERR_SHUTTING_DOWN);
         readings_refuse_all(r, LH_ERR_SHUTTING_DOWN);
     }
     HASH_ITER(hh, cs->links, l, next_link)
@@ -501,9 +501,13 @@ static void check_primary(const struct primary *p)
 void lh_chunkserver_check(const struct lh_chunkserver *cs)
 {
     const struct replica *r, *next;
+    size_t primaries = 0;
 
     HASH_ITER(hh, cs->replicas, r, next)
     {
+        primaries += r->primary != NULL;
+        LH_ASSERT(
+            r->primary == NULL || lh_holder_version(cs->holder, r->chunk) == r->primary->version);
         LH_ASSERT(r->header.version <= r->adopting);
         if (r->state != REPLICA_READY)
             continue;
@@ -518,5 +522,7 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         if (r->primary != NULL)
             check_primary(r->primary);
     }
+    /* No lease without a primary part, which shows it (SES-5a, LEASE-8). */
+    LH_ASSERT(lh_holder_count(cs->holder) == primaries);
     lh_holder_check(cs->holder);
 }

@@ -46,6 +46,7 @@ struct lh_chunkserver_config {
     const char *cluster_id;            /* "" before the first registration */
     uint64_t master_term;              /* the highest seen (LEASE-7); 0 at first */
     uint64_t incarnation;              /* durable before the core is created (SES-1) */
+    uint64_t process;                  /* random, not 0: no other process has it (SES-5a) */
     uint8_t boot_id[LH_BOOT_ID_BYTES]; /* changes when the machine goes down (REC-2a) */
     const char *const *masters;        /* addresses, tried in turn */
     size_t master_count;               /* at least 1 */

@@ -592,19 +592,32 @@ bool session_send(struct lh_chunkserver *cs, Leasehold__SessionRequest *m);
 /* The message names the present session, and no older master than the newest one seen. */
 bool session_named(const struct lh_chunkserver *cs, uint64_t session, uint64_t master_term);
 
+/* showing.c */
+/* Every lease that may be acted on, and how many; what has run out ends first. Free them with
+ * showing_free(). */
+size_t showing_fill(struct lh_chunkserver *cs, Leasehold__ChunkVersion ***leases);
+void showing_free(Leasehold__ChunkVersion **leases, size_t count);
+/* The leases that the master has been told of, as a heartbeat carries them (LEASE-8). */
+void showing_sum(struct lh_chunkserver *cs, Leasehold__LeaseSum *sum);
+/* The master believes otherwise. */
+void showing_answer(struct lh_chunkserver *cs);
+
 /* orders.c */
 void orders_message(struct lh_chunkserver *cs, const Leasehold__SessionReply *m);
 /* Reports of full chunks that the master has not answered (SEAL-1). */
 void orders_resend_seals(struct lh_chunkserver *cs);
 void orders_job_done(struct lh_chunkserver *cs, struct replica *r, const struct job *j, int error);
-void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
+void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, bool ran_out);
 /* The message alone: whoever sends it has ended the lease here before. */
-void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version);
+void orders_tell_release(
+    struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, bool ran_out);
 void orders_replica_lost(struct lh_chunkserver *cs, struct replica *r, int error);
 /* A session has begun: tells of replicas that were lost, or created, after its registration was
  * sent. */
 void orders_tell_untold(struct lh_chunkserver *cs);
 void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
+/* This version is not acted on, now or later (LEASE-6): as a release of it. */
+void orders_refuse_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error);
 void orders_report_seal(struct lh_chunkserver *cs, struct replica *r, uint64_t version);
 
 /* fencing.c */
@@ -715,12 +728,15 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g);
 /* The grant of this version was sent again: members may be found elsewhere by now, or have become
  * full ones. */
 void primary_addresses(struct primary *p, const Leasehold__Grant *g);
-/* Ends the primary part: streams are told `error`, nothing is released. */
-void primary_end(struct primary *p, int error);
+/* Ends the primary part and says nothing of its lease: a new version of it begins, or a seal report
+ * gives it up. Streams are told `error`. Every other end is one of those below. */
+void primary_discard(struct primary *p, int error);
 /* Stops ordering; commits what is under way, then releases the lease. */
 void primary_recall(struct primary *p);
 /* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
 void primary_abandon(struct primary *p, int error);
+/* The lease has run out on this server's clock; the master may think otherwise, and is told. */
+void primary_run_out(struct primary *p);
 bool primary_may_act(const struct primary *p);
 /* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */
 size_t primary_full_members(const struct primary *p);

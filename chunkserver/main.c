@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,6 +83,16 @@ static void machine_id(char *text, size_t size, const char *boot_id)
     read_line("/etc/machine-id", text, size);
     if (text[0] == '\0')
         (void)snprintf(text, size, "boot-%s", boot_id);
+}
+
+/* 0 if the system has no random numbers: then registrations prove nothing (SES-5a). */
+static uint64_t draw_process(void)
+{
+    uint64_t process = 0;
+
+    if (getrandom(&process, sizeof process, 0) != (ssize_t)sizeof process)
+        return 0;
+    return process;
 }
 
 /* --- the loop's callbacks ----------------------------------------------------------------- */
@@ -239,6 +250,7 @@ static int run(struct node *node)
         .cluster_id = identity->cluster_id,
         .master_term = identity->master_term,
         .incarnation = identity->incarnation,
+        .process = draw_process(),
         .masters = o->masters.items,
         .master_count = o->masters.count,
         .member_timeout = o->member_timeout,

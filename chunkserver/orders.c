@@ -27,6 +27,16 @@ void orders_confirm_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t ve
     session_send(cs, &m);
 }
 
+void orders_refuse_grant(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
+{
+    struct replica *r = replica_find(cs, chunk);
+
+    if (r != NULL && r->primary != NULL && r->primary->version <= version)
+        primary_discard(r->primary, error); /* the master hears of it with the refusal */
+    lh_holder_release(cs->holder, chunk, version);
+    orders_confirm_grant(cs, chunk, version, error);
+}
+
 static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
 {
     struct replica *r = replica_find(cs, g->chunk);
@@ -56,9 +66,7 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     else if (refusal == LH_ERR_SHUTTING_DOWN)
         LH_MARK("grant-refused-stopping");
     if (refusal != LH_OK) {
-        /* An error says that this version is not acted on, now or later (LEASE-6). */
-        lh_holder_release(cs->holder, g->chunk, g->version);
-        orders_confirm_grant(cs, g->chunk, g->version, refusal);
+        orders_refuse_grant(cs, g->chunk, g->version, refusal);
         return;
     }
     struct lh_instant sent_at = term_begins(cs, g->stamp);
@@ -84,28 +92,30 @@ static void on_grant(struct lh_chunkserver *cs, const Leasehold__Grant *g)
     primary_grant(r, g);
 }
 
-void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+void orders_tell_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, bool ran_out)
 {
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
 
     if (cs->session.state != SESSION_LIVE) {
         LH_MARK("release-without-session");
-        return; /* it runs out by itself: LEASE-2 */
+        return; /* the next registration does not show it (SES-5a) */
     }
     release.session = session_id(cs);
     release.chunk = chunk;
     release.version = version;
+    release.ran_out = ran_out;
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
     m.release = &release;
     session_send(cs, &m);
 }
 
-void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version)
+void orders_release(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, bool ran_out)
 {
-    cs->counts.releases++;
+    if (!ran_out)
+        cs->counts.releases++;
     lh_holder_release(cs->holder, chunk, version);
-    orders_tell_release(cs, chunk, version);
+    orders_tell_release(cs, chunk, version, ran_out);
 }
 
 void orders_resend_seals(struct lh_chunkserver *cs)
@@ -188,7 +198,7 @@ static void on_recall(struct lh_chunkserver *cs, const Leasehold__RecallLease *m
     LH_MARK("recall-of-what-is-not-held");
     orders_resend_seals(cs);
     if (find_seal(cs, m->chunk) == NULL)
-        orders_release(cs, m->chunk, m->version);
+        orders_release(cs, m->chunk, m->version, false);
 }
 
 static void seal_recorded(struct lh_chunkserver *cs, uint64_t chunk, uint64_t version, int error)
@@ -239,7 +249,7 @@ static void on_record_seal(struct lh_chunkserver *cs, const Leasehold__RecordSea
     if (replica_sealing(r))
         return; /* asked again: the answer is on its way */
     if (r->primary != NULL)
-        primary_end(r->primary, LH_ERR_CHUNK_FULL);
+        primary_abandon(r->primary, LH_ERR_CHUNK_FULL);
     secondary_end(r, LH_ERR_CHUNK_FULL);
     if (r->end < m->length) {
         /* A machine that went down, or was not reached while others went on (FAIL-2a): what is here
@@ -365,7 +375,7 @@ static void on_remove(struct lh_chunkserver *cs, const Leasehold__RemoveReplica 
         return;
     }
     if (r->primary != NULL)
-        primary_end(r->primary, LH_ERR_NOT_FOUND);
+        primary_abandon(r->primary, LH_ERR_NOT_FOUND);
     secondary_end(r, LH_ERR_NOT_FOUND);
     if (r->copying != NULL) {
         LH_MARK("copy-removed");

@@ -98,13 +98,12 @@ void primary_grant(struct replica *r, const Leasehold__Grant *g)
         named = named || (strcmp(g->members[i]->server_id, cs->config.server_id) == 0 &&
                              !g->members[i]->joining); /* REC-4 */
     if (!named) {
-        lh_holder_release(cs->holder, g->chunk, g->version);
-        orders_confirm_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
+        orders_refuse_grant(cs, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
         return;
     }
     if (r->primary != NULL) {
         LH_MARK("primary-at-new-version");
-        primary_end(r->primary, LH_ERR_STALE_VERSION);
+        primary_discard(r->primary, LH_ERR_STALE_VERSION); /* the holder stays (LEASE-3) */
     }
     secondary_end(r, LH_ERR_STALE_VERSION);
 
@@ -148,7 +147,7 @@ size_t primary_full_members(const struct primary *p)
     return full;
 }
 
-void primary_end(struct primary *p, int error)
+void primary_discard(struct primary *p, int error)
 {
     struct replica *r = p->replica;
     struct lh_chunkserver *cs = r->cs;
@@ -170,13 +169,36 @@ void primary_end(struct primary *p, int error)
     readings_wake(r);
 }
 
-void primary_abandon(struct primary *p, int error)
+static void give_up(struct primary *p, int error, bool ran_out)
 {
     struct lh_chunkserver *cs = p->replica->cs;
     uint64_t chunk = p->replica->chunk, version = p->version;
 
-    primary_end(p, error);
-    orders_release(cs, chunk, version);
+    primary_discard(p, error);
+    orders_release(cs, chunk, version, ran_out);
+}
+
+void primary_abandon(struct primary *p, int error)
+{
+    give_up(p, error, false);
+}
+
+void primary_run_out(struct primary *p)
+{
+    struct lh_chunkserver *cs = p->replica->cs;
+
+    LH_MARK("primary-lease-run-out");
+    cs->counts.expiries++;
+    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
+        (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
+    if (LH_PLANTED("lease-ends-in-silence") || LH_PLANTED("difference-not-resolved")) {
+        uint64_t chunk = p->replica->chunk, version = p->version;
+        primary_discard(p, LH_ERR_NOT_PRIMARY);
+        lh_holder_release(cs->holder, chunk, version);
+        return;
+    }
+    /* One whose session is over hears the master badly: another member should have the next one. */
+    give_up(p, LH_ERR_NOT_PRIMARY, lh_holder_session_live(cs->holder, cs->now));
 }
 
 void primary_fenced(struct primary *p, uint64_t version)
@@ -201,8 +223,8 @@ static void drained(struct primary *p)
         LH_MARK("seal-reported");
         lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
             (unsigned long long)r->chunk, (unsigned long long)r->end);
-        orders_report_seal(r->cs, r, p->version);
-        primary_end(p, LH_ERR_CHUNK_FULL);
+        orders_report_seal(r->cs, r, p->version); /* gives the lease up */
+        primary_discard(p, LH_ERR_CHUNK_FULL);
     } else {
         LH_MARK("recall-drained");
         primary_abandon(p, LH_ERR_NOT_PRIMARY);
@@ -414,7 +436,7 @@ void primary_recall(struct primary *p)
     }
     LH_MARK("recall-drains");
     if (LH_PLANTED("drain-releases-early"))
-        orders_tell_release(cs, p->replica->chunk, p->version);
+        orders_tell_release(cs, p->replica->chunk, p->version, false);
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
     if (p->state == PRIMARY_OPEN) {
         p->state = PRIMARY_RECALLED;
@@ -487,11 +509,7 @@ void primary_timer(struct primary *p)
     struct lh_chunkserver *cs = p->replica->cs;
 
     if (!primary_may_act(p)) {
-        LH_MARK("primary-lease-run-out");
-        cs->counts.expiries++;
-        lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
-            (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
-        primary_end(p, LH_ERR_NOT_PRIMARY);
+        primary_run_out(p);
         return;
     }
     if (lh_instant_reached(cs->now, p->drain_until)) {

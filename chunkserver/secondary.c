@@ -120,7 +120,7 @@ static void adopt(struct lh_chunkserver *cs, struct link *l, struct replica *r,
         }
         /* Somebody else was given a higher version: what we held is over (FENCE-1). */
         LH_MARK("adopt-ends-primary");
-        primary_end(r->primary, LH_ERR_STALE_VERSION);
+        primary_fenced(r->primary, m->version);
     }
     if (r->copying != NULL) {
         LH_MARK("copy-joins");

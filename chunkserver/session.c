@@ -170,33 +170,6 @@ static void fill_reports(struct lh_chunkserver *cs, Leasehold__Register *reg)
         free(reports);
 }
 
-/* LEASE-7: the leases that this incarnation holds and believes to be in force. */
-static void fill_held(struct lh_chunkserver *cs, Leasehold__Register *reg)
-{
-    size_t n = 0, i = 0;
-    struct primary *p;
-
-    DL_COUNT(cs->primaries, p, n);
-    if (n == 0)
-        return;
-    Leasehold__ChunkVersion *held = lh_alloc_array(n, sizeof *held);
-    reg->held = lh_alloc_array(n, sizeof(void *));
-    DL_FOREACH(cs->primaries, p)
-    {
-        if (!primary_may_act(p))
-            continue;
-        leasehold__chunk_version__init(&held[i]);
-        held[i].chunk = p->replica->chunk;
-        held[i].version = p->version;
-        held[i].appends = p->appends;
-        reg->held[i] = &held[i];
-        i++;
-    }
-    reg->n_held = i;
-    if (i == 0)
-        free(held);
-}
-
 static void session_connect(struct lh_chunkserver *cs)
 {
     struct session *s = &cs->session;
@@ -215,6 +188,7 @@ static void session_connect(struct lh_chunkserver *cs)
 
     reg.server_id = (char *)(uintptr_t)cs->config.server_id;
     reg.incarnation = cs->config.incarnation;
+    reg.process = cs->config.process;
     reg.registration = s->registration;
     reg.machine_id = (char *)(uintptr_t)cs->config.machine_id;
     reg.address = (char *)(uintptr_t)cs->config.address;
@@ -225,7 +199,7 @@ static void session_connect(struct lh_chunkserver *cs)
     reg.stamp = s->stamp;
     reg.master_term_seen = s->master_term;
     fill_reports(cs, &reg);
-    fill_held(cs, &reg);
+    reg.n_held = showing_fill(cs, &reg.held);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
     m.register_ = &reg;
     session_send(cs, &m);
@@ -233,9 +207,7 @@ static void session_connect(struct lh_chunkserver *cs)
     if (reg.n_replicas > 0)
         free(reg.replicas[0]);
     free(reg.replicas);
-    if (reg.n_held > 0)
-        free(reg.held[0]);
-    free(reg.held);
+    showing_free(reg.held, reg.n_held);
 }
 
 /* The way to the master is gone. The leases are not: they run by the clock (SES-4). */
@@ -300,17 +272,6 @@ static void hang_up(struct lh_chunkserver *cs)
     session_set_timer(cs);
 }
 
-static void lease_lost(void *arg, uint64_t chunk, uint64_t version)
-{
-    struct lh_chunkserver *cs = arg;
-    struct replica *r = replica_find(cs, chunk);
-
-    if (r != NULL && r->primary != NULL && r->primary->version == version) {
-        LH_MARK("primary-not-continued");
-        primary_end(r->primary, LH_ERR_NOT_PRIMARY);
-    }
-}
-
 static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered *m)
 {
     struct session *s = &cs->session;
@@ -363,16 +324,23 @@ static void on_registered(struct lh_chunkserver *cs, const Leasehold__Registered
     lh_holder_session_begin(cs->holder, m->session, sent_at, lh_nanoseconds(m->term_ns));
     for (size_t i = 0; i < m->n_continued; i++) {
         const Leasehold__Continued *c = m->continued[i];
-        int ignored = lh_holder_continue(
-            cs->holder, m->session, c->chunk, c->version, sent_at, lh_nanoseconds(c->term_ns));
-        (void)ignored; /* a lease that is not ours any more stays dropped */
+        if (lh_holder_continue(cs->holder, m->session, c->chunk, c->version, sent_at,
+                lh_nanoseconds(c->term_ns)) == LH_OK)
+            continue;
+        LH_MARK("continued-after-its-end"); /* it was shown, and ended while nobody could be told */
+        orders_release(cs, c->chunk, c->version, false);
     }
-    lh_holder_session_settle(cs->holder, lease_lost, cs);
+    lh_holder_session_settle(cs->holder, NULL, NULL);
     struct primary *p, *next;
     DL_FOREACH_SAFE(cs->primaries, p, next)
     {
+        if (lh_holder_version(cs->holder, p->replica->chunk) != p->version) {
+            LH_MARK("primary-not-continued");
+            primary_abandon(p, LH_ERR_NOT_PRIMARY);
+            continue;
+        }
         if (!primary_may_act(p)) {
-            primary_end(p, LH_ERR_NOT_PRIMARY);
+            primary_run_out(p);
             continue;
         }
         LH_MARK("primary-continued");
@@ -436,6 +404,7 @@ static void heartbeat(struct lh_chunkserver *cs)
     struct session *s = &cs->session;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Heartbeat hb = LEASEHOLD__HEARTBEAT__INIT;
+    Leasehold__LeaseSum sum = LEASEHOLD__LEASE_SUM__INIT;
     struct primary *p, *next;
     size_t n = 0;
 
@@ -452,6 +421,7 @@ static void heartbeat(struct lh_chunkserver *cs)
         }
     }
     probe(cs);
+    showing_sum(cs, &sum);
 
     DL_COUNT(cs->primaries, p, n);
     Leasehold__ChunkVersion *active = lh_alloc_array(n, sizeof *active);
@@ -476,6 +446,7 @@ static void heartbeat(struct lh_chunkserver *cs)
     hb.free_bytes = space_free(cs);
     hb.replicas = HASH_COUNT(cs->replicas);
     hb.failing = s->failing;
+    hb.leases = &sum;
     fill_copies(cs, &hb);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
     m.heartbeat = &hb;
@@ -560,6 +531,8 @@ static void on_heartbeat_reply(struct lh_chunkserver *cs, const Leasehold__Heart
     {
         primary_set_timer(p);
     }
+    if (m->show_leases)
+        showing_answer(cs);
 }
 
 /* Somebody cannot reach this server: the master wants to know whether it lives (INV-9). */

@@ -113,6 +113,7 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
 static void check_server(const struct lh_master *m, const struct lh_m_server *s)
 {
     const struct lh_m_chunk *c;
+    struct lh_lease_sum sum = {0};
     size_t held = 0;
 
     LH_ASSERT(!s->dirty);
@@ -124,10 +125,16 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
     }
     TAILQ_FOREACH(c, &s->held, held_link)
     {
-        LH_ASSERT(c->holder == s && c->holder_incarnation <= s->incarnation);
+        LH_ASSERT(c->holder == s && (c->holder_incarnation <= s->incarnation ||
+                                        c->holder_incarnation == LH_M_NOBODY));
+        LH_ASSERT(
+            c->summed_version == 0 || (c->confirmed && c->summed_version == c->granted_version));
+        if (c->summed_version != 0)
+            lh_lease_sum_add(&sum, c->id, c->summed_version);
         held++;
     }
     LH_ASSERT(held == s->held_count);
+    LH_ASSERT(lh_lease_sum_equal(sum, s->sum));
     LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session == 0 && s->link == 0));
     TAILQ_FOREACH(c, &s->todo, todo_link)
     LH_ASSERT(c->in_todo && c->holder == s);

@@ -17,7 +17,7 @@ struct lh_master_counts {
     uint64_t grants;   /* to a new holder */
     uint64_t regrants; /* a new version for the same one (LEASE-3) */
     uint64_t grants_refused;
-    uint64_t extensions, recalls, releases, expiries;
+    uint64_t extensions, recalls, releases, expiries, unshown, differences;
     uint64_t seals, rolls;
     uint64_t inquiries;
     uint64_t members_dropped, members_added;

@@ -9,7 +9,25 @@
 
 #include <inttypes.h>
 
-void lh_m_todo_update(struct lh_m_chunk *c)
+/* LEASE-8: what the holder, by all that it has said in this session, may act on. What this master
+ * means to do next, an intent to seal or a term of its own that ends, does not change it. */
+static void sum_update(struct lh_m_chunk *c)
+{
+    uint64_t version =
+        c->holder != NULL && c->confirmed && c->session != 0 && c->session == c->holder->session
+            ? c->granted_version
+            : 0;
+
+    if (version == c->summed_version)
+        return;
+    if (c->summed_version != 0)
+        lh_lease_sum_remove(&c->holder->sum, c->id, c->summed_version);
+    if (version != 0)
+        lh_lease_sum_add(&c->holder->sum, c->id, version);
+    c->summed_version = version;
+}
+
+static void todo_update(struct lh_m_chunk *c)
 {
     /* After an intent to seal the holder hears of fences alone (FAIL-2a). */
     bool wanted = c->holder != NULL && !c->intent_to_seal && (!c->confirmed || c->recalling);
@@ -23,12 +41,21 @@ void lh_m_todo_update(struct lh_m_chunk *c)
     c->in_todo = wanted;
 }
 
+void lh_m_lease_changed(struct lh_m_chunk *c)
+{
+    todo_update(c);
+    sum_update(c);
+}
+
 void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
     if (c->holder != NULL) {
         if (c->in_todo)
             TAILQ_REMOVE(&c->holder->todo, c, todo_link);
         c->in_todo = false;
+        if (c->summed_version != 0)
+            lh_lease_sum_remove(&c->holder->sum, c->id, c->summed_version);
+        c->summed_version = 0;
         TAILQ_REMOVE(&c->holder->held, c, held_link);
         c->holder->held_count--;
         RB_REMOVE(lh_m_leased, &m->leased, c);
@@ -196,7 +223,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->granted_version = c->version;
     c->sent = c->confirmed = c->recalling = false;
     c->appends = 0;
-    lh_m_todo_update(c);
+    lh_m_lease_changed(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
     c->grant_ticket = c->ticket;
     c->granted_at = m->now;
@@ -221,7 +248,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     m->counts.regrants++;
     c->granted_version = c->version = lh_m_next_version(c);
     c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
-    lh_m_todo_update(c);
+    lh_m_lease_changed(c);
     lh_m_dirty_chunk(m, c);
     c->grant_ticket = c->ticket;
     c->granted_at = m->now;
@@ -310,7 +337,7 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
     c->recalling = true;
     error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
     (void)error;
-    lh_m_todo_update(c);
+    lh_m_lease_changed(c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
         c->id, c->file->path, c->version, c->holder->id);
     lh_m_push(m, c);
@@ -350,90 +377,6 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
     free(results);
 }
 
-/* Puts the lease, in the engine or not, into the server's new session. */
-static bool enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
-{
-    int error = LH_ERR_NOT_LEASED;
-
-    /* Never shorter than what the old session promised: the holder may act on that until it hears
-     * of the new one (TIME-4). */
-    LH_ASSERT(!c->intent_to_seal);
-    if (c->session != 0)
-        error = lh_grantor_continue(m->grantor, c->id, c->version, c->session, s->session, m->now,
-            s->received_at, m->config.chunk_term);
-    if (error != LH_OK) /* it is `waiting` alone */
-        error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session,
-            m->now, s->received_at, m->config.chunk_term);
-    LH_ASSERT(error == LH_OK);
-    if (c->recalling) {
-        error = lh_grantor_recall(m->grantor, c->id);
-        LH_ASSERT(error == LH_OK);
-    }
-    c->session = s->session;
-    return true;
-}
-
-bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
-
-    /* Exactly the lease of the durable grant; not after an intent to seal. */
-    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        c->version != version || c->sealed || c->intent_to_seal || c->session == s->session ||
-        !lh_m_held(m, c))
-        return false;
-    enter_session(m, c, s);
-    if (c->waiting) {
-        LH_MARK("lease-continued-after-restart");
-        /* What the former master was told we do not know; the holder acts on it, that is enough. It
-         * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
-         * wait ends, whatever becomes of this session (LEASE-7). */
-        c->sent = c->confirmed = true;
-        if (LH_PLANTED("term-shortened-by-setting")) {
-            TAILQ_REMOVE(&m->waiting, c, waiting_link);
-            c->waiting = false;
-        }
-    } else if (!c->confirmed) {
-        c->sent = false;
-    } else {
-        LH_MARK("lease-continued");
-    }
-    lh_m_todo_update(c);
-    lh_m_touch(m, c->file);
-    return true;
-}
-
-void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id from)
-{
-    struct lh_m_chunk *c;
-
-    /* LEASE-1: a grant is sent again until it is confirmed. Server, incarnation and version stay
-     * the same; only a lease that was confirmed and is not shown again has to run out (SES-5). */
-    TAILQ_FOREACH(c, &s->todo, todo_link)
-    {
-        if (c->session != from || c->confirmed || c->waiting ||
-            c->holder_incarnation != s->incarnation || !in_force(m, c))
-            continue;
-        LH_MARK("grant-carried-over");
-        enter_session(m, c, s);
-        c->sent = false;
-    }
-}
-
-void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
-{
-    struct lh_m_chunk *c, *next;
-
-    for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, held_link);
-        if (c->holder_incarnation < s->incarnation ||
-            LH_PLANTED("leases-freed-on-reregistration")) {
-            LH_MARK("lease-freed-with-its-process");
-            lh_m_lease_over(m, c, "is free: its process is dead");
-        }
-    }
-}
-
 void lh_m_on_confirm(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm)
 {
@@ -456,7 +399,7 @@ void lh_m_on_confirm(
         lh_m_attend(m, c);
         lh_m_accepted(c);
         c->last_primary = s;
-        lh_m_todo_update(c);
+        lh_m_lease_changed(c);
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
             c->id, c->file->path, s->id, c->version);
@@ -492,6 +435,25 @@ static bool handed_over(const struct lh_m_chunk *c)
     return true;
 }
 
+void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why)
+{
+    bool hand_over = handed_over(c);
+
+    lh_m_lease_over(m, c, why);
+    if (hand_over) {
+        LH_MARK("lease-handed-over");
+        lh_m_grant_free(m, c);
+    }
+}
+
+void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c)
+{
+    m->counts.expiries++;
+    lh_m_lease_over(m, c, "has run out");
+    if (!c->intent_to_seal)
+        lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
+}
+
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
@@ -503,20 +465,22 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
         LH_MARK("release-ignored");
         return;
     }
+    if (release->ran_out && !c->recalling) {
+        LH_MARK("lease-run-out-at-its-holder");
+        lh_m_ran_out(m, c);
+        return;
+    }
     LH_MARK("lease-released");
     m->counts.releases++;
-    bool hand_over = handed_over(c);
     bool at_once = !c->recalling && lh_instant_before(m->now,
                                         lh_instant_add(c->granted_at, m->config.refusal_rest_max));
-    c->avoid = s;
-    c->retry_at = m->now;
-    if (at_once)
-        lh_m_refused(m, c, s, lh_nanoseconds(0));
-    lh_m_lease_over(m, c, "was released");
-    if (hand_over) {
-        LH_MARK("lease-handed-over");
-        lh_m_grant_free(m, c);
+    if (!release->ran_out) {
+        c->avoid = s;
+        c->retry_at = m->now;
+        if (at_once)
+            lh_m_refused(m, c, s, lh_nanoseconds(0));
     }
+    lh_m_given_back(m, c, "was released");
 }
 
 void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)

@@ -179,19 +179,18 @@ static void take_expired(struct lh_master *m)
         struct lh_m_chunk *c = lh_m_chunk_find(m, what.lease.key);
         if (c == NULL || c->holder == NULL || c->session != what.lease.session)
             continue;
-        if (c->waiting) {
-            /* Continued, and ended with its session; it is held until the wait ends (LEASE-7). */
+        if (c->waiting && !(c->session == c->holder->session && c->holder->confirmed)) {
+            /* Continued, and the answer may have been lost: what a former master promised runs on,
+             * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
+             * than ours. */
             LH_MARK("lease-ended-in-restart-wait");
             c->session = 0;
             c->confirmed = c->sent = false;
-            lh_m_todo_update(c);
+            lh_m_lease_changed(c);
             lh_m_touch(m, c->file);
         } else {
             LH_MARK("lease-run-out");
-            m->counts.expiries++;
-            lh_m_lease_over(m, c, "has run out");
-            if (!c->intent_to_seal)
-                lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
+            lh_m_ran_out(m, c);
         }
     }
 }

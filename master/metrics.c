@@ -46,6 +46,10 @@ static void leases(const struct lh_master *m, struct lh_metrics *out)
     COUNTER(recalls, "recalls", "Leases recalled (LEASE-5).");
     COUNTER(releases, "releases", "Leases given back.");
     COUNTER(expiries, "expiries", "Leases that ran out.");
+    COUNTER(unshown, "leases_unshown",
+        "Leases freed because their holder registered and did not show them (SES-5a).");
+    COUNTER(differences, "lease_differences",
+        "Leases of which a comparison with their holder found another belief (LEASE-8).");
     COUNTER(inquiries, "inquiries", "Primaries asked for a sign of life.");
     COUNTER(rolls, "rolls", "Chunks sealed because their primary was lost (FAIL-2a).");
     COUNTER(seals, "seals", "Chunks sealed, for whatever reason.");

@@ -145,6 +145,7 @@ static void put_server(struct lh_master *m, const struct lh_m_server *s)
     record.server_id = s->id;
     record.incarnation = s->incarnation;
     record.registration = s->registration;
+    record.process = s->process;
     record.machine_id = s->machine_id;
     record.address = s->address;
     record.failure_domain = s->failure_domain;
@@ -399,7 +400,7 @@ static void take_chunk(
         LH_MARK("restart-with-lease");
         c->waiting = true; /* LEASE-7 */
         TAILQ_INSERT_TAIL(&m->waiting, c, waiting_link);
-        lh_m_todo_update(c);
+        lh_m_lease_changed(c);
     }
     if (record->sealed) {
         lh_m_set_sealed(m, c);
@@ -448,6 +449,7 @@ static int load_server(
     struct lh_m_server *s = lh_m_server_get(m, record->server_id);
     s->incarnation = record->incarnation;
     s->registration = record->registration;
+    s->process = record->process;
     free(s->machine_id);
     free(s->address);
     free(s->failure_domain);

@@ -273,7 +273,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         suspects[i].server->missed_at = m->now;
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
-    lh_m_todo_update(c);
+    lh_m_lease_changed(c);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;

@@ -283,7 +283,7 @@ static void keep_reports(
 /* What the server will be told once its registration is durable (SES-1). The leases continued are
  * in the engine from now on, and nothing that happens meanwhile gives them to somebody else. */
 static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
-    const Leasehold__Register *request, const struct lh_m_chunk *const *continued, size_t count)
+    const Leasehold__Register *request, struct lh_m_chunk *const *continued, size_t count)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
@@ -326,10 +326,10 @@ static void on_register(
         return;
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);
-    bool same_process = request->incarnation == s->incarnation;
+    bool same_incarnation = request->incarnation == s->incarnation;
+    bool proven = same_incarnation && request->process != 0 && request->process == s->process;
+    bool same_process = same_incarnation && (request->process == s->process || s->process == 0);
     bool same_machine = s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
-    lh_session_id former = s->session;
-
     if (s->incarnation == 0)
         LH_MARK("registration-first");
     else if (same_process)
@@ -340,15 +340,18 @@ static void on_register(
     end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
     if (l->server != NULL && l->server != s && l->server->link == l->id)
         l->server->link = 0; /* a stream that speaks for another server now */
+    if (same_incarnation && !same_process)
+        lh_m_disown(m, s);
     s->incarnation = request->incarnation;
     s->registration = request->registration;
+    s->process = request->process;
     replace_text(&s->machine_id, request->machine_id);
     replace_text(&s->address, request->address);
     replace_text(&s->failure_domain, request->failure_domain);
     lh_m_dirty_server(m, s);
-    if ((!same_process && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
+    if ((!same_incarnation && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
         lh_m_free_dead(m, s);
-    else if (!same_process && s->held_count > 0)
+    else if (!same_incarnation && s->held_count > 0)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s: a new incarnation on another machine; its %zu leases are held until "
             "they run out",
@@ -367,13 +370,10 @@ static void on_register(
     l->server = s;
     l->session = s->session;
 
-    const struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
-    size_t count = 0;
-    for (size_t i = 0; i < request->n_held; i++)
-        if (lh_m_continue(m, s, request->held[i]->chunk, request->held[i]->version))
-            continued[count++] = lh_m_chunk_find(m, request->held[i]->chunk);
-    if (same_process && former != 0)
-        lh_m_carry_grants(m, s, former);
+    struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
+    size_t count;
+    lh_m_sum_begin(s);
+    lh_m_shows(m, s, request, same_process, proven, continued, &count);
     keep_reports(m, s, request);
     prepare_answer(m, s, request, continued, count);
     free(continued);
@@ -558,6 +558,7 @@ static void answer_heartbeat(
     answer.term_ns = m->holder_session_term.ns;
     answer.n_extended = count;
     answer.extended = pointers;
+    answer.show_leases = lh_m_sum_differs(s, heartbeat);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT;
     reply.heartbeat = &answer;
     lh_m_send(m, s, &reply);
@@ -679,6 +680,9 @@ static bool named_session(const Leasehold__SessionRequest *r, uint64_t *session)
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         *session = r->fenced->session;
         return true;
+    case LEASEHOLD__SESSION_REQUEST__BODY_SHOWN:
+        *session = r->shown->session;
+        return true;
     default:
         return false;
     }
@@ -752,6 +756,9 @@ void lh_m_session_message(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         lh_m_on_fenced(m, s, request->fenced);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_SHOWN:
+        lh_m_on_shown(m, s, request->shown);
         break;
     default:
         break;

@@ -20,6 +20,7 @@
 #include "base/prng.h"
 #include "base/probe.h"
 #include "lease/grantor.h"
+#include "lease/sum.h"
 #include "lease/term.h"
 #include "master/counts.h"
 #include "master/master.h"
@@ -38,6 +39,9 @@
 #define LH_NAME_BYTES_MAX    128u
 #define LH_ADDRESS_BYTES_MAX 256u
 #define LH_TEXT_BYTES        512u
+
+/* The incarnation of a holder that no registration speaks for (SES-5a). */
+#define LH_M_NOBODY UINT64_MAX
 
 struct lh_m_timer {
     RB_ENTRY(lh_m_timer) node;
@@ -61,6 +65,7 @@ struct lh_m_server {
     char *id;
     char *machine_id, *address, *failure_domain;
     uint64_t incarnation, registration;
+    uint64_t process; /* a number that this process drew; 0: it told none (SES-5a) */
 
     bool dirty;
     uint64_t ticket;
@@ -107,6 +112,7 @@ struct lh_m_server {
     TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
     size_t held_count;
     TAILQ_HEAD(, lh_m_chunk) todo; /* of these: grant not confirmed, or recall not answered */
+    struct lh_lease_sum sum; /* of these: what it has confirmed in its session (LEASE-8) */
 
     TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */
     TAILQ_HEAD(, lh_m_kept) kept;    /* removals that wait while nothing is deleted (KEEP-4) */
@@ -219,6 +225,8 @@ struct lh_m_chunk {
     bool sent;      /* the grant at `version` went out at least once */
     bool confirmed; /* the holder confirmed `version` */
     bool recalling; /* LEASE-5 */
+    uint64_t summed_version; /* at which it is in its holder's `sum`; 0: it is not */
+    uint64_t shown, shown_version; /* when a server showed it last (`m->shows`), at which version */
     uint64_t appends;
     struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
     struct lh_m_server *last_primary;
@@ -466,6 +474,7 @@ struct lh_master {
     struct lh_instant started_at;
     struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
     struct lh_m_timer wait_timer;
+    uint64_t shows; /* how often a server has shown its leases; see holders.c */
 
     /* Of the step under way. */
     struct lh_effects *fx;
@@ -741,13 +750,12 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 /* The durable grant at the newest version, to the holder's present session. */
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
-void lh_m_todo_update(struct lh_m_chunk *c);
-/* LEASE-7 and SES-5: the holder registered anew within `incarnation` and shows this lease. */
-bool lh_m_continue(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
-/* Takes grants that were not confirmed over into the server's new session. */
-void lh_m_carry_grants(struct lh_master *m, struct lh_m_server *s, lh_session_id from);
-/* A higher incarnation on the same machine: the old process is dead (SES-5). */
-void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s);
+/* Holder, session, confirmation, recall or intent are others now. */
+void lh_m_lease_changed(struct lh_m_chunk *c);
+/* Its holder does not act on it any more; if it was being recalled, another member may have it. */
+void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+/* Its term is over, here or at its holder. */
+void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_on_confirm(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
@@ -755,6 +763,23 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
 /* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
 void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
     bool *extended);
+
+/* ---- holders.c */
+/* The leases that a registration shows go on in the new session, as far as they are in force
+ * (`continued`, with room for all of them). Of the `same_process`, by its incarnation, grants that
+ * were not confirmed go over into it; if that is `proven`, what is not shown is free (SES-5a). */
+void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
+    bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count);
+/* A higher incarnation on the same machine: the old process is dead (SES-5). */
+void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s);
+/* Two processes have one incarnation: what the first was granted nobody gives back. */
+void lh_m_disown(struct lh_master *m, struct lh_m_server *s);
+/* A session has begun in which the server has confirmed nothing. */
+void lh_m_sum_begin(struct lh_m_server *s);
+/* Does the holder believe otherwise (LEASE-8)? */
+bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat);
+void lh_m_on_shown(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown);
 
 /* ---- refusals.c */
 /* The server does not act, or not any more, on what it was granted just now. It is asked again

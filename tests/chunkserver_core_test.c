@@ -1451,31 +1451,6 @@ STORY(a_primary_goes_on_in_a_new_session_of_a_new_master)
     check_logs(w, ABC);
 }
 
-STORY(the_same_version_granted_again_goes_on_where_it_was)
-{
-    given_a_chunk(w);
-    struct conn *c = given_a_writer(w, A, 1, 2);
-    w->stalled[B][A] = true;
-    append(c, 3, 100);
-    settle(w);
-    w->master_continues = false;
-    break_wire(w, w->nodes[A].session_wire);
-    pass(w, 100);
-    assert_true(c->closed);
-    master_grant(w, A, 1, ABC, 2);
-    w->stalled[B][A] = false;
-    pass(w, 600);
-    assert_true(node_status(w, A).open);
-    c = appender(w, A, 1, WRITER, 3);
-    settle(w);
-    append(c, 3, 100);
-    append(c, 4, 100);
-    settle(w);
-    assert_int_equal(position(c, 3), 2 * 136);
-    assert_int_equal(position(c, 4), 3 * 136);
-    check_logs(w, ABC);
-}
-
 STORY(an_idle_lease_runs_out_and_one_in_use_does_not)
 {
     given_a_chunk(w);
@@ -1995,7 +1970,6 @@ int main(void)
         cmocka_unit_test(a_stop_ends_in_time_although_nobody_answers),
         cmocka_unit_test(a_primary_that_hears_nothing_stops_by_its_own_clock),
         cmocka_unit_test(a_primary_goes_on_in_a_new_session_of_a_new_master),
-        cmocka_unit_test(the_same_version_granted_again_goes_on_where_it_was),
         cmocka_unit_test(an_idle_lease_runs_out_and_one_in_use_does_not),
         cmocka_unit_test(a_server_whose_disk_stalls_gives_its_leases_up),
         cmocka_unit_test(a_replica_that_is_created_while_its_server_registers_anew_is_told),

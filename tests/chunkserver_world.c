@@ -366,11 +366,13 @@ void node_start(struct world *w, int node)
     for (size_t i = 0; i < 8; i++)
         if (n->files[i].cache != NULL)
             chunks[count++] = n->files[i].id;
+    n->incarnation++;
     struct lh_chunkserver_config config = {
         .server_id = names[node],
         .address = names[node],
         .machine_id = names[node],
-        .incarnation = ++n->incarnation,
+        .incarnation = n->incarnation,
+        .process = n->incarnation,
         .boot_id = {n->boot},
         .masters = masters,
         .master_count = 1,
@@ -536,6 +538,10 @@ static void on_heartbeat(struct world *w, int node, const Leasehold__Heartbeat *
     assert_true(hb->session == n->session);
     n->stamp = hb->stamp;
     n->heard.copy_progress = 0;
+    n->heard.leases = (unsigned)hb->leases->count;
+    n->heard.leases_hash = hb->leases->hash;
+    r.show_leases = w->master_asks;
+    w->master_asks = false;
     for (size_t i = 0; i < hb->n_copies; i++)
         if (hb->copies[i]->chunk == CHUNK)
             n->heard.copy_progress = hb->copies[i]->length;
@@ -587,7 +593,11 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(confirm, .version = m->confirm->version, .error = -(int)m->confirm->error);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RELEASE:
-        HEAR(release, .version = m->release->version);
+        HEAR(release, .version = m->release->version, .ran_out = m->release->ran_out);
+        break;
+    case LEASEHOLD__SESSION_REQUEST__BODY_SHOWN:
+        assert_true(m->shown->n_leases <= 1); /* there is one chunk */
+        HEAR(shown, .version = m->shown->n_leases == 0 ? 0 : m->shown->leases[0]->version);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL:
         HEAR(seal, .version = m->seal->version, .length = m->seal->length);

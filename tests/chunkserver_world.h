@@ -104,10 +104,12 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members, lost; /* bits */
-        bool sealed, doubted, primary, appends_wait, unsure, failing;
+        bool sealed, doubted, primary, appends_wait, unsure, failing, ran_out;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
-        removed, heartbeat;
+        removed, heartbeat, shown;
+    unsigned leases;        /* in the last heartbeat's sum, */
+    uint64_t leases_hash;   /* and that */
     uint64_t copy_progress; /* of CHUNK, in the last heartbeat; 0: none */
 };
 
@@ -164,6 +166,7 @@ struct world {
     uint64_t master_term;
     bool master_deaf;                   /* answers nothing */
     bool master_continues;              /* lets shown leases go on (LEASE-7) */
+    bool master_asks;                   /* for all leases, with the next answer (LEASE-8) */
     bool torn;                          /* a loss of power leaves any part of what was not synced */
     bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
     unsigned members;                   /* bits: who must have a batch before it is acknowledged */

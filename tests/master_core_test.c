@@ -906,25 +906,6 @@ static void a_lease_goes_on_in_a_new_session_of_the_same_process(void **state)
     assert_true(lease_of(chunk)->session_live);
 }
 
-static void registering_again_without_the_lease_frees_nothing(void **state)
-{
-    uint64_t chunk = 0;
-    const Leasehold__Grant *grant;
-
-    (void)state;
-    three_servers();
-    struct server *primary = file_with_primary("/f", &chunk);
-    primary->registration++;
-    assert_true(server_register(&w, primary));
-    server_heartbeat(&w, primary);
-    open_tail("/f", 5000);
-    assert_null(granted(&grant));
-    heartbeats(T_SESSION_MS + 1, NULL); /* the old session is not renewed any more */
-    open_tail("/f", 5000);
-    assert_non_null(granted(&grant));
-    assert_int_equal(grant->version, 2);
-}
-
 static void a_grant_that_was_lost_with_its_stream_is_sent_in_the_new_session(void **state)
 {
     uint64_t chunk = 0;
@@ -1710,7 +1691,6 @@ int main(void)
         STORY(a_restarted_master_goes_on_with_the_spare_that_became_the_next_chunk),
         STORY(a_seal_of_an_old_version_is_ignored),
         STORY(a_lease_goes_on_in_a_new_session_of_the_same_process),
-        STORY(registering_again_without_the_lease_frees_nothing),
         STORY(a_grant_that_was_lost_with_its_stream_is_sent_in_the_new_session),
         STORY(a_higher_incarnation_frees_its_leases_at_once),
         STORY(on_another_machine_it_frees_nothing),

@@ -358,6 +358,7 @@ bool server_register_with(struct world *w, struct server *s,
     snprintf(address, sizeof address, "%s:7401", s->id);
     r.server_id = (char *)(uintptr_t)s->id;
     r.incarnation = s->incarnation;
+    r.process = s->nameless ? 0 : s->process != 0 ? s->process : s->incarnation;
     r.registration = s->registration;
     r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
     r.address = address;

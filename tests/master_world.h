@@ -53,6 +53,8 @@ struct world {
 struct server {
     const char *id, *machine, *domain;
     uint64_t incarnation, registration;
+    uint64_t process; /* 0: its incarnation */
+    bool nameless;    /* it tells no process number (SES-5a) */
     uint64_t link, session, last_stamp;
     uint64_t free_bytes;
 };

@@ -516,7 +516,7 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"within\" and \"for\", expected one of them"},
         {HEAD "expect violation INV-7\n",
             "x:2: found \"INV-7\", expected \"INV-1\", \"INV-2\", \"INV-3\", \"INV-4\", \"INV-5\", "
-            "\"INV-6\", \"INV-8\", \"INV-9\", \"KEEP-1\", \"KEEP-2\", \"KEEP-3\", "
+            "\"INV-6\", \"INV-8\", \"INV-9\", \"INV-10\", \"KEEP-1\", \"KEEP-2\", \"KEEP-3\", "
             "\"KEEP-4\", \"KEEP-5\", \"history\" or \"check\""},
         {HEAD "at 2s mend everything\nat 1s mend everything\n",
             "x:3: a moment before one that stands above"},

@@ -98,7 +98,8 @@ CONFIGS = (
 # Who somebody is and what he has; what only a process knows.
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
-    " master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed restored"
+    " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
+    " restored"
 ).split()
 
 SOURCES = (".c", ".h")

@@ -144,6 +144,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     config.machine_id = s->machine;
     config.cluster_id = cluster_id;
     config.incarnation = lh_sim_incarnation(node);
+    config.process = config.incarnation; /* the world does not copy data directories */
     memcpy(config.boot_id, &boot, sizeof boot);
     config.masters = &master;
     config.master_count = 1;

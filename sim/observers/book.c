@@ -36,6 +36,8 @@ struct server_book {
     size_t session_count, session_capacity;
     char *machine; /* of its last registration */
     uint64_t incarnation;
+    uint64_t registration; /* within it, the highest that reached a master */
+    bool registering;      /* it has sent one since its last session: that one is over for it */
 
     /* An answer to its registration, taken in the present step. A server that has heard of a newer
      * master elsewhere refuses it by hanging up. */
@@ -185,20 +187,46 @@ static bool gives_up(const Leasehold__SessionRequest *m, uint64_t *chunk, uint64
     }
 }
 
+static bool is_shown(Leasehold__ChunkVersion *const *leases, size_t count, uint64_t chunk)
+{
+    for (size_t i = 0; i < count; i++)
+        if (leases[i]->chunk == chunk)
+            return true;
+    return false;
+}
+
+/* SES-5a, LEASE-8: what it does not show it has given up. */
+static void shows(struct lh_sim_observers *o, const struct actor *server,
+    Leasehold__ChunkVersion *const *leases, size_t count)
+{
+    const struct server_book *b = book_of(o, server);
+
+    for (size_t i = b->holding_count; i > 0; i--)
+        if (!is_shown(leases, count, b->holdings[i - 1].chunk))
+            gave_up(o, server, b->holdings[i - 1].chunk, b->holdings[i - 1].version);
+}
+
 static void says(
     struct lh_sim_observers *o, struct actor *server, const Leasehold__SessionRequest *m)
 {
     uint64_t chunk, version;
 
-    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
         asked(o, server, m->register_->stamp);
-    else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
+        shows(o, server, m->register_->held, m->register_->n_held);
+        book_of(o, server)->registering = true;
+    } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
+        shows(o, server, m->shown->leases, m->shown->n_leases);
+    } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
         asked(o, server, m->heartbeat->stamp);
-    else if (gives_up(m, &chunk, &version))
+    } else if (gives_up(m, &chunk, &version)) {
         gave_up(o, server, chunk, version);
+    }
 }
 
-/* SES-5: a higher incarnation from the same machine proves that the old process is dead. */
+/* SES-5: a higher incarnation from the same machine proves that the old process is dead. SES-5a:
+ * within one incarnation the process says itself what it may act on, unless a later registration of
+ * it has come before. */
 static void registers(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
 {
@@ -210,18 +238,49 @@ static void registers(
     if (m->incarnation < b->incarnation)
         return;
     bool higher = m->incarnation > b->incarnation;
+    if (!higher && m->registration <= b->registration)
+        return;
     b->incarnation = m->incarnation;
+    b->registration = m->registration;
     free(b->machine);
     b->machine = lh_strdup(m->machine_id);
-    if (!higher || !proof)
-        return;
     HASH_ITER(hh, o->chunks, c, next)
     {
+        bool unshown = !is_shown(m->held, m->n_held, c->id);
         for (size_t i = c->promise_count; i > 0; i--)
             if (c->promises[i - 1].server == server->number &&
-                c->promises[i - 1].incarnation < m->incarnation)
+                (c->promises[i - 1].incarnation < m->incarnation
+                        ? proof
+                        : unshown && c->promises[i - 1].incarnation == m->incarnation))
                 drop_promise(c, i - 1);
     }
+}
+
+/* LEASE-8: what it had confirmed in this session and does not show. */
+static void has_shown(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__ShownLeases *m)
+{
+    struct chunk *c, *next;
+
+    HASH_ITER(hh, o->chunks, c, next)
+    {
+        if (is_shown(m->leases, m->n_leases, c->id))
+            continue;
+        for (size_t i = c->promise_count; i > 0; i--)
+            if (c->promises[i - 1].server == server->number && c->promises[i - 1].confirmed &&
+                c->promises[i - 1].session == m->session)
+                drop_promise(c, i - 1);
+    }
+}
+
+static void confirms(
+    struct lh_sim_observers *o, const struct actor *server, const Leasehold__GrantConfirm *m)
+{
+    struct promise *p =
+        find_promise(lh_ob_chunk(o, m->chunk), server->number, m->session, m->version);
+
+    if (p != NULL)
+        p->confirmed = true;
 }
 
 static void heard_by_master(
@@ -235,8 +294,12 @@ static void heard_by_master(
         r = find_request(book_of(o, server), m->register_->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
         r = find_request(book_of(o, server), m->heartbeat->stamp);
+    } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
+        has_shown(o, server, m->shown);
     } else if (gives_up(m, &chunk, &version)) {
         given_back(o, server, chunk, version);
+    } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM) {
+        confirms(o, server, m->confirm);
     }
     if (r != NULL)
         r->received = o->master->clock;
@@ -285,15 +348,15 @@ static struct session *open_session(
     return s;
 }
 
-static void promise(struct lh_sim_observers *o, const struct actor *server, const struct session *s,
-    const struct request *r, uint64_t chunk, uint64_t version, bool make)
+static struct promise *promise(struct lh_sim_observers *o, const struct actor *server,
+    const struct session *s, const struct request *r, uint64_t chunk, uint64_t version, bool make)
 {
     struct chunk *c = lh_ob_chunk(o, chunk);
     struct promise *p = find_promise(c, server->number, s->number, version);
 
     if (p == NULL) {
         if (!make)
-            return;
+            return NULL;
         prune_promises(o, c);
         LH_GROW(c->promises, c->promise_capacity, c->promise_count + 1);
         p = &c->promises[c->promise_count++];
@@ -306,6 +369,7 @@ static void promise(struct lh_sim_observers *o, const struct actor *server, cons
     o->book->promised[o->book->promised_count++] = chunk;
     p->holder_end = lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
     p->grantor_end = lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
+    return p;
 }
 
 static void renew(struct session *s, const struct request *r)
@@ -330,7 +394,8 @@ static void said_by_master(
         renew(s, r);
         for (size_t i = 0; i < m->registered->n_continued; i++)
             promise(o, server, s, r, m->registered->continued[i]->chunk,
-                m->registered->continued[i]->version, true);
+                m->registered->continued[i]->version, true)
+                ->confirmed = true;
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         r = find_request(b, m->heartbeat->stamp);
@@ -383,6 +448,7 @@ static void begin_session(struct lh_sim_observers *o, const struct actor *server
     if (r == NULL)
         return;
     b->session = m->session;
+    b->registering = false;
     b->session_end =
         s == NULL ? r->sent : holder_end(s, r->sent, s->session_term.ns); /* NULL: long over */
     /* What it does not continue is dropped, here and so in what may still come true of it. */
@@ -434,7 +500,7 @@ static void told_grant(
     struct holding *h = find_holding(b, m->chunk);
 
     /* SES-3, LEASE-6. */
-    if (m->session != b->session || r == NULL || s == NULL ||
+    if (m->session != b->session || b->registering || r == NULL || s == NULL ||
         m->version <= lh_ob_replica(lh_ob_chunk(o, m->chunk), server->number)->released ||
         (h != NULL && m->version < h->version))
         return;
@@ -506,6 +572,7 @@ void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     } else if (a->part == PART_SERVER) {
         struct server_book *b = book_of(o, a);
         b->session = 0;
+        b->registering = false;
         b->answer.link = 0;
         b->holding_count = 0;
     }

@@ -79,6 +79,10 @@ struct replica {
      * ordered and answered something since. */
     uint64_t listed_at;
     bool ordered;
+    /* INV-10: at how many heartbeats, each after the answer to the one before, the master held its
+     * lease and it did not; the last one's stamp and session. */
+    unsigned unheld;
+    uint64_t unheld_stamp, unheld_session;
     uint64_t floor;    /* the highest version that it confirmed (FENCE-1) */
     uint64_t told;     /* the version that its last registration told */
     uint64_t said;     /* the highest version that it named in this life */
@@ -89,6 +93,7 @@ struct replica {
 struct promise {
     uint32_t server;
     uint64_t incarnation, session, version;
+    bool confirmed; /* by its holder: the stream has carried its word (LEASE-8) */
     struct lh_instant holder_end;  /* on the holder's clock */
     struct lh_instant grantor_end; /* on the master's */
 };
@@ -470,6 +475,8 @@ void lh_ob_inv9_deinit(struct lh_sim_observers *o);
 void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+
+void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 
 /* The server told a client that this batch is stored (LEASE-4). */
 void lh_ob_inv9_stored(

@@ -283,6 +283,8 @@ static void says(struct lh_sim_observers *o, const struct actor *server,
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL: {
         struct chunk *c = lh_ob_chunk(o, m->recall->chunk);
+        if (c->decided_holder != (int32_t)server->number)
+            break; /* it acts on what is not its, and is told so (LEASE-8) */
         if (was_recalled(o, c))
             c->recalled_at = lh_sim_now(o->sim); /* it is sent again until it is answered */
         else

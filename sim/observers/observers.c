@@ -245,6 +245,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     lh_ob_inv4_takes(o, a, s);
     lh_ob_roll_takes(o, a, s);
     lh_ob_inv9_takes(o, a, s);
+    lh_ob_inv10_takes(o, a, s);
     lh_ob_health_takes(o, a, s);
 }
 

@@ -1,4 +1,4 @@
-/* Who checks the invariants of docs/protocol.md while a cluster runs, INV-1 to INV-9, each in a
+/* Who checks the invariants of docs/protocol.md while a cluster runs, INV-1 to INV-10, each in a
  * file of its own. They are watchers (sim/world/watch.h): they see messages, answers, bytes on disk
  * and true time, read all formats by themselves, and keep their own books: the lease book (book.h),
  * the committed log of each chunk (committed.h) and the history of what clients asked and were told

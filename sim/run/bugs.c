@@ -93,6 +93,22 @@ static const struct lh_sim_bug bugs[] = {
         "a continued lease keeps the end that the old master gave; idle, it is given to another "
         "after the new and shorter term",
         "INV-1"},
+    {"unshown-lease-kept", "SES-5a",
+        "a registration frees nothing; a master that was away for longer than a session waits for "
+        "another one, for a lease that its only possible holder has come back without",
+        "INV-10"},
+    {"shown-grant-forgotten", "SES-5a",
+        "a registration leaves out a grant whose version is still being adopted; the master frees "
+        "it, and it is acted on until the answer comes",
+        "INV-1"},
+    {"lease-ends-in-silence", "LEASE-6",
+        "a lease that runs out at its holder while the master's answers are late is not given "
+        "back; the chunk stands still until a heartbeat tells",
+        "INV-8"},
+    {"difference-not-resolved", "LEASE-8",
+        "the same, and heartbeats are not compared either; the chunk stands still until its term "
+        "is over at the master, too",
+        "INV-10"},
     {"hint-takes-lease", "INV-9",
         "a client that cannot reach a primary has its lease recalled; one bad link moves a chunk "
         "that works for everybody else",

@@ -164,5 +164,5 @@ void lh_sim_result_deinit(struct lh_sim_result *result)
 bool lh_sim_result_is_liveness(const struct lh_sim_result *r)
 {
     return r->failed && (strcmp(r->rule, "INV-8") == 0 || strcmp(r->rule, "INV-9") == 0 ||
-                            strcmp(r->rule, "KEEP-1") == 0);
+                            strcmp(r->rule, "INV-10") == 0 || strcmp(r->rule, "KEEP-1") == 0);
 }

@@ -134,7 +134,7 @@ struct lh_prng *lh_sim_random(struct lh_sim *sim);
 /* ---- Failures ---- */
 
 /* Something is not as it must be: keeps the first such failure, with the moment, and stops the run.
- * `rule`, a string that lives as long as the world, says what was broken: "INV-1" to "INV-9",
+ * `rule`, a string that lives as long as the world, says what was broken: "INV-1" to "INV-10",
  * "history" (what programs saw), or "check" (a core's or the world's own). `chunk`: 0 when it is
  * about no single one. */
 void lh_sim_fail(struct lh_sim *sim, const char *rule, uint64_t chunk, const char *format, ...)
