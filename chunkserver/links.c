@@ -156,7 +156,8 @@ void link_timer(struct lh_chunkserver *cs, struct link *l)
     bool append = l->kind == LINK_APPEND && l->owner != NULL;
 
     if (l->held || (append && ((struct stream *)l->owner)->held)) {
-        /* It is not read: no fault of the peer's. */
+        /* It is not read: no fault of the peer's, and its time begins anew. */
+        l->arriving_since = cs->now;
         lh_timer_set(&cs->timers, &l->timer, patience_ends(cs, l));
         return;
     }

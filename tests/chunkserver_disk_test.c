@@ -332,6 +332,37 @@ static void a_secondary_that_cannot_write_holds_its_primary(void **state)
     world_destroy(w);
 }
 
+/* That the rest of a message does not come while nobody reads is no fault of the peer's, however
+ * long it lasts. */
+static void a_message_on_a_held_stream_may_take_for_ever(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, false);
+    uint64_t link = 0;
+    w->pending_bytes = 2000;
+    node_kill(w, B, false);
+    node_start(w, B);
+    settle(w);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 2);
+    w->nodes[B].disk_stalled = true;
+    for (uint64_t s = 3; s <= 12; s++) {
+        append(c, s, 1000);
+        settle(w);
+    }
+    for (size_t i = 0; i < w->wire_count; i++)
+        if (w->wires[i]->method == LH_METHOD_REPLICATE && w->wires[i]->held)
+            link = w->wires[i]->server_link;
+    assert_true(link != 0);
+    node_input(w, B,
+        (struct lh_input){.kind = LH_IN_PROGRESS, .link = link, .method = LH_METHOD_REPLICATE});
+    for (int hour = 0; hour < 2; hour++) {
+        w->now = lh_instant_add(w->now, lh_seconds(3600));
+        node_input(w, B, (struct lh_input){.kind = LH_IN_TIMER});
+    }
+    world_destroy(w);
+}
+
 /* The table of a sealed log goes when nobody asks any more, and is read back when somebody does. */
 static void the_table_of_a_sealed_log_is_read_back_when_asked_for(void **state)
 {
@@ -426,6 +457,7 @@ int main(void)
         cmocka_unit_test(room_is_given_back_at_the_seal_and_at_a_start),
         cmocka_unit_test(room_is_promised_once),
         cmocka_unit_test(a_secondary_that_cannot_write_holds_its_primary),
+        cmocka_unit_test(a_message_on_a_held_stream_may_take_for_ever),
         cmocka_unit_test(the_table_of_a_sealed_log_is_read_back_when_asked_for),
         cmocka_unit_test(a_pause_is_no_silence_of_the_members),
         cmocka_unit_test(a_pause_is_no_silence_of_the_disk),
