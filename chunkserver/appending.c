@@ -224,8 +224,7 @@ void streams_show_life(struct lh_chunkserver *cs)
                 continue;
             LH_MARK("stream-sign-of-life");
             m.alive_ms = lh_duration_ms(cs->config.alive_interval);
-            m.arriving = s->progress;
-            s->progress = false;
+            m.arriving = s->arriving;
             tell(s, &m);
         }
     }
@@ -233,7 +232,7 @@ void streams_show_life(struct lh_chunkserver *cs)
 
 void stream_progress(struct stream *s)
 {
-    s->arriving = s->progress = true;
+    s->arriving = true;
     expect_life(s->primary->replica->cs);
 }
 
@@ -456,7 +455,7 @@ void stream_message(struct lh_chunkserver *cs, struct link *l, const Leasehold__
         first_message(cs, l, m);
         return; /* batches in it have no opened writer: they are not looked at */
     }
-    s->arriving = s->progress = false;
+    s->arriving = false;
     struct primary *p = s->primary;
     if (m->chunk != s->chunk || m->version != s->version) {
         stream_end(

@@ -313,7 +313,6 @@ struct stream {
     struct primary *primary;
     bool held;                /* LH_FX_HOLD is in force */
     bool arriving;            /* a message has begun and is not whole */
-    bool progress;            /* pieces of it have come since this was last told */
     bool half_closed;         /* nothing more will come: it ends when all is answered */
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
     struct stream_writer *writers;

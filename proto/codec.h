@@ -88,8 +88,9 @@ void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
 #define LH_MESSAGE_BYTES_MAX (40u << 20)
 
 /* What a driver sends in one message, and in one piece of a larger one, unless it is told
- * otherwise. */
-#define LH_ALONE_BYTES (4u << 10)
-#define LH_PIECE_BYTES (128u << 10)
+ * otherwise. Pieces cost what messages cost: of 128 KiB they took a quarter more of the processors'
+ * time for the same records than these, which take no more than none. */
+#define LH_ALONE_BYTES (16u << 10)
+#define LH_PIECE_BYTES (1u << 20)
 
 #endif

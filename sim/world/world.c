@@ -18,7 +18,7 @@ struct lh_sim_config lh_sim_config_default(uint64_t seed)
         .sync = {lh_nanoseconds(200000), lh_milliseconds(2)},
         .read = {lh_nanoseconds(5000), lh_nanoseconds(100000)},
         .commit = {lh_nanoseconds(200000), lh_milliseconds(2)},
-        .piece_bytes = LH_ALONE_BYTES,
+        .piece_bytes = 4u << 10, /* as links and records are small here */
         .progress_interval = lh_milliseconds(20),
         .timer_late = lh_nanoseconds(100000),
         .check_every = 1,
