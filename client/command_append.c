@@ -19,6 +19,7 @@
 #define PROGRESS_MS        200u
 #define INTERRUPTED_MS     5000u /* after the first signal: for what is under way to be stored */
 #define STANDSTILL_MS      5000u /* nothing is stored: said after that time, twice that, ... */
+#define EXPLAIN_MS         1000u
 #define LENGTH_PREFIX_SIZE 4u
 
 struct options {
@@ -33,6 +34,7 @@ struct options {
 
 struct append {
     const struct options *options;
+    struct lh_cluster *cluster;
     struct lh_appender *appender;
     const char *path;
     uint32_t record_max;
@@ -81,6 +83,17 @@ static void clear_progress(const struct append *a)
         (void)fputs("\r\033[K", stderr);
 }
 
+/* What the master says of the file: who is missing. */
+static void tell_why(const struct append *a)
+{
+    struct lh_explanation e = {0};
+    if (lh_explain(a->cluster, a->path, 0, EXPLAIN_MS, &e) != LH_OK)
+        return;
+    for (size_t i = 0; i < e.sentence_count; i++)
+        (void)fprintf(stderr, "  %s\n", lh_command_shown(e.sentences[i]));
+    lh_explanation_deinit(&e);
+}
+
 /* Nobody waits in silence, with or without a terminal. */
 static void tell_standstill(
     struct append *a, const struct lh_appender_stats *stats, uint64_t now_ms)
@@ -94,8 +107,9 @@ static void tell_standstill(
         clear_progress(a);
         (void)lh_command_error(0, COMMAND,
             "nothing was stored for %" PRIu64 " s, %" PRIu64 " records are under way; trying on, "
-            "see --give-up. `leasehold explain %s` says why",
-            (now_ms - a->stored_ms) / 1000, stats->records_taken - stats->records_stored, a->path);
+            "see --give-up",
+            (now_ms - a->stored_ms) / 1000, stats->records_taken - stats->records_stored);
+        tell_why(a);
     }
 }
 
@@ -355,15 +369,17 @@ static int append_all(struct append *a, const char **args)
     struct lh_appender_stats stats;
     lh_appender_stats(a->appender, &stats);
     print_summary(a, &stats);
-    if (stats.records_taken > stats.records_stored)
+    if (stats.records_taken > stats.records_stored) {
         code = lh_command_error(LH_EXIT_UNKNOWN, COMMAND,
             "%s: %" PRIu64 " of %" PRIu64
             " records were not acknowledged; each may be stored or not",
             args[0], stats.records_taken - stats.records_stored, stats.records_taken);
-    else if (interrupted && code == LH_EXIT_OK)
+        tell_why(a);
+    } else if (interrupted && code == LH_EXIT_OK) {
         code = lh_command_error(128 + interrupted, COMMAND,
             "interrupted before the input's end; %" PRIu64 " records are stored",
             stats.records_stored);
+    }
     (void)lh_appender_close(a->appender, 0);
     return code;
 }
@@ -401,6 +417,7 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
     const struct options *o = options;
     struct append a = {
         .options = o,
+        .cluster = cluster,
         .path = args[0],
         .tell_ms = STANDSTILL_MS,
         .buffer = lh_alloc(INPUT_BYTES),
