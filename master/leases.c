@@ -192,10 +192,18 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
     return best;
 }
 
+/* LEASE-7: an older copy of the store does not name who holds a chunk now. What anybody may hold of
+ * the history that it lacks is over with the longest session. */
+static bool may_be_held_unknown(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    return (m->behind != NULL || m->config.restored) && c->version > 0 &&
+           lh_instant_before(m->now, m->wait_end);
+}
+
 bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
-    if (lh_m_rests(m, c))
+    if (lh_m_rests(m, c) || may_be_held_unknown(m, c))
         return false;
     m->counts.expiries += c->holder != NULL;
     if (c->holder != NULL)
@@ -507,4 +515,5 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
         m->longest_session_ns = m->config.session_term.ns;
         lh_m_dirty_master(m);
     }
+    lh_m_touch_waited(m);
 }

@@ -643,6 +643,7 @@ static void a_higher_version_is_evidence_and_is_not_granted_again(void **state)
         report.version = 1;
         come_with(&servers[i], &report, 1);
     }
+    heartbeats(11000); /* whoever may hold it by what the store lacks (LEASE-7) */
     uint64_t call = open_tail("/f", 1000);
     obey(&primary);
     const Leasehold__OpenTailReply *reply = world_reply(&w, call);
@@ -662,6 +663,7 @@ static void a_higher_version_under_a_lease_is_left_behind_by_the_next_grant(void
     come_with(other, &report, 1);
     nothing_is_deleted("version 7 of chunk");
     server_release(&w, primary, chunk, 1); /* the lease's own version is what counts for this */
+    heartbeats(11000);
     uint64_t call = open_tail("/f", 1000);
     obey(&primary);
     const Leasehold__OpenTailReply *reply = world_reply(&w, call);

@@ -278,6 +278,27 @@ static void a_lease_that_went_on_after_a_restart_is_freed_if_it_is_not_shown_lat
     assert_string_equal(state_of(chunk), "FREE");
 }
 
+/* The copy of the store that it starts from may name the wrong holder, or none. */
+static void a_restored_master_grants_nothing_before_its_wait_ends(void **state)
+{
+    struct server *primary = NULL, *next = NULL;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    server_release(&w, primary, chunk, 1);
+    w.config.restored = true;
+    crash();
+    come_back(a, chunk, 0);
+    come_back(b, chunk, 0);
+    come_back(c, chunk, 0);
+    heartbeats(6000);
+    open_tail("/f", 9000);
+    assert_int_equal(obey(&next), 0);
+    heartbeats(6000);
+    assert_int_equal(obey(&next), chunk);
+}
+
 /* ---- Heartbeats (LEASE-8). */
 
 static void the_same_belief_is_not_asked_about(void **state)
@@ -456,6 +477,7 @@ int main(void)
         STORY(a_holder_that_comes_back_without_its_lease_frees_it),
         STORY(a_holder_that_shows_an_older_version_is_granted_the_newest_again),
         STORY(a_lease_that_went_on_after_a_restart_is_freed_if_it_is_not_shown_later),
+        STORY(a_restored_master_grants_nothing_before_its_wait_ends),
         STORY(the_same_belief_is_not_asked_about),
         STORY(a_lease_that_its_holder_does_not_show_is_over),
         STORY(a_grant_that_is_on_its_way_is_not_freed_by_what_is_shown),
