@@ -1910,9 +1910,136 @@ STORY(a_file_that_is_shorter_than_its_log_loses_the_replica)
     assert_true(node_status(w, A).lost);
 }
 
+/* ------------------------------------------------------------------------------------------------
+ * Messages that come slowly, and streams that say no more. */
+
+STORY(who_sends_a_large_message_hears_that_it_arrives)
+{
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 1);
+    pass(w, 1000);
+    assert_int_equal(c->alive, 0);
+
+    for (unsigned i = 1; i <= 10; i++) {
+        driver_says(c, LH_IN_PROGRESS);
+        pass(w, 200);
+        assert_true(c->alive >= i && c->arriving >= i);
+    }
+    /* The link stands still: the primary still lives. */
+    unsigned arriving = c->arriving, alive = c->alive;
+    pass(w, 1000);
+    assert_int_equal(c->arriving, arriving);
+    assert_true(c->alive >= alive + 5);
+    append(c, 2, 16000); /* the rest of it */
+    settle(w);
+    assert_true(answered(c, 2));
+    alive = c->alive;
+    pass(w, 1000);
+    assert_int_equal(c->alive, alive);
+}
+
+STORY(a_message_that_is_never_whole_ends_its_stream)
+{
+    w->bounds.arrival_pause_ms = 2000;
+    w->bounds.arrival_ms = 10000;
+    node_kill(w, A, false);
+    node_start(w, A);
+    settle(w);
+    given_a_chunk(w);
+    struct conn *c = given_a_writer(w, A, 1, 1);
+    driver_says(c, LH_IN_PROGRESS);
+    pass(w, 1900);
+    assert_false(c->closed);
+    pass(w, 200); /* nothing more comes */
+    assert_true(c->closed);
+    assert_int_equal(c->error, LH_ERR_DEADLINE_EXCEEDED);
+
+    c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    for (int i = 0; i < 10; i++) {
+        driver_says(c, LH_IN_PROGRESS);
+        pass(w, 990);
+        assert_false(c->closed);
+    }
+    driver_says(c, LH_IN_PROGRESS);
+    pass(w, 200); /* something always comes */
+    assert_true(c->closed);
+    assert_int_equal(c->error, LH_ERR_DEADLINE_EXCEEDED);
+
+    c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    driver_says(c, LH_IN_PROGRESS);
+    append(c, 2, 100); /* whole in time: the next one has its own time */
+    pass(w, 5000);
+    assert_true(answered(c, 2) && !c->closed);
+}
+
+STORY(a_secondary_tells_its_primary_what_arrives)
+{
+    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+
+    given_a_chunk(w);
+    struct conn *c = feeder(w, B);
+    q.chunk = CHUNK;
+    q.version = 2;
+    q.kind = LEASEHOLD__REPLICATE_KIND__ADOPT;
+    feed(c, q, NULL);
+    settle(w);
+    assert_int_equal(c->count, 1);
+    for (unsigned i = 0; i < 10; i++) { /* more often than anybody wants to know */
+        driver_says(c, LH_IN_PROGRESS);
+        pass(w, 50);
+    }
+    settle(w);
+    assert_in_range(c->count, 4, 7);
+    const Leasehold__ReplicateReply *r = feed_reply(c, c->count - 1);
+    assert_int_equal(r->kind, LEASEHOLD__REPLICATE_KIND__APPEND);
+    assert_int_equal(r->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(r->length, 0);
+    size_t count = c->count;
+    pass(w, 1000); /* nothing comes, nothing is said */
+    assert_int_equal(c->count, count);
+}
+
+STORY(a_half_closed_stream_is_answered_and_closed)
+{
+    given_a_chunk(w);
+    struct conn *idle = given_a_writer(w, A, 1, 1);
+    driver_says(idle, LH_IN_HALF_CLOSED);
+    settle(w);
+    assert_true(idle->closed);
+    assert_int_equal(idle->closed_error, LH_OK);
+
+    struct conn *c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    w->stalled[C][A] = true;
+    append(c, 2, 100);
+    settle(w);
+    driver_says(c, LH_IN_HALF_CLOSED);
+    pass(w, 500);
+    assert_false(c->closed);
+    w->stalled[C][A] = false;
+    settle(w);
+    assert_true(answered(c, 2) && c->closed);
+    assert_int_equal(c->closed_error, LH_OK);
+    assert_int_equal(c->error, LH_OK);
+
+    /* One that never said a word, and a primary's. */
+    c = feeder(w, B);
+    settle(w);
+    driver_says(c, LH_IN_HALF_CLOSED);
+    settle(w);
+    assert_true(c->closed);
+    assert_int_equal(c->closed_error, LH_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest stories[] = {
+        cmocka_unit_test(who_sends_a_large_message_hears_that_it_arrives),
+        cmocka_unit_test(a_message_that_is_never_whole_ends_its_stream),
+        cmocka_unit_test(a_secondary_tells_its_primary_what_arrives),
+        cmocka_unit_test(a_half_closed_stream_is_answered_and_closed),
         cmocka_unit_test(a_batch_is_acknowledged_when_every_member_has_it),
         cmocka_unit_test(a_slow_disk_of_a_member_delays_the_answer),
         cmocka_unit_test(many_batches_of_many_writers_are_under_way_at_once),

@@ -876,6 +876,7 @@ static void conn_hears(struct conn *c, ProtobufCMessage *m, struct lh_buf payloa
         c->alive_ms = r->alive_ms;
     } else if (r->alive_ms > 0) {
         c->alive++;
+        c->arriving += r->arriving != 0;
     }
     for (size_t i = 0; i < r->n_stored; i++)
         note_stored(c, r->stored[i]);
@@ -933,6 +934,13 @@ void append_bytes(struct conn *c, struct lh_buf batch)
     m.chunk = CHUNK;
     m.version = c->version;
     conn_send(c, &m.base, &batch);
+}
+
+void driver_says(struct conn *c, enum lh_input_kind kind)
+{
+    node_input(c->world, c->node,
+        (struct lh_input){
+            .kind = kind, .link = c->wire->server_link, .method = c->wire->method});
 }
 
 void append(struct conn *c, uint64_t sequence, uint32_t size)

@@ -91,6 +91,7 @@ struct conn {
     bool opened;
     uint64_t alive_ms; /* as the opening said */
     unsigned alive;    /* signs of life */
+    unsigned arriving; /* of them, that tell of a message on its way */
     int error;
     const char *text;
     struct stored stored[REPLIES_MAX];
@@ -223,6 +224,8 @@ struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uin
 void append(struct conn *c, uint64_t sequence, uint32_t size);
 void append_bytes(struct conn *c, struct lh_buf batch);
 void hang_up(struct conn *c);
+/* The driver says this of the link: a part of a message has come, or nothing more will. */
+void driver_says(struct conn *c, enum lh_input_kind kind);
 /* The position that an acknowledgement gave; fails the test if there was none. */
 uint64_t position(const struct conn *c, uint64_t sequence);
 bool answered(const struct conn *c, uint64_t sequence);

@@ -368,6 +368,31 @@ static void a_stream_that_hangs_is_given_up_by_all(void **state)
     world_deinit(&s.w);
 }
 
+/* A large batch on a slow link: that its bytes arrive counts as if it were answered. */
+static void what_arrives_is_no_stall(void **state)
+{
+    struct shared s;
+    struct lh_submit_call b;
+    Leasehold__AppendReply alive = LEASEHOLD__APPEND_REPLY__INIT;
+
+    (void)state;
+    share_stream(&s);
+    submit(&s, 0, 1, &b);
+    expect_alone(&s, 0, 2, 1);
+    alive.alive_ms = 200;
+    alive.arriving = true;
+    for (int i = 0; i < 100; i++) {
+        pass_ms(&s.w, 200);
+        say(&s.w, s.stream, &alive);
+        expect_quiet(&s.w);
+    }
+    pass_alive(&s, s.stream, 4900); /* alive, but no more of it comes */
+    expect_quiet(&s.w);
+    pass_alive(&s, s.stream, 100);
+    expect_close(&s.w, s.stream);
+    world_deinit(&s.w);
+}
+
 static void a_server_may_set_a_slower_pace(void **state)
 {
     struct shared s;
@@ -540,6 +565,7 @@ int main(void)
         cmocka_unit_test(the_end_of_a_stream_is_everybodys),
         cmocka_unit_test(another_version_is_another_stream),
         cmocka_unit_test(a_stream_without_progress_is_given_up_by_all),
+        cmocka_unit_test(what_arrives_is_no_stall),
         cmocka_unit_test(a_stream_that_hangs_is_given_up_by_all),
         cmocka_unit_test(a_server_may_set_a_slower_pace),
         cmocka_unit_test(an_opening_that_hangs_is_given_up),
