@@ -14,6 +14,12 @@
     X(roll_patience, 250, "once enough is known: how long others that look alive are waited for")  \
     X(lone_log_after, 1000, "a single log seals a chunk if no other one was shown for this long")  \
     X(suspect_hold, 500, "a caller that lost the primary of a file that waits is held back")       \
+    X(find_timeout, 1000, "a master that has just started gives a primary so long to find it")     \
+    /* Leases asked back from a primary that lives (INV-9). */                                     \
+    X(consent_after, 3000, "it was said twice at least, for so long, that it cannot be reached")   \
+    X(consent_rest, 60000, "then not again for this file; twice as long after each further time")  \
+    X(consent_rest_max, 3600000, "and not longer")                                                 \
+    X(consent_pause, 200, "between two of them, whatever the files")                               \
     /* Grants that are refused. */                                                                 \
     X(refusal_rest, 200, "once each member has refused a grant; then twice as long each time")     \
     X(refusal_rest_max, 10000, "and not longer; who gives a lease back within this refuses it")    \

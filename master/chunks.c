@@ -371,6 +371,8 @@ void lh_m_on_member_failed(
         (void)without(c, report->server_ids, report->n_server_ids, left, &left_count);
         if (roll_over_short(m, c, left, left_count, report->appends_wait))
             return;
+        if (report->appends_wait)
+            (void)lh_m_consent_primary(m, c, report->server_ids, report->n_server_ids);
         wait_for_members(m, c);
         say_unsure(m, c, report->server_ids, report->n_server_ids);
         return;
@@ -383,7 +385,15 @@ void lh_m_on_member_failed(
     bool too_few = full < c->file->min_replicas;
     if (too_few && roll_over_short(m, c, left, left_count, report->appends_wait))
         return;
-    if (too_few && worth_waiting(m, c, ids, count)) {
+    /* Joining ones stand in if that lasts, and no other primary helps: nothing is ordered before
+     * they are full, and the primary has what they lack. */
+    bool stand_in = too_few && report->appends_wait && !lh_m_consent_primary(m, c, ids, count) &&
+                    c->short_by_primary.believed &&
+                    c->short_by_primary.version == c->version && !report->unsure &&
+                    left_count >= c->file->min_replicas;
+    if (stand_in)
+        LH_MARK("member-failed-joining-stand-in");
+    if (too_few && !stand_in && worth_waiting(m, c, ids, count)) {
         LH_MARK("member-failed-too-few-left");
         wait_for_members(m, c);
         say_short(m, c, report, count, full);

@@ -17,6 +17,7 @@
  *   chunks.c     a chunk's record, members and seal (SEAL-1, REC-3)
  *   creation.c   new chunks; spare.c: those made ahead of their need
  *   tail.c       calls that wait for a primary
+ *   refusals.c   grants that are refused; consent.c: a primary that lives and serves nobody
  *   roll.c       going on without a lost primary (FAIL-2a); roll_length.c: what is sealed then
  *   health.c     what a member's replica is worth (KEEP-1)
  *   repair.c     what is to be copied, joined and dropped (REC-4, KEEP-2); copies.c: one copy

@@ -247,11 +247,10 @@ static void drop_one(struct lh_master *m, struct lh_m_chunk *c, const struct tal
 /* How many copies it should have under way. Members that are away count for as long as they may
  * come back (KEEP-1). Not so for a seal by a single log: its file's writers may wait for a second
  * one, and what that log alone has is gone with its disk (FAIL-2a). */
-static uint32_t copies_needed(
-    const struct lh_master *m, const struct lh_m_chunk *c, const struct tally *t)
+static uint32_t copies_needed(const struct lh_m_chunk *c, const struct tally *t)
 {
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
-    uint32_t backed_by = lh_m_logs_needed(m, c), recorded = lh_m_recorded(c);
+    uint32_t backed_by = c->file->min_replicas, recorded = lh_m_recorded(c);
 
     if (!c->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
@@ -262,7 +261,7 @@ static uint32_t copies_needed(
 
 static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const struct tally *t)
 {
-    uint32_t needed = copies_needed(m, c, t);
+    uint32_t needed = copies_needed(c, t);
 
     while (c->copy_count > needed)
         lh_m_copy_cancel(m, TAILQ_LAST(&c->copies, lh_m_copies));
@@ -595,7 +594,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     }
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
-    uint32_t most = c->sealed ? copies_needed(m, c, &t) : 1;
+    uint32_t most = c->sealed ? copies_needed(c, &t) : 1;
     while (c->copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;

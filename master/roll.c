@@ -78,6 +78,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
         c->id, f->path, c->length, c->version,
         lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
     c->backed = roll->backed;
+    c->rolled_at = m->now;
     if (!c->backed)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": a single member has shown its log: it is copied at once, "
@@ -355,7 +356,7 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
         if (c->waiting && c->session == 0)
-            at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.create_timeout));
+            at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:
         if (LH_PLANTED("roll-on-hint"))

@@ -106,7 +106,7 @@ static uint32_t logs_shown(const struct lh_m_roll *roll)
 
 /* Are so many bytes of the log on as many disks as an append that is acknowledged? What the primary
  * itself shows is: it says what was acknowledged, and that every member has. */
-static bool enough(const struct lh_master *m, const struct lh_m_roll *roll, uint64_t length)
+static bool enough(const struct lh_m_roll *roll, uint64_t length, uint32_t needed)
 {
     uint32_t logs = 0;
 
@@ -116,7 +116,7 @@ static bool enough(const struct lh_master *m, const struct lh_m_roll *roll, uint
             return true;
         logs += !a->doubted && a->length >= length;
     }
-    return logs >= lh_m_logs_needed(m, roll->chunk);
+    return logs >= needed;
 }
 
 uint32_t lh_m_recorded(const struct lh_m_chunk *c)
@@ -128,11 +128,16 @@ uint32_t lh_m_recorded(const struct lh_m_chunk *c)
     return count;
 }
 
-/* A seal by its primary covers what all members have (SEAL-1). */
+/* A seal by its primary covers what all members have (SEAL-1). And nobody is waited for longer than
+ * for members that are away (KEEP-1). */
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
+    struct lh_instant since = lh_instant_max(c->rolled_at, m->started_at);
+
     return !c->sealed || !c->intent_to_seal || c->backed ||
-           lh_m_recorded(c) >= lh_m_logs_needed(m, c) || LH_PLANTED("settle-told-too-early");
+           lh_m_recorded(c) >= c->file->min_replicas ||
+           lh_instant_reached(m->now, lh_instant_add(since, m->config.grace)) ||
+           LH_PLANTED("settle-told-too-early");
 }
 
 /* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
@@ -182,16 +187,14 @@ bool lh_m_roll_unsure(const struct lh_m_roll *roll)
 
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
 {
-    struct lh_instant end =
-        lh_instant_min(lh_instant_add(roll->enough_at, m->config.roll_patience),
-            lh_instant_add(roll->usable_at, m->config.lone_log_after));
-
-    if (end.ns == LH_INSTANT_NEVER.ns)
-        return end;
     /* After a restart members have to register first. */
-    if (roll->resumed)
-        end = lh_instant_max(end, lh_instant_add(roll->began, m->config.create_timeout));
-    return end;
+    struct lh_duration find = roll->resumed ? m->config.find_timeout : lh_nanoseconds(0);
+    struct lh_instant found = lh_instant_add(roll->began, find);
+    struct lh_instant lone = lh_instant_max(roll->usable_at, found);
+    struct lh_instant many = lh_instant_add(roll->enough_at, m->config.roll_patience);
+
+    return lh_instant_min(
+        lh_instant_max(many, found), lh_instant_add(lone, m->config.lone_log_after));
 }
 
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
@@ -200,7 +203,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
     const struct lh_m_fenced *best = shortest(roll);
     bool all, nobody = nobody_awaited(m, roll, &all);
     bool sure = best != NULL && is_sure(roll, best) && !is_disputed(roll, best);
-    bool many = sure && enough(m, roll, 0);
+    bool many = sure && enough(roll, 0, lh_m_logs_needed(m, c));
 
     if (!sure)
         roll->usable_at = LH_INSTANT_NEVER;
@@ -249,5 +252,5 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
     roll->decided_at = m->now;
     roll->length = best->length;
     roll->checksum = best->checksum;
-    roll->backed = enough(m, roll, best->length);
+    roll->backed = enough(roll, best->length, c->file->min_replicas);
 }

@@ -201,6 +201,14 @@ struct lh_m_copy {
 };
 TAILQ_HEAD(lh_m_copies, lh_m_copy);
 
+/* What was said of a primary that lives; see consent.c. */
+struct lh_m_words {
+    uint64_t version; /* it was the primary of this one */
+    struct lh_instant first_at, last_at;
+    uint32_t count;
+    bool believed; /* often enough, for long enough */
+};
+
 struct lh_m_chunk {
     /* Durable. */
     uint64_t id;
@@ -243,9 +251,11 @@ struct lh_m_chunk {
     int unable_error;           /* and why */
     uint64_t short_version; /* the operator was told that too few members are left at this one */
     struct lh_instant short_at; /* when its primary last said so */
+    struct lh_m_words lost_by_clients, short_by_primary;
     uint64_t unsure_version;    /* and that at this one its primary waits for all (REC-2a) */
     struct lh_m_roll *roll;     /* NULL: none under way */
     bool seal_told;         /* RecordSeal went out once since the seal is durable */
+    struct lh_instant rolled_at; /* when this master sealed it by fences; zero: it did not */
     bool backed; /* this master has seen enough logs for the seal; see lh_m_backed() */
     bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
     uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
@@ -374,6 +384,10 @@ struct lh_m_file {
     struct lh_instant place_in_full_until; /* its next chunk waits for all its replicas no longer;
                                               NEVER: it does not wait */
     struct lh_m_timer timer;               /* for that */
+
+    struct lh_instant consent_from;   /* its primary is not asked for consent before this */
+    struct lh_duration consent_rest;  /* after the last time */
+    uint32_t consents;                /* times in a row */
 
     /* In the trash (KEEP-5). Durable but for the times, which go with the master's clock. */
     bool trashed;
@@ -535,6 +549,7 @@ struct lh_master {
         uint64_t round_chunk;
         struct lh_m_timer patrol_timer, round_timer;
     } repair;
+    struct lh_instant consent_from; /* no primary is asked for consent before this */
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
 
@@ -713,10 +728,11 @@ bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member
 /* What `s` answered to the fence; NULL: nothing yet. */
 const struct lh_m_fenced *lh_m_roll_answer(
     const struct lh_m_roll *roll, const struct lh_m_server *s);
-/* On how many members' disks is to be what a roll seals? It counts as stored, and appends are
- * answered from it (APP-5a), so on as many as any append; those that are gone count no more. */
+/* For how many logs a roll does not wait in vain: as many as acknowledge an append; those that are
+ * gone count no more. */
 uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c);
-/* Is what the seal covers there (or is the chunk open)? Before that nobody is told to settle. */
+/* Is what the seal covers on as many disks as an append (or is the chunk open)? What is found there
+ * counts as stored (APP-5a), so before that nobody is told to settle. */
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c);
 /* How many members have recorded the seal? */
 uint32_t lh_m_recorded(const struct lh_m_chunk *c);
@@ -780,6 +796,14 @@ void lh_m_sum_begin(struct lh_m_server *s);
 bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat);
 void lh_m_on_shown(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown);
+
+/* ---- consent.c */
+/* A client has said once more that it cannot reach the primary of the chunk's newest version. */
+void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c);
+/* The primary, for which appends wait, has said once more that it cannot go on without these. True:
+ * it is being asked to let another one. */
+bool lh_m_consent_primary(
+    struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count);
 
 /* ---- refusals.c */
 /* The server does not act, or not any more, on what it was granted just now. It is asked again

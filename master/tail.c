@@ -284,7 +284,7 @@ static void say_unbacked(
     snprintf(text, text_size,
         "chunk %" PRIu64 " of \"%.256s\" was sealed by the log of a single member, and what was "
         "under way is answered once that is on %u disks: it is being copied",
-        c->id, c->file->path, lh_m_logs_needed(m, c));
+        c->id, c->file->path, c->file->min_replicas);
     say_missing(m, c, text, text_size);
 }
 
@@ -519,6 +519,8 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
             lh_m_timer_arm(m, &w->timer, w->hold_until);
         if (LH_PLANTED("hint-takes-lease") && lh_m_held(m, tail))
             lh_m_recall(m, tail);
+        if (lh_m_held(m, tail))
+            lh_m_consent_client(m, tail);
     }
 }
 

@@ -1492,7 +1492,7 @@ static void after_a_restart_a_primary_has_time_to_find_the_master(void **state)
         if (servers[i].link == 0 && &servers[i] != primary)
             come_back(&servers[i], 1);
     open_tail(1, 9000);
-    world_advance(&w, 2900);
+    world_advance(&w, 900);
     assert_false(anybody_fenced());
     world_advance(&w, 100);
     assert_non_null(fence_of(second));

@@ -98,6 +98,13 @@ struct promise {
     struct lh_instant grantor_end; /* on the master's */
 };
 
+/* What the master has heard against a primary that lives (INV-9). */
+struct words {
+    uint64_t version;
+    uint64_t first_at, last_at; /* true ns */
+    unsigned count;
+};
+
 struct chunk {
     uint64_t id;
     UT_hash_handle hh;
@@ -145,6 +152,9 @@ struct chunk {
     uint64_t recovered;       /* the highest version at which all members were equal (REC-2) */
     uint64_t acknowledged_at; /* true ns: when clients were last told so */
     uint64_t recalled_at;     /* true ns: an operator asked for its lease last; 0: never */
+    struct words lost, lonely; /* by clients, by the primary itself */
+    uint64_t consent_at;       /* true ns: since then it is asked to let another one; 0: never */
+    int32_t consent_holder;
 
     struct replica *replicas; /* by server */
 };
@@ -170,6 +180,7 @@ struct file {
     size_t ack_count, ack_capacity;
     bool loss_reported;   /* of some chunk of it (REC-2a) */
     uint64_t recalled_at; /* true ns: an operator asked for its tail's lease last; 0: never */
+    uint64_t consent_at; /* true ns: when a primary of it was last asked to let another; 0: never */
 };
 
 /* ---- Links ---- */

@@ -1,6 +1,8 @@
 /* INV-9: a live, connected holder does not lose its lease without cause; one client's bad link is
  * no cause. By what the master hears and says:
- *   - it recalls a lease only for an operator;
+ *   - it recalls a lease only for an operator, or because of a primary that lives and that clients
+ *     cannot reach, or that cannot reach its members: if that was said more than once, for a while,
+ *     and not again and again for one file;
  *   - it does not end a session that heartbeats have renewed, nor replace it by a registration that
  *     comes late (SES-1);
  *   - it extends the leases that a heartbeat in time lists, and continues those that a registration
@@ -70,6 +72,75 @@ static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c
            (f != NULL && f->recalled_at != 0 && now - f->recalled_at < window);
 }
 
+/* Did the master ask this holder to let another one? */
+static bool consents(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    return c->consent_at != 0 && c->consent_holder == c->decided_holder &&
+           lh_sim_now(o->sim) - c->consent_at < 3 * o->longest_term.ns;
+}
+
+static bool is_recalled(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    return was_recalled(o, c) || consents(o, c);
+}
+
+static void note_word(const struct lh_sim_observers *o, struct words *w, uint64_t version)
+{
+    if (w->version != version)
+        *w = (struct words){.version = version, .first_at = lh_sim_now(o->sim)};
+    w->last_at = lh_sim_now(o->sim);
+    w->count++;
+}
+
+static bool said_enough(
+    const struct lh_sim_observers *o, const struct chunk *c, const struct words *w)
+{
+    uint64_t long_ns = lh_sim_master_config(o->cluster)->consent_after.ns / 4 * 3;
+
+    return w->version == c->decided_version && w->count >= 2 &&
+           (o->config.clocks_beyond_rho || w->last_at - w->first_at >= long_ns);
+}
+
+/* The master recalls the lease, and no operator has asked for it. Is there a cause? */
+static void check_consent(struct lh_sim_observers *o, struct chunk *c, const char *server)
+{
+    struct file *f = lh_ob_file_find(o, c->file);
+    uint64_t now = lh_sim_now(o->sim);
+    uint64_t rest_ns = lh_sim_master_config(o->cluster)->consent_rest.ns / 4 * 3;
+
+    if (consents(o, c) || f == NULL)
+        return; /* it is sent again until it is answered */
+    if (!said_enough(o, c, &c->lost) && !said_enough(o, c, &c->lonely)) {
+        lh_sim_fail(o->sim, "INV-9", c->id,
+            "the master recalls chunk %llu at version %llu from %s; no operator has asked for it, "
+            "and nobody has said for long enough that its primary is of no use",
+            U(c->id), U(c->decided_version), server);
+        return;
+    }
+    if (f->consent_at > o->master->started_at && now - f->consent_at < rest_ns &&
+        !o->config.clocks_beyond_rho)
+        lh_sim_fail(o->sim, "INV-9", c->id,
+            "the master recalls chunk %llu from %s, and moved a lease of the same file %llu ms ago",
+            U(c->id), server, U((now - f->consent_at) / 1000000));
+    f->consent_at = c->consent_at = now;
+    c->consent_holder = c->decided_holder;
+}
+
+/* A client asks for the tail, and may say that it could not reach the primary. */
+static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailRequest *m)
+{
+    struct file *f, *next;
+
+    HASH_ITER(hh, o->files, f, next)
+    {
+        struct chunk *c = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+        bool named = m->file != 0 ? f->id == m->file : strcmp(f->path, m->path) == 0;
+        if (named && !f->removed && c != NULL && m->failed_version != 0 &&
+            m->failed_version == c->decided_version)
+            note_word(o, &c->lost, m->failed_version);
+    }
+}
+
 /* The master must let these leases go on, if they are the newest and in force. */
 static void note_due(struct lh_sim_observers *o, const struct actor *server, uint64_t stamp,
     Leasehold__ChunkVersion **leases, size_t count, bool continued)
@@ -84,7 +155,7 @@ static void note_due(struct lh_sim_observers *o, const struct actor *server, uin
             c->decided_holder != (int32_t)server->number ||
             c->decided_version != leases[i]->version ||
             c->holder_incarnation != lh_sim_incarnation(server->node) ||
-            (!continued && was_recalled(o, c)) ||
+            (!continued && is_recalled(o, c)) ||
             !in_force(o, c, server->number, leases[i]->version))
             continue;
         LH_GROW(k->due, k->due_capacity, k->due_count + 1);
@@ -206,7 +277,9 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         stream_over(o, s->link);
     if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
         return;
-    if (s->method == LH_METHOD_RECALL) {
+    if (s->method == LH_METHOD_OPEN_TAIL) {
+        hears_of_loss(o, (const Leasehold__OpenTailRequest *)s->message);
+    } else if (s->method == LH_METHOD_RECALL) {
         recalls(o, (const Leasehold__RecallRequest *)s->message);
     } else if (s->method == LH_METHOD_SESSION) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
@@ -217,6 +290,8 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED) {
             struct chunk *c = lh_ob_chunk(o, m->member_failed->chunk);
             c->member_failed_at = lh_sim_now(o->sim);
+            if (m->member_failed->appends_wait)
+                note_word(o, &c->lonely, m->member_failed->version);
             if (!m->member_failed->unsure)
                 c->sure_version = m->member_failed->version;
         }
@@ -288,10 +363,7 @@ static void says(struct lh_sim_observers *o, const struct actor *server,
         if (was_recalled(o, c))
             c->recalled_at = lh_sim_now(o->sim); /* it is sent again until it is answered */
         else
-            lh_sim_fail(o->sim, "INV-9", c->id,
-                "the master recalls chunk %llu at version %llu from %s, and no operator has asked "
-                "for it",
-                U(c->id), U(m->recall->version), server->name);
+            check_consent(o, c, server->name);
         break;
     }
     default:
@@ -331,7 +403,7 @@ static void check_asked(
         struct lh_instant end;
         uint64_t version;
         /* It may have let a lease go that an answer under way continues. */
-        if (!lh_ob_replica(c, a->number)->ordered || was_recalled(o, c) ||
+        if (!lh_ob_replica(c, a->number)->ordered || is_recalled(o, c) ||
             !lh_ob_book_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
             !lh_ob_believes(a, c->id, a->clock, &version))
             continue;

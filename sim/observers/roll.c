@@ -27,16 +27,23 @@ static bool answered(const struct lh_sim_observers *o, const struct fenced *f, u
 static size_t logs_needed(const struct lh_sim_observers *o, const struct chunk *c)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
-    size_t full = 0;
 
-    /* Later members may be gone for good, and are not asked for (KEEP-1); nor is known when that is
-     * on a clock that runs as it likes. */
+    /* Later nobody is waited for (KEEP-1); nor is known when that is on a clock that runs as it
+     * likes. */
     if (f == NULL || o->config.clocks_beyond_rho ||
-        lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns)
+        lh_sim_now(o->sim) > lh_sim_master_config(o->cluster)->grace.ns / 4 * 3)
         return 1;
+    return f->min_replicas;
+}
+
+/* How many logs a roll may have been decided by without waiting any longer. */
+static size_t logs_awaited(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    size_t full = 0, needed = logs_needed(o, c);
+
     for (size_t i = 0; i < c->member_count; i++)
         full += !c->members[i].joining && !c->members[i].lost;
-    return full < f->min_replicas ? full : f->min_replicas;
+    return full < needed ? full : needed;
 }
 
 /* Before this moment (true ns) nothing can have been decided: so many logs were not heard yet, nor
@@ -67,7 +74,7 @@ static uint64_t heard_enough(
             before += !c->members[n].joining && answered(o, other, version) && !other->doubted &&
                       other->heard_at <= f->heard_at;
         }
-        if ((f->primary || before >= logs_needed(o, c)) && f->heard_at < enough_at)
+        if ((f->primary || before >= logs_awaited(o, c)) && f->heard_at < enough_at)
             enough_at = f->heard_at;
     }
     return enough_at == UINT64_MAX ? 0 : enough_at;

@@ -283,6 +283,10 @@ static const struct lh_sim_bug bugs[] = {
     {"first-of-two-logs-counts", "FAIL-2a",
         "two members have different logs of one length, and the first answer names the seal",
         "INV-4"},
+    {"recall-for-one-word", "INV-9",
+        "a client's first word that it cannot reach a primary has the lease recalled, and the next "
+        "one again",
+        "INV-9"},
     {"settle-told-too-early", "FAIL-2a",
         "a chunk is sealed by what one member alone has shown, and clients settle there before "
         "that "

@@ -1,0 +1,94 @@
+/* A primary that lives, and is of no use to who wants it: the master asks for the lease back, and
+ * another member has it as soon as it is released (LEASE-5). Nothing is taken (INV-9): the holder
+ * commits what is under way and lets go by itself; if it does not answer, LEASE-2 stands.
+ *
+ *   a client says again and again that it cannot reach a primary that the master hears well
+ *   a primary says again and again that members do not answer which the master hears well, too few
+ *   are left without them, and appends wait
+ *
+ * Either may be one bad link, and then the next primary may be behind it as well. So one word is no
+ * cause, a file moves once and then rests, each time for twice as long, and the cluster's moves are
+ * so far apart that nobody's complaints keep it busy. */
+#include "master/state.h"
+
+#include <inttypes.h>
+
+/* Another word about this version's primary: have there been enough of them, for long enough? */
+static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_words *words)
+{
+    struct lh_duration most = m->config.consent_after;
+    bool goes_on =
+        words->version == c->version &&
+        lh_instant_before(m->now,
+            lh_instant_add(words->last_at, lh_duration_add(most, lh_duration_add(most, most))));
+
+    if (!goes_on)
+        *words = (struct lh_m_words){.version = c->version, .first_at = m->now};
+    words->last_at = m->now;
+    words->count++;
+    words->believed =
+        (words->count >= 2 && lh_instant_reached(m->now, lh_instant_add(words->first_at, most))) ||
+        LH_PLANTED("recall-for-one-word");
+}
+
+/* Is there another member that could have it, as far as the master sees? */
+static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
+            lh_m_looks_alive(m, c->members[i].server))
+            return true;
+    return false;
+}
+
+static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
+{
+    struct lh_m_file *f = c->file;
+
+    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->holder) || !another_can(m, c) ||
+        lh_instant_before(m->now, m->consent_from))
+        return;
+    if (lh_instant_before(m->now, f->consent_from)) {
+        LH_MARK("consent-rests");
+        return;
+    }
+    LH_MARK("recall-for-consent");
+    /* What was quiet for as long again begins anew. */
+    if (lh_instant_reached(m->now, lh_instant_add(f->consent_from, f->consent_rest)))
+        f->consents = 0;
+    f->consent_rest =
+        lh_m_backoff(m->config.consent_rest, m->config.consent_rest_max, f->consents++);
+    f->consent_from = lh_instant_add(m->now, f->consent_rest);
+    m->consent_from = lh_instant_add(m->now, m->config.consent_pause);
+    lh_fx_log(m->fx, LH_WARN,
+        "chunk %" PRIu64 " of \"%s\": primary %s lives, but %s: it is asked to let another one",
+        c->id, f->path, c->holder->id, why);
+    lh_m_recall(m, c);
+}
+
+void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
+{
+    hear(m, c, &c->lost_by_clients);
+    if (c->lost_by_clients.believed &&
+        (lh_instant_before(c->lost_by_clients.first_at, c->holder->received_at) ||
+            LH_PLANTED("recall-for-one-word")))
+        ask(m, c, "clients cannot reach it");
+}
+
+bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
+{
+    bool well = false;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        for (size_t n = 0; n < count; n++)
+            well =
+                well || (strcmp(c->members[i].server->id, ids[n]) == 0 &&
+                            c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
+                            lh_m_looks_alive(m, c->members[i].server));
+    if (!well)
+        return false;
+    hear(m, c, &c->short_by_primary);
+    if (c->short_by_primary.believed)
+        ask(m, c, "it cannot reach members that live");
+    return c->recalling;
+}
