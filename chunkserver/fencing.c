@@ -20,6 +20,7 @@ static void answer(
         fenced.doubted = replica_doubted(r);
         fenced.committed = replica_known_committed(r);
         fenced.cut = r->header.cut;
+        fenced.read_back = r->read_back;
         if (r->fenced.version == version) {
             LH_MARK("fenced-with-what-is-committed");
             fenced.length = r->fenced.length;

@@ -139,6 +139,7 @@ struct replica {
     enum replica_state state;
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     bool headless;                 /* no valid header was found */
+    bool read_back; /* from the disk, since equality was last confirmed: `checksum` is the disk's */
     bool header_synced;            /* its version is on the disk for sure */
     bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
     bool loading;                  /* registration waits for its header and log to be read */

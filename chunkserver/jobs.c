@@ -175,6 +175,7 @@ static bool job_step(struct replica *r, struct job *j)
         } else if (step == 2 && !LH_PLANTED("confirmed-with-unsynced-writes")) {
             job_sync(r);
         } else {
+            r->read_back = false;
             return true;
         }
         return false;

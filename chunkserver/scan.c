@@ -129,6 +129,7 @@ static void scan_done(struct replica *r)
         return;
     }
     r->state = REPLICA_READY;
+    r->read_back = true;
     r->written = r->end;
     r->synced = 0; /* nothing here vouches for the disk: the next sync will */
     if (r->committed > r->end)

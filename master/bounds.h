@@ -12,7 +12,7 @@
     X(fence_pause, 200, "a fence is sent again after this")                                        \
     X(short_for, 3000, "for so long a primary's word counts that too few of its members answer")   \
     X(roll_patience, 250, "once enough is known: how long others that look alive are waited for")  \
-    X(lone_log_after, 1000, "a single log seals a chunk if no other one was shown for this long")  \
+    X(fence_wait, 10000, "who looks alive and does not answer a fence is awaited for so long")     \
     X(suspect_hold, 500, "a caller that lost the primary of a file that waits is held back")       \
     X(find_timeout, 1000, "a master that has just started gives a primary so long to find it")     \
     /* Leases asked back from a primary that lives (INV-9). */                                     \

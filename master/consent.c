@@ -41,6 +41,20 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
     return false;
 }
 
+/* Could the others make do without the primary, as far as the master sees? Else a file that can be
+ * read is no better off. Who is cut off from them all would only recover for ever. */
+static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
+{
+    uint32_t full = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        full += c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
+                lh_m_looks_alive(m, c->members[i].server);
+    return full >= c->file->min_replicas ||
+           (full + 1 == c->file->min_replicas && m->config.repair_streams > 0 &&
+               lh_m_place_copy(m, c->file->chunk_size, c->members, c->member_count) != NULL);
+}
+
 static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
     struct lh_m_file *f = c->file;
@@ -69,7 +83,8 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
     hear(m, c, &c->lost_by_clients);
-    if (c->lost_by_clients.believed &&
+    /* What recovers is not disturbed: it would begin anew elsewhere. */
+    if (c->lost_by_clients.believed && c->recovered_version == c->version &&
         (lh_instant_before(c->lost_by_clients.first_at, c->holder->received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
@@ -88,7 +103,7 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
     if (!well)
         return false;
     hear(m, c, &c->short_by_primary);
-    if (c->short_by_primary.believed)
+    if (c->short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
     return c->recalling;
 }

@@ -508,6 +508,9 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
 
     m->config = *config;
     fill_in(&m->config);
+    if (config->lone_log_after.ns == 0)
+        m->config.lone_log_after =
+            lh_nanoseconds(config->session_term.ns + config->session_term.ns / 3);
     m->heartbeat = lh_nanoseconds(config->session_term.ns / 3);
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);

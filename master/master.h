@@ -82,6 +82,8 @@ struct lh_master_config {
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for
+                                          this long; 0: a session term and a heartbeat */
     /* What bounds the core's work (bounds.h); 0: the default. */
 #define X(name, preset_ms, what) struct lh_duration name;
     LH_MASTER_TIMES(X)

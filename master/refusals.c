@@ -10,7 +10,16 @@
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return lh_instant_before(m->now, c->rest_until);
+    if (!lh_instant_before(m->now, c->rest_until))
+        return false;
+    /* A member that has come, or whose disk answers again, may say something else. */
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        const struct lh_m_server *s = c->members[i].server;
+        if (lh_instant_before(c->refused_at, s->registered_at) ||
+            (!s->failing && lh_instant_before(c->refused_at, s->failing_since)))
+            return false;
+    }
+    return true;
 }
 
 void lh_m_refused(
@@ -19,6 +28,7 @@ void lh_m_refused(
     c->avoid = s;
     c->retry_at = lh_instant_add(m->now, pause);
     c->refusals++;
+    c->refused_at = m->now;
     if (c->refusals >= c->member_count) {
         LH_MARK("grants-rest");
         c->rest_until =

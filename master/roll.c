@@ -143,6 +143,26 @@ static void roll_timer(struct lh_master *m, struct lh_m_timer *timer)
     advance(m, roll);
 }
 
+/* KEEP-4: a member has adopted a version above the intent's: the store is older than the servers.
+ * A log shown at the intent's version binds nobody who acts at a higher one: everybody is fenced
+ * anew, above that, once it is durable. */
+static void fence_above(
+    struct lh_master *m, struct lh_m_roll *roll, struct lh_m_server *s, uint64_t adopted)
+{
+    struct lh_m_chunk *c = roll->chunk;
+    const struct lh_m_report report = {.chunk = c->id, .version = adopted};
+
+    LH_MARK("fence-below-adopted-version");
+    lh_m_report_evidence(m, s, c, &report);
+    if (lh_m_next_version(c) <= adopted)
+        return; /* too high to go above */
+    c->version = lh_m_next_version(c);
+    roll->answer_count = 0;
+    roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
+    lh_m_dirty_chunk(m, c);
+    roll->ticket = c->ticket;
+}
+
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
@@ -154,7 +174,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
         return;
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
         if (report->version != c->version || report->length > c->file->chunk_size)
-            return; /* makes no sense */
+            return; /* makes no sense, or is an answer to a fence before a jump */
         member->seen = s->session;
         roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
             .length = report->length,
@@ -162,6 +182,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .committed = report->committed,
             .doubted = report->doubted,
             .primary = report->primary,
+            .read_back = report->read_back,
             .cut = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
@@ -170,6 +191,10 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             c->file->path, s->id);
         member->lost = true;
         lh_m_dirty_chunk(m, c);
+    } else if (report->error == LEASEHOLD__ERROR_CODE__STALE_VERSION &&
+               report->version > c->version) {
+        fence_above(m, roll, s, report->version);
+        return;
     } else {
         LH_MARK("fence-answered-later"); /* it is asked again */
         return;

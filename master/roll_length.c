@@ -197,6 +197,19 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
         lh_instant_max(many, found), lh_instant_add(lone, m->config.lone_log_after));
 }
 
+/* May a single log say where the chunk ends, while others that are away may have theirs (FAIL-2a)?
+ * Not if it was read back since it was last equal: a write that went to the wrong place shows in no
+ * batch's checksum, and its own server does not know. Nor if the store looks older than the servers
+ * (KEEP-4), nor before all have answered that look alive. */
+static bool lone_counts(const struct lh_master *m, const struct lh_m_roll *roll,
+    const struct lh_m_fenced *best, bool nobody)
+{
+    struct lh_instant hangs = lh_instant_add(roll->began, m->config.fence_wait);
+
+    return (!best->read_back || LH_PLANTED("lone-read-back-log-counts")) && m->behind == NULL &&
+           (nobody || lh_instant_reached(m->now, hangs));
+}
+
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
 {
     struct lh_m_chunk *c = roll->chunk;
@@ -234,6 +247,10 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         if (!all && !(nobody && many && !roll->resumed) &&
             !lh_instant_reached(m->now, lh_m_roll_patience_end(m, roll)))
             return;
+        if (!all && !many && !lone_counts(m, roll, best, nobody)) {
+            LH_MARK("roll-waits-beside-a-lone-log");
+            return;
+        }
         if (!nobody)
             LH_MARK("roll-decided-without-a-live-member");
         if (!many)

@@ -143,6 +143,7 @@ struct lh_m_fenced {
     bool doubted;
     bool primary; /* its length is what it had committed as the primary */
     bool cut;     /* FAIL-3: it may have been longer once */
+    bool read_back; /* it is what the disk has, which may not be what was written */
 };
 
 /* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c, roll_length.c. */
@@ -243,6 +244,7 @@ struct lh_m_chunk {
     struct lh_instant retry_at; /* no grant to `avoid` before this */
     struct lh_instant rest_until; /* nor to anybody: each member has refused */
     uint32_t refusals;            /* since a primary last recovered */
+    struct lh_instant refused_at; /* the last one */
     uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
 
     struct lh_m_timer timer;    /* creation, or a refused grant */

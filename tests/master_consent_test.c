@@ -5,6 +5,19 @@
 static uint64_t chunk, version;
 static struct server *primary;
 
+static void recovered(void)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered told = LEASEHOLD__RECOVERED__INIT;
+
+    told.session = primary->session;
+    told.chunk = chunk;
+    told.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    request.recovered = &told;
+    server_send(&w, primary, &request);
+}
+
 static void waiting_file(const char *path)
 {
     Leasehold__CreateRequest r = LEASEHOLD__CREATE_REQUEST__INIT;
@@ -17,6 +30,7 @@ static void waiting_file(const char *path)
     chunk = obey(&primary);
     assert_int_not_equal(chunk, 0);
     version = 1;
+    recovered();
 }
 
 static uint64_t lost(const char *path)
@@ -55,6 +69,7 @@ static void let_go(void)
     assert_int_equal(obey(&primary), chunk);
     assert_ptr_not_equal(primary, old);
     version++;
+    recovered();
 }
 
 static void a_primary_that_a_client_cannot_reach_is_asked_to_let_another(void **state)

@@ -30,6 +30,8 @@ static int set_up(void **state)
 
     (void)state;
     world_open(&w);
+    w.config.lone_log_after = lh_seconds(1);
+    world_crash(&w);
     for (size_t i = 0; i < 4; i++)
         servers[i] = (struct server){.id = names[i], .incarnation = 1, .registration = 1};
     chunk = 0;
@@ -775,6 +777,76 @@ static void a_member_that_comes_back_backs_the_seal_too(void **state)
 
 /* How many logs there were is not written down: a master that has started since counts those that
  * have recorded the seal. */
+/* It may hold what a disk made of a log, not what was written (a misdirected write). */
+static void a_lone_log_that_was_read_back_is_not_enough(void **state)
+{
+    Leasehold__Fenced answer = LEASEHOLD__FENCED__INIT;
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    kill_server(third);
+    create_replicas(&next, NULL);
+    answer.chunk = chunk;
+    answer.version = 2;
+    answer.length = 100;
+    answer.checksum = 3100;
+    answer.read_back = true;
+    server_tell_fenced(&w, second, &answer);
+    world_advance(&w, 8000);
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    third->incarnation++;
+    assert_true(server_register(&w, third));
+    fenced(third, 100);
+    assert_int_equal(sealed_at(third), 100);
+}
+
+static void a_member_that_looks_alive_is_awaited(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    fenced(second, 100);
+    for (unsigned i = 0; i < 9; i++) {
+        world_advance(&w, 1000);
+        heartbeats(NULL);
+    }
+    assert_int_equal(sealed_at(second), UINT64_MAX);
+    world_advance(&w, 2000); /* but not for ever */
+    assert_int_equal(sealed_at(second), 100);
+}
+
+/* KEEP-4: an old log seals nothing against a newer history. */
+static void a_member_above_the_intent_has_everybody_fenced_anew(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    create_replicas(&next, NULL);
+    fenced(second, 100);
+    server_fenced(&w, third, chunk, 9, LH_ERR_STALE_VERSION, 0, 0, false);
+    const Leasehold__Fence *fence;
+    uint64_t version = 0;
+    while ((fence = fence_of(second)) != NULL)
+        version = fence->version;
+    assert_int_equal(version, 10); /* it has to answer again */
+    assert_non_null(strstr(w.complaint, "version 9 of chunk"));
+    server_fenced(&w, second, chunk, 10, LH_OK, 100, 0, false);
+    for (unsigned i = 0; i < 6; i++) {
+        world_advance(&w, 2000);
+        heartbeats(NULL);
+    }
+    assert_null(world_next(&w, second->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+    server_fenced(&w, third, chunk, 10, LH_OK, 90, 0, false);
+    assert_non_null(world_next(&w, second->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
+}
+
 static void a_restarted_master_lets_nobody_settle_too_early_either(void **state)
 {
     Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
@@ -1523,6 +1595,9 @@ int main(void)
         STORY(a_lone_log_seals_and_is_copied_before_anybody_settles),
         STORY(who_waits_to_settle_is_told_whom_for),
         STORY(a_member_that_comes_back_backs_the_seal_too),
+        STORY(a_lone_log_that_was_read_back_is_not_enough),
+        STORY(a_member_that_looks_alive_is_awaited),
+        STORY(a_member_above_the_intent_has_everybody_fenced_anew),
         STORY(a_restarted_master_lets_nobody_settle_too_early_either),
         STORY(the_primary_alone_knows_what_was_acknowledged),
         STORY(members_that_are_gone_are_not_waited_for),

@@ -51,7 +51,9 @@ static size_t logs_awaited(const struct lh_sim_observers *o, const struct chunk 
 static uint64_t heard_enough(
     const struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
 {
-    uint64_t lone_ns = lh_sim_master_config(o->cluster)->lone_log_after.ns;
+    const struct lh_master_config *config = lh_sim_master_config(o->cluster);
+    uint64_t lone_ns =
+        config->lone_log_after.ns != 0 ? config->lone_log_after.ns : config->session_term.ns;
     uint64_t enough_at = UINT64_MAX, first_at = UINT64_MAX;
 
     for (size_t i = 0; i < c->member_count; i++) {

@@ -292,6 +292,11 @@ static const struct lh_sim_bug bugs[] = {
         "that "
         "is on another disk",
         "INV-4"},
+    {"lone-read-back-log-counts", "FAIL-2a",
+        "a chunk is sealed by a single log that its server has read back from the disk; a write "
+        "that "
+        "went to the wrong place is in it, and the others' logs are given up for it",
+        "INV-4"},
     {"lone-log-not-copied", "KEEP-1",
         "a chunk that one member alone has whole waits for the others' grace period, and its "
         "writers "

@@ -32,6 +32,7 @@ static struct lh_sim_bound rows[] = {
 #define X(member, preset, what) COUNT(master, master, member, preset, what)
     LH_MASTER_COUNTS(X)
 #undef X
+    TIME(master, master, lone_log_after, 13333, "a single log seals if no other is shown so long")
     COUNT(master, master, waiters_max, 65536, "calls that wait for a primary, all together")
     COUNT(master, master, waiters_file_max, 4096, "likewise, for one file")
     {"master", "servers_max", LH_SIM_BOUND_COUNT, LH_SIM_NODES_MAX, 10000, 10000,
