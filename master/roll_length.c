@@ -200,14 +200,14 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
 /* May a single log say where the chunk ends, while others that are away may have theirs (FAIL-2a)?
  * Not if it was read back since it was last equal: a write that went to the wrong place shows in no
  * batch's checksum, and its own server does not know. Nor if the store looks older than the servers
- * (KEEP-4), nor before all have answered that look alive. */
+ * (KEEP-4), nor before all have answered that look alive; and its server is there for the copy. */
 static bool lone_counts(const struct lh_master *m, const struct lh_m_roll *roll,
     const struct lh_m_fenced *best, bool nobody)
 {
     struct lh_instant hangs = lh_instant_add(roll->began, m->config.fence_wait);
 
     return (!best->read_back || LH_PLANTED("lone-read-back-log-counts")) && m->behind == NULL &&
-           (nobody || lh_instant_reached(m->now, hangs));
+           lh_m_looks_alive(m, best->server) && (nobody || lh_instant_reached(m->now, hangs));
 }
 
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)

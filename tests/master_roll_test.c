@@ -802,6 +802,28 @@ static void a_lone_log_that_was_read_back_is_not_enough(void **state)
     assert_int_equal(sealed_at(third), 100);
 }
 
+/* Nobody could copy it any more: the others may have what was acknowledged. */
+static void a_lone_log_whose_server_is_lost_seals_nothing(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    kill_server(third);
+    create_replicas(&next, NULL);
+    fenced(second, 100);
+    kill_server(second);
+    world_advance(&w, 8000);
+    third->incarnation++;
+    assert_true(server_register(&w, third));
+    assert_non_null(fence_of(third));
+    assert_int_equal(sealed_at(third), UINT64_MAX);
+    fenced(third, 90);
+    world_advance(&w, 4000); /* the next chunk was to be at the second, too */
+    assert_int_equal(sealed_at(third), 90);
+}
+
 static void a_member_that_looks_alive_is_awaited(void **state)
 {
     uint64_t next = 0;
@@ -1596,6 +1618,7 @@ int main(void)
         STORY(who_waits_to_settle_is_told_whom_for),
         STORY(a_member_that_comes_back_backs_the_seal_too),
         STORY(a_lone_log_that_was_read_back_is_not_enough),
+        STORY(a_lone_log_whose_server_is_lost_seals_nothing),
         STORY(a_member_that_looks_alive_is_awaited),
         STORY(a_member_above_the_intent_has_everybody_fenced_anew),
         STORY(a_restarted_master_lets_nobody_settle_too_early_either),
