@@ -17,10 +17,10 @@
 static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_words *words)
 {
     struct lh_duration most = m->config.consent_after;
-    bool goes_on =
-        words->version == c->version &&
-        lh_instant_before(m->now,
-            lh_instant_add(words->last_at, lh_duration_add(most, lh_duration_add(most, most))));
+    /* Who was served in between begins anew: a primary that is paused now and then is no cause. */
+    struct lh_duration silence = lh_nanoseconds(most.ns / 3 * 2);
+    bool goes_on = words->version == c->version &&
+                   lh_instant_before(m->now, lh_instant_add(words->last_at, silence));
 
     if (!goes_on)
         *words = (struct lh_m_words){.version = c->version, .first_at = m->now};
