@@ -106,7 +106,8 @@ static void check_consent(struct lh_sim_observers *o, struct chunk *c, const cha
 {
     struct file *f = lh_ob_file_find(o, c->file);
     uint64_t now = lh_sim_now(o->sim);
-    uint64_t rest_ns = lh_sim_master_config(o->cluster)->consent_rest.ns / 4 * 3;
+    const struct lh_master_config *config = lh_sim_master_config(o->cluster);
+    uint64_t rest_ns = lh_duration_min(config->consent_rest, config->consent_rest_max).ns / 4 * 3;
 
     if (consents(o, c) || f == NULL)
         return; /* it is sent again until it is answered */
