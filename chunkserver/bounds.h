@@ -21,6 +21,7 @@
     X(message_bytes, 1, 4u << 20, "batches in one message to a member; one batch may be larger")   \
     X(flight_messages, 1, LH_FLIGHT_MESSAGES_MAX, "messages to a member that are unanswered")      \
     X(flight_bytes, 1, 16u << 20, "bytes of them; one message may be larger")                      \
+    X(member_least_bytes, 1, 1u << 20, "bytes a second at which a member has to take them")        \
     X(no_delay_bytes, 1, 256u << 10, "what does not wait for the next message to a member")        \
     X(window_bytes, 1, 16u << 20,                                                                  \
         "unanswered bytes of a writer on an append stream, as it is told")                         \

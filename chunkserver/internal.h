@@ -251,6 +251,7 @@ struct member {
     uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
+    struct lh_instant advanced_at; /* when its length last grew, or something began to be owed */
     struct lh_instant forgiven; /* `progress_at` as a pause of ours has moved it */
     struct lh_instant retry_at;
     struct lh_duration backoff;

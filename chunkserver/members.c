@@ -207,6 +207,8 @@ static void note_durable(struct member *m, uint64_t length)
 {
     unsigned done = 0;
 
+    if (length > m->length)
+        m->advanced_at = server(m)->now;
     m->length = length;
     while (done < m->unanswered && m->ends[done] <= length)
         done++;
@@ -246,11 +248,29 @@ static bool is_outvoted(const struct primary *p)
     return differ > 1;
 }
 
+/* It says that pieces arrive. That is progress for as long as they take at the least rate of a
+ * member: one that is slower holds up every writer of the file. */
+static bool only_arrives(const struct member *m, const Leasehold__ReplicateReply *reply)
+{
+    uint64_t flight = m->sent - m->length, rate = bounds(m)->member_least_bytes;
+    struct lh_duration allowed =
+        lh_milliseconds(flight / rate * 1000 + flight % rate * 1000 / rate);
+
+    return reply->kind == LEASEHOLD__REPLICATE_KIND__APPEND &&
+           reply->error == LEASEHOLD__ERROR_CODE__OK && m->unanswered > 0 &&
+           reply->length == m->length &&
+           lh_instant_reached(server(m)->now, lh_instant_add(m->advanced_at, allowed)) &&
+           !LH_PLANTED("slow-member-kept");
+}
+
 void member_message(struct member *m, const Leasehold__ReplicateReply *reply)
 {
     struct primary *p = m->primary;
 
-    m->progress_at = server(m)->now;
+    if (only_arrives(m, reply))
+        LH_MARK("member-too-slow");
+    else
+        m->progress_at = server(m)->now;
     m->backoff = server(m)->config.reconnect_min;
     if (reply->error == LEASEHOLD__ERROR_CODE__STALE_VERSION && reply->version > p->version) {
         primary_fenced(p, reply->version);
@@ -306,7 +326,7 @@ static void send_batches(struct member *m, struct lh_buf *batches)
 
     LH_ASSERT(m->unanswered < LH_FLIGHT_MESSAGES_MAX);
     if (!awaited(m))
-        m->progress_at = cs->now;
+        m->progress_at = m->advanced_at = cs->now;
     fill(m, &q, LEASEHOLD__REPLICATE_KIND__APPEND);
     q.offset = m->sent;
     m->committed_sent = q.committed;

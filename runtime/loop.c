@@ -76,7 +76,10 @@ static void end_refused(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_l
     if (known) {
         bool request = lh_loop_link_served(link);
         snprintf(text, sizeof text, "%s: %s %s message", lh_method_info(link->method)->path,
-            error == LH_ERR_TOO_LARGE ? "too large a" : "not a", request ? "request" : "reply");
+            error == LH_ERR_TOO_LARGE   ? "too large a"
+            : error == LH_ERR_NO_MEMORY ? "no memory for a part of a"
+                                        : "not a",
+            request ? "request" : "reply");
         struct lh_input *in = lh_turn_input(t, LH_IN_LINK_CLOSED);
         in->link = link->id;
         in->method = link->method;
@@ -87,6 +90,24 @@ static void end_refused(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_l
         lh_loop_forget_link(loop, link);
     }
     lh_turn_run_locked(loop, t);
+}
+
+/* Bytes of messages that have come in part, in this process: whoever sends them need not finish. */
+static _Atomic size_t arriving;
+
+static int arrive(struct lh_loop *loop, struct lh_loop_link *link, ProtobufCMessage **message,
+    struct lh_buf *payload)
+{
+    size_t before = link->arrival.payload.size, most = loop->config.memory_max;
+    int error = lh_wire_arrive(&link->arrival, message, payload);
+    size_t grown = link->arrival.payload.size - before; /* or what it shrank by, as a complement */
+    size_t all = atomic_fetch_add(&arriving, grown) + grown;
+
+    if (error == LH_ERR_TOO_LARGE) {
+        lh_wire_free(*message);
+        lh_buf_clear(payload);
+    }
+    return error == LH_ERR_WOULD_BLOCK && most != 0 && all > most ? LH_ERR_NO_MEMORY : error;
 }
 
 static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
@@ -100,13 +121,8 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     int error = lh_wire_decode(link->method, lh_loop_link_served(link) ? LH_REQUEST : LH_REPLY,
         &bytes, &message, &payload);
     lh_buf_clear(&bytes);
-    if (error == LH_OK) {
-        error = lh_wire_arrive(&link->arrival, &message, &payload);
-        if (error == LH_ERR_TOO_LARGE) {
-            lh_wire_free(message);
-            lh_buf_clear(&payload);
-        }
-    }
+    if (error == LH_OK)
+        error = arrive(loop, link, &message, &payload);
     if (error != LH_OK && error != LH_ERR_WOULD_BLOCK) {
         end_refused(loop, t, rpc, error);
         return;
@@ -145,6 +161,7 @@ static void on_released(void *arg, struct lh_rpc_link *rpc)
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
 
     (void)arg;
+    atomic_fetch_sub(&arriving, link->arrival.payload.size);
     lh_wire_arrival_deinit(&link->arrival);
 }
 

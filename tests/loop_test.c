@@ -681,9 +681,9 @@ static void large_messages_travel_in_pieces_and_arrive_whole(void **state)
     }
 }
 
-static void serve_alone(struct toy *server, char *address, size_t size)
+static void serve_alone(struct toy *server, size_t memory_max, char *address, size_t size)
 {
-    struct lh_loop_config config = {.listen = "127.0.0.1:0"};
+    struct lh_loop_config config = {.listen = "127.0.0.1:0", .memory_max = memory_max};
 
     toy_begin(server, serve_pieces, &config);
     snprintf(address, size, "127.0.0.1:%d", lh_loop_port(server->loop));
@@ -716,6 +716,25 @@ static struct lh_buf piece_of(size_t size)
     return lh_wire_encode(LH_METHOD_APPEND, LH_REQUEST, &header, &bytes);
 }
 
+static void pieces_of_all_links_have_a_bound(void **state)
+{
+    struct toy server = {0};
+    struct stranger s = {0};
+    struct lh_rpc *rpc;
+    char address[64];
+
+    (void)state;
+    serve_alone(&server, 8u << 20, address, sizeof address);
+    struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
+    for (int i = 0; i < 10; i++)
+        lh_rpc_link_send(link, piece_of(1u << 20));
+    lh_rpc_link_flush(link);
+    sem_wait(&s.ended);
+    assert_int_equal(s.error, LH_ERR_NO_MEMORY);
+    stranger_finish(&s, rpc, link);
+    toy_end(&server);
+}
+
 static void more_pieces_than_a_message_may_have_end_the_link(void **state)
 {
     struct toy server = {0};
@@ -724,7 +743,7 @@ static void more_pieces_than_a_message_may_have_end_the_link(void **state)
     char address[64];
 
     (void)state;
-    serve_alone(&server, address, sizeof address);
+    serve_alone(&server, 0, address, sizeof address);
     struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
     for (size_t sent = 0; sent <= LH_MESSAGE_BYTES_MAX; sent += 1u << 20)
         lh_rpc_link_send(link, piece_of(1u << 20));
@@ -749,7 +768,7 @@ static void pieces_without_bytes_end_the_link_too(void **state)
     char address[64];
 
     (void)state;
-    serve_alone(&server, address, sizeof address);
+    serve_alone(&server, 0, address, sizeof address);
     struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
     for (int i = 0; i < 2000; i++)
         lh_rpc_link_send(link, piece_of(1));
@@ -768,7 +787,7 @@ static void a_break_in_the_middle_loses_the_message(void **state)
     char address[64];
 
     (void)state;
-    serve_alone(&server, address, sizeof address);
+    serve_alone(&server, 0, address, sizeof address);
     struct lh_rpc_link *link = stranger_begin(&s, &rpc, address);
     lh_rpc_link_send(link, piece_of(100));
     lh_rpc_link_send(link, piece_of(100));
@@ -792,7 +811,7 @@ static void a_half_closed_stream_is_told_of(void **state)
     size_t size;
 
     (void)state;
-    serve_alone(&server, address, sizeof address);
+    serve_alone(&server, 0, address, sizeof address);
     struct lh_stranger *s = lh_stranger_call(address, "/leasehold.ChunkServer/Append", "", 0);
     assert_true(lh_stranger_read(s, text, sizeof text, &size)); /* answered first */
     assert_int_equal(lh_stranger_end(s, text, sizeof text), 0);
@@ -882,6 +901,7 @@ int main(void)
         cmocka_unit_test(a_held_link_is_read_no_further),
         cmocka_unit_test(a_message_that_is_none_ends_the_link_by_name),
         cmocka_unit_test(large_messages_travel_in_pieces_and_arrive_whole),
+        cmocka_unit_test(pieces_of_all_links_have_a_bound),
         cmocka_unit_test(more_pieces_than_a_message_may_have_end_the_link),
         cmocka_unit_test(pieces_without_bytes_end_the_link_too),
         cmocka_unit_test(a_break_in_the_middle_loses_the_message),

@@ -150,6 +150,10 @@ static const struct lh_sim_bug bugs[] = {
     {"acknowledged-from-memory", "APP-3",
         "in a buffered file a batch counts as durable before it is written; the process is killed",
         "INV-4"},
+    {"slow-member-kept", "REC-3",
+        "whatever arrives in pieces is a member's progress, however slowly; one slow link holds up "
+        "all writers of a file",
+        "INV-8"},
     {"half-batch-committed", "APP-3",
         "a log is written in pieces that end within a batch, and so do the lengths that members "
         "report and the primary commits; readers and seals find half a batch",
