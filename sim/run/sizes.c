@@ -8,8 +8,11 @@
 
 #define SHIPPED_CHUNK (UINT64_C(64) << 20)
 
-/* Of what a chunk can hold so many pieces at most: smaller ones only take the simulator's time. */
+/* Of what a chunk can hold so many pieces at most: smaller ones only take the simulator's time. And
+ * where each waits for an answer, a chunk is read or copied within about so long: else a file's end
+ * is not reached in the time that a run has to become well. */
 #define PIECES_MOST 4096u
+#define CHUNK_TIME  UINT64_C(5000000000)
 
 static bool chance(struct lh_prng *random, uint32_t of_hundred)
 {
@@ -36,14 +39,21 @@ static uint64_t shortest_wait(const struct lh_sim_settings *s)
            8 * (s->write.max.ns + s->sync.max.ns + s->read.max.ns + s->commit.max.ns);
 }
 
+static uint64_t most_pieces(const struct lh_sim_settings *s)
+{
+    uint64_t pieces = CHUNK_TIME / (1 + 2 * s->delay.max.ns + s->read.max.ns + s->write.max.ns);
+
+    return pieces < PIECES_MOST ? pieces : PIECES_MOST;
+}
+
 static uint64_t least_of(const struct lh_sim_bound *b, const struct lh_sim_settings *s)
 {
     uint64_t least = b->least;
 
     if (b->unit == LH_SIM_BOUND_TIME)
         least = shortest_wait(s);
-    else if (b->unit == LH_SIM_BOUND_BYTES && least < s->chunk_size / PIECES_MOST)
-        least = s->chunk_size / PIECES_MOST;
+    else if (b->unit == LH_SIM_BOUND_BYTES && least < s->chunk_size / most_pieces(s))
+        least = s->chunk_size / most_pieces(s);
     return least < b->shipped ? least : b->shipped;
 }
 
