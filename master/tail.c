@@ -538,6 +538,13 @@ static struct lh_m_chunk *recalled_chunk(const struct lh_master *m,
             snprintf(text, text_size, "chunk %" PRIu64 " does not exist", request->chunk);
             return NULL;
         }
+        if (c->file->trashed) {
+            *error = LH_ERR_NOT_FOUND;
+            snprintf(text, text_size,
+                "chunk %" PRIu64 " of \"%.256s\" is in the trash: its lease is given up already",
+                c->id, c->file->path);
+            return NULL;
+        }
     } else {
         struct lh_m_file *f = lh_m_file_named(m, 0, request->path, error, text, text_size);
         if (f == NULL)

@@ -124,6 +124,12 @@ static void a_removed_file_takes_no_appends(void **state)
     reply = world_reply(&w, world_call(&w, LH_METHOD_OPEN_TAIL, &r));
     assert_int_equal(reply->error, LEASEHOLD__ERROR_CODE__NOT_FOUND);
     assert_non_null(strstr(reply->error_text, "trash"));
+    Leasehold__RecallRequest recall = LEASEHOLD__RECALL_REQUEST__INIT;
+    recall.chunk = chunk; /* nor does anybody wait there for another primary */
+    recall.wait_ms = 5000;
+    const Leasehold__RecallReply *recalled =
+        world_reply(&w, world_call(&w, LH_METHOD_RECALL, &recall));
+    assert_int_equal(recalled->error, LEASEHOLD__ERROR_CODE__NOT_FOUND);
     heartbeats(A_LOOK_MS);
     for (size_t i = 0; i < 3; i++)
         assert_null(world_next(&w, servers[i].link, LEASEHOLD__SESSION_REPLY__BODY_GRANT));
