@@ -11,7 +11,7 @@
 /* Of what a chunk can hold so many pieces at most: smaller ones only take the simulator's time. And
  * where each waits for an answer, a chunk is read or copied within about so long: else a file's end
  * is not reached in the time that a run has to become well. */
-#define PIECES_MOST 4096u
+#define PIECES_MOST 512u
 #define CHUNK_TIME  UINT64_C(5000000000)
 
 static bool chance(struct lh_prng *random, uint32_t of_hundred)
