@@ -3,8 +3,10 @@
  *
  * Drawn from a stream of its own, so that a new bound leaves all other draws alone. */
 #include "sim/run/sizes.h"
+
 #include "base/assert.h"
 #include "sim/run/run.h"
+#include <string.h>
 
 #define SHIPPED_CHUNK (UINT64_C(64) << 20)
 
@@ -18,6 +20,9 @@ static bool chance(struct lh_prng *random, uint32_t of_hundred)
 {
     return lh_prng_below(random, 100) < of_hundred;
 }
+
+/* Writers and readers of a run. */
+#define PROGRAMS_MOST 100u
 
 /* Every power of two between the two has the same chance. */
 static uint64_t spread(struct lh_prng *random, uint64_t least, uint64_t most)
@@ -97,6 +102,38 @@ static void draw_shipped(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
+static uint64_t *bound_of(struct lh_sim_settings *s, const char *core, const char *name)
+{
+    size_t count;
+    const struct lh_sim_bound *all = lh_sim_bounds(&count);
+    size_t i = 0;
+
+    while (i < count && (strcmp(all[i].core, core) != 0 || strcmp(all[i].name, name) != 0))
+        i++;
+    LH_ASSERT(i < count);
+    if (s->bounds[i] == 0)
+        s->bounds[i] = all[i].shipped;
+    return &s->bounds[i];
+}
+
+/* What goes together. A client asks for no more writers on a stream than its server takes; and
+ * every program of a run may wait at the master, or one that always comes too late waits for
+ * ever. */
+static void agree(struct lh_sim_settings *s)
+{
+    uint64_t *asks = bound_of(s, "client", "stream_writers");
+    uint64_t *takes = bound_of(s, "chunkserver", "stream_writers");
+    uint64_t *waits = bound_of(s, "master", "waiters_max");
+    uint64_t *waits_for_one = bound_of(s, "master", "waiters_file_max");
+
+    if (*asks > *takes)
+        *asks = *takes;
+    if (*waits < PROGRAMS_MOST)
+        *waits = PROGRAMS_MOST;
+    if (*waits_for_one < PROGRAMS_MOST)
+        *waits_for_one = PROGRAMS_MOST;
+}
+
 void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
@@ -122,6 +159,8 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
             value = least_of(b, s);
         s->bounds[i] = value == b->shipped ? 0 : value;
     }
+    if (!shipped)
+        agree(s);
     if (!shipped)
         s->piece_bytes = spread(&random, 1, s->piece_bytes);
 }
