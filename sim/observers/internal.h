@@ -114,6 +114,8 @@ struct chunk {
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
     bool intent;    /* to seal (FAIL-2a) */
+    size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
+                              are needed */
     bool sealed_by_primary; /* and it was the primary that said at which length */
     int32_t holder; /* server; -1: nobody */
     uint64_t holder_incarnation;

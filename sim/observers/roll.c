@@ -136,6 +136,8 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             "(FAIL-2a)",
             U(c->id), U(length), U(committed));
     c->sealed_by_primary = own;
+    /* Who is joining becomes a member with the seal, and gave no log. */
+    c->logs_at_seal = logs_needed(o, c);
     uint64_t enough_at = heard_enough(o, c, version);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
@@ -159,7 +161,8 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
         return;
     for (uint32_t i = 0; i < o->server_count; i++)
         there += lh_ob_roll_covers(o, (struct chunk *)(uintptr_t)c, i);
-    if (there < logs_needed(o, c))
+    size_t needed = logs_needed(o, c);
+    if (there < (needed < c->logs_at_seal ? needed : c->logs_at_seal))
         lh_sim_fail(o->sim, "INV-4", c->id,
             "a client settles in chunk %llu, whose %llu bytes are on the disks of %zu servers, and "
             "what it finds there counts as stored (FAIL-2a)",
