@@ -134,7 +134,12 @@ static void copy_timer(struct lh_master *m, struct lh_m_timer *timer)
 
 static void progress(struct lh_master *m, struct lh_m_copy *copy)
 {
-    lh_m_timer_arm(m, &copy->timer, lh_instant_add(m->now, m->config.copy_stall));
+    struct lh_duration patience = m->config.copy_stall;
+
+    /* How far it is comes with heartbeats; one may be lost. */
+    if (!LH_PLANTED("copy-stalls-between-heartbeats"))
+        patience = lh_duration_max(patience, lh_nanoseconds(3 * m->heartbeat.ns));
+    lh_m_timer_arm(m, &copy->timer, lh_instant_add(m->now, patience));
 }
 
 void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target)

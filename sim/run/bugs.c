@@ -275,6 +275,8 @@ static const struct lh_sim_bug bugs[] = {
         "where a member's log ends no batch begins in the primary's, and the primary takes its own "
         "for rotten without having read it",
         "INV-4"},
+    {"copy-stalls-between-heartbeats", "KEEP-1",
+        "a copy is given up because no heartbeat has come yet that tells how far it is", "KEEP-1"},
     {"join-waits-for-the-next-grant", "KEEP-1",
         "a copy that outlasts an idle lease finds no primary to join and is given up", "KEEP-1"},
     {"member-dropped-in-recovery", "REC-2a",
