@@ -109,9 +109,11 @@ static void check_claim(
     struct lh_duration silence = lh_instant_until(h->silent, a->clock);
 
     /* A probe begins with the next heartbeat and must be done a limit later; that is noticed with
-     * the next heartbeat after that. Timers are late, too. */
+     * the next heartbeat after that. Timers are late, too: the one that looks for the answer, and
+     * the one of the heartbeat. */
     if (m->failing || h->owed == 0 ||
-        silence.ns <= limit.ns + 2 * h->heartbeat.ns + lh_seconds(1).ns)
+        silence.ns <= limit.ns + 2 * h->heartbeat.ns + lh_seconds(1).ns +
+                          2 * lh_sim_timer_latest(a->node).ns)
         return;
     lh_sim_fail(o->sim, "INV-8", 0,
         "%s says that it is well, and its disk has not answered for %llu ms (SES-6)", a->name,

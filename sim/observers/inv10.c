@@ -6,6 +6,9 @@
  * differ may have left when they did not yet; the next one that echoes its answer is the first that
  * can tell; with the one that echoes the answer to that it must be over.
  *
+ * A chunk that rolls over takes no appends whatever anybody believes: its old lease is left to run
+ * out, and is not continued (FAIL-2a, LEASE-7).
+ *
  * A grant that the holder has not confirmed does not count: it is sent again until it is answered
  * (LEASE-1). A former master's does, once the process that it names has registered. */
 #include "sim/observers/internal.h"
@@ -21,7 +24,8 @@ static bool is_unheld(
     struct lh_master_lease lease;
     uint64_t version;
 
-    return m != NULL && lh_master_lease_of(m, c->id, o->master->clock, &lease) &&
+    return m != NULL && !c->decided_intent &&
+           lh_master_lease_of(m, c->id, o->master->clock, &lease) &&
            (lease.confirmed || lease.waiting) && strcmp(lease.holder, server->name) == 0 &&
            c->holder_incarnation == lh_sim_incarnation(server->node) &&
            !lh_ob_believes(server, c->id, lh_sim_clock(server->node), &version);

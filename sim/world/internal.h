@@ -159,7 +159,7 @@ struct lh_sim_node {
 
     bool up, paused;
     bool scrapped;
-    bool deaf; /* no new connections */
+    bool deaf;    /* no new connections */
     bool powered; /* false after a power loss, until the next start */
     bool pause_in_step;
     bool in_step;  /* it was: `kept` is to be carried out */
@@ -174,10 +174,11 @@ struct lh_sim_node {
     struct end *links; /* by the core's id */
 
     struct lh_sim_clock clock;
-    uint64_t wall_ms;     /* at true time 0 */
-    uint64_t timer_at;    /* true time of the earliest TIMER event under way; UINT64_MAX: none */
-    uint64_t timer_late;  /* ns at most */
-    uint64_t timer_spins; /* timers in a row without true time moving on */
+    uint64_t wall_ms;      /* at true time 0 */
+    uint64_t timer_at;     /* true time of the earliest TIMER event under way; UINT64_MAX: none */
+    uint64_t timer_late;   /* ns at most */
+    uint64_t timer_latest; /* the most that this ever was */
+    uint64_t timer_spins;  /* timers in a row without true time moving on */
     uint64_t timer_fired_at;
 
     struct lh_sim_event *waiting; /* events that came while it was paused */

@@ -394,6 +394,11 @@ uint64_t lh_sim_wall(const struct lh_sim_node *node)
     return node->wall_ms + node->sim->now / 1000000;
 }
 
+struct lh_duration lh_sim_timer_latest(const struct lh_sim_node *node)
+{
+    return lh_nanoseconds(node->timer_latest);
+}
+
 void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most)
 {
     if (node->timer_late == most.ns)
@@ -401,4 +406,6 @@ void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most)
     lh_sim_note(node->sim, "timers of %s fire up to %llu ms late", node->name,
         (unsigned long long)lh_duration_ms(most));
     node->timer_late = most.ns;
+    if (node->timer_latest < most.ns)
+        node->timer_latest = most.ns;
 }

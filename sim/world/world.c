@@ -80,7 +80,7 @@ struct lh_sim_node *lh_sim_add(
     node->boot = 1;
     node->stopped_with = LH_ERR_CLOSED;
     node->timer_at = UINT64_MAX;
-    node->timer_late = sim->config.timer_late.ns;
+    node->timer_late = node->timer_latest = sim->config.timer_late.ns;
     node->wall_ms = UINT64_C(1700000000000);
     struct lh_instant shows = {
         1 + lh_prng_below(&sim->streams[LH_SIM_CLOCKS], UINT64_C(3600000000000))};

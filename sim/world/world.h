@@ -221,6 +221,9 @@ uint64_t lh_sim_wall(const struct lh_sim_node *node);
 /* Its timers from now on fire up to this late. */
 void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most);
 
+/* The most that a timer of that node was ever late. */
+struct lh_duration lh_sim_timer_latest(const struct lh_sim_node *node);
+
 /* ---- Network ---- */
 
 /* Nothing arrives from `from` at `to` any more. Both ends of their links notice after a while; what
