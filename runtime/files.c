@@ -255,16 +255,16 @@ void lh_files_put(struct lh_files *files, struct lh_disk_file *file)
 
 /* KEEP_SIZE: the file's length stays the end of what was written, which is what a scan after a
  * crash relies on. A file system that cannot preallocate costs speed, not correctness. */
-static int preallocate(int fd, uint64_t length)
+static int preallocate(int fd, uint64_t from, uint64_t to)
 {
     int r;
 
-    if (length == 0)
+    if (to <= from)
         return 0;
-    if (length > INT64_MAX)
+    if (to > INT64_MAX)
         return EFBIG;
     do
-        r = fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)length);
+        r = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
     while (r != 0 && errno == EINTR);
     return r == 0 || errno == EOPNOTSUPP ? 0 : errno;
 }
@@ -277,7 +277,8 @@ int lh_files_reserve(const struct lh_disk_file *file, uint64_t length)
     if (fstat(file->fd, &s) != 0)
         return lh_error_from_errno(errno);
     if (length > (uint64_t)s.st_size)
-        return lh_error_from_errno(preallocate(file->fd, length));
+        /* Not from the start: file systems visit each block of the range. */
+        return lh_error_from_errno(preallocate(file->fd, (uint64_t)s.st_size, length));
     /* Cutting a file to the size that it has frees what lies behind it. */
     if ((uint64_t)s.st_blocks * 512 <= (uint64_t)s.st_size + (uint64_t)s.st_blksize)
         return LH_OK;
@@ -294,7 +295,7 @@ int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length)
 
     if (fd < 0)
         return lh_error_from_errno(errno);
-    int e = preallocate(fd, length);
+    int e = preallocate(fd, 0, length);
     if (e != 0) {
         name_of(id, name);
         unlinkat(files->directory, name, 0);
