@@ -252,14 +252,15 @@ static bool is_outvoted(const struct primary *p)
  * member: one that is slower holds up every writer of the file. */
 static bool only_arrives(const struct member *m, const Leasehold__ReplicateReply *reply)
 {
+    if (reply->kind != LEASEHOLD__REPLICATE_KIND__APPEND ||
+        reply->error != LEASEHOLD__ERROR_CODE__OK || m->unanswered == 0 ||
+        reply->length != m->length)
+        return false;
+
     uint64_t flight = m->sent - m->length, rate = bounds(m)->member_least_bytes;
     struct lh_duration allowed =
         lh_milliseconds(flight / rate * 1000 + flight % rate * 1000 / rate);
-
-    return reply->kind == LEASEHOLD__REPLICATE_KIND__APPEND &&
-           reply->error == LEASEHOLD__ERROR_CODE__OK && m->unanswered > 0 &&
-           reply->length == m->length &&
-           lh_instant_reached(server(m)->now, lh_instant_add(m->advanced_at, allowed)) &&
+    return lh_instant_reached(server(m)->now, lh_instant_add(m->advanced_at, allowed)) &&
            !LH_PLANTED("slow-member-kept");
 }
 
