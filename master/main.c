@@ -1,6 +1,6 @@
 /* leasehold-master: the master's core with a real network, metadata store and clock around it. */
 #include "master/master.h"
-#include "master/metastore_lmdb.h"
+#include "master/store/metastore_lmdb.h"
 #include "runtime/flags.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"

@@ -1,6 +1,6 @@
 /* The metadata store on a real directory: order, atomicity, reload, one process at a time. */
 #include "base/alloc.h"
-#include "master/metastore_lmdb.h"
+#include "master/store/metastore_lmdb.h"
 
 #include <sched.h>
 #include <setjmp.h>

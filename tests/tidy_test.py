@@ -9,6 +9,9 @@
          tests and the simulator can make it absurdly small; a bare constant is out of their reach.
          What has an entry in UNBOUND is no such thing. Each field of the configs that is not in a
          core's own list of bounds stands in the simulator's settings, which draw it.
+  size   No header has more than 300 lines, no source of the product or of the simulator more than
+         500: past that it is two things. What is on the list OVERLONG came before the rule; the
+         list only gets shorter.
   form   No tabs, no trailing blanks, no line over 100 columns, a line feed at the end of the file.
 
     tidy_test.py [ROOT]       checks the tree (by default the one this file lies in), prints
@@ -26,7 +29,7 @@ PURE = ("base", "batch", "lease", "master", "chunkserver", "client", "proto", "s
 IMPURE = re.compile(
     r"^(\w+/main\.[ch]"
     r"|\w+/fuzz_\w+\.c"
-    r"|master/metastore\w*\.c"
+    r"|master/store/\w+\.[ch]"
     r"|chunkserver/data_dir\.c"
     r"|client/(leasehold|library|files|operators|replicas|appending|reading|command\w*)\.[ch]"
     r"|sim/command/\w+\.[ch]"
@@ -102,6 +105,51 @@ IDENTITIES = (
     " restored"
 ).split()
 
+# How long a file may be, and those that still are longer.
+LINES_MAX = {".h": 300, ".c": 500}
+SIZED = PURE + ("rpc", "runtime")
+OVERLONG = """
+chunkserver/chunkserver.c
+chunkserver/copying.c
+chunkserver/internal.h
+chunkserver/main.c
+chunkserver/members.c
+chunkserver/primary.c
+chunkserver/session.c
+client/appender.c
+client/appending.c
+client/client.c
+client/command_append.c
+client/internal.h
+client/lane.c
+client/leasehold.h
+master/explain.c
+master/leases.c
+master/master.c
+master/moving.c
+master/repair.c
+master/sessions.c
+master/state.h
+master/tail.c
+rpc/link.c
+runtime/disk.c
+runtime/flags.c
+sim/cluster/program.c
+sim/cluster/workload.c
+sim/observers/book.c
+sim/observers/internal.h
+sim/report/narrative.c
+sim/report/story_beliefs.c
+sim/report/story_said.c
+sim/run/mischief.c
+sim/scenario/action.c
+sim/scenario/actor.c
+sim/scenario/condition.c
+sim/scenario/phrase.c
+sim/world/network.c
+sim/world/world.h
+""".split()
+
 SOURCES = (".c", ".h")
 TEXTS = SOURCES + (".proto", ".py", ".sh", ".bzl", ".txt")
 TEXT_NAMES = ("BUILD", "WORKSPACE", "test")
@@ -148,6 +196,12 @@ def check_file(path, text):
 
     if not path.endswith(SOURCES):
         return
+    most = LINES_MAX[path[-2:]]
+    overlong = path.split("/")[0] in SIZED and len(lines) - 1 > most
+    if overlong and path not in OVERLONG:
+        yield most + 1, "%d lines; at most %d: it is two things" % (len(lines) - 1, most)
+    elif path in OVERLONG and not overlong:
+        yield 1, "it is short enough now: take it off OVERLONG"
     pure = is_pure(path)
     in_rpc = path.startswith("rpc/")
     core = pure and path.split("/")[0] in CORES
@@ -220,6 +274,10 @@ def check_tree(root):
     for path, field in check_bounds(root):
         print("%s: the simulator does not draw %s: a row in sim/scenario/bounds.c" % (path, field))
         complaints += 1
+    for path in OVERLONG:
+        if not os.path.exists(os.path.join(root, path)):
+            print("%s: it is gone: take it off OVERLONG" % path)
+            complaints += 1
     # A check that sees no files passes for ever.
     for folder in ("base", "batch", "lease"):
         if folder not in pure:
@@ -252,6 +310,9 @@ def selftest():
         ("master/roll.c", "#define FENCE_PAUSE_MS 200u", "FENCE_PAUSE_MS bounds"),
         ("client/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),
         ("lease/holder.c", "enum { WORK_MAX = 64 };", "WORK_MAX bounds"),
+        ("lease/holder.h", "\n" * 300, "301 lines; at most 300"),
+        ("lease/holder.c", "\n" * 500, "501 lines; at most 500"),
+        (OVERLONG[0], "int a;", "short enough now"),
     ]
     good = [
         ("lease/grantor.c", "/* never clock_gettime() here */"),
@@ -263,8 +324,10 @@ def selftest():
         ("runtime/clock.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
         ("rpc/rpc.c", "#include <grpc/grpc.h>"),
         ("lease/holder.c", "x" * 100),
+        ("lease/holder.h", "\n" * 299),
+        ("tests/long_test.c", "\n" * 999),
         ("chunkserver/replica.c", "/* #define WRITE_BYTES_MAX (8u << 20) */"),
-        ("chunkserver/main.c", "#define UPDATE_MS 500"),
+        ("master/main.c", "#define UPDATE_MS 500"),
         ("runtime/loop.c", "#define WRITE_BYTES_MAX (8u << 20)"),
         ("chunkserver/header.h", "#define LH_SLOT_BYTES 4096u"),
         ("chunkserver/replica.c", "if (x == LH_CHUNK_BYTES_MIN + 1) y.WORK_MAX == 1;"),

@@ -140,7 +140,7 @@ void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
         s->last = NULL;
     else if (s->first->due)
         schedule(node, s->first, sim->now);
-    /* After one that failed all later ones do (master/metastore.h). Whether the first of them has
+    /* After one that failed all later ones do (metastore.h). Whether the first of them has
      * taken effect nobody knows before the store is opened again. */
     if (s->failed != LH_OK) {
         s->fail_next = LH_OK;

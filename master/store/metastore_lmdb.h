@@ -6,10 +6,10 @@
  *
  * One thread commits. What is begun while it is busy goes into its next transaction together, so
  * that one fdatasync serves all of it (group commit). */
-#ifndef LH_MASTER_METASTORE_LMDB_H
-#define LH_MASTER_METASTORE_LMDB_H
+#ifndef LH_MASTER_STORE_METASTORE_LMDB_H
+#define LH_MASTER_STORE_METASTORE_LMDB_H
 
-#include "master/metastore.h"
+#include "master/store/metastore.h"
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `on_committed` and `arg`
  * are for all commits. `map_bytes` bounds the store's size (address space, not memory); 0: 64 GiB.

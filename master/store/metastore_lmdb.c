@@ -1,4 +1,4 @@
-#include "master/metastore_lmdb.h"
+#include "master/store/metastore_lmdb.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

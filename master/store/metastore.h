@@ -7,8 +7,8 @@
  * Commits are asynchronous: each completes once, in the order in which they were begun, from a
  * thread of the store's. After a commit failed all later ones fail too: nothing is ever durable
  * that was begun after something that is not. Implementations: metastore_lmdb.h. */
-#ifndef LH_MASTER_METASTORE_H
-#define LH_MASTER_METASTORE_H
+#ifndef LH_MASTER_STORE_METASTORE_H
+#define LH_MASTER_STORE_METASTORE_H
 
 #include "base/error.h"
 #include "base/step.h"
