@@ -1,7 +1,10 @@
 /* Measures appends and reads against a running cluster, through the public C API alone.
  *
  *   append_bench --master HOST:PORT --mode async|sync|read --path PATH
- *                [--appenders N] [--size BYTES] [--seconds S] [--threads N]
+ *                [--appenders N] [--files N] [--size BYTES] [--seconds S]
+ *
+ * With several files (PATH-0, PATH-1, ...) the appenders take them in turn. Time begins when every
+ * appender is open and has stored a record.
  *
  * Prints one line of JSON. bench/run starts clusters for it and puts the lines into a table. */
 #include "client/leasehold.h"
@@ -19,7 +22,7 @@
 
 struct options {
     const char *master, *mode, *path;
-    unsigned appenders;
+    unsigned appenders, files;
     size_t size;
     double seconds;
 };
@@ -27,6 +30,8 @@ struct options {
 struct worker {
     const struct options *options;
     struct lh_cluster *cluster;
+    pthread_barrier_t *ready;
+    unsigned number;
     pthread_t thread;
     uint64_t records;
     uint32_t *latencies_us10; /* tenths of a microsecond; synchronous mode */
@@ -70,22 +75,31 @@ static void fill(char *record, size_t size, uint64_t number)
         memcpy(record + i, &number, sizeof number);
 }
 
-static struct lh_appender *open_appender(struct worker *w)
+/* Opens one, stores a first record with it, and waits until all workers have. */
+static struct lh_appender *open_appender(struct worker *w, const char *record)
 {
+    const struct options *o = w->options;
     struct lh_appender *a;
+    char path[4096];
 
-    check("open an appender", lh_appender_open(w->cluster, w->options->path, NULL, TIMEOUT_MS, &a));
+    if (o->files > 1)
+        snprintf(path, sizeof path, "%s-%u", o->path, w->number % o->files);
+    else
+        snprintf(path, sizeof path, "%s", o->path);
+    check("open an appender", lh_appender_open(w->cluster, path, NULL, TIMEOUT_MS, &a));
+    check("append", lh_append(a, record, o->size, TIMEOUT_MS, NULL));
+    pthread_barrier_wait(w->ready);
     return a;
 }
 
 static void *run_async(void *arg)
 {
     struct worker *w = arg;
-    struct lh_appender *a = open_appender(w);
     char *record = malloc(w->options->size);
-    double end = now_s() + w->options->seconds;
 
     memset(record, 'x', w->options->size);
+    struct lh_appender *a = open_appender(w, record);
+    double end = now_s() + w->options->seconds;
     while ((w->records & 63) != 0 || now_s() < end) {
         fill(record, w->options->size, w->records);
         check("append", lh_append_async(a, record, w->options->size, on_stored, NULL, TIMEOUT_MS));
@@ -100,11 +114,10 @@ static void *run_async(void *arg)
 static void *run_sync(void *arg)
 {
     struct worker *w = arg;
-    struct lh_appender *a = open_appender(w);
     char *record = malloc(w->options->size);
 
     memset(record, 'x', w->options->size);
-    check("append", lh_append(a, record, w->options->size, TIMEOUT_MS, NULL)); /* warm-up */
+    struct lh_appender *a = open_appender(w, record);
     double t = now_s(), end = t + w->options->seconds;
     while (t < end) {
         fill(record, w->options->size, w->records);
@@ -132,15 +145,19 @@ static void append(const struct options *o, struct lh_cluster *cluster, bool syn
     struct worker *workers = calloc(o->appenders, sizeof *workers);
     uint64_t records = 0;
     size_t samples = 0;
-    double began = now_s();
+    pthread_barrier_t ready;
 
+    pthread_barrier_init(&ready, NULL, o->appenders + 1);
     for (unsigned i = 0; i < o->appenders; i++) {
-        workers[i] = (struct worker){.options = o, .cluster = cluster};
+        workers[i] =
+            (struct worker){.options = o, .cluster = cluster, .ready = &ready, .number = i};
         if (sync)
             workers[i].latencies_us10 = malloc(SAMPLES * sizeof(uint32_t));
         pthread_create(&workers[i].thread, NULL, sync ? run_sync : run_async, &workers[i]);
     }
     uint32_t *all = sync ? malloc((size_t)o->appenders * SAMPLES * sizeof *all) : NULL;
+    pthread_barrier_wait(&ready);
+    double began = now_s();
     for (unsigned i = 0; i < o->appenders; i++) {
         pthread_join(workers[i].thread, NULL);
         records += workers[i].records;
@@ -206,15 +223,16 @@ int main(int argc, char **argv)
         .mode = value_of(argc, argv, "--mode", "async"),
         .path = value_of(argc, argv, "--path", NULL),
         .appenders = (unsigned)strtoul(value_of(argc, argv, "--appenders", "1"), NULL, 10),
+        .files = (unsigned)strtoul(value_of(argc, argv, "--files", "1"), NULL, 10),
         .size = strtoul(value_of(argc, argv, "--size", "100"), NULL, 10),
         .seconds = strtod(value_of(argc, argv, "--seconds", "5"), NULL),
     };
     struct lh_cluster *cluster;
 
-    if (o.path == NULL || o.appenders == 0 || o.size == 0 || argc % 2 == 0) {
+    if (o.path == NULL || o.appenders == 0 || o.files == 0 || o.size == 0 || argc % 2 == 0) {
         fprintf(stderr,
             "usage: append_bench --path PATH [--master HOST:PORT] [--mode async|sync|read]\n"
-            "                    [--appenders N] [--size BYTES] [--seconds S]\n");
+            "                    [--appenders N] [--files N] [--size BYTES] [--seconds S]\n");
         return 64;
     }
     check("open the cluster", lh_cluster_open(o.master, NULL, &cluster));
