@@ -72,7 +72,9 @@ struct replica {
     uint64_t copy_begun; /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
-    bool cut;           /* by the process that runs, and not synced since (FAIL-3) */
+    bool cut;           /* and not synced since (FAIL-3) ... */
+    uint64_t cut_at;    /* ... true ns: it counts for the process that did it */
+    uint64_t logged_at; /* true ns: when its log was last written to */
     bool seal_seen;     /* its header says sealed (SEAL-1) */
     uint64_t seal_told; /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has

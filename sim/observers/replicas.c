@@ -162,6 +162,8 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
             *r = (struct replica){.released = r->released, .fenced_heard = r->fenced_heard};
         break;
     case LH_DISK_WRITE:
+        if (offset >= LH_SIM_LOG_START)
+            r->logged_at = lh_sim_now(o->sim);
         if (offset < LH_SIM_LOG_START) {
             if (error != LH_OK && error != LH_ERR_CLOSED && error != LH_ERR_SHORTAGE)
                 damage(o, c, r); /* any part of the slot may be written */
@@ -179,6 +181,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         /* What a seal or a copy cuts off is told to nobody before it is synced; what lies before it
          * may be. */
         r->cut = error == LH_OK && r->seal_told == 0 && r->copy_begun < a->started_at;
+        r->cut_at = lh_sim_now(o->sim);
         if (length < LH_SIM_LOG_START + c->committed)
             lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
         break;
