@@ -10,7 +10,7 @@ load("//:copts.bzl", "LH_COPTS")
 PROBED_USERS = [
     "//bench:__pkg__",
     "//chunkserver:__pkg__",
-    "//client:__pkg__",
+    "//client:__subpackages__",
     "//lease:__pkg__",
     "//master:__pkg__",
     "//sim:__subpackages__",

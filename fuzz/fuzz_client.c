@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
-#include "client/client.h"
+#include "client/core/client.h"
 #include "fuzz/world.h"
 #include "proto/leasehold.pb-c.h"
 

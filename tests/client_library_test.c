@@ -13,7 +13,7 @@
 #include "proto/leasehold.pb-c.h"
 #include "runtime/loop.h"
 
-#include "client/leasehold.h"
+#include "client/library/leasehold.h"
 
 #include <pthread.h>
 #include <stdio.h>

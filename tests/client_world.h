@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
-#include "client/client.h"
+#include "client/core/client.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 

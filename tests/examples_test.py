@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The C in README.md, in docs and in the comments of client/leasehold.h compiles as it stands,
-without a warning."""
+"""The C in README.md, in docs and in the comments of client/library/leasehold.h compiles as it
+stands, without a warning."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-HEADER = "client/leasehold.h"
+HEADER = "client/library/leasehold.h"
 DOCUMENTS = ("README.md", "docs/api.md", "docs/command.md", "docs/operations.md")
 
 

@@ -4,7 +4,7 @@
  *   planted_test BINARY...    the product's */
 #include "base/probe.h"
 #include "chunkserver/chunkserver.h"
-#include "client/client.h"
+#include "client/core/client.h"
 #include "master/master.h"
 #include "sim/run/bugs.h"
 

@@ -7,6 +7,7 @@
   layer  Only rpc/ includes gRPC; pure code includes nothing of runtime/ or rpc/.
   bound  What bounds a core (how much at once, how many, how long) is a field of its config, where
          tests and the simulator can make it absurdly small; a bare constant is out of their reach.
+         So it is in the client's library, where an option stands for the config.
          What has an entry in UNBOUND is no such thing. Each field of the configs that is not in a
          core's own list of bounds stands in the simulator's settings, which draw it.
   size   No header has more than 300 lines, no source of the product or of the simulator more than
@@ -31,7 +32,7 @@ IMPURE = re.compile(
     r"|\w+/fuzz_\w+\.c"
     r"|master/store/\w+\.[ch]"
     r"|chunkserver/data_dir\.c"
-    r"|client/(leasehold|library|files|operators|replicas|appending|reading|command\w*)\.[ch]"
+    r"|client/(library/|command/|leasehold)\w*\.[ch]"
     r"|sim/command/\w+\.[ch]"
     r"|sim/scenario/load\.c)$"
 )
@@ -52,7 +53,8 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 CORES = ("master", "chunkserver", "client", "lease")
 BOUND = re.compile(
     r"(?:#[ \t]*define[ \t]+|\benum\b[^{;]*\{[^}]*?\b|^[ \t]*)"
-    r"([A-Z][A-Z0-9_]*_(?:MAX|MIN|LIMIT|BYTES|NS|US|MS|S|SECONDS|TIMEOUT|COUNT|BATCHES|DEFAULT))"
+    r"([A-Z][A-Z0-9_]*_(?:MAX|MIN|LIMIT|BYTES|NS|US|MS|S|SECONDS|TIMEOUT|COUNT|BATCHES|CAPACITY"
+    r"|DEFAULT))"
     r"[ \t]*=?[ \t]*\(*[ \t]*(?:UINT\d+_C\([ \t]*)?\d"
 )
 UNBOUND = {
@@ -84,6 +86,21 @@ UNBOUND = {
     "PROBE_BYTES": "what a probe writes",
     "LH_FLIGHT_MESSAGES_MAX": "the most that a bound of the config may be",
     "LH_REPLY_BATCHES_MAX": "the most that a bound of the config may be",
+    # The library: threads of the program's, which the simulator does not have; a program sets them
+    # in its options.
+    "BATCH_BYTES_DEFAULT": "default of an option",
+    "BATCH_BYTES_MIN": "limit of an option",
+    "MEMORY_BYTES_DEFAULT": "default of an option",
+    "GIVE_UP_MS_DEFAULT": "default of an option",
+    "READAHEAD_DEFAULT": "default of an option",
+    "READAHEAD_MIN": "limit of an option",
+    "PIPELINE_BYTES": "at most the option batch_bytes_max, which tests set",
+    "FIRST_CAPACITY": "room for records; it grows",
+    "SPARE_BATCHES": "memory for the next batches; with none of it they are allocated",
+    "PIECE_BYTES": "of one READ of a check; a reply may have fewer",
+    "WAITING_MS": "when a program is told what is waited for",
+    "RECALL_WAIT_MS_MAX": "limit of the protocol",
+    "LH_RECORD_BYTES_MAX": "limit of the format",
     # Data structures; no work waits for them.
     "LH_INDEX_BUCKETS_MIN": "size of a hash table",
     "LH_INDEX_BUCKETS_MAX": "size of a hash table",
@@ -96,7 +113,7 @@ UNBOUND = {
 CONFIGS = (
     ("master/master.h", "lh_master_config"),
     ("chunkserver/chunkserver.h", "lh_chunkserver_config"),
-    ("client/client.h", "lh_client_config"),
+    ("client/core/client.h", "lh_client_config"),
 )
 # Who somebody is and what he has; what only a process knows.
 IDENTITIES = (
@@ -116,13 +133,7 @@ chunkserver/main.c
 chunkserver/members.c
 chunkserver/primary.c
 chunkserver/session.c
-client/appender.c
-client/appending.c
-client/client.c
-client/command_append.c
-client/internal.h
-client/lane.c
-client/leasehold.h
+client/library/leasehold.h
 master/explain.c
 master/leases.c
 master/master.c
@@ -204,9 +215,9 @@ def check_file(path, text):
         yield 1, "it is short enough now: take it off OVERLONG"
     pure = is_pure(path)
     in_rpc = path.startswith("rpc/")
-    core = pure and path.split("/")[0] in CORES
+    bounded = (pure and path.split("/")[0] in CORES) or path.startswith("client/library/")
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), 1):
-        bound = BOUND.search(line) if core else None
+        bound = BOUND.search(line) if bounded else None
         if bound and bound.group(1) not in UNBOUND:
             yield number, "%s bounds a core: make it a field of its config" % bound.group(1)
         if GRPC_INCLUDE.search(line) and not in_rpc:
@@ -294,7 +305,7 @@ def selftest():
         ("batch/batch.c", "uint64_t t = time(NULL);", "calls time"),
         ("master/master.c", "return rand() % 3;", "calls rand"),
         ("chunkserver/primary.c", "x = random();", "calls random"),
-        ("client/client.c", "pthread_mutex_lock(&m);", "calls pthread_mutex_lock"),
+        ("client/core/client.c", "pthread_mutex_lock(&m);", "calls pthread_mutex_lock"),
         ("proto/codec.c", "int fd = open (path, 0);", "calls open"),
         ("sim/world.c", "s = socket(AF_INET, 0, 0);", "calls socket"),
         ("master/master.c", "#include <grpc/grpc.h>", "only rpc/ includes gRPC"),
@@ -302,17 +313,18 @@ def selftest():
         ("chunkserver/main.c", "#include <grpc/grpc.h>", "only rpc/ includes gRPC"),
         ("lease/holder.c", "#include <pthread.h>", "includes pthread.h"),
         ("lease/holder.h", '#include "runtime/loop.h"', "includes runtime/"),
-        ("client/client.c", '# include "rpc/rpc.h"', "includes rpc/"),
+        ("client/core/client.c", '# include "rpc/rpc.h"', "includes rpc/"),
         ("rpc/rpc.c", "int a;\t", "a tab"),
         ("docs/x.py", "a = 1 ", "blanks at the end"),
         ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
         ("chunkserver/replica.c", "#define WRITE_BYTES_MAX (8u << 20)", "WRITE_BYTES_MAX bounds"),
         ("master/roll.c", "#define FENCE_PAUSE_MS 200u", "FENCE_PAUSE_MS bounds"),
-        ("client/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),
+        ("client/core/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),
         ("lease/holder.c", "enum { WORK_MAX = 64 };", "WORK_MAX bounds"),
         ("lease/holder.h", "\n" * 300, "301 lines; at most 300"),
         ("lease/holder.c", "\n" * 500, "501 lines; at most 500"),
         (OVERLONG[0], "int a;", "short enough now"),
+        ("client/library/pending.c", "#define SPARE_COUNT 32u", "SPARE_COUNT bounds"),
     ]
     good = [
         ("lease/grantor.c", "/* never clock_gettime() here */"),
@@ -351,11 +363,11 @@ def selftest():
         print("selftest: the line number is wrong: %s" % lines)
         failures += 1
     headers = {path: "struct %s {\n    uint32_t seed, a;\n};" % name for path, name in CONFIGS}
-    headers["client/client.h"] = (
+    headers["client/core/client.h"] = (
         "struct lh_client_config {\n    struct lh_duration wait; /* one */\n    uint8_t b[N];\n"
         "#define X(name) uint32_t name;\n    LIST(X)\n};"
     )
-    if list(undrawn(headers, "a wait")) != [("client/client.h", "b")]:
+    if list(undrawn(headers, "a wait")) != [("client/core/client.h", "b")]:
         print("selftest: undrawn: %s" % list(undrawn(headers, "a wait")))
         failures += 1
     print("tidy: self-test: %d failures" % failures)

@@ -9,7 +9,7 @@
 #define LH_SIM_CLUSTER_H
 
 #include "chunkserver/chunkserver.h"
-#include "client/client.h"
+#include "client/core/client.h"
 #include "master/master.h"
 #include "sim/world/world.h"
 

@@ -1,0 +1,193 @@
+/* The `leasehold` command: what its subcommands share.
+ *
+ * Each subcommand is one function, written on client/library/leasehold.h alone like any
+ * other program. Results go to stdout, everything else to stderr. */
+#ifndef LH_COMMAND_H
+#define LH_COMMAND_H
+
+#include "base/error.h"
+
+#include "client/library/leasehold.h"
+#include "runtime/flags.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes of `leasehold` (sysexits.h where one fits). docs/operations.md repeats this table. */
+enum lh_exit {
+    LH_EXIT_OK = 0,
+    LH_EXIT_FAILED = 1,       /* answered, and the answer is no: not found, exists already, ... */
+    LH_EXIT_DEGRADED = 1,     /* fsck: nothing is lost, but replicas are missing, stale or lost */
+    LH_EXIT_DAMAGED = 2,      /* fsck: chunks that are lost, differ or cannot be read */
+    LH_EXIT_USAGE = 64,       /* the command line is wrong */
+    LH_EXIT_DATA = 65,        /* the input is no sequence of records: too long, cut off */
+    LH_EXIT_NO_INPUT = 66,    /* an input file cannot be opened */
+    LH_EXIT_UNAVAILABLE = 69, /* no master or no server of the chunk could be reached */
+    LH_EXIT_SYSTEM = 71,      /* the operating system refused: no process, thread or socket */
+    LH_EXIT_IO = 74,          /* reading the input or writing the output failed */
+    LH_EXIT_UNKNOWN = 75,     /* the time ran out; what was not acknowledged may be stored or not */
+};
+
+/* The options that every subcommand has. */
+struct lh_command_common {
+    struct lh_flag_list masters;
+    struct lh_duration timeout;
+    bool json;
+};
+
+/* For the table of a subcommand's flags; `c` is its struct lh_command_common. */
+#define LH_COMMAND_MASTER_FLAGS(c)                                                                 \
+    {.name = "master",                                                                             \
+        .type = LH_FLAG_LIST,                                                                      \
+        .value = &(c).masters,                                                                     \
+        .preset = "127.0.0.1:7400",                                                                \
+        .help = "the master's addresses",                                                          \
+        .metavar = "ADDRESS,..."},                                                                 \
+    {                                                                                              \
+        .name = "timeout", .type = LH_FLAG_DURATION, .value = &(c).timeout, .preset = "30s",       \
+        .help = "how long to try", .min = 1000000                                                  \
+    }
+#define LH_COMMAND_JSON_FLAG(c)                                                                    \
+    {                                                                                              \
+        .name = "json", .type = LH_FLAG_BOOL, .value = &(c).json, .help = "print JSON"             \
+    }
+
+/* What describes a new file: `create`, and `append --create`. */
+struct lh_command_file {
+    int durability, on_primary_loss;
+    uint64_t replication, min_replicas, chunk_size;
+};
+#define LH_COMMAND_FILE_FLAGS(f)                                                                   \
+    {.name = "durability",                                                                         \
+        .type = LH_FLAG_ENUM,                                                                      \
+        .value = &(f).durability,                                                                  \
+        .preset = "buffered",                                                                      \
+        .choices = lh_command_durabilities,                                                        \
+        .help = "when a record counts as stored: in every member's memory, or on its disk"},       \
+        {.name = "replication",                                                                    \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(f).replication,                                                             \
+            .preset = "0",                                                                         \
+            .max = UINT32_MAX,                                                                     \
+            .help = "servers that keep each record; 0: the master's default"},                     \
+        {.name = "min-replicas",                                                                   \
+            .type = LH_FLAG_UINT,                                                                  \
+            .value = &(f).min_replicas,                                                            \
+            .preset = "0",                                                                         \
+            .max = UINT32_MAX,                                                                     \
+            .help = "with fewer servers than this, no appends; 0: the master's default"},          \
+        {.name = "on-primary-loss",                                                                \
+            .type = LH_FLAG_ENUM,                                                                  \
+            .value = &(f).on_primary_loss,                                                         \
+            .preset = "default",                                                                   \
+            .choices = lh_command_losses,                                                          \
+            .help = "after the loss of a primary go on in a new chunk, or wait for its lease's "   \
+                    "end; default: the master's"},                                                 \
+    {                                                                                              \
+        .name = "chunk-size", .type = LH_FLAG_SIZE, .value = &(f).chunk_size, .preset = "0",       \
+        .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                         \
+    }
+
+extern const char *const lh_command_durabilities[];
+extern const char *const lh_command_losses[]; /* by enum lh_on_primary_loss */
+struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
+
+/* lh_flags_accept() of this binary. */
+LH_MUST_USE bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv,
+    size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code);
+
+/* A subcommand that works on a cluster. */
+struct lh_command {
+    const char *usage, *summary; /* as in struct lh_flags */
+    const struct lh_flag *flags;
+    size_t count;
+    size_t args_min, args_max; /* of positional arguments */
+
+    void *options; /* what the flags set; begins with a struct lh_command_common */
+
+    /* What the flags' table cannot check, before the cluster is opened; may be NULL. Returns
+     * LH_EXIT_OK, or the exit code, having said why. */
+    int (*check)(void *options);
+
+    /* The work, likewise; `args` are the positional arguments, NULL behind the last. Need not look
+     * at what becomes of its output: lh_command_run() does, at the end. */
+    int (*run)(void *options, struct lh_cluster *cluster, const char **args);
+};
+
+/* Reads the options, checks them, opens the cluster that they name, has the work done and flushes
+ * stdout. `argv[0]` is the subcommand's name. Returns the exit code. */
+int lh_command_run(const struct lh_command *command, int argc, char **argv);
+
+uint64_t lh_command_timeout_ms(const struct lh_command_common *common);
+
+/* Prints "leasehold COMMAND: THING: what lh_last_error() says" and returns the exit code for
+ * `error`. To be called right after the library's call; `thing` may be NULL. */
+int lh_command_failed(const char *command, const char *thing, int error);
+
+/* Prints "leasehold COMMAND: ..." and returns `exit_code`. */
+int lh_command_error(int exit_code, const char *command, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Prints `json` and a newline to stdout, and gives back the reference to it. NULL: nothing. */
+void lh_command_print_json(json_t *json);
+
+/* "12.3 MB" into `text`. */
+const char *lh_command_bytes(char text[32], uint64_t bytes);
+
+/* "12.3 s", "4.5 min", "6.7 h", "8.9 days". */
+const char *lh_command_duration(char text[32], uint64_t ms);
+
+/* Wall-clock milliseconds as "2026-01-31 12:00:00" in UTC. */
+const char *lh_command_time(char text[32], uint64_t unix_ms);
+
+/* Somebody else's text, or a user's, as it can be shown on a terminal (base/text.h). This thread's
+ * next seven calls leave it alone. */
+const char *lh_command_shown(const char *text);
+
+/* `text`, or "-" if it is empty. */
+const char *lh_command_or_dash(const char *text);
+
+/* "active", "draining", "decommissioning". */
+const char *lh_command_server_admin(enum lh_server_admin admin);
+
+/* "live", "away", "disk failing", "unreachable". */
+const char *lh_command_server_state(const struct lh_server_info *s);
+
+/* A clock for progress and pauses. */
+uint64_t lh_command_now_ms(void);
+
+/* "4711:12" and back. */
+const char *lh_command_position(char text[48], struct lh_position position);
+bool lh_command_parse_position(const char *text, struct lh_position *position);
+
+/* One byte: itself, or \n \t \r \0 \\ \xHH. */
+bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter);
+
+/* The subcommands: `argv[0]` is the subcommand's name; they return the exit code. */
+int lh_command_create(int argc, char **argv);
+int lh_command_append(int argc, char **argv);
+int lh_command_cat(int argc, char **argv);
+int lh_command_tail(int argc, char **argv);
+int lh_command_ls(int argc, char **argv);
+int lh_command_stat(int argc, char **argv);
+int lh_command_mv(int argc, char **argv);
+int lh_command_rm(int argc, char **argv);
+int lh_command_trash(int argc, char **argv);
+int lh_command_restore(int argc, char **argv);
+int lh_command_leases(int argc, char **argv);
+int lh_command_servers(int argc, char **argv);
+int lh_command_drain(int argc, char **argv);
+int lh_command_undrain(int argc, char **argv);
+int lh_command_decommission(int argc, char **argv);
+int lh_command_explain(int argc, char **argv);
+int lh_command_fsck(int argc, char **argv);
+int lh_command_garbage(int argc, char **argv);
+int lh_command_recall(int argc, char **argv);
+int lh_command_local(int argc, char **argv);
+
+#define LH_COMMAND_VERSION "0.1"
+
+#endif

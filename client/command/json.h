@@ -1,0 +1,32 @@
+/* What the library returns, as JSON. docs/command.md lists the names, which stay.
+ *
+ * Each function returns a new reference. Texts that are no UTF-8 (a failure domain may be anything)
+ * are passed on with '?' for the bytes that are not: a document is always whole. */
+#ifndef LH_COMMAND_JSON_H
+#define LH_COMMAND_JSON_H
+
+#include "client/command/command.h"
+
+json_t *lh_json_text(const char *text);
+
+/* 64 bits as "0123456789abcdef": checksums, which most readers of JSON would round. */
+json_t *lh_json_hex(uint64_t value);
+
+json_t *lh_json_file(const struct lh_file_info *info);
+json_t *lh_json_chunk(const struct lh_chunk_info *c);
+json_t *lh_json_chunk_state(const struct lh_chunk_state *s);
+json_t *lh_json_lease(const struct lh_lease_info *l);
+json_t *lh_json_server(const struct lh_server_info *s);
+json_t *lh_json_repair(const struct lh_repair_info *r);
+
+/* Prints `json` if that is wanted; either way its reference is given back. NULL: nothing. */
+void lh_json_finish(bool wanted, json_t *json);
+
+/* The sub-objects above, in an array under `name`: `{"name": [...]}`. Takes `array` over. */
+json_t *lh_json_list(const char *name, json_t *array);
+
+/* What a command of one or several arguments prints: the only element of `array`, or all under
+ * `name`. Takes `array` over; NULL when it is empty. */
+json_t *lh_json_one_or_list(const char *name, json_t *array);
+
+#endif

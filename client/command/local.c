@@ -1,0 +1,375 @@
+/* `leasehold local`: a whole cluster on this machine, for trying things out and for tests.
+ *
+ * A server that dies is reported and left dead: what the others do then is what a user of `local`
+ * may want to see. At the end chunkservers are stopped first (they release their leases to the
+ * master), the master last. */
+#include "client/command/command.h"
+
+#include "base/alloc.h"
+#include "client/command/child.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND          "local"
+#define CHUNKSERVERS_MAX 64u
+#define STOP_SECONDS     15
+
+/* The master's own default, too many for a smaller cluster. */
+#define REPLICATION_DEFAULT 3u
+
+struct options {
+    struct lh_duration timeout;
+    uint64_t chunkservers, port;
+    const char *dir, *session_term, *chunk_term, *replication, *min_replicas, *log_level,
+        *log_format;
+};
+
+struct cluster {
+    const struct options *options;
+    char *dir;
+    bool dir_is_temporary;
+    struct lh_child children[CHUNKSERVERS_MAX + 1]; /* the master first */
+    size_t count;
+    sigset_t signals; /* that take_signal() takes */
+    bool stop;        /* one of them asked for it */
+};
+
+static char *path_in(const char *dir, const char *name, const char *suffix)
+{
+    size_t size = strlen(dir) + strlen(name) + strlen(suffix) + 2;
+    char *path = lh_alloc(size);
+    (void)snprintf(path, size, "%s/%s%s", dir, name, suffix);
+    return path;
+}
+
+/* --- starting ----------------------------------------------------------------------------- */
+
+static struct lh_child *add(
+    struct cluster *cluster, const char *name, const char *program, uint64_t port)
+{
+    const struct options *o = cluster->options;
+    struct lh_child *c = &cluster->children[cluster->count++];
+    char *log = path_in(cluster->dir, name, ".log"), *data = path_in(cluster->dir, name, "");
+    lh_child_init(c, name, program, log);
+    (void)snprintf(c->address, sizeof c->address, "127.0.0.1:%" PRIu64, port);
+    lh_child_argument(c, "listen", c->address);
+    lh_child_argument(c, "data-dir", data);
+    lh_child_argument(c, "log-level", o->log_level);
+    lh_child_argument(c, "log-format", o->log_format);
+    free(log);
+    free(data);
+    return c;
+}
+
+/* A server finds out by itself; but by then somebody else's master could have answered in the place
+ * of ours, and that cluster would be taken for this one. */
+static bool port_is_free(const char *address)
+{
+    uint64_t port = 0;
+    if (!lh_parse_uint(strrchr(address, ':') + 1, &port))
+        return false;
+    struct sockaddr_in to = {.sin_family = AF_INET,
+        .sin_port = htons((uint16_t)port),
+        .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd < 0)
+        return false;
+    /* As the servers do: connections that were closed lately are no listener. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool bound = bind(fd, (const struct sockaddr *)&to, sizeof to) == 0;
+    (void)close(fd);
+    return bound;
+}
+
+static int start_all(struct cluster *cluster)
+{
+    const struct options *o = cluster->options;
+    struct lh_child *master = add(cluster, "master", "leasehold-master", o->port);
+    lh_child_argument(master, "session-term", o->session_term);
+    lh_child_argument(master, "chunk-term", o->chunk_term);
+    /* A small cluster's files have as many replicas as it can give them. */
+    char replicas[32];
+    (void)snprintf(replicas, sizeof replicas, "%" PRIu64, o->chunkservers);
+    bool few = o->replication == NULL && o->chunkservers < REPLICATION_DEFAULT;
+    lh_child_argument(master, "replication", few ? replicas : o->replication);
+    lh_child_argument(master, "min-replicas",
+        o->min_replicas == NULL && o->chunkservers == 1 ? "1" : o->min_replicas);
+    for (uint64_t i = 1; i <= o->chunkservers; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "cs%" PRIu64, i);
+        struct lh_child *c = add(cluster, name, "leasehold-chunkserver", o->port + 100 + i);
+        lh_child_argument(c, "server-id", name);
+        lh_child_argument(c, "master", master->address);
+    }
+    for (size_t i = 0; i < cluster->count; i++) {
+        const char *address = cluster->children[i].address;
+        if (!port_is_free(address))
+            return lh_command_error(LH_EXIT_FAILED, COMMAND,
+                "%s is in use; stop what listens there, or give another --port", address);
+    }
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!lh_child_start(&cluster->children[i]))
+            return LH_EXIT_SYSTEM;
+    }
+    return LH_EXIT_OK;
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+/* Waits up to `ms` for a signal. True when a child has ended; it was reported to `report`. */
+static bool take_signal(struct cluster *cluster, long ms, FILE *report)
+{
+    struct timespec timeout = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    int signal_number = sigtimedwait(&cluster->signals, NULL, &timeout);
+    if (signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGHUP)
+        cluster->stop = true;
+    /* Children that end together are one pending signal, so each time all are looked at. */
+    return lh_children_reap(cluster->children, cluster->count, report);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Prints what the cluster is once the master has heard of every chunkserver, and is heard by it. */
+static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
+{
+    struct lh_server_list list = {0};
+    size_t ready = 0;
+    if (lh_servers(client, 500, &list) != LH_OK)
+        return false;
+    for (size_t i = 0; i < list.count; i++)
+        ready += list.servers[i].live && list.servers[i].reachable;
+    if (ready >= cluster->options->chunkservers) {
+        (void)printf("cluster %s, session term %.1f s, chunk lease term %.1f s, data in %s%s\n",
+            list.cluster_id, (double)list.session_term_ms / 1000, (double)list.chunk_term_ms / 1000,
+            cluster->dir, cluster->dir_is_temporary ? " (removed at the end)" : "");
+        for (size_t i = 0; i < cluster->count; i++) {
+            const struct lh_child *c = &cluster->children[i];
+            (void)printf(
+                "  %-6s %-15s pid %-7d log %s\n", c->name, c->address, (int)c->pid, c->log);
+        }
+        (void)printf("ready at %s; Ctrl-C stops it\n", cluster->children[0].address);
+        (void)fflush(stdout);
+    }
+    lh_server_list_deinit(&list);
+    return ready >= cluster->options->chunkservers;
+}
+
+/* Why the cluster is not ready. */
+static int explain(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        const struct lh_child *c = &cluster->children[i];
+        if (c->pid != 0)
+            continue;
+        int code = lh_command_error(
+            LH_EXIT_FAILED, COMMAND, "%s did not come up; the end of %s:", c->name, c->log);
+        lh_child_print_log(c);
+        return code;
+    }
+    return lh_command_error(LH_EXIT_UNAVAILABLE, COMMAND,
+        "the cluster is not ready after %.1f s; see the logs in %s",
+        (double)lh_duration_ms(cluster->options->timeout) / 1000, cluster->dir);
+}
+
+static int wait_until_ready(struct cluster *cluster)
+{
+    struct lh_cluster *client;
+    int error = lh_cluster_open(cluster->children[0].address, NULL, &client);
+    if (error != LH_OK)
+        return lh_command_failed(COMMAND, NULL, error);
+
+    bool ready = false, died = false;
+    uint64_t until_ms = now_ms() + lh_duration_ms(cluster->options->timeout);
+    while (!ready && !died && !cluster->stop && now_ms() < until_ms) {
+        ready = is_ready(cluster, client);
+        died = !ready && take_signal(cluster, 50, NULL);
+    }
+    lh_cluster_close(client);
+    if (ready)
+        return LH_EXIT_OK;
+    if (cluster->stop)
+        return LH_EXIT_FAILED;
+    cluster->dir_is_temporary = false; /* its logs are wanted */
+    return explain(cluster);
+}
+
+/* --- stopping ----------------------------------------------------------------------------- */
+
+static void stop(struct cluster *cluster, struct lh_child *children, size_t count)
+{
+    lh_children_signal(children, count, SIGTERM);
+    for (uint64_t until_ms = now_ms() + STOP_SECONDS * 1000;
+         lh_children_running(children, count) && now_ms() < until_ms;)
+        (void)take_signal(cluster, 100, NULL);
+    if (!lh_children_running(children, count))
+        return;
+    (void)lh_command_error(
+        0, COMMAND, "not everything stopped within %d s: killing it", STOP_SECONDS);
+    lh_children_signal(children, count, SIGKILL);
+    while (lh_children_running(children, count))
+        (void)take_signal(cluster, 100, NULL);
+}
+
+static int run(struct cluster *cluster)
+{
+    /* Blocked before any thread starts, so that take_signal() alone gets them. */
+    (void)sigemptyset(&cluster->signals);
+    (void)sigaddset(&cluster->signals, SIGINT);
+    (void)sigaddset(&cluster->signals, SIGTERM);
+    (void)sigaddset(&cluster->signals, SIGHUP);
+    (void)sigaddset(&cluster->signals, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &cluster->signals, NULL);
+
+    int code = start_all(cluster);
+    if (code == LH_EXIT_OK)
+        code = wait_until_ready(cluster);
+    if (code == LH_EXIT_OK) {
+        while (!cluster->stop)
+            (void)take_signal(cluster, 1000, stdout);
+        (void)puts("stopping");
+        (void)fflush(stdout);
+    }
+    stop(cluster, cluster->children + 1, cluster->count > 0 ? cluster->count - 1 : 0);
+    stop(cluster, cluster->children, cluster->count);
+    return code;
+}
+
+/* --- the directory ------------------------------------------------------------------------ */
+
+static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static int prepare_dir(struct cluster *cluster)
+{
+    const char *dir = cluster->options->dir;
+    if (dir == NULL) {
+        const char *base = getenv("TMPDIR");
+        cluster->dir = path_in(base != NULL ? base : "/tmp", "leasehold-local", ".XXXXXX");
+        cluster->dir_is_temporary = true;
+        if (mkdtemp(cluster->dir) == NULL)
+            return lh_command_error(
+                LH_EXIT_SYSTEM, COMMAND, "cannot create %s: %s", cluster->dir, strerror(errno));
+        return LH_EXIT_OK;
+    }
+    if (mkdir(dir, 0755) != 0 && errno != EEXIST)
+        return lh_command_error(
+            LH_EXIT_SYSTEM, COMMAND, "cannot create %s: %s", dir, strerror(errno));
+    /* Absolute, so that the command lines printed for a dead server work anywhere. */
+    cluster->dir = realpath(dir, NULL);
+    if (cluster->dir == NULL)
+        return lh_command_error(LH_EXIT_SYSTEM, COMMAND, "%s: %s", dir, strerror(errno));
+    return LH_EXIT_OK;
+}
+
+static void deinit(struct cluster *cluster)
+{
+    if (cluster->dir_is_temporary && cluster->dir != NULL)
+        (void)nftw(cluster->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    for (size_t i = 0; i < cluster->count; i++)
+        lh_child_deinit(&cluster->children[i]);
+    free(cluster->dir);
+    free(cluster);
+}
+
+int lh_command_local(int argc, char **argv)
+{
+    struct options o = {0};
+    const struct lh_flag table[] = {
+        {.name = "chunkservers",
+            .type = LH_FLAG_UINT,
+            .value = &o.chunkservers,
+            .preset = "3",
+            .min = 1,
+            .max = CHUNKSERVERS_MAX,
+            .help = "how many chunkservers to run"},
+        {.name = "dir",
+            .type = LH_FLAG_STRING,
+            .value = &o.dir,
+            .metavar = "DIRECTORY",
+            .help = "keep data and logs there; without it, in a temporary directory that is "
+                    "removed at the end"},
+        {.name = "port",
+            .type = LH_FLAG_UINT,
+            .value = &o.port,
+            .preset = "7400",
+            .min = 1,
+            .max = 65535 - 100 - CHUNKSERVERS_MAX,
+            .help = "the master's port; the chunkservers' are 101, 102, ... higher"},
+        {.name = "session-term",
+            .type = LH_FLAG_STRING,
+            .value = &o.session_term,
+            .metavar = "DURATION",
+            .help = "how long a chunkserver's session lives without a heartbeat"},
+        {.name = "chunk-term",
+            .type = LH_FLAG_STRING,
+            .value = &o.chunk_term,
+            .metavar = "DURATION",
+            .help = "how long a chunk's lease lasts without an extension"},
+        {.name = "replication",
+            .type = LH_FLAG_STRING,
+            .value = &o.replication,
+            .metavar = "N",
+            .help = "servers that keep each record of a new file; by default 3, or all there are"},
+        {.name = "min-replicas",
+            .type = LH_FLAG_STRING,
+            .value = &o.min_replicas,
+            .metavar = "N",
+            .help = "with fewer servers than this, a new file takes no appends"},
+        {.name = "log-level",
+            .type = LH_FLAG_STRING,
+            .value = &o.log_level,
+            .metavar = "LEVEL",
+            .help = "of the servers: debug, info, warn, error"},
+        {.name = "log-format",
+            .type = LH_FLAG_STRING,
+            .value = &o.log_format,
+            .metavar = "FORMAT",
+            .help = "of the servers: text, json"},
+        {.name = "timeout",
+            .type = LH_FLAG_DURATION,
+            .value = &o.timeout,
+            .preset = "30s",
+            .min = 1000000,
+            .help = "how long the servers may take to come up"},
+    };
+    const struct lh_flags flags = {
+        .command = "leasehold local",
+        .usage = "[OPTION]...",
+        .summary = "Runs a master and chunkservers on this machine until Ctrl-C. What dies is "
+                   "reported, not restarted.",
+        .flags = table,
+        .count = sizeof table / sizeof table[0],
+    };
+    struct lh_flags_result args;
+    int code;
+    if (!lh_command_parse(&flags, argc, argv, 0, 0, &args, &code))
+        return code;
+    struct cluster *cluster = lh_alloc(sizeof *cluster);
+    cluster->options = &o;
+    code = prepare_dir(cluster);
+    if (code == LH_EXIT_OK)
+        code = run(cluster);
+    deinit(cluster);
+    lh_flags_free(&args);
+    return code;
+}

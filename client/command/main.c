@@ -1,0 +1,192 @@
+/* `leasehold`: finds the subcommand. */
+#include "client/command/command.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"create", "create a file", lh_command_create},
+    {"append", "append records from files or standard input", lh_command_append},
+    {"cat", "print a file's records", lh_command_cat},
+    {"tail", "print a file's last records, and follow it", lh_command_tail},
+    {"ls", "list files", lh_command_ls},
+    {"stat", "describe files and their chunks", lh_command_stat},
+    {"mv", "rename a file", lh_command_mv},
+    {"rm", "remove files: into the trash, or for good", lh_command_rm},
+    {"trash", "list what is in the trash", lh_command_trash},
+    {"restore", "take a file out of the trash", lh_command_restore},
+    {"leases", "list the chunks' leases", lh_command_leases},
+    {"servers", "list the chunkservers, and how the repair goes on", lh_command_servers},
+    {"explain", "say why a file or chunk is or is not writable", lh_command_explain},
+    {"fsck", "check all replicas against the metadata", lh_command_fsck},
+    {"drain", "empty a chunkserver, so that it can be stopped", lh_command_drain},
+    {"undrain", "let a chunkserver take part again", lh_command_undrain},
+    {"decommission", "empty a chunkserver and forget it", lh_command_decommission},
+    {"garbage", "tell whether old replicas are deleted, or go on with it", lh_command_garbage},
+    {"recall", "move a chunk to another primary", lh_command_recall},
+    {"local", "run a whole cluster on this machine", lh_command_local},
+};
+
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_help(FILE *to)
+{
+    (void)fputs("usage: leasehold COMMAND [OPTION]... [ARGUMENT]...\n"
+                "\n"
+                "Files of records that only grow, kept on several servers.\n"
+                "\n",
+        to);
+    for (size_t i = 0; i < COMMANDS; i++)
+        (void)fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    (void)fputs(
+        "\n"
+        "`leasehold COMMAND --help` says more. --master (or LEASEHOLD_MASTER) names the "
+        "cluster.\n"
+        "Options may stand before COMMAND, too.\n"
+        "\n"
+        "Exit status: 0 done, 1 refused (fsck: nothing is lost, but replicas are missing), 2 "
+        "fsck:\n"
+        "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "
+        "input\n"
+        "or output, 75 time ran out (what was not acknowledged is unknown), 130 and 143 append:\n"
+        "interrupted (SIGINT, SIGTERM), what was read by then is stored.\n",
+        to);
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+#define NAME_MAX_ 16u /* bytes that are compared */
+
+/* How many letters are to be put in, left out, changed or swapped to make `b` of `a`. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t n = least(strlen(a), NAME_MAX_), m = least(strlen(b), NAME_MAX_);
+    size_t d[NAME_MAX_ + 1][NAME_MAX_ + 1];
+
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = least(
+                least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    }
+    return d[n][m];
+}
+
+/* What was meant; NULL: no idea. */
+static const struct command *nearest(const char *name)
+{
+    const struct command *found = NULL;
+    size_t best = strlen(name) < 4 ? 2 : 3; /* it must be less */
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        size_t d = distance(name, commands[i].name);
+        bool begins = strlen(name) >= 3 && strncmp(commands[i].name, name, strlen(name)) == 0;
+        if (d < best || (begins && found == NULL)) {
+            found = &commands[i];
+            best = d < best ? d : best;
+        }
+    }
+    return found;
+}
+
+static int no_such_command(const char *name)
+{
+    const struct command *meant = nearest(name);
+
+    (void)fprintf(stderr, "leasehold: there is no command '%s'", lh_command_shown(name));
+    if (meant != NULL)
+        (void)fprintf(stderr, "; did you mean '%s'?\n", meant->name);
+    else
+        (void)fputs("; see leasehold --help\n", stderr);
+    return LH_EXIT_USAGE;
+}
+
+/* `leasehold help append` is `leasehold append --help`. */
+static int help(const char *name)
+{
+    if (name == NULL || strcmp(name, "help") == 0) {
+        print_help(stdout);
+        return LH_EXIT_OK;
+    }
+    const struct command *command = find(name);
+    if (command == NULL)
+        return no_such_command(name);
+    char option[] = "--help";
+    char *argv[] = {(char *)(uintptr_t)name, option, NULL};
+    return command->run(2, argv);
+}
+
+/* Where the command's name stands behind `argv[0]`; `argc`: nowhere. Options with a value of its
+ * own are those that most commands have. */
+static int find_name(int argc, char **argv)
+{
+    static const char *const valued[] = {"--master", "--timeout", "--config"};
+    int i = 1;
+
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        for (size_t k = 0; k < sizeof valued / sizeof valued[0]; k++) {
+            if (strcmp(argv[i], valued[k]) == 0 && i + 1 < argc) {
+                i++;
+                break;
+            }
+        }
+    }
+    return i;
+}
+
+/* With the options that stand before its name behind it. */
+static int run(const struct command *command, int argc, char **argv, int at)
+{
+    char **moved = lh_alloc_array((size_t)argc, sizeof *moved);
+
+    moved[0] = argv[at];
+    for (int i = 1; i < at; i++)
+        moved[i] = argv[i];
+    for (int i = at + 1; i < argc; i++)
+        moved[i - 1] = argv[i];
+    int code = command->run(argc - 1, moved);
+    free(moved);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int at = find_name(argc, argv);
+
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return help(at < argc ? argv[at] : NULL);
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        (void)puts("leasehold " LH_COMMAND_VERSION);
+        return LH_EXIT_OK;
+    }
+    if (at >= argc) {
+        print_help(stderr);
+        return LH_EXIT_USAGE;
+    }
+    if (strcmp(argv[at], "help") == 0)
+        return help(at + 1 < argc ? argv[at + 1] : NULL);
+    const struct command *command = find(argv[at]);
+    return command == NULL ? no_such_command(argv[at]) : run(command, argc, argv, at);
+}

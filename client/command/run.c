@@ -1,0 +1,182 @@
+/* `leasehold`: what the subcommands share: options, running, messages. */
+#include "client/command/command.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- options ------------------------------------------------------------------------------ */
+
+const char *const lh_command_durabilities[] = {"buffered", "synced", NULL};
+const char *const lh_command_losses[] = {"default", "roll", "wait", NULL};
+
+struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
+{
+    return (struct lh_file_options){
+        .durability = f->durability == 1 ? LH_SYNCED : LH_BUFFERED,
+        .replication = (uint32_t)f->replication,
+        .min_replicas = (uint32_t)f->min_replicas,
+        .chunk_size = f->chunk_size,
+        .on_primary_loss = (enum lh_on_primary_loss)f->on_primary_loss,
+    };
+}
+
+bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
+    size_t args_max, struct lh_flags_result *result, int *exit_code)
+{
+    static const struct lh_flags_binary binary = {LH_COMMAND_VERSION, LH_EXIT_USAGE};
+
+    return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
+}
+
+uint64_t lh_command_timeout_ms(const struct lh_command_common *common)
+{
+    return lh_duration_ms(common->timeout);
+}
+
+/* In any thread: several may wait for the same server. */
+static void tell_who_is_waited_for(void *arg, const char *text)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static char last[256];
+
+    (void)pthread_mutex_lock(&mutex);
+    if (strcmp(last, text) != 0) {
+        (void)snprintf(last, sizeof last, "%s", text);
+        /* A line of progress may stand there. */
+        (void)fprintf(stderr, "%sleasehold %s: %s; trying on, see --timeout\n",
+            isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", (const char *)arg,
+            lh_command_shown(text));
+    }
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+/* Opens the cluster that the options name; on failure prints why. */
+static bool open_cluster(const char *command, const struct lh_command_common *common,
+    struct lh_cluster **cluster, int *exit_code)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < common->masters.count; i++)
+        size += strlen(common->masters.items[i]) + 1;
+    char *masters = calloc(1, size);
+    if (masters == NULL) {
+        *exit_code = lh_command_error(LH_EXIT_SYSTEM, command, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < common->masters.count; i++) {
+        (void)strcat(masters, i > 0 ? "," : "");
+        (void)strcat(masters, common->masters.items[i]);
+    }
+    struct lh_cluster_options options = {
+        .on_waiting = tell_who_is_waited_for,
+        .on_waiting_arg = (void *)(uintptr_t)command,
+    };
+    int error = lh_cluster_open(masters, &options, cluster);
+    if (error != LH_OK)
+        *exit_code = lh_command_failed(command, "--master", error);
+    if (error == LH_ERR_INVALID_ARGUMENT)
+        *exit_code = LH_EXIT_USAGE;
+    free(masters);
+    return error == LH_OK;
+}
+
+/* LH_EXIT_IO, said on stderr, when not all of stdout could be written. */
+static int finish_output(const char *command)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return LH_EXIT_OK;
+    return lh_command_error(LH_EXIT_IO, command, "cannot write to standard output");
+}
+
+int lh_command_run(const struct lh_command *command, int argc, char **argv)
+{
+    const char *name = argv[0];
+    char full_name[64];
+    (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
+    const struct lh_flags flags = {
+        .command = full_name,
+        .usage = command->usage,
+        .summary = command->summary,
+        .flags = command->flags,
+        .count = command->count,
+    };
+    struct lh_flags_result args;
+    int code;
+    if (!lh_command_parse(&flags, argc, argv, command->args_min, command->args_max, &args, &code))
+        return code;
+    struct lh_cluster *cluster = NULL;
+    code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
+    if (code == LH_EXIT_OK && open_cluster(name, command->options, &cluster, &code)) {
+        code = command->run(command->options, cluster, args.args);
+        int output = finish_output(name);
+        code = code != LH_EXIT_OK ? code : output;
+        lh_cluster_close(cluster);
+    }
+    lh_flags_free(&args);
+    return code;
+}
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+int lh_command_failed(const char *command, const char *thing, int error)
+{
+    /* Most of the library's sentences name the thing themselves. */
+    bool named = thing != NULL && thing[0] != '\0' && strstr(lh_last_error(), thing) == NULL;
+    (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command,
+        lh_command_shown(named ? thing : ""), named ? ": " : "", lh_command_shown(lh_last_error()),
+        lh_error_name(error));
+    switch (error) {
+    case LH_ERR_UNAVAILABLE:
+        return LH_EXIT_UNAVAILABLE;
+    case LH_ERR_DEADLINE_EXCEEDED:
+        return LH_EXIT_UNKNOWN;
+    case LH_ERR_SYSTEM:
+        return LH_EXIT_SYSTEM;
+    default:
+        return LH_EXIT_FAILED;
+    }
+}
+
+int lh_command_error(int exit_code, const char *command, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "leasehold %s: %s\n", command, lh_command_shown(text));
+    return exit_code;
+}
+
+/* jansson leaves what is not ASCII as it is; outside of strings there is none of it. */
+static void put_json(const char *text)
+{
+    size_t size = strlen(text);
+
+    for (size_t at = 0; at < size;) {
+        uint32_t c = 0;
+        size_t n = lh_utf8_char(text + at, size - at, &c);
+        if (n > 1 && !lh_char_is_plain(c))
+            (void)printf("\\u%04x", c & 0xffff);
+        else
+            (void)fwrite(text + at, 1, n == 0 ? 1 : n, stdout);
+        at += n == 0 ? 1 : n;
+    }
+}
+
+void lh_command_print_json(json_t *json)
+{
+    if (json == NULL)
+        return;
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    if (text != NULL)
+        put_json(text);
+    free(text);
+    (void)putchar('\n');
+    json_decref(json);
+}

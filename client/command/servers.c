@@ -1,0 +1,169 @@
+/* `leasehold servers`: the chunkservers, and the repair of what they keep. */
+#include "client/command/command.h"
+
+#include "client/command/json.h"
+#include "client/command/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void state_cell(struct lh_table *table, const struct lh_server_info *s)
+{
+    char away[32];
+    lh_table_add(table, "%s%s%s%s%s", lh_command_server_state(s),
+        s->live || s->away_ms == 0 ? "" : " for ",
+        s->live || s->away_ms == 0 ? "" : lh_command_duration(away, s->away_ms),
+        s->admin == LH_SERVER_ACTIVE ? "" : ", ",
+        s->admin == LH_SERVER_ACTIVE ? "" : lh_command_server_admin(s->admin));
+}
+
+/* What the repair does with this server. */
+static void repair_cell(struct lh_table *table, const struct lh_server_info *s)
+{
+    char text[160], grace[32];
+    int n = 0;
+    text[0] = '\0';
+    if (s->copies_in > 0)
+        n += snprintf(text, sizeof text, "%" PRIu64 " in", s->copies_in);
+    if (s->copies_out > 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRIu64 " out", n > 0 ? ", " : "",
+            s->copies_out);
+    if (s->replicas_to_move > 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%" PRIu64 " to move", n > 0 ? ", " : "",
+            s->replicas_to_move);
+    if (!s->live && s->grace_left_ms > 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%sreplaced in %s", n > 0 ? ", " : "",
+            lh_command_duration(grace, s->grace_left_ms));
+    lh_table_add(table, "%s", n > 0 ? text : "-");
+}
+
+static void server_row(struct lh_table *table, const struct lh_server_info *s)
+{
+    char text[32];
+    lh_table_add(table, "%s", s->server_id);
+    lh_table_add(table, "%s", lh_command_or_dash(s->address));
+    state_cell(table, s);
+    lh_table_add(table, "%s", s->live ? lh_command_duration(text, s->session_left_ms) : "-");
+    lh_table_add(table, "%" PRIu64, s->primaries);
+    lh_table_add(table, "%" PRIu64, s->replicas);
+    uint64_t used = s->capacity_bytes > s->free_bytes ? s->capacity_bytes - s->free_bytes : 0;
+    lh_table_add(table, "%s", lh_command_bytes(text, used));
+    lh_table_add(table, "%s", lh_command_bytes(text, s->free_bytes));
+    repair_cell(table, s);
+    lh_table_add(table, "%s", s->safe_to_stop ? "yes" : "no");
+    lh_table_add(table, "%s", lh_command_or_dash(s->failure_domain));
+}
+
+static void print_repair(const struct lh_repair_info *r)
+{
+    char bytes[32], rate[32], left[32];
+    if (r->chunks_degraded == 0 && r->copies_running == 0 && r->copies_waiting == 0) {
+        (void)puts("repair: nothing to do, every chunk has its replicas");
+        return;
+    }
+    (void)printf("repair: %" PRIu64 " chunks degraded, of these %" PRIu64
+                 " with a single good replica and %" PRIu64 " with none; %" PRIu64
+                 " copies running, %" PRIu64 " waiting; %s left",
+        r->chunks_degraded, r->chunks_endangered, r->chunks_unreadable, r->copies_running,
+        r->copies_waiting, lh_command_bytes(bytes, r->bytes_left));
+    if (r->bytes_per_second > 0)
+        (void)printf(" at %s/s", lh_command_bytes(rate, r->bytes_per_second));
+    if (r->left_ms > 0)
+        (void)printf(", about %s", lh_command_duration(left, r->left_ms));
+    (void)putchar('\n');
+}
+
+static void warn(const struct lh_server_list *list)
+{
+    if (list->repair.chunks_unreadable > 0)
+        (void)lh_command_error(0, "servers",
+            "%" PRIu64 " chunks have no replica that can be read: start the servers that are "
+            "away; leasehold fsck names the chunks",
+            list->repair.chunks_unreadable);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->servers[i].obstacle[0] != '\0')
+            (void)lh_command_error(0, "servers", "%s", list->servers[i].obstacle);
+    if (!list->deleting && list->deleting_text[0] != '\0')
+        (void)lh_command_error(0, "servers",
+            "nothing is deleted: %s. Make sure that this master has the newest metadata; then "
+            "leasehold garbage --resume",
+            list->deleting_text);
+}
+
+static void print_servers(const struct lh_server_list *list)
+{
+    static const char *const titles[] = {"server", "address", "state", ">session left",
+        ">primaries", ">replicas", ">used", ">free", "repair", "safe to stop", "failure domain",
+        NULL};
+    struct lh_table table;
+    char session[32], chunk[32];
+    lh_table_init(&table, titles);
+    for (size_t i = 0; i < list->count; i++)
+        server_row(&table, &list->servers[i]);
+    lh_table_print(&table);
+    lh_table_deinit(&table);
+    (void)printf("cluster %s, master term %" PRIu64 ", session term %s, chunk lease term %s\n",
+        lh_command_shown(list->cluster_id), list->master_term,
+        lh_command_duration(session, list->session_term_ms),
+        lh_command_duration(chunk, list->chunk_term_ms));
+    print_repair(&list->repair);
+}
+
+static json_t *servers_json(const struct lh_server_list *list)
+{
+    json_t *servers = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        (void)json_array_append_new(servers, lh_json_server(&list->servers[i]));
+    return json_pack("{s:o, s:I, s:I, s:I, s:o, s:b, s:o, s:o}", "cluster_id",
+        lh_json_text(list->cluster_id), "master_term", (json_int_t)list->master_term,
+        "session_term_ms", (json_int_t)list->session_term_ms, "chunk_term_ms",
+        (json_int_t)list->chunk_term_ms, "repair", lh_json_repair(&list->repair), "deleting",
+        (int)list->deleting, "deleting_text", lh_json_text(list->deleting_text), "servers",
+        servers);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct lh_server_info *x = a, *y = b;
+    return strcmp(x->server_id, y->server_id);
+}
+
+static int list_servers(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct lh_command_common *common = options;
+    struct lh_server_list list = {0};
+    int error = lh_servers(cluster, lh_command_timeout_ms(common), &list);
+    (void)args;
+    if (error != LH_OK)
+        return lh_command_failed("servers", NULL, error);
+    if (list.count > 0)
+        qsort(list.servers, list.count, sizeof *list.servers, by_name);
+    if (common->json)
+        lh_command_print_json(servers_json(&list));
+    else
+        print_servers(&list);
+    warn(&list);
+    lh_server_list_deinit(&list);
+    return LH_EXIT_OK;
+}
+
+int lh_command_servers(int argc, char **argv)
+{
+    struct lh_command_common common = {0};
+    const struct lh_flag table[] = {
+        LH_COMMAND_MASTER_FLAGS(common),
+        LH_COMMAND_JSON_FLAG(common),
+    };
+    const struct lh_command command = {
+        .usage = "[OPTION]...",
+        .summary = "Lists the chunkservers that the master knows, what each has and does, whether "
+                   "it is drained\nand can be switched off for good (safe to stop), and how the "
+                   "repair of all chunks goes on.",
+        .flags = table,
+        .count = sizeof table / sizeof table[0],
+        .run = list_servers,
+        .options = &common,
+    };
+    return lh_command_run(&command, argc, argv);
+}

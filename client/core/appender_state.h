@@ -1,0 +1,100 @@
+/* An appender: what appender.c, settling.c and tail.c share. */
+#ifndef LH_CLIENT_APPENDER_STATE_H
+#define LH_CLIENT_APPENDER_STATE_H
+
+#include "client/core/ask.h"
+#include "client/core/chunk.h"
+#include "client/core/state.h"
+#include "client/core/stream.h"
+
+enum lh_appender_state {
+    LH_APPENDER_STARTING, /* asking whether the file exists */
+    LH_APPENDER_IDLE,     /* no stream and nothing to send */
+    LH_APPENDER_FINDING,  /* asking for the tail and its primary */
+    LH_APPENDER_PAUSED,   /* a failed round; FINDING when the timer fires */
+    LH_APPENDER_LOCATING, /* asking who holds the unsettled chunk's seal */
+    LH_APPENDER_SETTLING, /* asking one of them */
+    LH_APPENDER_OPENING,  /* the stream's first message is unanswered */
+    LH_APPENDER_OPEN,
+    LH_APPENDER_FAILED
+};
+
+struct lh_client_appender {
+    struct lh_client *client;
+    struct lh_client_appender *next;
+    enum lh_appender_state state;
+    char *path;
+    uint64_t file;
+    struct lh_client_writer writer;
+    struct lh_duration give_up;
+    struct lh_appender_open_call *opening; /* until its completion */
+
+    struct lh_submit_call *first, *last; /* unacknowledged, by sequence */
+    struct lh_submit_call *unsent;       /* the first that is not in flight; NULL: all are */
+    uint64_t sequence;                   /* of the next record to be acknowledged */
+    uint64_t sent_end; /* OPEN: the sequence number after the last one in flight */
+
+    struct lh_client_chunk tail; /* the chunk to append to; `chunk` 0: none known */
+    char *address;               /* of its primary */
+    bool full;                   /* it answered CHUNK_FULL */
+    uint64_t failed_version;
+    uint64_t window_batches, window_bytes;
+
+    struct lh_client_chunk unsettled; /* `chunk` 0: none */
+    size_t settler;                   /* the member to be asked next */
+    unsigned settle_rounds;           /* in which none of its members has answered */
+    char *silent;                     /* the server whose stream was lost last; NULL: none */
+
+    struct lh_client_ask ask;
+    Leasehold__StatRequest stat;
+    Leasehold__OpenTailRequest open_tail;
+    Leasehold__LocateRequest locate;
+    struct lh_client_link settle;
+    struct lh_timer timer;         /* PAUSED, OPENING, SETTLING: its end */
+    struct lh_timer give_up_timer; /* of the first batch; may be early */
+    unsigned failures;             /* since the last acknowledged batch */
+    int reason;                    /* of the last one, or why it has failed for good */
+    char text[LH_CALL_TEXT_BYTES];
+    char master_said[LH_CALL_TEXT_BYTES]; /* why there is no primary; since the same; "": nothing */
+};
+
+/* appender.c */
+
+/* Remembers why it goes no further; "WHAT: TEXT" is what a call that fails tells. */
+void lh_client_appender_say(
+    struct lh_client_appender *a, int error, const char *what, const char *text);
+
+/* The appender fails for good, and all of its batches with it. */
+void lh_client_appender_fail(
+    struct lh_client_appender *a, int error, const char *what, const char *text);
+
+/* The way in use has failed: look for another one, at once the first time. */
+void lh_client_appender_broken(struct lh_client_appender *a, int error, const char *what,
+    const char *text, struct lh_duration at_least);
+
+/* The first batch is stored there. */
+void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offset);
+
+/* Joins the stream to the tail's primary. */
+void lh_client_appender_join(struct lh_client_appender *a);
+
+/* tail.c */
+
+/* Asks the master for the tail and its primary. */
+void lh_client_appender_find_tail(struct lh_client_appender *a);
+
+/* settling.c */
+
+/* Asks the members that `info` names, which hold the seal of the unsettled chunk, what is in it. */
+void lh_client_appender_settle(struct lh_client_appender *a, const Leasehold__ChunkInfo *info);
+
+/* The same, after asking the master who they are. */
+void lh_client_appender_locate_unsettled(struct lh_client_appender *a);
+
+/* It is known what the unsettled chunk holds: on to the tail. */
+void lh_client_appender_settled(struct lh_client_appender *a);
+
+/* The member that is being asked has not answered in time. */
+void lh_client_appender_settle_timer(struct lh_client_appender *a);
+
+#endif

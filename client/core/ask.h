@@ -1,0 +1,42 @@
+/* Requests to the masters, repeated until one answers. */
+#ifndef LH_CLIENT_ASK_H
+#define LH_CLIENT_ASK_H
+
+#include "base/timers.h"
+#include "client/core/link.h"
+
+/* A request to the masters, repeated until one answers or the deadline comes. Lives inside its
+ * owner. */
+struct lh_client_ask {
+    struct lh_client *client;
+    struct lh_client_link link;
+    struct lh_timer timer; /* the end of a try or of a pause */
+    const ProtobufCMessage *request;
+    struct lh_duration patience;
+    struct lh_instant deadline;
+    unsigned failures;
+    bool active;
+    bool unknown; /* an earlier try may have been carried out though its answer is lost */
+    int reason;   /* of the last failed try */
+    char text[LH_CALL_TEXT_BYTES];
+    void *owner;
+    /* The end: `reply` (NULL if nobody answered) and its error. The ask may be begun anew in it. */
+    void (*done)(void *owner, int error, const char *text, const void *reply);
+};
+
+/* Begins asking; `ask->owner` and `ask->done` are set by the caller, `request` lives until the end.
+ */
+void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
+    const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline);
+void lh_client_ask_cancel(struct lh_client_ask *ask);
+void lh_client_ask_timer(struct lh_client_ask *ask);
+
+/* The pause after that many failures in a row. */
+struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);
+
+/* LH_CALL_MASTER. */
+void lh_client_master_ask(struct lh_client *c, struct lh_master_call *call);
+void lh_client_masters_end(struct lh_client *c, bool complete);
+void lh_client_masters_check(const struct lh_client *c);
+
+#endif

@@ -1,0 +1,35 @@
+/* What the master says of a chunk. */
+#include "client/core/chunk.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from)
+{
+    *to = (struct lh_client_chunk){
+        .chunk = from->chunk,
+        .version = from->version,
+        .start = from->start,
+        .length = from->length,
+        .sealed = from->sealed,
+        .primary = lh_strdup(from->primary),
+        .members = lh_alloc_array(from->n_members, sizeof *to->members),
+        .member_count = from->n_members,
+    };
+    for (size_t i = 0; i < from->n_members; i++) {
+        to->members[i].server_id = lh_strdup(from->members[i]->server_id);
+        to->members[i].address = lh_strdup(from->members[i]->address);
+    }
+}
+
+void lh_client_chunk_deinit(struct lh_client_chunk *chunk)
+{
+    for (size_t i = 0; i < chunk->member_count; i++) {
+        free(chunk->members[i].server_id);
+        free(chunk->members[i].address);
+    }
+    free(chunk->members);
+    free(chunk->primary);
+    *chunk = (struct lh_client_chunk){0};
+}

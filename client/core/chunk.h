@@ -1,0 +1,32 @@
+/* What the master says of a chunk. */
+#ifndef LH_CLIENT_CHUNK_H
+#define LH_CLIENT_CHUNK_H
+
+#include "proto/leasehold.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A server of a chunk's replica set. */
+struct lh_client_member {
+    char *server_id;
+    char *address; /* "" if not known */
+    /* For a chunk reader: what has become of it in the round over all members. */
+    bool tried, corrupt;
+};
+
+/* Owned copies. */
+struct lh_client_chunk {
+    uint64_t chunk, version;
+    uint64_t start, length;
+    bool sealed;
+    char *primary; /* server_id or "" */
+    struct lh_client_member *members;
+    size_t member_count;
+};
+
+void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from);
+void lh_client_chunk_deinit(struct lh_client_chunk *chunk);
+
+#endif

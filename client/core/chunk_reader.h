@@ -1,0 +1,97 @@
+/* A chunk reader: the bytes of one chunk for one reader, from one member or another (FAIL-4). */
+#ifndef LH_CLIENT_CHUNK_READER_H
+#define LH_CLIENT_CHUNK_READER_H
+
+#include "base/timers.h"
+#include "client/core/chunk.h"
+#include "client/core/link.h"
+
+struct lh_client_reader;
+struct lh_client_chunk_reader;
+
+/* Verified bytes that wait for a FETCH. */
+struct lh_client_ready {
+    struct lh_client_ready *next;
+    struct lh_buf batches;
+    uint64_t offset; /* in the file */
+};
+
+/* One READ, under way or over. Lives inside its chunk reader. */
+struct lh_client_read {
+    struct lh_client_chunk_reader *cr;
+    struct lh_client_link link; /* `id` 0: it is over */
+    struct lh_timer timer;      /* its end */
+    char *address;              /* that is asked or was asked last; NULL: none yet */
+    struct lh_instant begun;
+    struct lh_instant whole_by; /* however it comes on */
+    uint64_t for_fetch;         /* the FETCH that it was begun for; 0: ahead of any */
+    bool waits;                 /* for more bytes */
+};
+
+/* A chunk that a reader reads, and the READs of it that are under way: one, or two of the same
+ * bytes when the first is late. */
+struct lh_client_chunk_reader {
+    struct lh_client_chunk_reader *next;
+    struct lh_client_reader *reader;
+    struct lh_client_chunk chunk;
+    uint64_t offset; /* in the chunk: of the next READ */
+    struct lh_client_ready *first, *last;
+    struct lh_client_read reads[2]; /* the later one of two is the hedge */
+    struct lh_timer timer;          /* with a READ under way: it is late then; else a pause */
+    size_t member;                  /* that was asked last, or is to be asked next */
+    unsigned failures;              /* rounds over all members in a row */
+    bool at_end;                    /* unsealed, and nothing more when last asked */
+};
+
+/* One behind the reader's others, which reads from `offset` in the chunk on; begins nothing. */
+struct lh_client_chunk_reader *lh_client_chunk_reader_add(
+    struct lh_client_reader *r, const Leasehold__ChunkInfo *info, uint64_t offset);
+
+/* With its READs and what is ready. The caller has taken it off the reader's list. */
+void lh_client_chunk_reader_free(struct lh_client_chunk_reader *cr);
+
+/* Takes newer knowledge of the first one's chunk. False when it cannot be true. */
+bool lh_client_chunk_reader_refresh(
+    struct lh_client_chunk_reader *cr, const Leasehold__ChunkInfo *info);
+
+/* Where in the file its next READ begins. */
+uint64_t lh_client_chunk_reader_position(const struct lh_client_chunk_reader *cr);
+
+/* Whether the chunk was read to its sealed end. */
+bool lh_client_chunk_reader_exhausted(const struct lh_client_chunk_reader *cr);
+
+/* Whether the next READ is for the primary only: the end of the file is asked of nobody else
+ * (APP-6). */
+bool lh_client_chunk_reader_needs_primary(const struct lh_client_chunk_reader *cr);
+
+/* Whether a READ is under way. */
+bool lh_client_chunk_reader_reading(const struct lh_client_chunk_reader *cr);
+
+/* Begins a READ, of the member whose turn it is; none is under way. */
+void lh_client_chunk_reader_read(struct lh_client_chunk_reader *cr);
+
+/* A READ is late, or the pause is over. May free chunk readers. */
+void lh_client_chunk_reader_timer(struct lh_client_chunk_reader *cr);
+
+/* For its READs. */
+
+/* The bytes, or the word that there are none, have come. */
+void lh_client_chunk_reader_helped(struct lh_client_chunk_reader *cr);
+
+/* A member did not help, or there was none to be asked. May free chunk readers. */
+void lh_client_chunk_reader_failed(
+    struct lh_client_chunk_reader *cr, int error, const char *address, const char *text);
+
+/* read.c */
+
+/* Asks that member for what follows `offset`; it may wait for more bytes for so long. */
+void lh_client_read_begin(
+    struct lh_client_chunk_reader *cr, size_t member, struct lh_duration wait);
+
+/* Nothing if it is over. */
+void lh_client_read_cancel(struct lh_client_read *read);
+
+/* That READ's time is over. May free chunk readers. */
+void lh_client_read_timer(struct lh_client_read *read);
+
+#endif

@@ -1,0 +1,225 @@
+#include "client/core/client.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "client/core/appender.h"
+#include "client/core/ask.h"
+#include "client/core/hedge.h"
+#include "client/core/link.h"
+#include "client/core/reader.h"
+#include "client/core/reply.h"
+#include "client/core/server.h"
+#include "client/core/silent.h"
+#include "client/core/state.h"
+#include "client/core/stream.h"
+
+#include <stdlib.h>
+
+static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
+{
+    return d.ns == 0 ? lh_milliseconds(ms) : d;
+}
+
+static uint64_t or_count(uint64_t n, uint64_t preset)
+{
+    return n == 0 ? preset : n;
+}
+
+struct lh_client *lh_client_create(const struct lh_client_config *config)
+{
+    struct lh_client *c = lh_alloc(sizeof *c);
+
+    LH_ASSERT(config->master_count > 0);
+    c->config = *config;
+    c->config.masters = NULL;
+    c->config.try_timeout = or_default(config->try_timeout, 5000);
+    c->config.stall_timeout = or_default(config->stall_timeout, 5000);
+    c->config.hang_timeout = or_default(config->hang_timeout, 700);
+    c->config.settle_try = or_default(config->settle_try, 300);
+    c->config.tail_wait = or_default(config->tail_wait, 5000);
+    c->config.poll_wait = or_default(config->poll_wait, 10000);
+    c->config.arrival_timeout = or_default(config->arrival_timeout, 600000);
+    c->config.backoff_min = or_default(config->backoff_min, 10);
+    c->config.backoff_max = or_default(config->backoff_max, 1000);
+    c->config.silent_min = or_default(config->silent_min, 5000);
+    c->config.silent_max = or_default(config->silent_max, 60000);
+    c->config.late_first = or_default(config->late_first, 300);
+    c->config.late_min = or_default(config->late_min, 50);
+    c->config.late_max = or_default(config->late_max, 2000);
+    c->config.hedge_percent = (uint32_t)or_count(config->hedge_percent, 10);
+    c->config.hedge_burst = (uint32_t)or_count(config->hedge_burst, 4);
+    c->config.read_bytes = (uint32_t)or_count(config->read_bytes, 2u << 20);
+    c->config.chunks_ahead = (uint32_t)or_count(config->chunks_ahead, 2);
+    c->config.silent_servers = (uint32_t)or_count(config->silent_servers, 64);
+    c->config.messages = (uint32_t)or_count(config->messages, 2);
+    c->config.full_message_bytes = or_count(config->full_message_bytes, 256u << 10);
+    c->config.unanswered_bytes = or_count(config->unanswered_bytes, 16u << 20);
+    c->config.message_bytes = or_count(config->message_bytes, 1u << 20);
+    c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
+    c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);
+    for (size_t i = 0; i < config->master_count; i++)
+        c->masters[i] = lh_strdup(config->masters[i]);
+    c->prng.state = config->seed;
+    lh_client_hedge_init(c);
+    return c;
+}
+
+void lh_client_destroy(struct lh_client *c)
+{
+    struct lh_effects dropped = {0};
+
+    if (c == NULL)
+        return;
+    c->fx = &dropped;
+    lh_client_appenders_end(c, false);
+    lh_client_streams_flush(c);
+    lh_client_readers_end(c, false);
+    lh_client_questions_end(c, false);
+    lh_client_masters_end(c, false);
+    lh_effects_deinit(&dropped);
+    lh_client_silent_deinit(c);
+    for (size_t i = 0; i < c->config.master_count; i++)
+        free(c->masters[i]);
+    free(c->masters);
+    lh_timers_deinit(&c->timers);
+    free(c);
+}
+
+/* ---- Dispatch ---- */
+
+static void begin_call(struct lh_client *c, struct lh_call *call)
+{
+    if (c->stopped) {
+        lh_client_complete(c, call, LH_ERR_CLOSED, "the cluster is being closed");
+        return;
+    }
+    switch (call->kind) {
+    case LH_CALL_MASTER:
+        lh_client_master_ask(c, (struct lh_master_call *)call);
+        break;
+    case LH_CALL_APPENDER_OPEN:
+        lh_client_appender_open(c, (struct lh_appender_open_call *)call);
+        break;
+    case LH_CALL_APPENDER_CLOSE:
+        lh_client_appender_close((struct lh_appender_close_call *)call);
+        break;
+    case LH_CALL_SUBMIT:
+        lh_client_appender_submit((struct lh_submit_call *)call);
+        break;
+    case LH_CALL_READER_OPEN:
+        lh_client_reader_open(c, (struct lh_reader_open_call *)call);
+        break;
+    case LH_CALL_READER_CLOSE:
+        lh_client_reader_close((struct lh_reader_close_call *)call);
+        break;
+    case LH_CALL_FETCH:
+        lh_client_reader_fetch((struct lh_fetch_call *)call);
+        break;
+    case LH_CALL_SERVER:
+        lh_client_server_ask(c, (struct lh_server_call *)call);
+        break;
+    }
+}
+
+static void fire_timers(struct lh_client *c)
+{
+    struct lh_timer *t;
+
+    while ((t = lh_timers_pop(&c->timers, c->now)) != NULL) {
+        switch ((enum lh_client_timer)t->kind) {
+        case LH_TIMER_ASK:
+            lh_client_ask_timer(t->owner);
+            break;
+        case LH_TIMER_APPENDER:
+        case LH_TIMER_GIVE_UP:
+            lh_client_appender_timer(t->owner, (enum lh_client_timer)t->kind);
+            break;
+        case LH_TIMER_STREAM:
+            lh_client_stream_timer(t->owner);
+            break;
+        case LH_TIMER_READ:
+        case LH_TIMER_CHUNK_READER:
+        case LH_TIMER_READER:
+        case LH_TIMER_FETCH:
+            lh_client_reader_timer(t->owner, (enum lh_client_timer)t->kind);
+            break;
+        case LH_TIMER_SERVER:
+            lh_client_server_timer(t->owner);
+            break;
+        }
+    }
+}
+
+static void stop(struct lh_client *c)
+{
+    if (c->stopped)
+        return;
+    c->stopped = true;
+    lh_client_appenders_end(c, true);
+    lh_client_readers_end(c, true);
+    lh_client_questions_end(c, true);
+    lh_client_masters_end(c, true);
+    lh_client_streams_flush(c);
+    lh_fx_stopped(c->fx, LH_OK);
+}
+
+void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects *fx)
+{
+    c->now = in->now;
+    c->fx = fx;
+    switch (in->kind) {
+    case LH_IN_MESSAGE:
+        lh_client_link_message(c, in);
+        break;
+    case LH_IN_LINK_CLOSED:
+        lh_client_link_closed(c, in);
+        break;
+    case LH_IN_CALL:
+        begin_call(c, in->call);
+        break;
+    case LH_IN_STOP:
+        stop(c);
+        break;
+    case LH_IN_PROGRESS:
+        lh_client_link_progress(c, in);
+        break;
+    case LH_IN_TIMER:
+    case LH_IN_LINK_OPENED: /* nothing is served here, ... */
+    case LH_IN_HALF_CLOSED:
+    case LH_IN_DISK: /* ... and nothing stored */
+    case LH_IN_PERSISTED:
+        break;
+    }
+    fire_timers(c);
+    lh_client_streams_flush(c);
+    c->fx = NULL;
+}
+
+struct lh_instant lh_client_deadline(const struct lh_client *c)
+{
+    return lh_timers_next(&c->timers);
+}
+
+static void core_step(void *self, struct lh_input *in, struct lh_effects *fx)
+{
+    lh_client_step(self, in, fx);
+}
+
+static struct lh_instant core_deadline(const void *self)
+{
+    return lh_client_deadline(self);
+}
+
+struct lh_core lh_client_core(struct lh_client *c)
+{
+    return (struct lh_core){.self = c, .step = core_step, .deadline = core_deadline};
+}
+
+void lh_client_check(const struct lh_client *c)
+{
+    lh_client_links_check(c);
+    lh_client_masters_check(c);
+    lh_client_streams_check(c);
+    lh_client_appenders_check(c);
+    lh_client_readers_check(c);
+}

@@ -1,0 +1,207 @@
+/* The client's core: what an embedding program asks for, and how it is done by links to the masters
+ * and the chunkservers. Pure: see base/step.h for how it is driven. It never touches a disk.
+ *
+ * The driver asks by LH_IN_CALL with one of the call structs below and is answered by
+ * LH_FX_COMPLETE with the same pointer. A call belongs to the core from the step that it is fed in
+ * until its completion; then its outputs are set. Every call completes exactly once; LH_IN_STOP
+ * completes what is left with CANCELLED before STOPPED.
+ *
+ * Batches are packed outside (client/library/pending.c): the core gets whole ones, in any order,
+ * and knows them by their sequence numbers. What it keeps of them is bounded by who submits them.
+ *
+ * Files, by concern; each has its header, which is all that the others see of it:
+ *   client.c        dispatch
+ *   link.c          links, and whose they are
+ *   ask.c           requests to the masters and their repetition
+ *   reply.c         what replies have in common, and the end of a call
+ *   chunk.c         what the master says of a chunk
+ *   stream.c        streams of appends, shared by the writers of a chunk
+ *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with tail.c, which finds
+ *                   the primary, and settling.c (APP-5a)
+ *   reader.c        a reader's way from chunk to chunk, ahead of the program (APP-6)
+ *   chunk_reader.c  a reader's bytes of one chunk, from one member or another (FAIL-4), with
+ *                   read.c: one READ
+ *   silent.c        servers that did not answer
+ *   hedge.c         when a READ is late, and whether a second one may go out
+ *   server.c        one question to one chunkserver */
+#ifndef LH_CLIENT_H
+#define LH_CLIENT_H
+
+#include "base/step.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lh_client;
+
+/* Strings are copied. Zero takes the default that stands beside it. */
+struct lh_client_config {
+    const char *const *masters;     /* addresses, tried in turn */
+    size_t master_count;            /* at least 1 */
+    uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
+    struct lh_duration try_timeout; /* 5 s: one request of which nothing is answered, or no more */
+    struct lh_duration stall_timeout;   /* 5 s: appends without an answer, and without any of their
+                                         bytes arriving, before a new stream */
+    struct lh_duration hang_timeout;    /* 700 ms: the same, without any sign of life either */
+    struct lh_duration settle_try;      /* 300 ms: one unanswered SETTLE, the first time round */
+    struct lh_duration tail_wait;       /* 5 s: for how long the master may wait for a primary */
+    struct lh_duration poll_wait;       /* 10 s: for how long a server may wait for new bytes */
+    struct lh_duration arrival_timeout; /* 10 min: an answer that has begun to come is whole by
+                                           then, or comes from another server */
+    struct lh_duration backoff_min;     /* 10 ms: the pause after the second failure in a row ... */
+    struct lh_duration backoff_max; /* 1 s: ... doubling up to this, less up to half by chance */
+    struct lh_duration silent_min;  /* 5 s: a server that did not answer is asked last ... */
+    struct lh_duration silent_max;  /* 1 min: ... for that long, doubling up to this */
+    /* A READ that is late is asked of another member too; the first sound answer counts. */
+    struct lh_duration late_first; /* 300 ms: late, as long as none was answered yet; ... */
+    struct lh_duration late_min;   /* 50 ms: ... then late by what is usual, at least this ... */
+    struct lh_duration late_max;   /* 2 s: ... and at most this */
+    uint32_t hedge_percent;        /* 10: such second READs, of all; ... */
+    uint32_t hedge_burst;          /* 4: ... beyond it so many, saved up when there were fewer */
+    uint32_t read_bytes;           /* 2 MiB: of one READ */
+    uint32_t chunks_ahead;         /* 2: of a file that a reader reads at once */
+    uint32_t silent_servers;       /* 64: remembered; more of them are asked in vain once more */
+    /* How appends gather on a stream. A batch may always go alone, whatever its size. */
+    uint32_t messages;           /* 2: under way at a time while they are small */
+    uint64_t full_message_bytes; /* 256 KiB: one that is as large need not wait for others ... */
+    uint64_t unanswered_bytes;   /* 16 MiB: ... while less than that is unanswered */
+    uint64_t message_bytes;      /* 1 MiB: of one that carries several batches */
+    uint32_t stream_writers;     /* 256: that ever join one stream; its server takes 1024 */
+};
+
+struct lh_client *lh_client_create(const struct lh_client_config *config);
+
+/* Without an LH_IN_STOP before, calls under way never complete; they must still exist, so that
+ * their batches can be dropped. */
+void lh_client_destroy(struct lh_client *c);
+
+void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects *fx);
+struct lh_instant lh_client_deadline(const struct lh_client *c);
+struct lh_core lh_client_core(struct lh_client *c);
+
+/* Walks the core's own invariants and asserts them. */
+void lh_client_check(const struct lh_client *c);
+
+enum lh_call_kind {
+    LH_CALL_MASTER,         /* struct lh_master_call */
+    LH_CALL_APPENDER_OPEN,  /* struct lh_appender_open_call */
+    LH_CALL_APPENDER_CLOSE, /* struct lh_appender_close_call */
+    LH_CALL_SUBMIT,         /* struct lh_submit_call */
+    LH_CALL_READER_OPEN,    /* struct lh_reader_open_call */
+    LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
+    LH_CALL_FETCH,          /* struct lh_fetch_call */
+    LH_CALL_SERVER          /* struct lh_server_call */
+};
+
+#define LH_CALL_TEXT_BYTES 512
+
+/* What every call begins with. */
+struct lh_call {
+    enum lh_call_kind kind;
+    void *owner;                   /* the caller's: the core does not look at it */
+    char text[LH_CALL_TEXT_BYTES]; /* out, of an error: a sentence */
+};
+
+/* A unary method of the master, repeated at the masters in turn until one answers. Completes with
+ * the reply's error; those that say "not now" of the master itself (UNAVAILABLE, SHUTTING_DOWN,
+ * STALE_MASTER) are repeated. At the deadline: the last try's error if there was one, else
+ * DEADLINE_EXCEEDED. */
+struct lh_master_call {
+    struct lh_call call;
+    enum lh_method method;
+    const ProtobufCMessage *request; /* the caller's until completion */
+    struct lh_duration patience;     /* for how long the master itself may wait to answer */
+    struct lh_instant deadline;
+    ProtobufCMessage
+        *reply; /* out, or NULL if no master answered; to be freed with lh_wire_free() */
+};
+
+struct lh_client_appender;
+
+/* Completes when the file is known to exist. */
+struct lh_appender_open_call {
+    struct lh_call call;
+    const char *path;
+    struct lh_instant deadline;
+    struct lh_duration give_up; /* a batch that is older than this makes the appender fail */
+    struct lh_client_appender *appender; /* out: until an APPENDER_CLOSE of it is fed */
+    uint64_t writer;                     /* out: must stand in its batches */
+    uint64_t chunk_size;                 /* out: bounds its batches (APP-1) */
+};
+
+/* Ends it: what is not acknowledged completes with CANCELLED, then this call. */
+struct lh_appender_close_call {
+    struct lh_call call;
+    struct lh_client_appender *appender;
+};
+
+/* Stores one batch. Sequence numbers of an appender's batches begin at 1 and leave no gap, but the
+ * calls may be fed in any order: a batch waits for those before it. Completes, in the order of
+ * sequence numbers, with LH_OK once acknowledged, or with what made the appender fail: then this
+ * batch is unknown. */
+struct lh_submit_call {
+    struct lh_call call;
+    struct lh_client_appender *appender;
+    struct lh_buf batch; /* the core's until completion; cleared then */
+    uint64_t sequence;   /* of its first record */
+    uint32_t count;      /* records */
+    uint64_t offset;     /* out: of the batch in the file */
+    /* The core's while the call is under way. */
+    struct lh_submit_call *previous, *next;
+    struct lh_instant submitted;
+    struct lh_submit_call *waiting_previous, *waiting_next; /* to be sent on a stream */
+    struct lh_client_message *message; /* that carries it, unanswered; NULL: none */
+    bool in_flight;                    /* given to the present stream and not answered */
+    bool sent;                         /* sent to the appender's unsettled chunk (APP-5a) */
+};
+
+struct lh_client_reader;
+
+/* Completes when the file is known to exist. */
+struct lh_reader_open_call {
+    struct lh_call call;
+    const char *path;
+    struct lh_instant deadline;
+    uint64_t offset;                 /* of a batch in the file, or the file's end */
+    bool follow;                     /* FETCH waits at the end instead of completing with CLOSED */
+    uint64_t readahead;              /* bytes that may be held or under way for it */
+    struct lh_client_reader *reader; /* out: until a READER_CLOSE of it is fed */
+};
+
+/* Ends it. A FETCH under way completes with CANCELLED, then this call. */
+struct lh_reader_close_call {
+    struct lh_call call;
+    struct lh_client_reader *reader;
+};
+
+/* The next bytes of the file; one FETCH per reader at a time. Completes with LH_OK and whole
+ * batches whose checksums hold; with CLOSED at the end: every record that was acknowledged before
+ * the call was fed has then been given out; with DEADLINE_EXCEEDED or the last failure's error at
+ * the deadline; and with what asking again cannot help (NOT_FOUND, CORRUPT, INVALID_ARGUMENT). The
+ * reader stays where it is after an error and may be asked again. */
+struct lh_fetch_call {
+    struct lh_call call;
+    struct lh_client_reader *reader;
+    struct lh_instant deadline;
+    struct lh_buf batches; /* out: the caller's to clear */
+    uint64_t offset;       /* out: of the first batch in the file */
+};
+
+/* A unary method of one chunkserver, tried once: for whoever wants to hear of that very server.
+ * Completes with the reply's error, with UNAVAILABLE when it cannot be reached, with
+ * DEADLINE_EXCEEDED when it does not answer in time. */
+struct lh_server_call {
+    struct lh_call call;
+    const char *address; /* the caller's until completion, like `request` */
+    enum lh_method method;
+    const ProtobufCMessage *request;
+    struct lh_instant deadline;
+    /* Out: NULL if it did not answer; to be freed with lh_wire_free(). */
+    ProtobufCMessage *reply;
+    struct lh_buf payload; /* out: the reply's bulk bytes; the caller's to clear */
+};
+
+#endif

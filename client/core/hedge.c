@@ -1,0 +1,60 @@
+/* Hedging: a READ that takes longer than READs usually do is asked of another member as well.
+ *
+ * What is usual is learned as TCP learns when to send again: a running mean, and four times a
+ * running deviation on top of it. How many second READs there may be is bounded by a share of all,
+ * so that servers which are slow because they have too much to do do not get twice as much. */
+#include "client/core/hedge.h"
+
+#include "client/core/state.h"
+
+#define WHOLE 100u /* hundredths in one READ */
+
+void lh_client_hedge_init(struct lh_client *c)
+{
+    c->hedge_credit = (uint64_t)c->config.hedge_burst * WHOLE;
+}
+
+void lh_client_read_took(struct lh_client *c, struct lh_duration time)
+{
+    uint64_t mean = c->read_time.ns, spread = c->read_spread.ns;
+
+    if (mean == 0) {
+        mean = time.ns;
+        spread = time.ns / 2;
+    } else {
+        uint64_t off = time.ns > mean ? time.ns - mean : mean - time.ns;
+        spread = spread - spread / 4 + off / 4;
+        mean = mean - mean / 8 + time.ns / 8;
+    }
+    c->read_time = lh_nanoseconds(mean == 0 ? 1 : mean);
+    c->read_spread = lh_nanoseconds(spread);
+}
+
+struct lh_duration lh_client_late_after(const struct lh_client *c)
+{
+    const struct lh_client_config *config = &c->config;
+    struct lh_duration twice = lh_duration_add(c->read_spread, c->read_spread);
+
+    if (c->read_time.ns == 0)
+        return config->late_first;
+    return lh_duration_min(
+        config->late_max, lh_duration_max(config->late_min,
+                              lh_duration_add(c->read_time, lh_duration_add(twice, twice))));
+}
+
+void lh_client_hedge_earn(struct lh_client *c)
+{
+    uint64_t most = (uint64_t)c->config.hedge_burst * WHOLE;
+
+    c->hedge_credit += c->config.hedge_percent;
+    if (c->hedge_credit > most)
+        c->hedge_credit = most;
+}
+
+bool lh_client_hedge_spend(struct lh_client *c)
+{
+    if (c->hedge_credit < WHOLE)
+        return false;
+    c->hedge_credit -= WHOLE;
+    return true;
+}

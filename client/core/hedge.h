@@ -1,0 +1,21 @@
+/* When a READ is late, and whether a second one may go out. */
+#ifndef LH_CLIENT_HEDGE_H
+#define LH_CLIENT_HEDGE_H
+
+#include "client/core/client.h"
+
+void lh_client_hedge_init(struct lh_client *c);
+
+/* A READ that did not wait for more bytes was answered after that time. */
+void lh_client_read_took(struct lh_client *c, struct lh_duration time);
+
+/* After which time one is late. */
+struct lh_duration lh_client_late_after(const struct lh_client *c);
+
+/* A READ goes out that is no hedge: so many more hedges are allowed. */
+void lh_client_hedge_earn(struct lh_client *c);
+
+/* False: there were too many. */
+bool lh_client_hedge_spend(struct lh_client *c);
+
+#endif

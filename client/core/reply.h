@@ -1,0 +1,15 @@
+/* What the servers' replies have in common, and telling a caller how his call has ended. */
+#ifndef LH_CLIENT_REPLY_H
+#define LH_CLIENT_REPLY_H
+
+#include "client/core/client.h"
+
+/* The error and text fields that every reply has; `*text` is never NULL. */
+int lh_client_reply_error(const void *reply, const char **text);
+
+/* A message of the caller's own, to be freed with lh_wire_free(). */
+ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m);
+
+void lh_client_complete(struct lh_client *c, struct lh_call *call, int error, const char *text);
+
+#endif

@@ -1,0 +1,58 @@
+/* The client's state: what every file of the core may look at. Each list in it belongs to the file
+ * that is named beside it. */
+#ifndef LH_CLIENT_STATE_H
+#define LH_CLIENT_STATE_H
+
+#include "base/prng.h"
+#include "base/probe.h"
+#include "base/timers.h"
+#include "client/core/client.h"
+
+#define LH_CLIENT_BUCKETS 256u
+
+/* Owners of timers. */
+enum lh_client_timer {
+    LH_TIMER_ASK,
+    LH_TIMER_APPENDER,
+    LH_TIMER_GIVE_UP,
+    LH_TIMER_STREAM,
+    LH_TIMER_READ,
+    LH_TIMER_CHUNK_READER,
+    LH_TIMER_READER,
+    LH_TIMER_FETCH,
+    LH_TIMER_SERVER
+};
+
+struct lh_client {
+    struct lh_client_config config;
+    char **masters;
+    size_t master; /* the one that is asked first: the last that answered */
+    struct lh_prng prng;
+    struct lh_timers timers;
+    struct lh_instant now; /* during a step */
+    struct lh_effects *fx; /* during a step */
+    bool stopped;
+
+    /* link.c */
+    uint64_t last_link;
+    struct lh_client_link *links[LH_CLIENT_BUCKETS];
+
+    struct lh_client_unary *unaries;      /* ask.c */
+    struct lh_client_question *questions; /* server.c */
+    struct lh_client_appender *appenders; /* appender.c */
+    struct lh_client_reader *readers;     /* reader.c */
+
+    /* stream.c */
+    struct lh_client_stream *streams;
+    struct lh_client_stream *touched_streams; /* by this step */
+
+    /* silent.c */
+    struct lh_client_silent *silent;
+    size_t silent_count; /* at most `silent_servers` */
+
+    /* hedge.c */
+    struct lh_duration read_time, read_spread; /* of answered READs: usually; 0: none yet */
+    uint64_t hedge_credit;                     /* in hundredths of a READ */
+};
+
+#endif

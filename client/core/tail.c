@@ -1,0 +1,91 @@
+/* Finding the tail: the chunk that an appender is to append to, and its primary. */
+#include "client/core/appender_state.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void no_tail_yet(
+    struct lh_client_appender *a, int error, const char *text, const Leasehold__OpenTailReply *m)
+{
+    struct lh_duration wait = a->client->config.backoff_min;
+    char said[LH_CALL_TEXT_BYTES];
+
+    if (m != NULL)
+        wait = lh_duration_max(wait,
+            lh_duration_min(lh_milliseconds(m->retry_after_ms), a->client->config.backoff_max));
+    if (error == LH_ERR_LEASE_HELD && m != NULL) {
+        snprintf(said, sizeof said, "%s (for at most %.1f s more)", text,
+            (double)m->lease_left_ms / 1000.0);
+        text = said;
+    }
+    snprintf(a->master_said, sizeof a->master_said, "%s", text);
+    lh_client_appender_broken(a, error, "finding the primary", text, wait);
+}
+
+static void tail_found(void *owner, int error, const char *text, const void *reply)
+{
+    struct lh_client_appender *a = owner;
+    const Leasehold__OpenTailReply *m = reply;
+
+    if (error != LH_OK) {
+        if (lh_error_advice(error) == LH_GIVE_UP)
+            lh_client_appender_fail(a, error, "finding the primary", text);
+        else
+            no_tail_yet(a, error, text, m);
+        return;
+    }
+    if (m->chunk == NULL || m->chunk->chunk == 0 || m->primary == NULL ||
+        m->primary->address[0] == '\0') {
+        no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
+        return;
+    }
+    a->failed_version = 0; /* it was told, and this is the answer */
+    bool verdict = a->full && LH_PLANTED("chunk-full-is-a-verdict");
+    if (m->chunk->chunk != a->tail.chunk)
+        a->full = false;
+    lh_client_chunk_deinit(&a->tail);
+    lh_client_chunk_copy(&a->tail, m->chunk);
+    free(a->address);
+    a->address = lh_strdup(m->primary->address);
+    if (a->unsettled.chunk == 0 || a->unsettled.chunk == a->tail.chunk)
+        lh_client_appender_join(a);
+    else if (verdict || LH_PLANTED("next-chunk-without-asking"))
+        lh_client_appender_settled(a);
+    else if (m->settled != NULL && m->settled->sealed && m->settled->chunk == a->unsettled.chunk)
+        lh_client_appender_settle(a, m->settled);
+    else
+        lh_client_appender_locate_unsettled(a);
+}
+
+/* For how long the master may wait for a primary: it must say why there is none before the oldest
+ * record is given up, or nobody hears it. */
+static struct lh_duration patience(const struct lh_client_appender *a)
+{
+    struct lh_duration wait = a->client->config.tail_wait;
+
+    if (a->first == NULL)
+        return wait;
+    struct lh_duration left =
+        lh_instant_until(a->client->now, lh_instant_add(a->first->submitted, a->give_up));
+    return lh_duration_min(wait, lh_nanoseconds(left.ns / 4 * 3));
+}
+
+void lh_client_appender_find_tail(struct lh_client_appender *a)
+{
+    struct lh_duration wait = patience(a);
+
+    a->state = LH_APPENDER_FINDING;
+    leasehold__open_tail_request__init(&a->open_tail);
+    a->open_tail.path = a->path;
+    a->open_tail.file = a->file;
+    a->open_tail.full_chunk = a->full ? a->tail.chunk : 0;
+    a->open_tail.failed_version = a->failed_version;
+    a->open_tail.unsettled_chunk = a->unsettled.chunk;
+    a->open_tail.wait_ms = lh_duration_ms(wait);
+    a->ask.owner = a;
+    a->ask.done = tail_found;
+    lh_client_ask(
+        a->client, &a->ask, LH_METHOD_OPEN_TAIL, &a->open_tail.base, wait, LH_INSTANT_NEVER);
+}

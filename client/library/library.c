@@ -1,0 +1,339 @@
+/* The library: cluster handles, errors, and how a thread of the program waits for the core. */
+#include "client/library/library.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* The public header's numbers are those of base/error.h: the macros expand to the former, the enum
+ * of the latter is told by its own table. */
+#define X(name, number, grpc, advice, text)                                                        \
+    _Static_assert(LH_ERR_##name == -(number), "leasehold.h and base/error.h differ: " #name);
+LH_ERRORS(X)
+#undef X
+
+static _Thread_local char last_error[LH_CALL_TEXT_BYTES];
+static _Thread_local bool in_callback;
+
+const char *lh_last_error(void)
+{
+    return last_error;
+}
+
+bool lh_in_callback(void)
+{
+    return in_callback;
+}
+
+bool lh_error_may_retry(int error)
+{
+    return error < 0 && lh_error_advice(error) != LH_GIVE_UP;
+}
+
+int lh_fail(int error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(last_error, sizeof last_error, format, args);
+    va_end(args);
+    return error;
+}
+
+/* ---- Waiting ---- */
+
+void lh_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool lh_cond_wait(
+    pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t timeout_ms, struct timespec *begun)
+{
+    /* Beyond ten years, a time_t would have to be watched for overflow. */
+    if (timeout_ms > UINT64_C(315360000000)) {
+        pthread_cond_wait(cond, mutex);
+        return true;
+    }
+    if (begun->tv_sec == 0 && begun->tv_nsec == 0)
+        clock_gettime(CLOCK_MONOTONIC, begun);
+    uint64_t ns = (uint64_t)begun->tv_nsec + timeout_ms % 1000 * 1000000;
+    struct timespec end = {
+        .tv_sec = begun->tv_sec + (time_t)(timeout_ms / 1000 + ns / 1000000000),
+        .tv_nsec = (long)(ns % 1000000000),
+    };
+    return pthread_cond_timedwait(cond, mutex, &end) == 0;
+}
+
+struct lh_instant lh_deadline(uint64_t timeout_ms)
+{
+    return lh_instant_add(lh_clock_now(), lh_milliseconds(timeout_ms));
+}
+
+struct waiter {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    bool done;
+    int error;
+};
+
+#define WAITING_MS 2000u
+
+/* For how long the call may be under way before somebody is told. */
+static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_call *call)
+{
+    if (cluster->on_waiting == NULL)
+        return LH_NO_TIMEOUT;
+    switch (call->kind) {
+    case LH_CALL_MASTER:
+        return WAITING_MS + lh_duration_ms(((const struct lh_master_call *)call)->patience);
+    case LH_CALL_SERVER:
+    case LH_CALL_APPENDER_OPEN:
+    case LH_CALL_READER_OPEN:
+        return WAITING_MS;
+    case LH_CALL_APPENDER_CLOSE:
+    case LH_CALL_SUBMIT:
+    case LH_CALL_READER_CLOSE:
+    case LH_CALL_FETCH:
+        break;
+    }
+    return LH_NO_TIMEOUT;
+}
+
+static void tell_of_waiting(
+    const struct lh_cluster *cluster, const struct lh_call *call, uint64_t ms)
+{
+    char text[LH_CALL_TEXT_BYTES];
+
+    if (call->kind == LH_CALL_SERVER)
+        snprintf(text, sizeof text, "chunkserver %s has not answered for %llu s",
+            ((const struct lh_server_call *)call)->address, (unsigned long long)(ms / 1000));
+    else
+        snprintf(text, sizeof text, "no master has answered for %llu s (%s)",
+            (unsigned long long)(ms / 1000), cluster->masters);
+    cluster->on_waiting(cluster->on_waiting_arg, text);
+}
+
+int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
+{
+    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct timespec begun = {0};
+    uint64_t ms = silence_ms(cluster, call);
+
+    lh_cond_init(&w.cond);
+    call->owner = &w;
+    if (!lh_loop_call(cluster->loop, call)) {
+        pthread_cond_destroy(&w.cond);
+        pthread_mutex_destroy(&w.mutex);
+        return lh_fail(LH_ERR_CLOSED, "the cluster is being closed");
+    }
+    pthread_mutex_lock(&w.mutex);
+    while (!w.done) {
+        if (lh_cond_wait(&w.cond, &w.mutex, ms, &begun) || w.done)
+            continue;
+        pthread_mutex_unlock(&w.mutex);
+        tell_of_waiting(cluster, call, ms);
+        ms *= 2;
+        pthread_mutex_lock(&w.mutex);
+    }
+    pthread_mutex_unlock(&w.mutex);
+    pthread_cond_destroy(&w.cond);
+    pthread_mutex_destroy(&w.mutex);
+    return w.error == LH_OK ? LH_OK : lh_fail(w.error, "%s", call->text);
+}
+
+static void on_complete(void *arg, void *completed, int error)
+{
+    struct lh_call *call = completed;
+    struct waiter *w = call->owner;
+
+    (void)arg;
+    if (call->kind == LH_CALL_SUBMIT) {
+        lh_submit_completed((struct lh_submit_call *)call, error);
+        return;
+    }
+    pthread_mutex_lock(&w->mutex);
+    w->error = error;
+    w->done = true;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+/* ---- The callback thread ---- */
+
+void lh_cluster_errand(struct lh_cluster *cluster, struct lh_errand *errand)
+{
+    errand->next = NULL;
+    pthread_mutex_lock(&cluster->mutex);
+    bool was_empty = cluster->errands == NULL;
+    *cluster->errands_end = errand;
+    cluster->errands_end = &errand->next;
+    pthread_mutex_unlock(&cluster->mutex);
+    if (was_empty)
+        pthread_cond_signal(&cluster->wake);
+}
+
+static void *run_errands(void *arg)
+{
+    struct lh_cluster *cluster = arg;
+
+    in_callback = true;
+    pthread_mutex_lock(&cluster->mutex);
+    for (;;) {
+        while (cluster->errands == NULL && !cluster->stopping)
+            pthread_cond_wait(&cluster->wake, &cluster->mutex);
+        struct lh_errand *e = cluster->errands;
+        if (e == NULL)
+            break;
+        cluster->errands = e->next;
+        if (cluster->errands == NULL)
+            cluster->errands_end = &cluster->errands;
+        pthread_mutex_unlock(&cluster->mutex);
+        e->run(e);
+        pthread_mutex_lock(&cluster->mutex);
+    }
+    pthread_mutex_unlock(&cluster->mutex);
+    return NULL;
+}
+
+/* ---- Clusters ---- */
+
+static bool address_is_sound(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    char *end;
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != '\0';
+    if (colon == NULL || colon == address || colon[1] < '0' || colon[1] > '9')
+        return false;
+    unsigned long port = strtoul(colon + 1, &end, 10);
+    return *end == '\0' && port >= 1 && port <= 65535;
+}
+
+/* Cuts `list` at its commas in place. 0 when an address is malformed: `*bad` is it. */
+static size_t split_addresses(char *list, const char ***addresses, const char **bad)
+{
+    size_t count = 0, capacity = 0;
+    char *rest = NULL;
+
+    *addresses = NULL;
+    *bad = list;
+    for (char *a = strtok_r(list, ", ", &rest); a != NULL; a = strtok_r(NULL, ", ", &rest)) {
+        *bad = a;
+        if (!address_is_sound(a))
+            return 0;
+        LH_GROW(*addresses, capacity, count + 1);
+        (*addresses)[count++] = a;
+    }
+    return count;
+}
+
+static struct lh_client *create_core(
+    const char *const *masters, size_t count, const struct lh_cluster_options *options)
+{
+    struct lh_client_config config = {.masters = masters, .master_count = count};
+
+    if (getrandom(&config.seed, sizeof config.seed, 0) != (ssize_t)sizeof config.seed)
+        return NULL;
+    if (options != NULL) {
+        config.try_timeout = lh_milliseconds(options->try_timeout_ms);
+        config.backoff_max = lh_milliseconds(options->backoff_max_ms);
+    }
+    return lh_client_create(&config);
+}
+
+static int start(struct lh_cluster *cluster)
+{
+    char why[256];
+    struct lh_loop_config config = {
+        .core = lh_client_core(cluster->core),
+        .name = "client",
+        .on_complete = on_complete,
+        .arg = cluster,
+    };
+    int error = lh_loop_create(&config, &cluster->loop, why, sizeof why);
+
+    if (error != LH_OK)
+        return lh_fail(error, "%s", why);
+    pthread_mutex_init(&cluster->mutex, NULL);
+    pthread_cond_init(&cluster->wake, NULL);
+    cluster->errands_end = &cluster->errands;
+    int system_error = pthread_create(&cluster->thread, NULL, run_errands, cluster);
+    if (system_error != 0) {
+        lh_loop_destroy(cluster->loop);
+        pthread_mutex_destroy(&cluster->mutex);
+        pthread_cond_destroy(&cluster->wake);
+        return lh_fail(LH_ERR_SYSTEM, "cannot start a thread: %s", strerror(system_error));
+    }
+    lh_loop_start(cluster->loop);
+    return LH_OK;
+}
+
+int lh_cluster_open(
+    const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster)
+{
+    const char **addresses;
+    const char *bad;
+
+    if (masters == NULL || cluster == NULL)
+        return lh_fail(LH_ERR_INVALID_ARGUMENT, "no master's address was given");
+    char *list = lh_strdup(masters);
+    size_t count = split_addresses(list, &addresses, &bad);
+    if (count == 0) {
+        lh_fail(LH_ERR_INVALID_ARGUMENT,
+            "\"%s\" is no address of a master: host:port is wanted, several with commas", bad);
+        free(addresses);
+        free(list);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    struct lh_cluster *opened = lh_alloc(sizeof *opened);
+    opened->core = create_core(addresses, count, options);
+    opened->masters = lh_strdup(masters);
+    if (options != NULL) {
+        opened->on_waiting = options->on_waiting;
+        opened->on_waiting_arg = options->on_waiting_arg;
+    }
+    free(addresses);
+    free(list);
+    int error = opened->core == NULL ? lh_fail(LH_ERR_SYSTEM, "no random numbers to be had")
+                                     : start(opened);
+    if (error != LH_OK) {
+        lh_client_destroy(opened->core);
+        free(opened->masters);
+        free(opened);
+        return error;
+    }
+    *cluster = opened;
+    return LH_OK;
+}
+
+void lh_cluster_close(struct lh_cluster *cluster)
+{
+    if (cluster == NULL)
+        return;
+    lh_loop_stop(cluster->loop);
+    (void)lh_loop_wait(cluster->loop, LH_DURATION_FOREVER);
+    lh_loop_destroy(cluster->loop);
+    pthread_mutex_lock(&cluster->mutex);
+    cluster->stopping = true;
+    pthread_cond_signal(&cluster->wake);
+    pthread_mutex_unlock(&cluster->mutex);
+    pthread_join(cluster->thread, NULL);
+    pthread_cond_destroy(&cluster->wake);
+    pthread_mutex_destroy(&cluster->mutex);
+    lh_client_destroy(cluster->core);
+    free(cluster->masters);
+    free(cluster);
+}

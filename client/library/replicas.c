@@ -1,0 +1,101 @@
+/* The library: one replica at one server, for checking. Nothing here goes on to another member. */
+#include "client/library/library.h"
+
+#include "batch/batch.h"
+#include "proto/codec.h"
+
+#define PIECE_BYTES (4u << 20)
+
+/* Behind every log's end: an answer says how the replica is, and carries no bytes. */
+#define BEHIND_THE_END ((uint64_t)INT64_MAX)
+
+/* `*reply` as with lh_ask(). */
+static int read_at(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t offset,
+    uint64_t bytes, uint64_t timeout_ms, Leasehold__ReadReply **reply, struct lh_buf *batches)
+{
+    Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
+
+    m.chunk = chunk;
+    m.offset = offset;
+    m.max_bytes = bytes;
+    struct lh_server_call call = {
+        .call.kind = LH_CALL_SERVER,
+        .address = address,
+        .method = LH_METHOD_READ,
+        .request = &m.base,
+        .deadline = lh_deadline(timeout_ms),
+    };
+    int error = lh_call_wait(cluster, &call.call);
+    *reply = (Leasehold__ReadReply *)call.reply;
+    *batches = lh_buf_take(&call.payload);
+    return error;
+}
+
+int lh_replica_stat(struct lh_cluster *cluster, const char *address, uint64_t chunk,
+    uint64_t timeout_ms, struct lh_replica_status *status)
+{
+    Leasehold__ReadReply *reply;
+    struct lh_buf batches;
+
+    if (cluster == NULL || address == NULL || status == NULL)
+        return lh_missing("cluster, address or status");
+    int error = read_at(cluster, address, chunk, BEHIND_THE_END, 1, timeout_ms, &reply, &batches);
+    /* A sealed log says that it ends before that offset. */
+    if (error == LH_ERR_INVALID_ARGUMENT && reply != NULL && reply->sealed)
+        error = LH_OK;
+    if (error == LH_OK)
+        *status = (struct lh_replica_status){
+            .version = reply->version,
+            .committed = reply->committed,
+            .sealed = reply->sealed,
+            .primary = reply->primary,
+        };
+    lh_buf_clear(&batches);
+    lh_free_reply(reply);
+    return error;
+}
+
+/* Moves `scan` over the whole batches at the start of `batches`. */
+static int check_batches(const struct lh_buf *batches, uint64_t end, struct lh_replica_scan *scan)
+{
+    for (size_t at = 0; at < batches->size;) {
+        struct lh_batch_header h;
+        int error = lh_batch_check(batches, at, LH_BATCH_BYTES_LIMIT, &h);
+        if (error != LH_OK)
+            return lh_fail(LH_ERR_CORRUPT, "the batch at %llu is damaged: %s",
+                (unsigned long long)scan->offset,
+                error == LH_ERR_WOULD_BLOCK ? "it is cut off" : lh_error_text(error));
+        if (h.size > end - scan->offset)
+            return lh_fail(LH_ERR_MALFORMED, "the batch at %llu does not end at %llu or before",
+                (unsigned long long)scan->offset, (unsigned long long)end);
+        scan->checksum = lh_log_checksum(scan->checksum, &h);
+        scan->offset += h.size;
+        at += h.size;
+    }
+    return LH_OK;
+}
+
+int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
+    uint64_t timeout_ms, struct lh_replica_scan *scan)
+{
+    Leasehold__ReadReply *reply;
+    struct lh_buf batches;
+
+    if (cluster == NULL || address == NULL || scan == NULL)
+        return lh_missing("cluster, address or scan");
+    if (scan->offset >= end)
+        return LH_END;
+    uint64_t left = end - scan->offset;
+    int error = read_at(cluster, address, chunk, scan->offset,
+        left < PIECE_BYTES ? left : PIECE_BYTES, timeout_ms, &reply, &batches);
+    if (error == LH_OK && batches.size == 0)
+        error = lh_fail(LH_ERR_MALFORMED, "the log ends at %llu, before %llu",
+            (unsigned long long)scan->offset, (unsigned long long)end);
+    else if (error == LH_ERR_INVALID_ARGUMENT)
+        error = LH_ERR_MALFORMED; /* sealed, and shorter */
+    if (error == LH_OK)
+        error = check_batches(&batches, end, scan);
+    lh_buf_clear(&batches);
+    lh_free_reply(reply);
+    return error;
+}
