@@ -14,7 +14,7 @@ PROBED_USERS = [
     "//lease:__pkg__",
     "//master:__pkg__",
     "//sim:__subpackages__",
-    "//tests:__pkg__",
+    "//tests:__subpackages__",
 ]
 
 def _probed(core):

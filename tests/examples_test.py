@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""The C in README.md, in docs and in the comments of client/library/leasehold.h compiles as it
-stands, without a warning."""
+"""The C in README.md, in docs/ and in the comments of client/library/leasehold.h compiles as it
+stands, without a warning, and each function that the documents name is in the header.
+process_examples_test runs what are whole programs."""
 
+import glob
 import os
 import re
 import subprocess
@@ -9,7 +11,15 @@ import tempfile
 import unittest
 
 HEADER = "client/library/leasehold.h"
-DOCUMENTS = ("README.md", "docs/api.md", "docs/command.md", "docs/operations.md")
+DOCUMENTS = ["README.md", *sorted(glob.glob("docs/*.md"))]
+
+# Named in the documents, and of the simulator's world.
+OTHERS = ("lh_sim_",)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def fenced(text):
@@ -31,34 +41,47 @@ def indented(header):
     return runs
 
 
+def compiled(source, output, *flags):
+    """A few statements get a function around them. Returns what the compiler says; "": nothing."""
+    if "#include" not in source:
+        source = f"#include <leasehold.h>\nvoid e(void);\nvoid e(void)\n{{\n{source}}}\n"
+    result = subprocess.run(
+        ["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-x", "c", "-",
+         "-isystem", os.path.dirname(HEADER), "-o", output, *flags],
+        input=source, capture_output=True, check=False, encoding="utf-8")
+    return result.stderr if result.returncode != 0 else ""
+
+
 class ExamplesTest(unittest.TestCase):
 
-    def compile(self, name, source):
-        if "#include" not in source:
-            source = f"#include <leasehold.h>\nvoid e(void);\nvoid e(void)\n{{\n{source}}}\n"
-        with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as folder:
-            path = os.path.join(folder, "example.c")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(source)
-            result = subprocess.run(
-                ["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-c", path,
-                 "-isystem", os.path.dirname(HEADER), "-o", os.path.join(folder, "example.o")],
-                capture_output=True, check=False, encoding="utf-8")
-        self.assertEqual(result.returncode, 0, f"{name}:\n{source}\n{result.stderr}")
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(folder.cleanup)
+        self.object = os.path.join(folder.name, "example.o")
 
     def test_they_compile(self):
-        found = {}
-        for name in DOCUMENTS:
-            with open(name, encoding="utf-8") as file:
-                found[name] = fenced(file.read())
-        with open(HEADER, encoding="utf-8") as file:
-            found[HEADER] = indented(file.read())
+        found = {name: fenced(read(name)) for name in DOCUMENTS}
+        found[HEADER] = indented(read(HEADER))
         for name, examples in found.items():
             for source in examples:
                 with self.subTest(name=name):
-                    self.compile(name, source)
+                    self.assertEqual(compiled(source, self.object, "-c"), "", source)
         # Should nothing be found any more, this looks for the wrong thing.
-        self.assertTrue(found["README.md"] and found[HEADER])
+        self.assertTrue(found["README.md"] and found[HEADER] and "docs/api.md" in found)
+
+    def test_a_call_that_lacks_an_argument_does_not(self):
+        example = indented(read(HEADER))[0]
+        wrong = example.replace(', NULL, 10000, &appender', ', 10000, &appender')
+        self.assertNotEqual(wrong, example)
+        self.assertIn("too few arguments", compiled(wrong, self.object, "-c"))
+
+    def test_functions_that_are_named_are_there(self):
+        declared = set(re.findall(r"\b(lh_\w+)\(", read(HEADER)))
+        named = {(name, function) for name in DOCUMENTS
+                 for function in re.findall(r"`(lh_\w+)\(", read(name))
+                 if not function.startswith(OTHERS)}
+        self.assertTrue(named)
+        self.assertEqual(sorted((n, f) for n, f in named if f not in declared), [])
 
 
 if __name__ == "__main__":

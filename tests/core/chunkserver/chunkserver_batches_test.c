@@ -1,0 +1,274 @@
+/* A log grows by whole batches, whatever one write takes: what is committed, sealed, read or told
+ * to somebody never ends within one. */
+#include "chunkserver/header.h"
+#include "tests/core/chunkserver/chunkserver_story.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1u << 20)
+
+/* As chunkserver_world.c frames them: one record, and its headers. */
+#define FRAME (LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES)
+
+static struct world *given(bool synced)
+{
+    struct world *w = world_create(1, synced);
+
+    w->chunk_size = LH_CHUNK_BYTES_DEFAULT;
+    master_create(w, ABC);
+    settle(w);
+    master_grant(w, A, 1, ABC, 2);
+    settle(w);
+    return w;
+}
+
+static struct conn *given_appender(struct world *w)
+{
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+
+    settle(w);
+    assert_true(c->opened);
+    heard_clear(w);
+    return c;
+}
+
+static void disks_stall(struct world *w, bool stalled)
+{
+    for (int i = 0; i < NODES; i++)
+        w->nodes[i].disk_stalled = stalled;
+}
+
+static bool complete_one(struct world *w, int node, enum lh_disk_op op)
+{
+    for (size_t i = 0; i < w->op_count; i++)
+        if (w->ops[i].node == node && w->ops[i].op == op && w->ops[i].file == CHUNK) {
+            disk_complete(w, i);
+            return true;
+        }
+    return false;
+}
+
+/* One write of the log gets to every disk; whatever is behind it is still on its way. */
+static void one_write_each(struct world *w)
+{
+    for (int i = A; i <= C; i++)
+        assert_true(complete_one(w, i, LH_DISK_WRITE));
+    settle(w);
+}
+
+static void a_large_batch_goes_to_the_disk_whole(void **state)
+{
+    (void)state;
+    struct world *w = given(false);
+    struct conn *c = given_appender(w);
+
+    disks_stall(w, true);
+    append(c, 1, 10 * MIB);
+    settle(w);
+    one_write_each(w);
+    assert_true(answered(c, 1));
+    assert_int_equal(node_status(w, A).committed, 10 * MIB + FRAME);
+    disks_stall(w, false);
+    settle(w);
+    world_destroy(w);
+}
+
+static void readers_that_wait_see_whole_batches(void **state)
+{
+    (void)state;
+    struct world *w = given(false);
+    struct conn *c = given_appender(w);
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    q.max_bytes = 8 * MIB;
+    q.wait_ms = 30000;
+    struct conn *at_primary = reader(w, A, q), *at_secondary = reader(w, B, q);
+    settle(w);
+    disks_stall(w, true);
+    append(c, 1, 10 * MIB);
+    settle(w);
+    one_write_each(w);
+    pass(w, 6); /* the secondaries hear of what is committed */
+    for (int i = A; i <= C; i++)
+        while (complete_one(w, i, LH_DISK_READ))
+            ;
+    disks_stall(w, false);
+    settle(w);
+    assert_int_equal(read_reply(at_primary)->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(read_reply(at_secondary)->error, LEASEHOLD__ERROR_CODE__OK);
+    for (int i = A; i <= C; i++)
+        assert_false(node_status(w, i).lost);
+    world_destroy(w);
+}
+
+static void a_repeat_is_answered_when_all_of_it_is_durable(void **state)
+{
+    (void)state;
+    struct world *w = given(true);
+    struct conn *c = given_appender(w);
+
+    disks_stall(w, true);
+    append(c, 1, 6 * MIB);
+    append(c, 2, 6 * MIB);
+    settle(w);
+    one_write_each(w); /* the first alone */
+    for (int i = A; i <= C; i++)
+        complete_one(w, i, LH_DISK_SYNC);
+    settle(w);
+    assert_true(answered(c, 1));
+    assert_false(answered(c, 2));
+    hang_up(c);
+    struct conn *again = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    append(again, 1, 6 * MIB);
+    append(again, 2, 6 * MIB);
+    settle(w);
+    assert_true(answered(again, 1));
+    assert_false(answered(again, 2));
+    disks_stall(w, false);
+    settle(w);
+    assert_true(answered(again, 2));
+    world_destroy(w);
+}
+
+/* FAIL-2a with a primary that lives: its word is what it has committed. */
+static void a_roll_seals_between_batches(uint32_t size, uint64_t count)
+{
+    struct world *w = given(false);
+    struct conn *c = given_appender(w);
+
+    w->members = 0;
+    disks_stall(w, true);
+    for (uint64_t s = 1; s <= count; s++)
+        append(c, s, size);
+    settle(w);
+    if (count > 1)
+        one_write_each(w); /* the first one; the others have gathered behind it */
+    one_write_each(w);
+    w->stalled[A][B] = w->stalled[A][C] = true; /* nothing of theirs gets to A any more */
+    master_fence(w, A, 2);
+    settle(w);
+    disks_stall(w, false);
+    settle(w);
+    uint64_t length = w->nodes[A].heard.fenced.length;
+    assert_true(w->nodes[A].heard.fenced.primary);
+    assert_int_equal(length % (size + FRAME), 0);
+    master_fence(w, B, 2);
+    master_fence(w, C, 2);
+    settle(w);
+    for (int i = A; i <= C; i++)
+        master_record_seal(w, i, 2, length, w->nodes[A].heard.fenced.checksum);
+    settle(w);
+    for (int i = A; i <= C; i++) { /* what is on the disk adds up to the seal */
+        node_kill(w, i, false);
+        settle(w);
+        node_start(w, i);
+        settle(w);
+        struct conn *t = settler(w, i, 2, WRITER);
+        settle(w);
+        assert_int_equal(settle_reply(t)->error, LEASEHOLD__ERROR_CODE__OK);
+        assert_int_equal(settle_reply(t)->last_sequence, length / (size + FRAME));
+        assert_false(node_status(w, i).lost);
+    }
+    world_destroy(w);
+}
+
+static void a_roll_does_not_cut_a_large_batch(void **state)
+{
+    (void)state;
+    a_roll_seals_between_batches(10 * MIB, 1);
+}
+
+static void a_roll_does_not_cut_one_of_many_batches(void **state)
+{
+    (void)state;
+    a_roll_seals_between_batches(MIB - FRAME + 100, 15);
+}
+
+static void d_says(struct world *w, Leasehold__ReplicateKind kind, uint64_t length)
+{
+    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+
+    m.kind = kind;
+    m.chunk = CHUNK;
+    m.version = 1;
+    m.length = length;
+    play_reply(w, LH_METHOD_REPLICATE, &m.base, NULL);
+    settle(w);
+}
+
+/* A member may be no process of ours, or an older one. D is played. */
+static void what_a_member_confirms_commits_whole_batches(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, false);
+
+    play(w, D);
+    master_create(w, 1u << A);
+    settle(w);
+    master_grant(w, A, 1, 1u << A | 1u << D, 1);
+    settle(w);
+    w->members = 1u << A;
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0);
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    append(c, 1, 1000);
+    append(c, 2, 1000);
+    settle(w);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__APPEND, 1000 + FRAME + 500);
+    assert_true(answered(c, 1));
+    assert_false(answered(c, 2));
+    assert_int_equal(node_status(w, A).committed, 1000 + FRAME);
+    world_destroy(w);
+}
+
+/* Headers that were written before logs grew by whole batches. */
+static void a_header_that_ends_within_a_batch_costs_no_replica(void **state)
+{
+    (void)state;
+    struct world *w = given(false);
+    struct conn *c = given_appender(w);
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+    struct lh_chunk_header h;
+
+    append(c, 1, 1000);
+    append(c, 2, 1000);
+    settle(w);
+    node_kill(w, B, false);
+    settle(w);
+    struct file *f = node_file(w, B, CHUNK);
+    struct lh_buf slots = lh_buf_copy(f->cache, 2 * LH_SLOT_BYTES);
+    assert_int_equal(lh_chunk_header_decode(&slots, CHUNK, &h), LH_OK);
+    lh_buf_clear(&slots);
+    h.committed = 1000 + FRAME + 500;
+    h.generation++;
+    struct lh_buf slot = lh_chunk_header_encode(&h);
+    assert_true(lh_buf_read(&slot, 0, f->cache + lh_chunk_header_offset(&h), slot.size));
+    lh_buf_clear(&slot);
+    w->stalled[A][B] = true;
+    node_start(w, B);
+    settle(w);
+    assert_int_equal(node_status(w, B).committed, 1000 + FRAME);
+    q.max_bytes = MIB;
+    struct conn *r = reader(w, B, q);
+    settle(w);
+    assert_int_equal(read_reply(r)->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_false(node_status(w, B).lost);
+    world_destroy(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
+        cmocka_unit_test(readers_that_wait_see_whole_batches),
+        cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),
+        cmocka_unit_test(a_roll_does_not_cut_a_large_batch),
+        cmocka_unit_test(a_roll_does_not_cut_one_of_many_batches),
+        cmocka_unit_test(what_a_member_confirms_commits_whole_batches),
+        cmocka_unit_test(a_header_that_ends_within_a_batch_costs_no_replica),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

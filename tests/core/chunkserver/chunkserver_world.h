@@ -1,0 +1,252 @@
+/* A world of a few chunkserver cores. The test plays the master and the clients; between the
+ * cores every message goes through the wire's bytes. What happens next among all that may happen
+ * is drawn from a seed: links keep their order, disks do not.
+ *
+ * Disks lie in memory, twice: what the operating system holds, and what survives a loss of
+ * power. */
+#ifndef LH_TESTS_CHUNKSERVER_WORLD_H
+#define LH_TESTS_CHUNKSERVER_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/prng.h"
+#include "batch/batch.h"
+#include "chunkserver/chunkserver.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#define NODES           4
+#define MASTER          NODES
+#define CLIENT          (NODES + 1)
+#define ENDPOINTS       (NODES + 2)
+#define CHUNK           7u
+#define CHUNK_SIZE      LH_CHUNK_BYTES_MIN
+#define SESSION_TERM_MS 9000u
+#define CHUNK_TERM_MS   60000u
+
+#define A 0
+#define B 1
+#define C 2
+#define D 3
+
+/* One file of a node's disk. */
+struct file {
+    uint64_t id;
+    uint8_t *cache, *durable;
+    size_t size, durable_size;
+    size_t reserved; /* as the core asked last */
+    bool durable_there;
+};
+
+struct disk_op {
+    int node;
+    uint64_t ticket, file, offset, length;
+    enum lh_disk_op op;
+    struct lh_buf data;
+    uint8_t *covered; /* SYNC: the file as it was when the sync began */
+    size_t covered_size;
+};
+
+struct wire {
+    enum lh_method method;
+    int client, server;
+    uint64_t client_link, server_link;
+    bool client_gone, server_gone;
+    bool held;
+    struct conn *conn; /* of the test's own */
+};
+
+struct packet {
+    struct wire *wire;
+    bool to_server;
+    enum lh_input_kind kind; /* LINK_OPENED, MESSAGE, LINK_CLOSED */
+    struct lh_buf bytes;
+    int error;
+};
+
+struct stored {
+    uint64_t writer, sequence, offset;
+    uint32_t count;
+};
+
+#define REPLIES_MAX 256
+
+/* One call of the test to a core. */
+struct conn {
+    struct world *world;
+    struct wire *wire;
+    int node;
+    uint64_t version, writer;
+    bool closed;
+    int closed_error;
+    ProtobufCMessage *replies[REPLIES_MAX];
+    struct lh_buf payloads[REPLIES_MAX];
+    size_t count;
+    /* APPEND, gathered from the replies: */
+    bool opened;
+    uint64_t alive_ms; /* as the opening said */
+    unsigned alive;    /* signs of life */
+    unsigned arriving; /* of them, that tell of a message on its way */
+    int error;
+    const char *text;
+    struct stored stored[REPLIES_MAX];
+    size_t stored_count;
+};
+
+/* What the master heard of a node since heard_clear(); `n` counts, the rest is the last one's. */
+struct heard {
+    struct {
+        unsigned n;
+        uint64_t version, length;
+        int error;
+        unsigned members, lost; /* bits */
+        bool sealed, doubted, primary, appends_wait, unsure, failing, ran_out;
+        uint64_t checksum, committed, bytes;
+    } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
+        removed, heartbeat, shown;
+    unsigned leases;        /* in the last heartbeat's sum, */
+    uint64_t leases_hash;   /* and that */
+    uint64_t copy_progress; /* of CHUNK, in the last heartbeat; 0: none */
+};
+
+struct node {
+    struct lh_chunkserver *cs; /* NULL: down */
+    struct file files[8];
+    uint64_t incarnation;
+    uint8_t boot;
+    bool stopped;
+    int stopped_error;
+    bool disk_stalled;
+    bool starved;   /* no operation can be begun: SHORTAGE */
+    int fail_error; /* the next operation of this kind fails */
+    enum lh_disk_op fail_op;
+    unsigned fail_after; /* so many of them succeed before */
+    uint64_t fail_file;
+    /* as the master sees it */
+    struct wire *session_wire;
+    uint64_t session, stamp;
+    unsigned registrations;
+    char scrub[64];                        /* the scrub's position, as it was kept */
+    Leasehold__SessionRequest *registered; /* the last registration */
+    struct heard heard;
+};
+
+struct acked {
+    uint64_t writer, sequence, offset;
+    uint32_t size;
+};
+
+struct world {
+    struct node nodes[NODES];
+    struct lh_instant now;
+    struct lh_prng prng;
+    bool synced;                         /* the durability of replicas to be created */
+    uint64_t chunk_size;                 /* likewise */
+    struct lh_chunkserver_bounds bounds; /* of servers that start */
+    uint64_t repair_rate, scrub_rate;
+    uint64_t pending_bytes;          /* of servers that start; 0: the default */
+    struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
+    unsigned joining;                /* bits: members that a grant names so (REC-4) */
+    struct packet *packets;
+    size_t packet_count, packet_capacity;
+    struct disk_op *ops;
+    size_t op_count, op_capacity;
+    struct wire *wires[16384];
+    size_t wire_count;
+    struct conn *conns[4096];
+    size_t conn_count;
+    bool played[NODES];                        /* the test plays this server */
+    struct wire *played_wire[LH_METHOD_COUNT]; /* the last call to such a server */
+    uint64_t next_link;
+    uint64_t sessions;
+    uint64_t master_term;
+    bool master_deaf;                   /* answers nothing */
+    bool master_continues;              /* lets shown leases go on (LEASE-7) */
+    bool master_asks;                   /* for all leases, with the next answer (LEASE-8) */
+    bool torn;                          /* a loss of power leaves any part of what was not synced */
+    bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
+    unsigned members;                   /* bits: who must have a batch before it is acknowledged */
+    struct acked acked[4096];
+    size_t acked_count;
+};
+
+struct world *world_create(uint64_t seed, bool synced);
+void world_destroy(struct world *w);
+
+void node_start(struct world *w, int node);
+/* The process dies; with `power` the machine does, and what was not synced is gone. */
+void node_kill(struct world *w, int node, bool power);
+void node_input(struct world *w, int node, struct lh_input in);
+struct file *node_file(struct world *w, int node, uint64_t id); /* NULL: none */
+/* Lays down a file of these bytes, durably; one that is there is replaced. */
+void node_put_file(struct world *w, int node, uint64_t id, const void *bytes, size_t size);
+/* The next operation `op` on the chunk's file (after `after` more) fails with `error`. */
+void node_fail_disk(struct world *w, int node, enum lh_disk_op op, unsigned after, int error);
+struct lh_replica_status node_status(struct world *w, int node);
+
+/* Operation `i` of w->ops completes now, although its disk may be stalled. */
+void disk_complete(struct world *w, size_t i);
+/* The connection breaks: both ends hear of it. */
+void break_wire(struct world *w, struct wire *l);
+
+/* Lets everything happen that can happen without time passing. */
+void settle(struct world *w);
+/* Lets time pass, timers fire and everything happen. */
+void pass(struct world *w, uint64_t ms);
+
+/* The master's side. */
+void master_send(struct world *w, int node, Leasehold__SessionReply *m);
+void master_create(struct world *w, unsigned members);
+void master_grant(struct world *w, int node, uint64_t version, unsigned members, uint32_t min);
+void master_fence(struct world *w, int node, uint64_t version);
+void master_inquire(struct world *w, int node);
+void master_recall(struct world *w, int node, uint64_t version);
+void master_record_seal(
+    struct world *w, int node, uint64_t version, uint64_t length, uint64_t checksum);
+void master_remove(struct world *w, int node, uint64_t version);
+/* `sources`: bits. An unsealed chunk's copy has neither length nor checksum. */
+void master_copy(struct world *w, int node, uint64_t version, bool sealed, uint64_t length,
+    uint64_t checksum, unsigned sources);
+void heard_clear(struct world *w);
+
+/* A client's side. Batches of one record of `size` bytes whose content follows from writer and
+ * sequence. */
+struct conn *appender(
+    struct world *w, int node, uint64_t version, uint64_t writer, uint64_t first_sequence);
+/* One more writer on the stream. */
+void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence);
+struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uint32_t size);
+void append(struct conn *c, uint64_t sequence, uint32_t size);
+void append_bytes(struct conn *c, struct lh_buf batch);
+void hang_up(struct conn *c);
+/* The driver says this of the link: a part of a message has come, or nothing more will. */
+void driver_says(struct conn *c, enum lh_input_kind kind);
+/* The position that an acknowledgement gave; fails the test if there was none. */
+uint64_t position(const struct conn *c, uint64_t sequence);
+bool answered(const struct conn *c, uint64_t sequence);
+
+struct conn *reader(struct world *w, int node, Leasehold__ReadRequest q);
+struct conn *settler(struct world *w, int node, uint64_t version, uint64_t writer);
+/* A stream as a primary's, to play one that misbehaves. */
+struct conn *feeder(struct world *w, int node);
+void feed(struct conn *c, Leasehold__ReplicateRequest q, struct lh_buf *batches);
+
+/* The test plays this server from now on: it takes calls, and answers what it is told to. */
+void play(struct world *w, int node);
+void play_reply(
+    struct world *w, enum lh_method method, const ProtobufCMessage *m, struct lh_buf *payload);
+
+const Leasehold__ReadReply *read_reply(const struct conn *c);
+const Leasehold__SettleReply *settle_reply(const struct conn *c);
+const Leasehold__ReplicateReply *feed_reply(const struct conn *c, size_t i);
+
+/* Every acknowledged batch lies where it was said to lie, on each of `members` (INV-4), and
+ * these are identical to the end (INV-5). */
+void check_logs(struct world *w, unsigned members);
+
+#endif

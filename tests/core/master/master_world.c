@@ -1,0 +1,616 @@
+#include "tests/core/master/master_world.h"
+
+#include "base/alloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int compare(const void *a, size_t a_size, const void *b, size_t b_size)
+{
+    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+
+    return order != 0 ? order : a_size < b_size ? -1 : a_size > b_size;
+}
+
+static uint8_t *copy(const uint8_t *from, size_t size)
+{
+    uint8_t *to = lh_alloc(size + 1);
+
+    memcpy(to, from, size);
+    return to;
+}
+
+static void apply(struct world *w, const struct lh_change *change)
+{
+    size_t at = 0;
+
+    while (at < w->store_count &&
+           compare(w->store[at].key, w->store[at].key_size, change->key, change->key_size) < 0)
+        at++;
+    bool there = at < w->store_count && compare(w->store[at].key, w->store[at].key_size,
+                                            change->key, change->key_size) == 0;
+    if (there) {
+        free(w->store[at].key);
+        free(w->store[at].value);
+        w->store_count--;
+        memmove(&w->store[at], &w->store[at + 1], (w->store_count - at) * sizeof *w->store);
+    }
+    if (change->value == NULL)
+        return;
+    LH_GROW(w->store, w->store_capacity, w->store_count + 1);
+    memmove(&w->store[at + 1], &w->store[at], (w->store_count - at) * sizeof *w->store);
+    w->store[at] = (struct pair){copy(change->key, change->key_size),
+        copy(change->value, change->value_size), change->key_size, change->value_size};
+    w->store_count++;
+}
+
+static void free_changes(struct commit *commit)
+{
+    for (size_t i = 0; i < commit->count; i++) {
+        free(commit->changes[i].key);
+        free(commit->changes[i].value);
+    }
+    free(commit->changes);
+}
+
+/* In `methods`: the core ended the link and may not name it again. LH_METHOD_NONE: the peer did. */
+#define ENDED LH_METHOD_COUNT
+
+static bool is_open(const struct world *w, uint64_t link)
+{
+    enum lh_method method = w->methods[link & ~LH_LINK_SERVED];
+
+    return method != LH_METHOD_NONE && method != ENDED;
+}
+
+static void carry_out(struct world *w, struct lh_effect *e)
+{
+    struct line line = {.link = e->link};
+
+    switch (e->kind) {
+    case LH_FX_PERSIST:
+        LH_GROW(w->commits, w->commit_capacity, w->commit_count + 1);
+        w->commits[w->commit_count++] = (struct commit){e->ticket, e->changes, e->change_count};
+        e->changes = NULL;
+        e->change_count = 0;
+        return;
+    case LH_FX_SEND:
+        line.method = w->methods[e->link & ~LH_LINK_SERVED];
+        assert_int_not_equal(line.method, ENDED);
+        if (line.method == LH_METHOD_NONE)
+            return; /* the peer is gone: ignored, as every driver does */
+        assert_int_equal(
+            lh_wire_decode(line.method, LH_REPLY, &e->header, &line.message, &e->payload), LH_OK);
+        break;
+    case LH_FX_CLOSE:
+        line.method = w->methods[e->link & ~LH_LINK_SERVED];
+        assert_int_not_equal(line.method, ENDED);
+        if (line.method == LH_METHOD_NONE)
+            return;
+        line.error = e->error;
+        w->methods[e->link & ~LH_LINK_SERVED] = ENDED;
+        break;
+    case LH_FX_STOPPED:
+        w->stopped = true;
+        w->stop_error = e->error;
+        return;
+    case LH_FX_LOG:
+        if (getenv("LH_TEST_LOG") != NULL)
+            print_message("[%9.3f] %s\n", (double)w->now.ns / 1e9, e->text);
+        if (e->level == LH_ERROR)
+            snprintf(w->complaint, sizeof w->complaint, "%s", e->text);
+        return;
+    default:
+        fail_msg("an effect that a master has no use for: %d", (int)e->kind);
+    }
+    LH_GROW(w->lines, w->line_capacity, w->line_count + 1);
+    w->lines[w->line_count++] = line;
+}
+
+static void step(struct world *w, struct lh_input *in)
+{
+    in->now = w->now;
+    in->wall_ms = 1700000000000u + w->now.ns / 1000000u;
+    lh_master_step(w->m, in, &w->fx);
+    if (!w->unchecked)
+        lh_master_check(w->m);
+    for (size_t i = 0; i < w->fx.count; i++)
+        carry_out(w, &w->fx.items[i]);
+    lh_effects_clear(&w->fx);
+    if (!w->hold_commits)
+        world_commit_all(w);
+}
+
+static void complete(struct world *w, int error)
+{
+    assert_true(w->commit_count > 0);
+    struct commit first = w->commits[0];
+    w->commit_count--;
+    memmove(w->commits, w->commits + 1, w->commit_count * sizeof *w->commits);
+    if (error == LH_OK)
+        for (size_t i = 0; i < first.count; i++)
+            apply(w, &first.changes[i]);
+    free_changes(&first);
+    struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = first.ticket, .error = error};
+    step(w, &in);
+}
+
+void world_commit(struct world *w)
+{
+    bool hold = w->hold_commits;
+
+    w->hold_commits = true;
+    complete(w, LH_OK);
+    w->hold_commits = hold;
+}
+
+void world_commit_all(struct world *w)
+{
+    while (w->commit_count > 0)
+        world_commit(w);
+}
+
+void world_commit_fails(struct world *w, int error)
+{
+    bool hold = w->hold_commits;
+
+    w->hold_commits = true;
+    complete(w, error);
+    w->hold_commits = hold;
+}
+
+int world_load(struct world *w)
+{
+    int error = LH_OK;
+
+    w->m = lh_master_create(&w->config);
+    for (size_t i = 0; i < w->store_count && error == LH_OK; i++)
+        error = lh_master_load(w->m, w->store[i].key, w->store[i].key_size, w->store[i].value,
+            w->store[i].value_size, w->load_text, sizeof w->load_text);
+    return error;
+}
+
+static void start(struct world *w)
+{
+    struct lh_input in = {.kind = LH_IN_TIMER};
+    bool hold = w->hold_commits;
+
+    assert_int_equal(world_load(w), LH_OK);
+    w->hold_commits = false;
+    step(w, &in);
+    w->hold_commits = hold;
+}
+
+void world_open(struct world *w)
+{
+    char text[256];
+
+    memset(w, 0, sizeof *w);
+    w->config = lh_master_config_default();
+    w->config.seed = 7;
+    w->config.chunk_size = 1u << 20;
+    assert_int_equal(lh_master_config_check(&w->config, text, sizeof text), LH_OK);
+    w->now = (struct lh_instant){1000000000};
+    start(w);
+}
+
+static void drop_commits(struct world *w)
+{
+    for (size_t i = 0; i < w->commit_count; i++)
+        free_changes(&w->commits[i]);
+    w->commit_count = 0;
+}
+
+static void free_lines(struct world *w)
+{
+    for (size_t i = 0; i < w->line_count; i++)
+        lh_wire_free(w->lines[i].message);
+    w->line_count = 0;
+}
+
+void world_crash(struct world *w)
+{
+    drop_commits(w);
+    free_lines(w);
+    memset(w->methods, 0, sizeof w->methods);
+    lh_master_destroy(w->m);
+    w->stopped = false;
+    start(w);
+}
+
+void world_close(struct world *w)
+{
+    drop_commits(w);
+    free_lines(w);
+    for (size_t i = 0; i < w->store_count; i++) {
+        free(w->store[i].key);
+        free(w->store[i].value);
+    }
+    free(w->store);
+    free(w->commits);
+    free(w->lines);
+    lh_effects_deinit(&w->fx);
+    lh_master_destroy(w->m);
+}
+
+void world_stop(struct world *w)
+{
+    struct lh_input in = {.kind = LH_IN_STOP};
+
+    step(w, &in);
+}
+
+void world_advance(struct world *w, uint64_t ms)
+{
+    struct lh_instant end = lh_instant_add(w->now, lh_milliseconds(ms));
+
+    for (unsigned i = 0; i < 100000; i++) {
+        struct lh_input in = {.kind = LH_IN_TIMER};
+        struct lh_instant at = lh_master_deadline(w->m);
+        if (lh_instant_before(end, at))
+            break;
+        w->now = lh_instant_max(w->now, at);
+        step(w, &in);
+        assert_true(i < 99999);
+    }
+    w->now = end;
+}
+
+uint64_t world_open_link(struct world *w, enum lh_method method)
+{
+    uint64_t number = ++w->next_link;
+
+    assert_true(number < sizeof w->methods / sizeof w->methods[0]);
+    w->methods[number] = method;
+    struct lh_input in = {.kind = LH_IN_LINK_OPENED,
+        .link = number | LH_LINK_SERVED,
+        .method = method,
+        .text = "peer"};
+    step(w, &in);
+    return in.link;
+}
+
+void world_message(struct world *w, uint64_t link, const void *message)
+{
+    struct lh_input in = {.kind = LH_IN_MESSAGE,
+        .link = link,
+        .method = w->methods[link & ~LH_LINK_SERVED],
+        .message = message};
+
+    if (is_open(w, link))
+        step(w, &in);
+}
+
+void world_break_link(struct world *w, uint64_t link)
+{
+    struct lh_input in = {.kind = LH_IN_LINK_CLOSED,
+        .link = link,
+        .method = w->methods[link & ~LH_LINK_SERVED],
+        .error = LH_ERR_UNAVAILABLE};
+
+    if (!is_open(w, link))
+        return;
+    w->methods[link & ~LH_LINK_SERVED] = LH_METHOD_NONE;
+    step(w, &in);
+}
+
+uint64_t world_call(struct world *w, enum lh_method method, const void *message)
+{
+    uint64_t link = world_open_link(w, method);
+
+    world_message(w, link, message);
+    return link;
+}
+
+const void *world_reply(struct world *w, uint64_t link)
+{
+    for (size_t i = 0; i < w->line_count; i++)
+        if (w->lines[i].link == link && w->lines[i].message != NULL)
+            return w->lines[i].message;
+    return NULL;
+}
+
+const Leasehold__SessionReply *world_next(
+    struct world *w, uint64_t link, Leasehold__SessionReply__BodyCase body)
+{
+    for (size_t i = 0; i < w->line_count; i++) {
+        struct line *l = &w->lines[i];
+        if (l->link != link || l->taken || l->message == NULL)
+            continue;
+        const Leasehold__SessionReply *reply = (const void *)l->message;
+        if (reply->body_case == body) {
+            l->taken = true;
+            return reply;
+        }
+    }
+    return NULL;
+}
+
+void world_drop_lines(struct world *w)
+{
+    for (size_t i = 0; i < w->line_count; i++)
+        w->lines[i].taken = true;
+}
+
+void world_forget_lines(struct world *w)
+{
+    free_lines(w);
+}
+
+bool server_register_with(struct world *w, struct server *s,
+    const Leasehold__ReplicaReport *replicas, size_t replica_count,
+    const Leasehold__ChunkVersion *held, size_t held_count)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register r = LEASEHOLD__REGISTER__INIT;
+    Leasehold__ReplicaReport *replica_pointers[64];
+    Leasehold__ChunkVersion *held_pointers[64];
+    char address[64];
+
+    if (s->free_bytes == 0)
+        s->free_bytes = 1u << 30;
+    snprintf(address, sizeof address, "%s:7401", s->id);
+    r.server_id = (char *)(uintptr_t)s->id;
+    r.incarnation = s->incarnation;
+    r.process = s->nameless ? 0 : s->process != 0 ? s->process : s->incarnation;
+    r.registration = s->registration;
+    r.machine_id = (char *)(uintptr_t)(s->machine == NULL ? s->id : s->machine);
+    r.address = address;
+    r.capacity_bytes = 1u << 30;
+    r.free_bytes = s->free_bytes;
+    if (s->domain != NULL)
+        r.failure_domain = (char *)(uintptr_t)s->domain;
+    r.stamp = w->now.ns;
+    for (size_t i = 0; i < replica_count; i++)
+        replica_pointers[i] = (Leasehold__ReplicaReport *)(uintptr_t)&replicas[i];
+    for (size_t i = 0; i < held_count; i++)
+        held_pointers[i] = (Leasehold__ChunkVersion *)(uintptr_t)&held[i];
+    r.n_replicas = replica_count;
+    r.replicas = replica_pointers;
+    r.n_held = held_count;
+    r.held = held_pointers;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    request.register_ = &r;
+    if (s->link == 0 || !is_open(w, s->link))
+        s->link = world_open_link(w, LH_METHOD_SESSION);
+    world_message(w, s->link, &request);
+    const Leasehold__SessionReply *reply =
+        world_next(w, s->link, LEASEHOLD__SESSION_REPLY__BODY_REGISTERED);
+    if (reply == NULL || reply->registered->error != LEASEHOLD__ERROR_CODE__OK)
+        return false;
+    s->session = reply->registered->session;
+    s->last_stamp = reply->registered->stamp;
+    return true;
+}
+
+bool server_register(struct world *w, struct server *s)
+{
+    return server_register_with(w, s, NULL, 0, NULL, 0);
+}
+
+void server_send(struct world *w, struct server *s, Leasehold__SessionRequest *request)
+{
+    world_message(w, s->link, request);
+}
+
+bool server_heartbeat_active(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, bool *extended)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Heartbeat h = LEASEHOLD__HEARTBEAT__INIT;
+    Leasehold__ChunkVersion active = LEASEHOLD__CHUNK_VERSION__INIT;
+    Leasehold__ChunkVersion *pointer = &active;
+
+    h.session = s->session;
+    h.stamp = w->now.ns;
+    h.last_stamp = s->last_stamp;
+    h.free_bytes = s->free_bytes;
+    active.chunk = chunk;
+    active.version = version;
+    h.n_active = chunk != 0;
+    h.active = &pointer;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
+    request.heartbeat = &h;
+    server_send(w, s, &request);
+    const Leasehold__SessionReply *reply =
+        world_next(w, s->link, LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT);
+    if (reply == NULL || reply->heartbeat->error != LEASEHOLD__ERROR_CODE__OK)
+        return false;
+    s->last_stamp = reply->heartbeat->stamp;
+    if (extended != NULL)
+        *extended = reply->heartbeat->n_extended == 1;
+    return true;
+}
+
+bool server_heartbeat(struct world *w, struct server *s)
+{
+    return server_heartbeat_active(w, s, 0, 0, NULL);
+}
+
+void server_created(struct world *w, struct server *s, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCreated created = LEASEHOLD__REPLICA_CREATED__INIT;
+
+    created.session = s->session;
+    created.chunk = chunk;
+    created.error = (Leasehold__ErrorCode)-error;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CREATED;
+    request.created = &created;
+    server_send(w, s, &request);
+}
+
+void server_confirm(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__GrantConfirm confirm = LEASEHOLD__GRANT_CONFIRM__INIT;
+
+    confirm.session = s->session;
+    confirm.chunk = chunk;
+    confirm.version = version;
+    confirm.error = (Leasehold__ErrorCode)-error;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
+    request.confirm = &confirm;
+    server_send(w, s, &request);
+}
+
+void server_release(struct world *w, struct server *s, uint64_t chunk, uint64_t version)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
+
+    release.session = s->session;
+    release.chunk = chunk;
+    release.version = version;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
+    request.release = &release;
+    server_send(w, s, &request);
+}
+
+void server_seal(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealReport seal = LEASEHOLD__SEAL_REPORT__INIT;
+
+    seal.session = s->session;
+    seal.chunk = chunk;
+    seal.version = version;
+    seal.length = length;
+    seal.checksum = length * 31;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL;
+    request.seal = &seal;
+    server_send(w, s, &request);
+}
+
+static void tell_failed(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, const Leasehold__MemberFailed *how)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__MemberFailed failed = *how;
+    char *ids[1] = {(char *)(uintptr_t)member};
+
+    failed.session = s->session;
+    failed.chunk = chunk;
+    failed.version = version;
+    failed.n_server_ids = 1;
+    failed.server_ids = ids;
+    if (failed.n_lost_ids > 0)
+        failed.lost_ids = ids;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
+    request.member_failed = &failed;
+    server_send(w, s, &request);
+}
+
+void server_member_failed(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, uint64_t version,
+    const char *member, bool appends_wait)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.appends_wait = appends_wait;
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_is_unsure(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.appends_wait = how.unsure = true;
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_finds_misfit(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
+{
+    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    how.n_lost_ids = 1;
+    tell_failed(w, s, chunk, version, member, &how);
+}
+
+void server_tell_fenced(struct world *w, struct server *s, Leasehold__Fenced *fenced)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+
+    fenced->session = s->session;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    request.fenced = fenced;
+    server_send(w, s, &request);
+}
+
+static Leasehold__Fenced log_of(uint64_t chunk, uint64_t version, uint64_t length)
+{
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.length = length;
+    fenced.checksum = length * 31;
+    return fenced;
+}
+
+void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
+    uint64_t length, uint64_t committed, bool doubted)
+{
+    Leasehold__Fenced fenced = log_of(chunk, version, length);
+
+    fenced.error = (Leasehold__ErrorCode)-error;
+    fenced.committed = committed;
+    fenced.doubted = doubted;
+    server_tell_fenced(w, s, &fenced);
+}
+
+void server_fenced_cut(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length)
+{
+    Leasehold__Fenced fenced = log_of(chunk, version, length);
+
+    fenced.cut = true;
+    server_tell_fenced(w, s, &fenced);
+}
+
+void server_fenced_as_primary(
+    struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed)
+{
+    Leasehold__Fenced fenced = log_of(chunk, version, committed);
+
+    fenced.committed = committed;
+    fenced.primary = true;
+    server_tell_fenced(w, s, &fenced);
+}
+
+void server_removed(struct world *w, struct server *s, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaRemoved removed = LEASEHOLD__REPLICA_REMOVED__INIT;
+
+    removed.session = s->session;
+    removed.chunk = chunk;
+    removed.error = (Leasehold__ErrorCode)-error;
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REMOVED;
+    request.removed = &removed;
+    server_send(w, s, &request);
+}
+
+const Leasehold__Grant *server_grant(struct world *w, struct server *s)
+{
+    const Leasehold__SessionReply *reply =
+        world_next(w, s->link, LEASEHOLD__SESSION_REPLY__BODY_GRANT);
+
+    return reply == NULL ? NULL : reply->grant;
+}
