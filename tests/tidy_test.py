@@ -149,6 +149,7 @@ sim/cluster/program.c
 sim/cluster/workload.c
 sim/observers/book.c
 sim/observers/internal.h
+sim/observers/inv4.c
 sim/report/narrative.c
 sim/report/story_beliefs.c
 sim/report/story_said.c
