@@ -53,7 +53,9 @@ struct lh_disk {
     struct lh_disk_io *queue, **queue_end; /* for the threads */
     pthread_t *threads;
     unsigned thread_count;
-    uint64_t under_way; /* submitted and not yet told */
+    uint64_t under_way;       /* submitted and not yet told */
+    struct lh_disk_io relief; /* in the queue: lh_files_relieve() is to be called */
+    bool relief_asked;
     bool stopping;
 };
 
@@ -130,6 +132,11 @@ static bool advance(struct lh_disk_io *io, ssize_t result)
 
 /* ---- beginning and finishing ---- */
 
+static bool changes(const struct lh_disk_io *io)
+{
+    return io->op == LH_DISK_WRITE || io->op == LH_DISK_TRUNCATE;
+}
+
 /* Opens the file and, for a read, makes room for what the file can give.
  * False: finished already. */
 static bool prepare(struct lh_disk_io *io)
@@ -140,9 +147,13 @@ static bool prepare(struct lh_disk_io *io)
         io->error = LH_ERR_INVALID_ARGUMENT;
         return false;
     }
-    io->error = lh_files_open(disk->files, io->file, &io->open);
+    io->error = lh_files_open(disk->files, io->file, changes(io), &io->open);
     if (io->error != LH_OK)
         return false;
+    if (io->op == LH_DISK_SYNC) {
+        io->error = lh_files_sync_begin(disk->files, io->open, &io->covers);
+        return io->error == LH_OK;
+    }
     if (io->op == LH_DISK_READ) {
         struct stat s;
         if (fstat(io->open->fd, &s) != 0) {
@@ -168,10 +179,36 @@ static bool prepare(struct lh_disk_io *io)
     return true;
 }
 
+/* For the threads. */
+static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
+{
+    pthread_mutex_lock(&disk->lock);
+    *disk->queue_end = io;
+    disk->queue_end = &io->next;
+    pthread_cond_signal(&disk->work);
+    pthread_mutex_unlock(&disk->lock);
+}
+
+/* Has the threads sync files that are kept open for want of it. */
+static void ask_relief(struct lh_disk *disk)
+{
+    pthread_mutex_lock(&disk->lock);
+    bool first = !disk->relief_asked;
+    disk->relief_asked = true;
+    disk->under_way += first;
+    pthread_mutex_unlock(&disk->lock);
+    if (first)
+        enqueue(disk, &disk->relief);
+}
+
 static void finish(struct lh_disk_io *io)
 {
-    if (io->open != NULL)
-        lh_files_put(io->disk->files, io->open);
+    if (io->open != NULL) {
+        if (io->op == LH_DISK_SYNC && io->error == LH_OK)
+            lh_files_sync_end(io->disk->files, io->open, io->covers);
+        if (lh_files_put(io->disk->files, io->open, changes(io)))
+            ask_relief(io->disk);
+    }
     io->open = NULL;
     free(io->iov);
     io->iov = NULL;
@@ -250,6 +287,21 @@ static void do_blocking(struct lh_disk_io *io)
     LH_UNREACHABLE();
 }
 
+/* One file, then whoever waits has his turn. */
+static void relieve(struct lh_disk *disk)
+{
+    if (lh_files_relieve(disk->files)) {
+        enqueue(disk, &disk->relief);
+        return;
+    }
+    pthread_mutex_lock(&disk->lock);
+    disk->relief_asked = false;
+    disk->under_way--;
+    if (disk->under_way == 0)
+        pthread_cond_broadcast(&disk->idle);
+    pthread_mutex_unlock(&disk->lock);
+}
+
 static void *worker_main(void *arg)
 {
     struct lh_disk *disk = arg;
@@ -266,6 +318,11 @@ static void *worker_main(void *arg)
             disk->queue_end = &disk->queue;
         pthread_mutex_unlock(&disk->lock);
         io->next = NULL;
+        if (io == &disk->relief) {
+            relieve(disk);
+            pthread_mutex_lock(&disk->lock);
+            continue;
+        }
         do_blocking(io);
         finish(io);
         tell(disk, io, 1);
@@ -273,15 +330,6 @@ static void *worker_main(void *arg)
     }
     pthread_mutex_unlock(&disk->lock);
     return NULL;
-}
-
-static void enqueue(struct lh_disk *disk, struct lh_disk_io *io)
-{
-    pthread_mutex_lock(&disk->lock);
-    *disk->queue_end = io;
-    disk->queue_end = &io->next;
-    pthread_cond_signal(&disk->work);
-    pthread_mutex_unlock(&disk->lock);
 }
 
 /* ---- the ring ---- */

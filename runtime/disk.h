@@ -7,7 +7,8 @@
  * threads.
  *
  * Open files are cached. An operation keeps its file open; beyond the cache's limit the least
- * recently used idle file is closed. */
+ * recently used idle file is closed. One with changes that no sync has covered is synced first, by
+ * the threads if there is time: closed, it could lose the word that writing back has failed. */
 #ifndef LH_RUNTIME_DISK_H
 #define LH_RUNTIME_DISK_H
 
@@ -50,6 +51,7 @@ struct lh_disk_io {
     void *iov;
     unsigned iov_count, iov_done;
     uint64_t done;
+    uint64_t covers; /* of a sync: the changes before it */
     uint8_t *into;
 };
 

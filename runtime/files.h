@@ -24,9 +24,23 @@ LH_MUST_USE int lh_files_create(
 void lh_files_destroy(struct lh_files *files);
 
 /* NOT_FOUND, SHORTAGE, or what open(2) says. When descriptors are short, those of idle files are
- * given up first. */
-LH_MUST_USE int lh_files_open(struct lh_files *files, uint64_t id, struct lh_disk_file **file);
-void lh_files_put(struct lh_files *files, struct lh_disk_file *file);
+ * given up first. `changes`: it is opened to be written to or cut. */
+LH_MUST_USE int lh_files_open(
+    struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
+
+/* The same `changes` as before. True: more files than there should be are kept open for changes
+ * that no sync has covered; lh_files_relieve() is to be called soon, from a thread that may wait.
+ * Without it whoever opens the next file has to. */
+bool lh_files_put(struct lh_files *files, struct lh_disk_file *file, bool changes);
+
+/* Syncs one of these. True: there are still too many. */
+bool lh_files_relieve(struct lh_files *files);
+
+/* Around a sync of an open file. What an earlier sync of our own said comes first: then this one is
+ * not to be tried. _end() only after one that succeeded. */
+LH_MUST_USE int lh_files_sync_begin(
+    struct lh_files *files, const struct lh_disk_file *file, uint64_t *covers);
+void lh_files_sync_end(struct lh_files *files, struct lh_disk_file *file, uint64_t covers);
 
 /* A new file with `length` bytes preallocated. On failure there is none.
  *   ALREADY_EXISTS, DISK_FULL, IO, SYSTEM */

@@ -4,6 +4,7 @@
 #include "runtime/disk.h"
 #include "runtime/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,9 +18,72 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* ---- what a kernel does that could not write a file's pages back ----
+ *
+ * It says so to the next sync of the file, once; and to nobody if the inode left memory before, for
+ * which the last descriptor must be closed. */
+
+static struct {
+    pthread_mutex_t lock;
+    ino_t failed; /* 0: none */
+    unsigned syncs;
+} kernel = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static ino_t inode_of(int fd)
+{
+    struct stat s;
+
+    return fstat(fd, &s) == 0 ? s.st_ino : 0;
+}
+
+/* Of the process, of a chunk's file: with `inode`, or of any if that is 0. */
+static unsigned descriptors_of_chunks(ino_t inode)
+{
+    unsigned count = 0;
+    DIR *d = opendir("/proc/self/fd");
+
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        char target[PATH_MAX] = "";
+        if (readlinkat(dirfd(d), e->d_name, target, sizeof target - 1) > 0 &&
+            strstr(target, ".chunk") != NULL &&
+            (inode == 0 || inode_of((int)strtol(e->d_name, NULL, 10)) == inode))
+            count++;
+    }
+    closedir(d); /* by no close() of ours */
+    return count;
+}
+
+int close(int fd)
+{
+    pthread_mutex_lock(&kernel.lock);
+    ino_t inode = kernel.failed != 0 ? inode_of(fd) : 0;
+    int r = (int)syscall(SYS_close, fd);
+    if (inode != 0 && inode == kernel.failed && descriptors_of_chunks(inode) == 0)
+        kernel.failed = 0;
+    pthread_mutex_unlock(&kernel.lock);
+    return r;
+}
+
+int fdatasync(int fd)
+{
+    pthread_mutex_lock(&kernel.lock);
+    bool failed = kernel.failed != 0 && inode_of(fd) == kernel.failed;
+    if (failed)
+        kernel.failed = 0;
+    kernel.syncs++;
+    pthread_mutex_unlock(&kernel.lock);
+    if (!failed)
+        return (int)syscall(SYS_fdatasync, fd);
+    errno = EIO;
+    return -1;
+}
+
+/* ---- the disk ---- */
 
 struct bed {
     char dir[64];
@@ -428,6 +492,106 @@ static void a_shortage_of_descriptors_is_no_verdict(const struct lh_disk_options
     bed_end(&bed);
 }
 
+static void write_to(struct bed *bed, uint64_t file)
+{
+    struct lh_buf data = pattern(100, (unsigned)file);
+
+    assert_int_equal(run(bed, LH_DISK_WRITE, file, 0, 0, &data), LH_OK);
+}
+
+static void fail_writing_back(const struct bed *bed, uint64_t file)
+{
+    char path[128];
+    struct stat s;
+
+    path_of(bed, file, path, sizeof path);
+    assert_int_equal(stat(path, &s), 0);
+    pthread_mutex_lock(&kernel.lock);
+    kernel.failed = s.st_ino;
+    pthread_mutex_unlock(&kernel.lock);
+}
+
+/* Only threads sync by fdatasync(2), which the test can make fail. */
+static const struct lh_disk_options few_files[] = {
+    {.no_uring = true, .open_files_max = 2},
+    {.no_uring = true, .open_files_max = 2, .inline_write_max = 1, .threads = 1},
+    {.no_uring = true, .open_files_max = 8, .inline_write_max = 1, .threads = 1},
+};
+
+#define FEW_FILES (sizeof few_files / sizeof few_files[0])
+
+/* FAIL-5: a file's descriptor makes room for others' before its writes were synced. */
+static void a_failure_to_write_back_is_not_forgotten(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        bed_begin(&bed, &few_files[i]);
+        for (uint64_t file = 1; file <= 20; file++)
+            assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+        write_to(&bed, 1);
+        lh_disk_drain(bed.disk);
+        fail_writing_back(&bed, 1);
+        for (uint64_t file = 2; file <= 20; file++)
+            write_to(&bed, file);
+        /* Said once, as the kernel does: whoever hears it gives the replica up. */
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_ERR_IO);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 2, 0, 0, NULL), LH_OK);
+        bed_end(&bed);
+    }
+}
+
+/* Nor does it come over a file that was made anew. */
+static void a_failure_goes_with_its_file(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        bed_begin(&bed, &few_files[i]);
+        for (uint64_t file = 1; file <= 20; file++)
+            assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+        write_to(&bed, 1);
+        lh_disk_drain(bed.disk);
+        fail_writing_back(&bed, 1);
+        for (uint64_t file = 2; file <= 20; file++)
+            write_to(&bed, file);
+        lh_disk_drain(bed.disk);
+        assert_int_equal(run(&bed, LH_DISK_REMOVE, 1, 0, 0, NULL), LH_OK);
+        kernel.failed = 0;
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_SYNC, 1, 0, 0, NULL), LH_OK);
+        bed_end(&bed);
+    }
+}
+
+/* However many have writes that nobody synced: the limit of open files stands. And those that were
+ * synced are closed without another one. */
+static void unsynced_files_keep_to_the_limit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        bed_begin(&bed, &few_files[i]);
+        for (uint64_t file = 1; file <= 50; file++) {
+            assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+            write_to(&bed, file);
+            assert_in_range(descriptors_of_chunks(0), 1, few_files[i].open_files_max);
+        }
+        lh_disk_drain(bed.disk);
+        for (uint64_t file = 1; file <= 50; file++)
+            assert_int_equal(run(&bed, LH_DISK_SYNC, file, 0, 0, NULL), LH_OK);
+        unsigned syncs = kernel.syncs;
+        for (uint64_t file = 1; file <= 50; file++) {
+            struct lh_buf expected = pattern(100, (unsigned)file);
+            expect_bytes(&bed, file, 0, 200, &expected);
+            lh_buf_clear(&expected);
+        }
+        assert_int_equal(kernel.syncs, syncs);
+        bed_end(&bed);
+    }
+}
+
 static void a_file_that_somebody_removed_is_noticed(const struct lh_disk_options *options)
 {
     struct bed bed;
@@ -483,6 +647,9 @@ int main(void)
         cmocka_unit_test(a_shortage_of_descriptors_is_no_verdict_each_way),
         cmocka_unit_test(a_file_that_somebody_removed_is_noticed_each_way),
         cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
+        cmocka_unit_test(a_failure_to_write_back_is_not_forgotten),
+        cmocka_unit_test(a_failure_goes_with_its_file),
+        cmocka_unit_test(unsynced_files_keep_to_the_limit),
         cmocka_unit_test(a_directory_that_is_not_there_is_named),
         cmocka_unit_test(threads_are_used_when_asked_for),
     };
