@@ -39,7 +39,9 @@
  *
  * Metadata. LH_FX_PERSIST commits a set of changes atomically; commits take effect in the order of
  * their emission and complete with LH_IN_PERSISTED, in that order too. After one has failed all
- * later ones do. */
+ * later ones do.
+ *   - SHORTAGE is no completion: there is no room or no memory for the oldest one. It is tried on,
+ *     and completes later. */
 #ifndef LH_BASE_STEP_H
 #define LH_BASE_STEP_H
 

@@ -7,6 +7,7 @@
 #include "runtime/observe.h"
 #include "runtime/server.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ struct node {
     struct lh_loop *loop;
     struct lh_observe *observe;
     bool ready; /* the committing thread's */
+    atomic_bool starved;
 };
 
 /* --- the loop's and the store's callbacks ------------------------------------------------- */
@@ -65,6 +67,8 @@ static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
 {
     struct node *node = arg;
 
+    if (atomic_exchange(&node->starved, error == LH_ERR_SHORTAGE) && error == LH_OK)
+        lh_log(LH_INFO, COMPONENT, "the metadata store can be written again");
     if (error != LH_OK)
         lh_log(LH_ERROR, COMPONENT, "%s", why);
     lh_loop_persisted(node->loop, ticket, error);
@@ -109,7 +113,10 @@ static bool ready(void *arg, char *why, size_t why_size)
     lh_loop_lock(node->loop);
     bool is = lh_master_ready(node->core, why, why_size);
     lh_loop_unlock(node->loop);
-    return is;
+    if (!is || !atomic_load(&node->starved))
+        return is;
+    (void)snprintf(why, why_size, "there is no room or no memory to write the metadata");
+    return false;
 }
 
 static int observe(struct node *node, char *why, size_t why_size)

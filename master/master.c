@@ -71,12 +71,24 @@ static unsigned error_of(const ProtobufCMessage *message)
     return (unsigned)code < LH_COUNTED_ERRORS ? (unsigned)code : 0;
 }
 
+/* Nobody knows when the commit will be done: whoever asks is not left waiting for it. */
+static void refuse_starved(struct lh_master *m, uint64_t link)
+{
+    lh_fx_close(m->fx, link, LH_ERR_UNAVAILABLE,
+        "the master has no room for its metadata (or no memory), and tries again; what was asked "
+        "for may be done yet");
+}
+
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
 {
     m->counts.errors[error_of(message)]++;
     if (lh_m_is_durable(m, ticket)) {
         lh_fx_reply(m->fx, link, message, NULL);
+        return;
+    }
+    if (m->starved) {
+        refuse_starved(m, link);
         return;
     }
     struct lh_m_reply *r = lh_alloc(sizeof *r);
@@ -105,6 +117,19 @@ static void send_durable_replies(struct lh_master *m)
         e->link = r->link;
         e->header = lh_buf_take(&r->message);
         lh_fx_close(m->fx, r->link, LH_OK, NULL);
+        free(r);
+    }
+}
+
+static void starve(struct lh_master *m)
+{
+    struct lh_m_reply *r;
+
+    m->starved = true;
+    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
+        TAILQ_REMOVE(&m->replies, r, queue);
+        refuse_starved(m, r->link);
+        lh_buf_clear(&r->message);
         free(r);
     }
 }
@@ -170,8 +195,8 @@ static void take_expired(struct lh_master *m)
 {
     struct lh_expired what;
 
-    for (size_t i = 0;
-         i < m->config.step_work && lh_grantor_expire(m->grantor, m->now, &what); i++) {
+    for (size_t i = 0; i < m->config.step_work && lh_grantor_expire(m->grantor, m->now, &what);
+         i++) {
         if (what.is_session) {
             lh_m_session_expired(m, what.context, what.session);
             continue;
@@ -273,6 +298,10 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
 
     if (commit == NULL || commit->ticket != ticket)
         return;
+    if (error == LH_ERR_SHORTAGE) {
+        starve(m);
+        return;
+    }
     if (error != LH_OK) {
         /* Memory is ahead of the store for good: say nothing any more. */
         lh_fx_log(m->fx, LH_ERROR,
@@ -285,6 +314,7 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     }
     TAILQ_REMOVE(&m->commits, commit, link);
     m->durable = ticket;
+    m->starved = false;
     m->counts.commits++;
     send_durable_replies(m);
     lh_m_spares_durable(m);

@@ -487,6 +487,7 @@ struct lh_master {
     bool dirty;
 
     bool started, stopping, stopped;
+    bool starved; /* the oldest commit has no room, or no memory: it is tried again */
     struct lh_instant started_at;
     struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
     struct lh_m_timer wait_timer;

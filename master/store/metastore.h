@@ -6,7 +6,8 @@
  *
  * Commits are asynchronous: each completes once, in the order in which they were begun, from a
  * thread of the store's. After a commit failed all later ones fail too: nothing is ever durable
- * that was begun after something that is not. Implementations: metastore_lmdb.h. */
+ * that was begun after something that is not. That there is no room, or no memory, is no failure:
+ * it is said (SHORTAGE), and tried again. Implementations: metastore_lmdb.h. */
 #ifndef LH_MASTER_STORE_METASTORE_H
 #define LH_MASTER_STORE_METASTORE_H
 
@@ -19,7 +20,8 @@
 struct lh_metastore;
 
 /* A commit is durable, or failed: `why` then has a sentence for the operator (NULL with LH_OK;
- * valid during the call). May call lh_metastore_commit(), not lh_metastore_close(). */
+ * valid during the call). SHORTAGE: it has not completed, and is tried again until it has; said at
+ * first, and now and then. May call lh_metastore_commit(), not lh_metastore_close(). */
 typedef void lh_metastore_committed(void *arg, uint64_t ticket, int error, const char *why);
 
 /* One pair, valid during the call. An error ends the loading and is returned by it. */

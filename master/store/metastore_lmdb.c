@@ -15,10 +15,22 @@
 #include <sys/file.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DIRECTORY_FORMAT  1
 #define MAP_BYTES_DEFAULT (UINT64_C(64) << 30)
+
+/* While there is no room: how often it is tried, and said. */
+#define RETRY_S  1
+#define REMIND_S 60
+
+/* A disk with less is full, if LMDB says no more than that a write was cut short. */
+#define FULL_BYTES (UINT64_C(4) << 20)
+
+/* Of a request, besides its keys and values. */
+#define REQUEST_BYTES 128u
 
 struct request {
     uint64_t ticket;
@@ -42,6 +54,7 @@ struct store {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
     struct requests queue;
+    uint64_t waiting_bytes; /* of requests that have not completed */
     bool closing;
 
     /* The committing thread's. */
@@ -65,6 +78,15 @@ static int from_mdb(int code)
     default:
         return code > 0 ? lh_error_from_errno(code) : LH_ERR_IO;
     }
+}
+
+static uint64_t size_of(const struct request *r)
+{
+    uint64_t size = REQUEST_BYTES;
+
+    for (size_t i = 0; i < r->count; i++)
+        size += sizeof r->changes[i] + r->changes[i].key_size + r->changes[i].value_size;
+    return size;
 }
 
 static void free_request(struct request *r)
@@ -112,12 +134,75 @@ static int commit_batch(struct store *s, const struct requests *batch)
     return mdb_txn_commit(txn); /* also on failure the transaction is gone */
 }
 
+static bool disk_is_full(const struct store *s)
+{
+    struct statvfs v;
+
+    return fstatvfs(s->directory, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FULL_BYTES;
+}
+
+/* The transaction was undone, and may succeed later. */
+static bool is_shortage(const struct store *s, int code)
+{
+    return code == ENOSPC || code == EDQUOT || code == ENOMEM || code == EAGAIN ||
+           (code == EIO && disk_is_full(s)); /* LMDB's word for a write that was cut short */
+}
+
+/* Whether there is any use in waiting. Pauses. */
+static bool may_try_again(struct store *s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += RETRY_S;
+    pthread_mutex_lock(&s->mutex);
+    int r = 0;
+    while (r == 0 && !s->closing)
+        r = pthread_cond_timedwait(&s->wake, &s->mutex, &until);
+    bool may = !s->closing && s->waiting_bytes <= LH_METASTORE_WAITING_MAX;
+    pthread_mutex_unlock(&s->mutex);
+    return may;
+}
+
+static void explain(struct store *s, int code, bool again)
+{
+    bool full = code == ENOSPC || code == EDQUOT || (again && code == EIO);
+
+    snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s%s", s->path,
+        code == MDB_MAP_FULL ? "it has reached its largest size"
+        : full               ? "its disk is full; free some room there"
+                             : mdb_strerror(code),
+        again ? ", it is tried again each second" : "");
+}
+
+/* In the end it is committed, or s->failed and s->why say why it is not. */
+static void commit_or_wait(struct store *s, const struct requests *batch)
+{
+    for (unsigned tries = 0;; tries++) {
+        int code = commit_batch(s, batch);
+        if (code == MDB_SUCCESS)
+            return;
+        bool again = is_shortage(s, code);
+        explain(s, code, again);
+        if (again && tries % (REMIND_S / RETRY_S) == 0)
+            s->on_committed(s->arg, STAILQ_FIRST(batch)->ticket, LH_ERR_SHORTAGE, s->why);
+        if (!again || !may_try_again(s)) {
+            explain(s, code, false);
+            s->failed = from_mdb(code);
+            return;
+        }
+    }
+}
+
 static void complete_batch(struct store *s, struct requests *batch)
 {
     struct request *r;
 
     while ((r = STAILQ_FIRST(batch)) != NULL) {
         STAILQ_REMOVE_HEAD(batch, link);
+        pthread_mutex_lock(&s->mutex);
+        s->waiting_bytes -= size_of(r);
+        pthread_mutex_unlock(&s->mutex);
         s->on_committed(s->arg, r->ticket, s->failed, s->failed == LH_OK ? NULL : s->why);
         free_request(r);
     }
@@ -138,14 +223,8 @@ static void *committing_thread(void *arg)
         pthread_mutex_unlock(&s->mutex);
         if (STAILQ_EMPTY(&batch))
             continue;
-        if (s->failed == LH_OK) {
-            int code = commit_batch(s, &batch);
-            s->failed = from_mdb(code);
-            if (s->failed != LH_OK)
-                snprintf(s->why, sizeof s->why, "cannot write the metadata store in %s: %s",
-                    s->path,
-                    code == MDB_MAP_FULL ? "it has reached its largest size" : mdb_strerror(code));
-        }
+        if (s->failed == LH_OK)
+            commit_or_wait(s, &batch);
         complete_batch(s, &batch);
     }
     return NULL;
@@ -160,6 +239,7 @@ static void store_commit(
     *r = (struct request){.ticket = ticket, .changes = changes, .count = count};
     pthread_mutex_lock(&s->mutex);
     LH_ASSERT(!s->closing);
+    s->waiting_bytes += size_of(r);
     STAILQ_INSERT_TAIL(&s->queue, r, link);
     pthread_cond_signal(&s->wake);
     pthread_mutex_unlock(&s->mutex);
@@ -336,7 +416,8 @@ static int open_lmdb(struct store *s, uint64_t map_bytes, char *why, size_t why_
         return LH_OK;
     if (code == MDB_SUCCESS)
         return refuse_errno(s, "sync the directory", why, why_size);
-    snprintf(why, why_size, "%s: cannot open the metadata store: %s", s->path, mdb_strerror(code));
+    snprintf(why, why_size, "%s: cannot open the metadata store: %s%s", s->path, mdb_strerror(code),
+        code == ENOMEM ? "; it needs 64 GiB of address space (ulimit -v), and little memory" : "");
     return from_mdb(code);
 }
 

@@ -5,11 +5,18 @@
  *     data.mdb   LMDB's; lock.mdb is for its readers (mdb_dump and mdb_copy work at any time)
  *
  * One thread commits. What is begun while it is busy goes into its next transaction together, so
- * that one fdatasync serves all of it (group commit). */
+ * that one fdatasync serves all of it (group commit).
+ *
+ * A transaction for which there is no room or no memory is undone and tried again, each second:
+ * none of the pages that it wrote belongs to what is stored, and it writes all of them anew. While
+ * that lasts at most LH_METASTORE_WAITING_MAX bytes of changes are kept; with more the store fails.
+ * So it does after any other error. */
 #ifndef LH_MASTER_STORE_METASTORE_LMDB_H
 #define LH_MASTER_STORE_METASTORE_LMDB_H
 
 #include "master/store/metastore.h"
+
+#define LH_METASTORE_WAITING_MAX (UINT64_C(64) << 20)
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `on_committed` and `arg`
  * are for all commits. `map_bytes` bounds the store's size (address space, not memory); 0: 64 GiB.

@@ -176,7 +176,7 @@ class Cluster:
         self.folder = folder
         self.limits = limits or {}
         self.master_address = f"127.0.0.1:{free_port()}"
-        self.master = self._node("master", self.master_address, None, [
+        self.master = self._node("master", self.master_address, (data_dirs or {}).get("master"), [
             binary("leasehold-master"), f"--session-term={session_term}",
             f"--chunk-term={chunk_term}", *master_flags])
         self.servers = {}

@@ -320,7 +320,7 @@ class RemovedFileTest(ClusterTest):
 
 
 class FullDiskTest(ClusterTest):
-    """Every chunkserver on a small file system of its own."""
+    """Servers on small file systems of their own."""
 
     MIB = 1 << 20
 
@@ -397,6 +397,52 @@ class FullDiskTest(ClusterTest):
         cluster.command("create", "--chunk-size=4MiB", "/next")
         cluster.command("append", "/next", stdin=b"third\n")
         self.assertEqual(cluster.command("cat", "/next"), b"third\n")
+
+    def create_somehow(self, path):
+        """A first try may be refused, and be done all the same."""
+        self.cluster.run("create", path)
+        self.cluster.command("stat", path)
+
+    def test_a_master_without_room_waits_for_it(self):
+        dirs = {"master": self.mount("disk", 4)}
+        cluster = self.start_cluster(data_dirs=dirs, **CALM)
+        self.addCleanup(cluster.cleanup)
+        filler = os.path.join(dirs["master"], "..", "filler")
+        cluster.command("create", "--chunk-size=1GiB", PATH)
+        self.start_writers(PATH, 2)
+        self.fill_up(dirs["master"])
+
+        def refused():
+            # Freed pages of the store are used first: some are created yet.
+            result = cluster.run("create", f"/new/{time.monotonic_ns()}", "--timeout=3s")
+            return result if result.returncode != 0 else None
+
+        # It is an error to the caller, who is told why; nothing is claimed that is not durable.
+        result = wait_for("the disk to be full", refused)
+        self.assertIn(b"the master has no room for its metadata", result.stderr)
+        self.assertIn("its disk is full; free some room there, it is tried again each second",
+                      cluster.master.log_text())
+        # Leases run on, and with them appends.
+        self.await_progress(500)
+        # With room all goes on by itself.
+        os.unlink(filler)
+        self.create_somehow("/after")
+        self.assertIn("the metadata store can be written again", cluster.master.log_text())
+        # A master that starts on a full disk waits, or has pages left for its term.
+        self.fill_up(dirs["master"])
+        wait_for("the disk to be full", refused)
+        cluster.master.kill()
+        cluster.master.start()
+        wait_for("the disk to be full", refused)
+        self.await_progress(100)
+        self.assertTrue(cluster.master.running())
+        os.unlink(filler)
+        cluster.wait_ready()
+        self.create_somehow("/again")
+        self.await_progress(100)
+        self.finish_writers()
+        self.check_file(PATH)
+        self.assertTrue(cluster.master.running())
 
 
 if __name__ == "__main__":

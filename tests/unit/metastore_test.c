@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "master/store/metastore_lmdb.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,12 +25,18 @@ static struct {
     uint64_t tickets[20000];
     int errors[20000];
     char why[512];
+    _Atomic unsigned shortages;
     _Atomic size_t count;
 } done;
 
 static void on_committed(void *arg, uint64_t ticket, int error, const char *text)
 {
     (void)arg;
+    if (error == LH_ERR_SHORTAGE) { /* not yet */
+        done.shortages++;
+        snprintf(done.why, sizeof done.why, "%s", text);
+        return;
+    }
     size_t at = done.count;
     assert_true(at < sizeof done.tickets / sizeof *done.tickets);
     done.tickets[at] = ticket;
@@ -58,6 +66,7 @@ static int tear_down(void **state)
     char command[300];
 
     (void)state;
+    (void)umount(directory); /* of a story that failed */
     snprintf(command, sizeof command, "rm -rf '%s'", directory);
     return system(command);
 }
@@ -171,6 +180,143 @@ static void a_commit_that_fails_leaves_nothing_and_ends_all_later_ones(void **st
     assert_stored("a=1 b=1 ");
 }
 
+static void wait_until(bool (*condition)(void))
+{
+    for (int i = 0; i < 6000 && !condition(); i++)
+        (void)usleep(10000);
+    assert_true(condition());
+}
+
+static bool short_of_room(void)
+{
+    return done.shortages > 0;
+}
+
+static bool two_are_done(void)
+{
+    return done.count >= 2;
+}
+
+static void remove_file(const char *name)
+{
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void fill_disk(void)
+{
+    static const char block[4096];
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/lost+found", directory);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    setbuf(file, NULL);
+    while (fwrite(block, sizeof block, 1, file) == 1)
+        ;
+    fclose(file);
+}
+
+/* A batch larger than what is left, so that a write of several pages is cut short, or not. */
+static void commit_bytes(struct lh_metastore *store, uint64_t ticket, size_t size)
+{
+    struct lh_change *changes = lh_alloc_array(1, sizeof *changes);
+
+    changes[0] = change("big", "");
+    free(changes[0].value);
+    changes[0].value = lh_alloc(size);
+    changes[0].value_size = (uint32_t)size;
+    lh_metastore_commit(store, ticket, changes, 1);
+}
+
+/* A small tmpfs; skipped where mounting is not allowed. */
+static void mount_small(void)
+{
+    if (mount("metastore_test", directory, "tmpfs", 0, "size=1m") == 0)
+        return;
+    print_message("not allowed to mount: %s\n", strerror(errno));
+    skip();
+}
+
+static void a_full_disk_is_waited_for(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    for (size_t size = 1; size <= 300000; size += 299999) {
+        memset(&done, 0, sizeof done);
+        mount_small();
+        assert_int_equal(open_in(0, &store), LH_OK);
+        commit(store, 1, "a", "1", NULL, NULL);
+        while (done.count == 0)
+            sched_yield();
+        fill_disk();
+        commit_bytes(store, 2, size);
+        wait_until(short_of_room);
+        assert_int_equal(done.count, 1); /* nothing is claimed */
+        assert_non_null(strstr(done.why, directory));
+        assert_non_null(strstr(done.why, "its disk is full; free some room there"));
+        commit(store, 3, "big", NULL, "c", "3");
+        remove_file("lost+found");
+        wait_until(two_are_done);
+        lh_metastore_close(store);
+        assert_int_equal(done.count, 3);
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(done.tickets[i], i + 1);
+            assert_int_equal(done.errors[i], LH_OK);
+        }
+        assert_stored("a=1 c=3 ");
+        assert_int_equal(umount(directory), 0);
+    }
+}
+
+static void without_room_the_store_closes_and_keeps_what_it_had(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    mount_small();
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    while (done.count == 0)
+        sched_yield();
+    fill_disk();
+    commit_bytes(store, 2, 1000);
+    commit(store, 3, "c", "3", NULL, NULL);
+    wait_until(short_of_room);
+    lh_metastore_close(store);
+    assert_int_equal(done.count, 3);
+    assert_int_equal(done.errors[1], LH_ERR_DISK_FULL);
+    assert_int_equal(done.errors[2], LH_ERR_DISK_FULL);
+    assert_stored("a=1 ");
+    assert_int_equal(umount(directory), 0);
+}
+
+static void what_waits_for_room_has_a_bound(void **state)
+{
+    struct lh_metastore *store;
+    uint64_t ticket = 2;
+
+    (void)state;
+    mount_small();
+    assert_int_equal(open_in(0, &store), LH_OK);
+    commit(store, 1, "a", "1", NULL, NULL);
+    while (done.count == 0)
+        sched_yield();
+    fill_disk();
+    commit_bytes(store, ticket, 1000);
+    wait_until(short_of_room);
+    for (uint64_t bytes = 0; bytes <= LH_METASTORE_WAITING_MAX; bytes += 1u << 20)
+        commit_bytes(store, ++ticket, 1u << 20);
+    wait_until(two_are_done);
+    lh_metastore_close(store);
+    assert_int_equal(done.count, ticket);
+    assert_int_equal(done.errors[1], LH_ERR_DISK_FULL);
+    assert_int_equal(umount(directory), 0);
+}
+
 static int stop_at_first(
     void *arg, const void *key, size_t key_size, const void *value, size_t value_size)
 {
@@ -282,6 +428,9 @@ int main(void)
         STORY(what_was_committed_is_loaded_in_the_order_of_keys),
         STORY(commits_complete_in_order),
         STORY(a_commit_that_fails_leaves_nothing_and_ends_all_later_ones),
+        STORY(a_full_disk_is_waited_for),
+        STORY(without_room_the_store_closes_and_keeps_what_it_had),
+        STORY(what_waits_for_room_has_a_bound),
         STORY(loading_stops_when_told_to),
         STORY(a_second_process_is_refused),
         STORY(a_newer_format_is_refused),

@@ -1603,6 +1603,35 @@ static void a_caller_that_failed_is_not_sent_back_at_once(void **state)
     assert_non_null(world_reply(&w, call));
 }
 
+/* Nothing is claimed, nobody is left waiting, and leases run on: the store is tried again. */
+static void without_room_for_a_commit_callers_are_refused_and_leases_run_on(void **state)
+{
+    Leasehold__CreateRequest r = LEASEHOLD__CREATE_REQUEST__INIT;
+    Leasehold__StatRequest s = LEASEHOLD__STAT_REQUEST__INIT;
+
+    (void)state;
+    three_servers();
+    assert_non_null(create("/before"));
+    w.hold_commits = true;
+    r.path = s.path = (char *)(uintptr_t) "/f";
+    uint64_t waits = world_call(&w, LH_METHOD_CREATE, &r);
+    assert_null(world_reply(&w, waits));
+    world_commit_waits(&w);
+    assert_int_equal(world_end(&w, waits), LH_ERR_UNAVAILABLE);
+    uint64_t next = world_call(&w, LH_METHOD_STAT, &s);
+    assert_null(world_reply(&w, next)); /* it is in memory, and not to be told of */
+    assert_int_equal(world_end(&w, next), LH_ERR_UNAVAILABLE);
+    world_commit_waits(&w); /* said again */
+    assert_true(server_heartbeat(&w, &a));
+    assert_false(w.stopped);
+    world_commit_all(&w);
+    w.hold_commits = false;
+    const Leasehold__StatReply *stat = world_reply(&w, world_call(&w, LH_METHOD_STAT, &s));
+    assert_non_null(stat);
+    assert_int_equal(stat->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_non_null(create("/after"));
+}
+
 static void a_failed_commit_stops_the_master(void **state)
 {
     (void)state;
@@ -1718,6 +1747,7 @@ int main(void)
         STORY(a_file_is_located),
         STORY(waiters_are_limited),
         STORY(a_caller_that_failed_is_not_sent_back_at_once),
+        STORY(without_room_for_a_commit_callers_are_refused_and_leases_run_on),
         STORY(a_failed_commit_stops_the_master),
         STORY(a_clean_stop_answers_everybody_and_waits_for_commits),
         STORY(a_store_that_makes_no_sense_is_refused),

@@ -165,6 +165,23 @@ void world_commit_fails(struct world *w, int error)
     w->hold_commits = hold;
 }
 
+void world_commit_waits(struct world *w)
+{
+    struct lh_input in = {.kind = LH_IN_PERSISTED, .error = LH_ERR_SHORTAGE};
+
+    assert_true(w->commit_count > 0 && w->hold_commits);
+    in.ticket = w->commits[0].ticket;
+    step(w, &in);
+}
+
+int world_end(const struct world *w, uint64_t link)
+{
+    for (size_t i = 0; i < w->line_count; i++)
+        if (w->lines[i].link == link && w->lines[i].message == NULL)
+            return w->lines[i].error;
+    return LH_OK;
+}
+
 int world_load(struct world *w)
 {
     int error = LH_OK;

@@ -70,6 +70,9 @@ void world_stop(struct world *w);
 void world_commit(struct world *w); /* the oldest commit under way becomes durable */
 void world_commit_all(struct world *w);
 void world_commit_fails(struct world *w, int error);
+void world_commit_waits(struct world *w); /* there is no room for the oldest one */
+/* What a link ended with; LH_OK also if it has not. */
+int world_end(const struct world *w, uint64_t link);
 /* Lets time pass, stopping at each of the core's deadlines. */
 void world_advance(struct world *w, uint64_t ms);
 
