@@ -17,8 +17,11 @@
 /* More are taken only if the operator says so: each costs memory, too. */
 #define CONNECTIONS_USUAL 16384u
 
-void lh_descriptors_standard(void)
+void lh_descriptors_standard(int argc, char **argv, char **environment)
 {
+    (void)argc;
+    (void)argv;
+    (void)environment;
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)open("/dev/null", O_RDWR); /* becomes `fd`: the lowest that is free */

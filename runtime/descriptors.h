@@ -10,7 +10,13 @@
 /* Opens /dev/null as each of standard input, output and error that is closed. Otherwise the next
  * files to be opened get these numbers, and what is written to a log goes into them. To be called
  * before anything is opened. */
-void lh_descriptors_standard(void);
+void lh_descriptors_standard(int argc, char **argv, char **environment);
+
+/* In one source of a program: it is called before the constructors of libraries, which open files
+ * too. */
+#define LH_DESCRIPTORS_STANDARD_AT_FIRST                                                           \
+    __attribute__((section(".preinit_array"), used)) static void (*const lh_descriptors_preinit)(  \
+        int, char **, char **) = lh_descriptors_standard
 
 /* How a server shares them out, so that a shortage of one kind is none of another. */
 struct lh_descriptors {

@@ -163,17 +163,7 @@ static sigset_t signals(void)
     return set;
 }
 
-/* Before the constructors of libraries, which open files too. */
-static void at_first(int argc, char **argv, char **environment)
-{
-    (void)argc;
-    (void)argv;
-    (void)environment;
-    lh_descriptors_standard();
-}
-
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(
-    int, char **, char **) = at_first;
+LH_DESCRIPTORS_STANDARD_AT_FIRST;
 
 void lh_server_block_signals(void)
 {

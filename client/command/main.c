@@ -2,9 +2,12 @@
 #include "client/command/command.h"
 
 #include "base/alloc.h"
+#include "runtime/descriptors.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+LH_DESCRIPTORS_STANDARD_AT_FIRST;
 
 static const struct command {
     const char *name, *summary;

@@ -235,6 +235,25 @@ class CommandInputTest(ClusterTest):
         self.assert_fails(1, "relative", "create", "relative")
         self.assert_fails(66, "/no/such/input", "append", "/there", "/no/such/input")
 
+    def test_closed_standard_descriptors(self):
+        # They are /dev/null: no connection, and no file that is opened, is taken for one of them.
+        self.cluster.command("append", "--create", "/closed", stdin=b"one\n" * 1000)
+        source = os.path.join(self.folder, "source")
+        with open(source, "wb") as file:
+            file.write(b"two\n")
+        for arguments in ("cat /closed", "ls /", "append --positions /closed " + source,
+                          "append /closed", "stat --no-such-option", "tail /closed"):
+            status = 64 if "--no-such" in arguments else 0
+            for closed in ("<&- >&- 2>&-", ">&-", "2>&-", "<&-"):
+                shell = subprocess.run(
+                    ["/bin/sh", "-c", f'"$0" {arguments} {closed}', binary("leasehold")],
+                    stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                    env=self.cluster.environment(), timeout=PATIENCE_S)
+                self.assertEqual(shell.returncode, status, f"{arguments} {closed}: {shell.stderr}")
+        self.assertEqual(self.cluster.command("cat", "/closed"), b"one\n" * 1000 + b"two\n" * 4)
+        with open(source, "rb") as file:
+            self.assertEqual(file.read(), b"two\n")
+
     def test_records(self):
         self.cluster.command("create", "--chunk-size=64KiB", "/small")
         self.assert_fails(65, "record 2", "append", "/small", stdin=b"ok\n" + b"x" * 20000 + b"\n")
