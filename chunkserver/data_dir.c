@@ -29,13 +29,10 @@
 #define MAGIC         "leasehold-chunkserver"
 #define FORMAT        1u
 
-/* More than the longest identity that this release writes. */
-#define IDENTITY_BYTES_MAX 1024u
-
 struct lh_data_dir {
     char *path;
-    int fd;      /* the directory */
-    int lock_fd; /* LOCK, locked */
+    int fd;                    /* the directory */
+    int lock_fd;               /* LOCK, locked */
     int identity_fd, spare_fd; /* IDENTITY, and what is written next; -1: not there yet */
     struct lh_identity identity;
 };
@@ -129,27 +126,32 @@ static void keep_room(struct lh_data_dir *dir, const char *text, size_t size)
         (void)write_all(dir->spare_fd, text, size);
 }
 
-static int store(
-    struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
+size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t size)
 {
-    char text[IDENTITY_BYTES_MAX];
-    int size = snprintf(text, sizeof text,
+    return (size_t)snprintf(text, size,
         MAGIC " %u\nserver_id %s\ncluster_id %s\nincarnation %" PRIu64 "\nmaster_term %" PRIu64
               "\nscrub %s\n",
         FORMAT, identity->server_id, identity->cluster_id[0] != '\0' ? identity->cluster_id : "-",
         identity->incarnation, identity->master_term,
         identity->scrub[0] != '\0' ? identity->scrub : "-");
+}
+
+static int store(
+    struct lh_data_dir *dir, const struct lh_identity *identity, char *why, size_t why_size)
+{
+    char text[LH_IDENTITY_BYTES_MAX];
+    size_t size = lh_identity_print(identity, text, sizeof text);
 
     if (dir->spare_fd < 0)
         dir->spare_fd = open_spare(dir);
     if (dir->spare_fd < 0)
         return fail_errno("create " IDENTITY_TEMP " in", dir->path, why, why_size);
-    if (!write_all(dir->spare_fd, text, (size_t)size))
+    if (!write_all(dir->spare_fd, text, size))
         return fail_errno("write " IDENTITY_TEMP " in", dir->path, why, why_size);
     if (!put_in_place(dir))
         return fail_errno("replace " IDENTITY_NAME " in", dir->path, why, why_size);
     dir->identity = *identity;
-    keep_room(dir, text, (size_t)size);
+    keep_room(dir, text, size);
     return LH_OK;
 }
 
@@ -166,8 +168,8 @@ static void parse_scrub(const char *text, struct lh_identity *identity)
         identity->scrub[0] = '\0';
 }
 
-static int parse(
-    const char *path, char *text, struct lh_identity *identity, char *why, size_t why_size)
+int lh_identity_parse(
+    const char *path, const char *text, struct lh_identity *identity, char *why, size_t why_size)
 {
     unsigned format = 0;
     if (sscanf(text, MAGIC " %u", &format) != 1)
@@ -180,7 +182,7 @@ static int parse(
             path, format, FORMAT);
 
     char incarnation[32], master_term[32];
-    char *line = strchr(text, '\n');
+    const char *line = strchr(text, '\n');
     if (line == NULL ||
         sscanf(line,
             "\nserver_id %64s\ncluster_id %64s\nincarnation %31[0-9]\nmaster_term %31[0-9]\n",
@@ -210,12 +212,12 @@ static int load(struct lh_data_dir *dir, struct lh_identity *identity, char *why
         return LH_ERR_NOT_FOUND;
     if (dir->identity_fd < 0)
         return fail_errno("open " IDENTITY_NAME " in", dir->path, why, why_size);
-    char text[IDENTITY_BYTES_MAX];
+    char text[LH_IDENTITY_BYTES_MAX];
     ssize_t n = pread(dir->identity_fd, text, sizeof text - 1, 0);
     if (n < 0)
         return fail_errno("read " IDENTITY_NAME " in", dir->path, why, why_size);
     text[n] = '\0';
-    return parse(dir->path, text, identity, why, why_size);
+    return lh_identity_parse(dir->path, text, identity, why, why_size);
 }
 
 /* --- the directory ------------------------------------------------------------------------ */

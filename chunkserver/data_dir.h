@@ -20,6 +20,9 @@
 
 #define LH_IDENTITY_TEXT_MAX 64u
 
+/* More than the longest identity that this release writes. */
+#define LH_IDENTITY_BYTES_MAX 1024u
+
 struct lh_data_dir;
 
 struct lh_identity {
@@ -29,6 +32,15 @@ struct lh_identity {
     uint64_t master_term;                      /* the highest seen (LEASE-7); 0: none */
     char scrub[LH_IDENTITY_TEXT_MAX + 1];      /* how far the scrub has come; empty: nowhere */
 };
+
+/* What an IDENTITY's text says. `path` is for `why` alone.
+ *   WRONG_FORMAT      another release's, or none
+ *   CORRUPT           it makes no sense */
+LH_MUST_USE int lh_identity_parse(
+    const char *path, const char *text, struct lh_identity *identity, char *why, size_t why_size);
+
+/* The text of an identity; at most LH_IDENTITY_BYTES_MAX with its end. Its length. */
+size_t lh_identity_print(const struct lh_identity *identity, char *text, size_t size);
 
 /* Opens `path`, creating the directory (not its parents) if it is missing. `server_id` is the name
  * the operator gave this server, or NULL: the directory's own, and a random one for a new

@@ -3,11 +3,13 @@
  * batch/fuzz_batch.c. */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "chunkserver/data_dir.h"
 #include "chunkserver/header.h"
 #include "master/master.h"
 #include "proto/codec.h"
 #include "runtime/flags.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,11 +164,37 @@ static void parse_flags(const uint8_t *data, size_t size)
     free(copy);
 }
 
+/* IDENTITY, with some of its lines said for the fuzzer. What is accepted can be written, and is the
+ * same then. */
+static void decode_identity(const uint8_t *data, size_t size)
+{
+    static const char *const begins[] = {"", "leasehold-chunkserver 1\nserver_id ",
+        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation ",
+        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id c\nincarnation 7\nmaster_term 2\n"};
+    char text[LH_IDENTITY_BYTES_MAX], again[LH_IDENTITY_BYTES_MAX], why[512];
+    struct lh_identity first = {0}, second = {0};
+    int begin = snprintf(text, sizeof text, "%s", begins[data[0] % 4]);
+
+    size = size - 1 < sizeof text - 1 - (size_t)begin ? size - 1 : sizeof text - 1 - (size_t)begin;
+    memcpy(text + begin, data + 1, size);
+    text[(size_t)begin + size] = '\0';
+    if (lh_identity_parse("there", text, &first, why, sizeof why) != LH_OK)
+        return;
+    first.incarnation++; /* as each opening does */
+    LH_ASSERT(lh_identity_print(&first, again, sizeof again) < sizeof again);
+    LH_ASSERT(lh_identity_parse("there", again, &second, why, sizeof why) == LH_OK ||
+              first.incarnation == UINT64_MAX);
+    LH_ASSERT(strcmp(first.server_id, second.server_id) == 0 &&
+              strcmp(first.cluster_id, second.cluster_id) == 0 &&
+              strcmp(first.scrub, second.scrub) == 0);
+    LH_ASSERT(first.incarnation == second.incarnation && first.master_term == second.master_term);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0:
         decode_message(data + 1, size - 1);
         break;
@@ -175,6 +203,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 2:
         load_store(data + 1, size - 1);
+        break;
+    case 3:
+        decode_identity(data + 1, size - 1);
         break;
     default:
         parse_flags(data + 1, size - 1);

@@ -17,13 +17,17 @@ USUAL = {
     "client": [128, 130, 3, 131, 129, 132, TIMER, 0],
     "decoders": [],
 }
+# Ends of a chunkserver's identity (fuzz_decoders.c says its beginnings).
+IDENTITY = (b"leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation 7\nmaster_term 2\n",
+            b"cs1\ncluster_id c\nincarnation 7\nmaster_term 2\nscrub -\n",
+            b"7\nmaster_term 2\nscrub 1 2\n", b"scrub 12 345\n")
 
 
 def main(part, folder):
     os.makedirs(folder, exist_ok=True)
     source = random.Random(1)
     for number in range(48):
-        string = [number % 4]
+        string = [number % (20 if part == "decoders" else 4)]
         for _ in range(1 + number // 8):
             for byte in USUAL[part]:
                 string.append(byte)
@@ -31,6 +35,8 @@ def main(part, folder):
                     string += [source.randrange(14)] + [source.randrange(256)] * 8
         if not USUAL[part]:
             string += [source.randrange(256) for _ in range(64)]
+        if part == "decoders" and number % 5 == 3:
+            string[1:] = [number % 4] + list(IDENTITY[number % 4])
         with open(os.path.join(folder, str(number)), "wb") as file:
             file.write(bytes(string))
 
