@@ -79,6 +79,8 @@ UNBOUND = {
     "LH_TEXT_BYTES": "room for a sentence",
     "LH_CALL_TEXT_BYTES": "room for a sentence",
     "LH_IDENTITY_TEXT_MAX": "room for a name",
+    "LH_IDENTITY_BYTES_MAX": "room for a text",
+    "LH_METASTORE_WAITING_MAX": "the store's, which is no core",
     "HEADERS_BYTES": "format of the chunk header",
     "LH_SCRUB_TEXT_MAX": "room for two numbers",
     "WHEN_BYTES": "room for a duration",
