@@ -9,7 +9,7 @@ load("//:copts.bzl", "LH_COPTS")
 # Nothing that is shipped.
 PROBED_USERS = [
     "//bench:__pkg__",
-    "//chunkserver:__pkg__",
+    "//chunkserver:__subpackages__",
     "//client:__subpackages__",
     "//lease:__pkg__",
     "//master:__pkg__",
@@ -17,9 +17,9 @@ PROBED_USERS = [
     "//tests:__subpackages__",
 ]
 
-def _probed(core):
+def _variant(core, variant):
     name = core if ":" in core else core + ":" + core.split("/")[-1]
-    return name + "_probed"
+    return name + "_" + variant
 
 def lh_core(name, srcs, hdrs, cores = [], deps = []):
     """Defines `name` for the product and `name`_probed for the simulator.
@@ -40,11 +40,11 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
         deps = deps + cores,
     )
 
-    # For the fuzzers, which compile them with another compiler.
+    # For the fuzzers, which compile them with another compiler: with those that it depends on.
     native.filegroup(
         name = name + "_sources",
-        srcs = srcs + hdrs,
-        visibility = ["//fuzz:__pkg__"],
+        srcs = srcs + hdrs + [_variant(core, "sources") for core in cores],
+        visibility = PROBED_USERS + ["//fuzz:__pkg__"],
     )
     native.cc_library(
         name = name + "_probed",
@@ -56,5 +56,5 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
         linkstatic = True,
         local_defines = ["LH_PROBED=1"],
         visibility = PROBED_USERS,
-        deps = deps + [_probed(core) for core in cores] + ["//base:probe"],
+        deps = deps + [_variant(core, "probed") for core in cores] + ["//base:probe"],
     )

@@ -13,7 +13,8 @@ struct lh_timer {
     struct lh_instant at;
     uint64_t sequence;
     size_t index; /* place in the heap plus one; 0: not set */
-    int kind;     /* the owner's */
+    int kind;     /* the owner's; or what is to be called with it: */
+    void (*fire)(void *owner);
     void *owner;
 };
 

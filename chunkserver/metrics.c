@@ -1,11 +1,12 @@
 /* The chunkserver's figures for Prometheus; docs/metrics.md describes each of them. */
-#include "chunkserver/internal.h"
+#include "chunkserver/log/space.h"
+#include "chunkserver/rooms.h"
 
 #include <stdio.h>
 
 #define TOTAL(name, help, value)                                                                   \
     lh_metrics_single(out, "leasehold_chunkserver_" name "_total", LH_METRIC_COUNTER, help, value)
-#define COUNTER(field, name, help) TOTAL(name, help, cs->counts.field)
+#define COUNTER(field, name, help) TOTAL(name, help, cs->host.counts.field)
 #define GAUGE(name, help, value)                                                                   \
     lh_metrics_single(out, "leasehold_chunkserver_" name, LH_METRIC_GAUGE, help, value)
 
@@ -29,17 +30,17 @@ static void histogram(
 
 static void leases(const struct lh_chunkserver *cs, struct lh_metrics *out, struct lh_instant now)
 {
-    const struct primary *p;
+    const struct lh_cs_primary *p;
     uint64_t primaries = 0, open = 0;
 
-    DL_FOREACH(cs->primaries, p)
+    DL_FOREACH(cs->primaries.all, p)
     {
         primaries++;
-        open += p->state == PRIMARY_OPEN;
+        open += p->state == LH_CS_PRIMARY_OPEN;
     }
     GAUGE("in_session", "1 while its session with the master lives.",
         lh_chunkserver_in_session(cs, now));
-    GAUGE("failing", "1 while its disk does not answer (SES-6).", cs->session.failing);
+    GAUGE("failing", "1 while its disk does not answer (SES-6).", cs->session.disk.failing);
     GAUGE("primaries", "Chunks that it is primary of.", primaries);
     GAUGE("primaries_open", "Of these, chunks that take appends.", open);
     COUNTER(registrations, "registrations", "Registrations sent.");
@@ -59,56 +60,56 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
     COUNTER(batches_committed, "batches_committed", "Batches committed as primary.");
     COUNTER(repeats, "repeats", "Batches recognised as stored before (APP-5).");
     histogram(out, "leasehold_chunkserver_append_seconds",
-        "From the order of a batch to its commit on every member.", &cs->counts.append);
-    GAUGE("uncommitted_bytes", "Bytes ordered and not committed.", cs->pending_bytes);
+        "From the order of a batch to its commit on every member.", &cs->host.counts.append);
+    GAUGE("uncommitted_bytes", "Bytes ordered and not committed.",
+        cs->primaries.streams.pending_bytes);
     by_error(out, "leasehold_chunkserver_append_errors_total",
-        "Append streams and writers refused, by error.", cs->counts.append_errors);
+        "Append streams and writers refused, by error.", cs->host.counts.append_errors);
 }
 
 static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
-    const struct replica *r, *next;
-    const struct ticket *t;
+    const struct lh_cs_replica *r, *next;
+    const struct lh_cs_ticket *t;
     uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved, writers = 0;
 
-    DL_COUNT(cs->shortage.starved, t, starved);
-    HASH_ITER(hh, cs->replicas, r, next)
+    DL_COUNT(cs->logs.disk.shortage.starved, t, starved);
+    HASH_ITER(hh, cs->logs.replicas, r, next)
     {
         bytes += r->end;
         writers += HASH_COUNT(r->writers.by_id);
-        lost += r->state == REPLICA_LOST;
+        lost += r->state == LH_CS_REPLICA_LOST;
         sealed += r->header.sealed;
         copying += r->header.copying;
     }
-    GAUGE("replicas", "Replicas here.", HASH_COUNT(cs->replicas));
+    GAUGE("replicas", "Replicas here.", HASH_COUNT(cs->logs.replicas));
     GAUGE("replicas_sealed", "Of these, sealed ones.", sealed);
     GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", copying);
     GAUGE("replicas_unusable", "Of these, lost ones.", lost);
     GAUGE("log_bytes", "Bytes in their logs.", bytes);
     GAUGE("capacity_bytes", "Bytes that the disk has, or that were offered.",
-        cs->config.capacity_bytes);
-    GAUGE("free_bytes", "Bytes that are free.", cs->config.free_bytes);
+        cs->host.config.capacity_bytes);
+    GAUGE("free_bytes", "Bytes that are free.", cs->host.config.free_bytes);
     GAUGE("promised_bytes", "Of these, bytes that logs which grow may still take: not offered.",
-        space_promised(cs));
+        lh_cs_space_promised(&cs->logs));
     by_error(out, "leasehold_chunkserver_replicas_lost_total",
-        "Replicas lost until they are copied anew, by why.", cs->counts.replicas_lost);
+        "Replicas lost until they are copied anew, by why.", cs->host.counts.replicas_lost);
     histogram(out, "leasehold_chunkserver_disk_write_seconds", "Writes to chunk files.",
-        &cs->counts.disk_write);
+        &cs->host.counts.disk_write);
     histogram(out, "leasehold_chunkserver_disk_sync_seconds", "Syncs of chunk files.",
-        &cs->counts.disk_sync);
+        &cs->host.counts.disk_sync);
     COUNTER(disk_shortages, "disk_shortages",
         "Times that the machine had no descriptor or memory for an operation on the disk.");
-    GAUGE("disk_starved", "Operations on the disk that wait because of that.",
-        starved);
+    GAUGE("disk_starved", "Operations on the disk that wait because of that.", starved);
     COUNTER(pauses, "pauses", "Times that it ran later than it had asked for: it was paused.");
     GAUGE("unwritten_bytes", "Bytes accepted as primary or secondary and not written.",
-        cs->unwritten);
+        cs->logs.unwritten);
     GAUGE("writers", "Writers in the tables of all logs in memory.", writers);
-    GAUGE("settle_tables", "Sealed logs whose writer tables are in memory.", cs->table_count);
+    GAUGE("settle_tables", "Sealed logs whose writer tables are in memory.", cs->logs.tables.count);
     COUNTER(reads, "reads", "Reads answered.");
     COUNTER(bytes_read, "read_bytes", "Bytes of these.");
     by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",
-        cs->counts.read_errors);
+        cs->host.counts.read_errors);
     COUNTER(settles, "settles", "Questions about a sealed chunk's writer answered (APP-5a).");
 }
 
@@ -116,12 +117,13 @@ static void upkeep(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
     COUNTER(copies, "copies", "Replicas copied to here completely.");
     COUNTER(copies_failed, "copies_failed", "Copies given up.");
-    TOTAL("copied_bytes", "Bytes copied to here.", cs->copied_in);
-    TOTAL("copied_out_bytes", "Bytes copied from here.", cs->copied_out);
-    TOTAL("scrub_bytes", "Bytes that the scrub has read.", cs->scrub.read);
+    TOTAL("copied_bytes", "Bytes copied to here.", cs->serving.copied_in);
+    TOTAL("copied_out_bytes", "Bytes copied from here.", cs->serving.copied_out);
+    TOTAL("scrub_bytes", "Bytes that the scrub has read.", cs->serving.scrub.read);
     COUNTER(scrub_replicas, "scrub_replicas", "Replicas that the scrub has found good.");
-    TOTAL("scrub_errors", "Replicas in which the scrub has found rot.", cs->scrub.found);
-    TOTAL("scrub_rounds", "Times that the scrub has gone through everything.", cs->scrub.passes);
+    TOTAL("scrub_errors", "Replicas in which the scrub has found rot.", cs->serving.scrub.found);
+    TOTAL("scrub_rounds", "Times that the scrub has gone through everything.",
+        cs->serving.scrub.passes);
 }
 
 void lh_chunkserver_metrics(
@@ -136,8 +138,8 @@ void lh_chunkserver_metrics(
 bool lh_chunkserver_ready(
     const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size)
 {
-    const char *because = cs->stopping || cs->stopped ? "the server is stopping"
-                          : cs->session.failing       ? "the disk does not answer"
+    const char *because = cs->host.stopping || cs->host.stopped ? "the server is stopping"
+                          : cs->session.disk.failing            ? "the disk does not answer"
                           : lh_chunkserver_in_session(cs, now)
                               ? NULL
                               : "there is no session with the master";

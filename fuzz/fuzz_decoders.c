@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "chunkserver/data_dir.h"
-#include "chunkserver/header.h"
+#include "chunkserver/log/header.h"
 #include "master/master.h"
 #include "proto/codec.h"
 #include "runtime/flags.h"

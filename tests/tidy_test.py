@@ -114,7 +114,7 @@ UNBOUND = {
 }
 CONFIGS = (
     ("master/master.h", "lh_master_config"),
-    ("chunkserver/chunkserver.h", "lh_chunkserver_config"),
+    ("chunkserver/host/config.h", "lh_chunkserver_config"),
     ("client/core/client.h", "lh_client_config"),
 )
 # Who somebody is and what he has; what only a process knows.
@@ -128,13 +128,11 @@ IDENTITIES = (
 LINES_MAX = {".h": 300, ".c": 500}
 SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
-chunkserver/chunkserver.c
-chunkserver/copying.c
-chunkserver/internal.h
+chunkserver/log/jobs.c
 chunkserver/main.c
-chunkserver/members.c
-chunkserver/primary.c
-chunkserver/session.c
+chunkserver/primary/appending.c
+chunkserver/primary/members.c
+chunkserver/serve/copying.c
 client/library/leasehold.h
 master/explain.c
 master/leases.c
@@ -307,7 +305,7 @@ def selftest():
         ("lease/grantor.c", "gettimeofday(&t, 0);", "calls gettimeofday"),
         ("batch/batch.c", "uint64_t t = time(NULL);", "calls time"),
         ("master/master.c", "return rand() % 3;", "calls rand"),
-        ("chunkserver/primary.c", "x = random();", "calls random"),
+        ("chunkserver/primary/primary.c", "x = random();", "calls random"),
         ("client/core/client.c", "pthread_mutex_lock(&m);", "calls pthread_mutex_lock"),
         ("proto/codec.c", "int fd = open (path, 0);", "calls open"),
         ("sim/world.c", "s = socket(AF_INET, 0, 0);", "calls socket"),
@@ -320,7 +318,7 @@ def selftest():
         ("rpc/rpc.c", "int a;\t", "a tab"),
         ("docs/x.py", "a = 1 ", "blanks at the end"),
         ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
-        ("chunkserver/replica.c", "#define WRITE_BYTES_MAX (8u << 20)", "WRITE_BYTES_MAX bounds"),
+        ("chunkserver/log/jobs.c", "#define WRITE_BYTES_MAX (8u << 20)", "WRITE_BYTES_MAX bounds"),
         ("master/roll.c", "#define FENCE_PAUSE_MS 200u", "FENCE_PAUSE_MS bounds"),
         ("client/core/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),
         ("lease/holder.c", "enum { WORK_MAX = 64 };", "WORK_MAX bounds"),
@@ -341,11 +339,11 @@ def selftest():
         ("lease/holder.c", "x" * 100),
         ("lease/holder.h", "\n" * 299),
         ("tests/long_test.c", "\n" * 999),
-        ("chunkserver/replica.c", "/* #define WRITE_BYTES_MAX (8u << 20) */"),
+        ("chunkserver/log/replica.c", "/* #define WRITE_BYTES_MAX (8u << 20) */"),
         ("master/main.c", "#define UPDATE_MS 500"),
         ("runtime/loop.c", "#define WRITE_BYTES_MAX (8u << 20)"),
-        ("chunkserver/header.h", "#define LH_SLOT_BYTES 4096u"),
-        ("chunkserver/replica.c", "if (x == LH_CHUNK_BYTES_MIN + 1) y.WORK_MAX == 1;"),
+        ("chunkserver/log/header.h", "#define LH_SLOT_BYTES 4096u"),
+        ("chunkserver/log/replica.c", "if (x == LH_CHUNK_BYTES_MIN + 1) y.WORK_MAX == 1;"),
     ]
     failures = 0
     for path, text, expected in bad:

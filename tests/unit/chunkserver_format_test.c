@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/crc32c.h"
-#include "chunkserver/header.h"
-#include "chunkserver/writers.h"
+#include "chunkserver/log/header.h"
+#include "chunkserver/log/writers.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A log grows by whole batches, whatever one write takes: what is committed, sealed, read or told
  * to somebody never ends within one. */
-#include "chunkserver/header.h"
+#include "chunkserver/log/header.h"
 #include "tests/core/chunkserver/chunkserver_story.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * is started often comes to an end too. */
 #include "tests/core/chunkserver/chunkserver_story.h"
 
-#include "chunkserver/header.h"
+#include "chunkserver/log/header.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,34 @@
+/* What every room of a chunkserver stands on: the step under way, the configuration, timers, links,
+ * and the way to the master. It knows nothing of chunks. */
+#ifndef LH_CHUNKSERVER_HOST_HOST_H
+#define LH_CHUNKSERVER_HOST_HOST_H
+
+#include "base/probe.h"
+#include "base/step.h"
+#include "base/timers.h"
+#include "chunkserver/host/config.h"
+#include "chunkserver/host/counts.h"
+#include "chunkserver/host/links.h"
+#include "chunkserver/host/uplink.h"
+#include "lease/holder.h"
+
+#include <stdbool.h>
+
+struct lh_cs_host {
+    struct lh_chunkserver_config config; /* strings and arrays are ours */
+
+    /* Of the step under way. */
+    struct lh_instant now;
+    struct lh_effects *fx;
+
+    struct lh_timers timers; /* each calls its function, with its owner */
+    struct lh_cs_links links;
+    struct lh_cs_uplink master;
+    struct lh_holder *holder; /* of the leases */
+    struct lh_chunkserver_counts counts;
+
+    bool stopping;
+    bool stopped;
+};
+
+#endif

@@ -1,0 +1,348 @@
+/* One chunk's log and header on this server's disk.
+ *
+ * The log is written by one write and synced by one sync at a time: what arrives meanwhile goes
+ * with the next, so the cost of a write or a sync is shared by everything that waited for it.
+ * Changes of the header, of the file's length or of its existence are jobs: see jobs.c. */
+#include "chunkserver/log/replica.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "chunkserver/log/reports.h"
+#include "chunkserver/log/scan.h"
+#include "chunkserver/log/space.h"
+#include "chunkserver/log/tables.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void lh_cs_logs_init(
+    struct lh_cs_logs *logs, struct lh_cs_host *cs, const struct lh_cs_log_users *users, void *self)
+{
+    logs->cs = cs;
+    logs->users = users;
+    logs->self = self;
+    lh_cs_disk_init(logs);
+    lh_cs_space_init(logs);
+    lh_cs_tables_init(logs);
+}
+
+void lh_cs_logs_deinit(struct lh_cs_logs *logs)
+{
+    struct lh_cs_replica *r, *next;
+
+    lh_cs_disk_deinit(logs);
+    HASH_ITER(hh, logs->replicas, r, next)
+    {
+        lh_cs_replica_free(r);
+    }
+}
+
+struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk)
+{
+    struct lh_cs_replica *r;
+
+    HASH_FIND(hh, logs->replicas, &chunk, sizeof chunk, r);
+    return r;
+}
+
+struct lh_cs_replica *lh_cs_replica_add(
+    struct lh_cs_logs *logs, uint64_t chunk, enum lh_cs_replica_state state)
+{
+    struct lh_cs_replica *r = lh_alloc(sizeof *r);
+
+    r->chunk = chunk;
+    r->logs = logs;
+    r->cs = logs->cs;
+    r->state = state;
+    HASH_ADD(hh, logs->replicas, chunk, sizeof r->chunk, r);
+    logs->users->added(logs->self, r);
+    return r;
+}
+
+void lh_cs_replica_free(struct lh_cs_replica *r)
+{
+    r->logs->users->removed(r);
+    r->space.reserved = 0;
+    lh_cs_space_rests(r);
+    lh_cs_table_forget(r);
+    HASH_DELETE(hh, r->logs->replicas, r);
+    lh_cs_jobs_free(r);
+    lh_cs_replica_drop_unwritten(r);
+    lh_buf_clear(&r->scan.rest);
+    free(r);
+}
+
+uint64_t lh_cs_replica_durable(const struct lh_cs_replica *r)
+{
+    if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
+        return LH_PLANTED("acknowledged-before-sync") ? r->written : r->synced;
+    return LH_PLANTED("acknowledged-from-memory") ? r->end : r->written;
+}
+
+/* REC-2a: only a buffered file's bytes can have gone with the machine, and only after a version
+ * took appends at all. */
+bool lh_cs_replica_unverified(const struct lh_cs_replica *r)
+{
+    if (LH_PLANTED("doubt-ignored"))
+        return false;
+    return r->header.durability == LEASEHOLD__DURABILITY__BUFFERED && !r->header.sealed &&
+           r->header.version > 0 &&
+           memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) != 0;
+}
+
+bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
+{
+    for (const struct lh_cs_job *j = r->jobs; j != NULL; j = j->after)
+        if (j->kind == LH_CS_JOB_SEAL)
+            return true;
+    return r->header.sealed;
+}
+
+bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)
+{
+    return r->header.sealed && !r->incomplete &&
+           !(r->job_running && r->jobs->kind == LH_CS_JOB_SEAL);
+}
+
+bool lh_cs_replica_usable(const struct lh_cs_replica *r)
+{
+    return r->state == LH_CS_REPLICA_READY && !lh_cs_replica_sealing(r);
+}
+
+/* A write holds whole batches, so that a log's length, written or synced, here or as a member tells
+ * it, is always a batch's end: nobody ever commits, seals or reads half a batch. */
+static void to_be_written(
+    struct lh_cs_replica *r, const struct lh_buf *bytes, size_t from, size_t size)
+{
+    struct lh_cs_log_write *w = r->filling;
+
+    if (w == NULL || w->bytes.size + size > r->cs->config.bounds.write_bytes) {
+        w = r->filling = lh_alloc(sizeof *w);
+        DL_APPEND(r->writes, w);
+    }
+    r->unwritten += size;
+    r->logs->unwritten += size;
+    lh_buf_append(&w->bytes, bytes, from, size);
+}
+
+static struct lh_buf take_write(struct lh_cs_replica *r)
+{
+    struct lh_cs_log_write *w = r->writes;
+    struct lh_buf bytes = w->bytes;
+
+    if (w == r->filling)
+        r->filling = NULL;
+    DL_DELETE(r->writes, w);
+    free(w);
+    r->unwritten -= bytes.size;
+    return bytes;
+}
+
+void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r)
+{
+    while (r->writes != NULL) {
+        struct lh_buf bytes = take_write(r);
+        r->logs->unwritten -= bytes.size;
+        lh_buf_clear(&bytes);
+    }
+    r->logs->users->pressure_fell(r->logs->self);
+}
+
+bool lh_cs_replica_accept(
+    struct lh_cs_replica *r, const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    LH_ASSERT(lh_cs_replica_usable(r) && bytes->size == h->size);
+    LH_ASSERT(h->size <= r->header.chunk_size - r->end);
+    if (!lh_writers_note(&r->writers, h, r->end))
+        return false;
+    r->checksum = lh_log_checksum(r->checksum, h);
+    r->end += h->size;
+    size_t half = LH_PLANTED("half-batch-committed") ? h->size / 2 : h->size;
+    to_be_written(r, bytes, 0, half);
+    if (half < h->size)
+        to_be_written(r, bytes, half, h->size - half);
+    lh_buf_clear(bytes);
+    return true;
+}
+
+/* What the header remembers may lie behind the end of a log that has lost its tail: then this
+ * replica knows that it lacks acknowledged bytes (REC-2a). */
+uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r)
+{
+    return r->committed > r->header.committed ? r->committed : r->header.committed;
+}
+
+void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed)
+{
+    if (committed > r->end)
+        committed = r->end;
+    if (committed <= r->committed)
+        return;
+    r->committed = committed;
+    lh_cs_replica_readable(r);
+}
+
+void lh_cs_replica_readable(struct lh_cs_replica *r)
+{
+    r->logs->users->readable(r);
+}
+
+static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+
+static const struct lh_cs_disk_user log_write = {.done = write_done, .frees = true};
+static const struct lh_cs_disk_user log_sync = {.done = sync_done, .frees = true};
+
+static void write_log(struct lh_cs_replica *r)
+{
+    uint64_t offset = r->end - r->unwritten;
+    struct lh_buf data = take_write(r);
+
+    r->writing = data.size;
+    lh_cs_disk_ask(r->logs, &log_write, r, NULL,
+        &(struct lh_cs_disk_request){
+            .op = LH_DISK_WRITE, .offset = LH_LOG_START + offset, .data = &data});
+    lh_cs_space_grows(r);
+    lh_cs_space_ahead(r);
+}
+
+/* A buffered log is synced, too, now and then: a change of versions waits until all of it is on the
+ * disk (FENCE-1), and with it the writers. Not while it is written as fast as it can be, for that
+ * takes as long whenever it is done. */
+static bool sync_is_due(struct lh_cs_replica *r)
+{
+    uint64_t dirty = r->written - r->synced;
+
+    if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
+        return true;
+    if (r->sync_begun_at.ns == 0)
+        r->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
+    struct lh_duration since = lh_instant_until(r->sync_begun_at, r->cs->now);
+    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+    return dirty >= b->sync_least_bytes && dirty <= b->sync_most_bytes &&
+           since.ns >= lh_milliseconds(b->sync_pause_ms).ns;
+}
+
+static void pump(struct lh_cs_replica *r)
+{
+    if (r->job_running || r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING)
+        return;
+    struct lh_cs_job *j = r->jobs;
+    uint64_t start = r->end - r->unwritten;
+    uint64_t limit = j == NULL || j->barrier > r->end ? r->end : j->barrier;
+
+    if (r->state == LH_CS_REPLICA_READY && r->writing == 0 && limit > start)
+        write_log(r);
+    if (j != NULL) {
+        if ((r->state != LH_CS_REPLICA_READY || limit <= start) && lh_cs_jobs_ready(r))
+            lh_cs_jobs_begin(r);
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_READY && r->syncing == 0 && r->written > r->synced &&
+        sync_is_due(r)) {
+        r->syncing = r->written;
+        r->sync_begun_at = r->cs->now;
+        lh_cs_disk_ask(
+            r->logs, &log_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
+    }
+}
+
+void lh_cs_replica_pump(struct lh_cs_replica *r)
+{
+    pump(r);
+    r->logs->users->pumped(r);
+}
+
+/* The log is cut back to what was written, and read back: offset, checksum and writers of what was
+ * accepted and not written are no longer true. */
+static void cut_back(struct lh_cs_replica *r, int error)
+{
+    lh_cs_replica_drop_unwritten(r);
+    r->end = r->written;
+    r->state = LH_CS_REPLICA_TRUNCATING;
+    r->logs->users->cut_back(r, error);
+    lh_cs_jobs_drop_waiting(r, error);
+    lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRUNCATE, .length = r->written});
+}
+
+static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
+{
+    if (error == LH_ERR_DISK_FULL) {
+        LH_MARK("disk-full");
+        lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: the disk is full at %llu bytes of its log",
+            (unsigned long long)r->chunk, (unsigned long long)r->written);
+        cut_back(r, error);
+        return;
+    }
+    if (error != LH_OK) {
+        LH_MARK("disk-write-fails");
+        lh_cs_replica_lose(r, error, r->written);
+        return;
+    }
+    bool hidden = r->committed > r->written;
+    r->written += bytes;
+    if (hidden)
+        lh_cs_replica_readable(r);
+    if (r->header.durability == LEASEHOLD__DURABILITY__BUFFERED ||
+        LH_PLANTED("acknowledged-before-sync"))
+        r->logs->users->durable(r);
+}
+
+static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+    uint64_t size = r->writing;
+
+    (void)bytes;
+    r->writing = 0;
+    r->logs->unwritten -= size;
+    r->logs->users->pressure_fell(r->logs->self);
+    if (r->state == LH_CS_REPLICA_READY)
+        written(r, size, error);
+    lh_cs_replica_pump(r);
+}
+
+static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+    uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->syncing;
+
+    (void)bytes;
+    r->syncing = 0;
+    if (error != LH_OK && !LH_PLANTED("fsync-retried")) {
+        LH_MARK("disk-sync-fails");
+        /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
+         * fdatasync would lie. So it is also when the log is just being cut back. */
+        lh_cs_replica_lose(r, error, r->synced);
+    } else if (error == LH_OK && r->state == LH_CS_REPLICA_READY && covers > r->synced) {
+        r->synced = covers;
+        r->logs->users->durable(r);
+    }
+    if (error == LH_OK)
+        r->header_unsynced = false;
+    lh_cs_replica_pump(r);
+}
+
+void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
+{
+    if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
+        return;
+    lh_fx_log(r->cs->fx, LH_ERROR,
+        "chunk %llu: this replica is lost (%s at %llu); it must be copied anew",
+        (unsigned long long)r->chunk, lh_error_text(error), (unsigned long long)offset);
+    LH_MARK("replica-lost");
+    r->cs->counts.replicas_lost[-error]++;
+    r->logs->users->lost(r, error);
+    r->state = LH_CS_REPLICA_LOST;
+    lh_cs_replica_drop_unwritten(r);
+    lh_buf_clear(&r->scan.rest);
+    r->end = r->written;
+    lh_cs_jobs_drop_waiting(r, error);
+    if (!r->headless)
+        lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_LOSE});
+    lh_cs_space_rests(r);
+    lh_cs_table_forget(r);
+    lh_cs_report_lost(r, error);
+    lh_cs_scan_loaded(r);
+}

@@ -1,0 +1,133 @@
+/* One chunk's log and header on this server's disk. */
+#ifndef LH_CHUNKSERVER_LOG_REPLICA_H
+#define LH_CHUNKSERVER_LOG_REPLICA_H
+
+#include "batch/batch.h"
+#include "chunkserver/log/header.h"
+#include "chunkserver/log/jobs.h"
+#include "chunkserver/log/logs.h"
+#include "chunkserver/log/writers.h"
+
+#include <uthash.h>
+#include <utlist.h>
+
+enum lh_cs_replica_state {
+    LH_CS_REPLICA_CREATING,
+    LH_CS_REPLICA_LOADING,    /* its header is being read */
+    LH_CS_REPLICA_SCANNING,   /* its log is being read back */
+    LH_CS_REPLICA_TRUNCATING, /* its file is being cut; then it is read back once more */
+    LH_CS_REPLICA_READY,
+    LH_CS_REPLICA_LOST, /* unreadable, failed or marked so (FAIL-4, FAIL-5) */
+    LH_CS_REPLICA_REMOVING
+};
+
+/* Whole batches that were accepted and go to the disk with one write. */
+struct lh_cs_log_write {
+    struct lh_buf bytes;
+    struct lh_cs_log_write *prev, *next;
+};
+
+/* Rooms above keep a record of their own with a replica, each in its slot. */
+enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
+
+struct lh_cs_replica {
+    uint64_t chunk;
+    struct lh_cs_logs *logs;
+    struct lh_cs_host *cs; /* theirs */
+    enum lh_cs_replica_state state;
+    void *slots[LH_CS_SLOTS];
+
+    /* The header: replica.c, jobs.c; who begins or copies a replica writes it, too. */
+    struct lh_chunk_header header; /* as durable, or being written by the running job */
+    bool headless;                 /* no valid header was found */
+    bool header_synced;            /* its version is on the disk for sure */
+    bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
+    uint64_t adopting;             /* the highest version adopted or being adopted */
+    bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
+                                      on the disk before the first foreign byte is */
+    bool read_back; /* from the disk, since equality was last confirmed: `checksum` is the disk's */
+
+    /* The log: replica.c. */
+    uint64_t end;       /* bytes accepted */
+    uint64_t checksum;  /* running checksum at `end` */
+    uint64_t written;   /* bytes in the operating system's hands */
+    uint64_t synced;    /* bytes known to be on the disk */
+    uint64_t committed; /* as far as known here (APP-6) */
+    struct lh_cs_log_write
+        *writes; /* not yet handed to the disk, in order: [end - unwritten, end) */
+    struct lh_cs_log_write *filling; /* the last of them, if it may grow */
+    uint64_t unwritten;
+    uint64_t writing; /* bytes of the write under way, 0: none */
+    uint64_t syncing; /* the sync under way covers this length; 0: none */
+    struct lh_instant sync_begun_at;
+    unsigned outstanding; /* tickets under way: disk.c */
+
+    /* Changes that run alone: jobs.c. */
+    struct lh_cs_job *jobs; /* the first is running if `job_running` */
+    bool job_running;
+
+    struct {                /* scan.c */
+        bool loading;       /* registration waits for its header and log to be read */
+        bool running;       /* reads of a scan are under way */
+        uint64_t at;        /* log offset of the next read */
+        struct lh_buf rest; /* read, not yet a whole batch */
+    } scan;
+
+    struct {                /* space.c: room reserved ahead */
+        uint64_t reserved;  /* bytes of the log that have room for sure */
+        uint64_t reserving; /* a reservation up to here is under way; 0: none */
+        uint64_t again_at;  /* the length at which more is to be reserved */
+        bool growing;       /* it was created or written to lately: in the room's list of those */
+        struct lh_instant grown_at;
+        struct lh_cs_replica *before, *after;
+    } space;
+
+    struct lh_writers writers;
+    bool writers_known; /* false for a sealed log that was not read back since the start */
+    struct {            /* tables.c */
+        bool kept;      /* sealed: its writer table is in memory, and in the room's list of those */
+        struct lh_instant asked_at;
+        struct lh_cs_replica *before, *after;
+    } table;
+
+    struct {           /* reports.c: what the master was not told by a registration */
+        int loss;      /* why it was lost, after a registration that called it good */
+        bool creation; /* it was created after a registration that did not name it */
+    } unreported;
+
+    UT_hash_handle hh;
+};
+
+struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);
+struct lh_cs_replica *lh_cs_replica_add(
+    struct lh_cs_logs *logs, uint64_t chunk, enum lh_cs_replica_state state);
+void lh_cs_replica_free(struct lh_cs_replica *r);
+
+uint64_t lh_cs_replica_durable(const struct lh_cs_replica *r);
+/* REC-2a: bytes of it may have gone with the machine. */
+bool lh_cs_replica_unverified(const struct lh_cs_replica *r);
+/* The master has sealed the chunk (SEAL-1); recorded here or about to be. */
+bool lh_cs_replica_sealing(const struct lh_cs_replica *r);
+/* The seal is recorded, and its header is on the disk. */
+bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r);
+/* READY and not sealed or being sealed */
+bool lh_cs_replica_usable(const struct lh_cs_replica *r);
+
+/* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
+bool lh_cs_replica_accept(
+    struct lh_cs_replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
+void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
+/* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
+void lh_cs_replica_pump(struct lh_cs_replica *r);
+/* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
+void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
+
+/* The largest committed length that is known here, even if the log does not reach it any more. */
+uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r);
+/* The committed length that this replica may show rises to `committed`, if it has that much. */
+void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
+/* Another operation that lets more be read: whoever reads looks again. */
+void lh_cs_replica_readable(struct lh_cs_replica *r);
+
+#endif

@@ -1,0 +1,64 @@
+/* What the master is told of replicas that come and go. */
+#include "chunkserver/log/reports.h"
+
+#include "chunkserver/log/replica.h"
+
+void lh_cs_report_created(struct lh_cs_host *cs, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCreated created = LEASEHOLD__REPLICA_CREATED__INIT;
+
+    created.session = lh_cs_session_id(cs);
+    created.chunk = chunk;
+    created.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CREATED;
+    m.created = &created;
+    lh_cs_send(cs, &m);
+}
+
+void lh_cs_report_creation(struct lh_cs_replica *r, int error)
+{
+    if (lh_cs_session_live(r->cs))
+        lh_cs_report_created(r->cs, r->chunk, error);
+    else
+        r->unreported.creation = error == LH_OK;
+}
+
+void lh_cs_report_lost(struct lh_cs_replica *r, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaLost lost = LEASEHOLD__REPLICA_LOST__INIT;
+
+    if (!lh_cs_session_live(r->cs)) {
+        /* The next registration reports it, unless that is on its way already. */
+        r->unreported.loss = error;
+        return;
+    }
+    r->unreported.loss = LH_OK;
+    lost.session = lh_cs_session_id(r->cs);
+    lost.chunk = r->chunk;
+    lost.version = r->header.version;
+    lost.error = (Leasehold__ErrorCode)-error;
+    lost.offset = r->written;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_LOST;
+    m.lost = &lost;
+    lh_cs_send(r->cs, &m);
+}
+
+void lh_cs_report_unreported(struct lh_cs_logs *logs)
+{
+    struct lh_cs_replica *r, *next;
+
+    HASH_ITER(hh, logs->replicas, r, next)
+    {
+        if (r->unreported.creation && r->state == LH_CS_REPLICA_READY) {
+            LH_MARK("replica-created-while-registering");
+            lh_cs_report_created(r->cs, r->chunk, LH_OK);
+        }
+        r->unreported.creation = false;
+        if (r->unreported.loss == LH_OK)
+            continue;
+        LH_MARK("replica-lost-while-registering");
+        lh_cs_report_lost(r, r->unreported.loss);
+    }
+}

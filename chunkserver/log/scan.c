@@ -1,0 +1,284 @@
+/* Reading replicas back: the headers of all files at start, and the logs of unsealed ones, whole
+ * (FAIL-3). The log is scanned from its beginning, not from a remembered offset: the writer table
+ * must be rebuilt anyway (APP-5), and every byte's checksum is verified on the way. */
+#include "chunkserver/log/scan.h"
+
+#include "base/assert.h"
+#include "chunkserver/log/replica.h"
+#include "chunkserver/log/tables.h"
+
+#include <string.h>
+
+#define HEADERS_BYTES (2 * LH_SLOT_BYTES)
+
+static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+static void header_synced(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+
+/* At the start, of one file after the other: the header; of a sealed one a sync, then what was
+ * reserved behind its end is given back. */
+static const struct lh_cs_disk_user header_read = {.done = header_done};
+static const struct lh_cs_disk_user header_sync = {.done = header_synced};
+static const struct lh_cs_disk_user sealed_trim = {.done = sealed_trimmed};
+static const struct lh_cs_disk_user log_read = {.done = read_done};
+
+void lh_cs_scan_load_more(struct lh_cs_logs *logs)
+{
+    const struct lh_chunkserver_config *c = &logs->cs->config;
+
+    while (logs->loading < c->bounds.scan_files && logs->load_next < c->chunk_count) {
+        uint64_t chunk = c->chunks[logs->load_next++];
+        if (chunk == LH_PROBE_FILE || lh_cs_replica_find(logs, chunk) != NULL)
+            continue;
+        struct lh_cs_replica *r = lh_cs_replica_add(logs, chunk, LH_CS_REPLICA_LOADING);
+        r->scan.loading = true;
+        logs->loading++;
+        lh_cs_disk_ask(logs, &header_read, r, NULL,
+            &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = HEADERS_BYTES});
+    }
+}
+
+void lh_cs_scan_loaded(struct lh_cs_replica *r)
+{
+    if (!r->scan.loading)
+        return;
+    LH_ASSERT(r->logs->loading > 0);
+    r->scan.loading = false;
+    r->logs->loading--;
+    lh_cs_scan_load_more(r->logs);
+    if (r->logs->loading == 0)
+        r->logs->users->loaded(r->logs->self);
+}
+
+static void lost_at_load(struct lh_cs_replica *r, int error)
+{
+    lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: cannot be used: %s; its file is left alone",
+        (unsigned long long)r->chunk, lh_error_text(error));
+    r->state = LH_CS_REPLICA_LOST;
+    r->headless = true;
+    lh_cs_scan_loaded(r);
+}
+
+/* SEAL-1: that the seal was recorded is told in the registration. A former process may have died
+ * before its header was on the disk, so it is synced first. */
+static void found_sealed(struct lh_cs_replica *r)
+{
+    r->state = LH_CS_REPLICA_READY;
+    r->end = r->written = r->synced = r->committed = r->header.sealed_length;
+    r->checksum = r->header.sealed_checksum;
+    lh_cs_scan_loaded(r);
+}
+
+static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+
+    if (error == LH_OK)
+        error = lh_chunk_header_decode(bytes, r->chunk, &r->header);
+    if (error == LH_OK &&
+        (r->header.chunk_size < LH_CHUNK_BYTES_MIN || r->header.chunk_size > LH_CHUNK_BYTES_MAX))
+        error = LH_ERR_CORRUPT;
+    if (error != LH_OK) {
+        LH_MARK("scan-no-header");
+        lost_at_load(r, error);
+        return;
+    }
+    r->adopting = r->header.version;
+    r->incomplete = r->header.copying;
+    if (r->incomplete) {
+        LH_MARK("scan-incomplete");
+        r->header.sealed = false;
+    }
+    if (r->header.lost && !LH_PLANTED("lost-replica-comes-back")) {
+        LH_MARK("scan-lost");
+        r->state = LH_CS_REPLICA_LOST;
+        lh_cs_scan_loaded(r);
+    } else if (r->header.sealed && !LH_PLANTED("seal-believed-from-memory")) {
+        lh_cs_disk_ask(
+            r->logs, &header_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
+    } else if (r->header.sealed) {
+        found_sealed(r);
+    } else {
+        lh_cs_scan_start(r);
+    }
+}
+
+static void header_synced(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+
+    (void)bytes;
+    if (error != LH_OK) {
+        lost_at_load(r, error);
+        return;
+    }
+    r->header_synced = true;
+    /* And what was reserved for it before it was sealed is given back. */
+    lh_cs_disk_ask(
+        r->logs, &sealed_trim, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_RESERVE});
+}
+
+static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    (void)error;
+    (void)bytes;
+    found_sealed(t->replica);
+}
+
+static void scan_read(struct lh_cs_replica *r)
+{
+    lh_cs_disk_ask(r->logs, &log_read, r, NULL,
+        &(struct lh_cs_disk_request){.op = LH_DISK_READ,
+            .offset = LH_LOG_START + r->scan.at,
+            .length = r->cs->config.bounds.scan_bytes});
+}
+
+/* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
+void lh_cs_scan_start(struct lh_cs_replica *r)
+{
+    if (r->scan.running)
+        return;
+    r->scan.running = true;
+    lh_cs_table_forget(r);
+    lh_buf_clear(&r->scan.rest);
+    r->scan.at = 0;
+    if (!r->header.sealed) {
+        r->state = LH_CS_REPLICA_SCANNING;
+        r->end = 0;
+        r->checksum = 0;
+    }
+    scan_read(r);
+}
+
+static void scan_done(struct lh_cs_replica *r)
+{
+    lh_buf_clear(&r->scan.rest);
+    r->writers_known = true;
+    if (r->header.sealed) {
+        LH_MARK("scan-for-settling");
+        lh_cs_table_keep(r);
+        r->logs->users->read_back(r);
+        return;
+    }
+    r->state = LH_CS_REPLICA_READY;
+    r->read_back = true;
+    r->written = r->end;
+    r->synced = 0; /* nothing here vouches for the disk: the next sync will */
+    if (r->committed > r->end)
+        r->committed = r->end;
+    if (r->scan.loading)
+        lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
+    lh_cs_scan_loaded(r);
+    lh_cs_replica_pump(r);
+}
+
+static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
+{
+    lh_cs_replica_lose(r, error, offset);
+    r->logs->users->read_back(r);
+    lh_cs_replica_pump(r);
+}
+
+/* The log ends, or is torn, at `good`; `extra` bytes of the file lie behind that. */
+static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int why)
+{
+    r->scan.running = false;
+    if (r->header.sealed) {
+        if (good != r->header.sealed_length)
+            scan_failed(r, LH_ERR_CORRUPT, good);
+        else
+            scan_done(r);
+        return;
+    }
+    /* Below the length at which equality was confirmed nothing can be a torn tail. */
+    if (good < r->header.equal_length) {
+        LH_MARK("scan-corrupt-below-equal");
+        scan_failed(r, why == LH_OK ? LH_ERR_CORRUPT : why, good);
+        return;
+    }
+    if (extra && !LH_PLANTED("torn-tail-skipped")) {
+        LH_MARK("scan-torn-tail");
+        lh_fx_log(r->cs->fx, LH_WARN, "chunk %llu: cutting a torn tail at %llu",
+            (unsigned long long)r->chunk, (unsigned long long)good);
+        /* The file itself is cut and synced, so that no remnant behind the tear can come back to
+         * life (FAIL-3); then it is read back once more. */
+        r->written = good;
+        lh_buf_clear(&r->scan.rest);
+        r->state = LH_CS_REPLICA_TRUNCATING;
+        lh_cs_replica_submit(r, (struct lh_cs_job){
+                                    .kind = LH_CS_JOB_TRUNCATE,
+
+                                    .length = good,
+                                    .at_start = true,
+                                });
+        lh_cs_replica_pump(r);
+        return;
+    }
+    scan_done(r);
+}
+
+/* APP-5: rebuilds the writer table. False: the batch does not continue its writer's sequence. */
+static bool note(struct lh_cs_replica *r, const struct lh_batch_header *h, uint64_t offset)
+{
+    return LH_PLANTED("writer-table-not-rebuilt") || lh_writers_note(&r->writers, h, offset);
+}
+
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+
+    if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
+        r->state == LH_CS_REPLICA_CREATING) {
+        r->scan.running = false;
+        return;
+    }
+    if (error != LH_OK) {
+        r->scan.running = false;
+        scan_failed(r, error, r->scan.at);
+        return;
+    }
+    bool at_end = bytes->size < r->cs->config.bounds.scan_bytes;
+    uint64_t log_at = r->scan.at - r->scan.rest.size; /* where `rest` begins */
+    r->scan.at += bytes->size;
+    struct lh_buf data = lh_buf_take(&r->scan.rest);
+    lh_buf_append(&data, bytes, 0, bytes->size);
+
+    uint64_t limit = r->header.sealed ? r->header.sealed_length : r->header.chunk_size;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t at = 0;
+    int why = LH_OK;
+    while (at < data.size && log_at + at < limit) {
+        struct lh_batch_header h;
+        uint8_t raw[LH_BATCH_HEADER_BYTES];
+        why = lh_batch_check(&data, at, batch_max, &h);
+        if (why == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
+            lh_buf_read(&data, at, raw, sizeof raw))
+            why = lh_batch_header_decode(raw, &h);
+        if (why == LH_OK && (h.size > limit - (log_at + at) || !note(r, &h, log_at + at)))
+            why = LH_ERR_CORRUPT;
+        if (why != LH_OK)
+            break;
+        if (!r->header.sealed) {
+            r->checksum = lh_log_checksum(r->checksum, &h);
+            r->end += h.size;
+            /* Whatever the header says, only where a batch ends (APP-3). */
+            if (r->end > r->committed && r->end <= r->header.committed)
+                r->committed = r->end;
+        }
+        at += h.size;
+    }
+    if (why == LH_ERR_WOULD_BLOCK && !at_end) {
+        lh_buf_append(&r->scan.rest, &data, at, data.size - at);
+        lh_buf_clear(&data);
+        scan_read(r);
+        return;
+    }
+    bool more = why == LH_OK && !at_end && log_at + at < limit;
+    bool extra = at < data.size;
+    lh_buf_clear(&data);
+    if (more)
+        scan_read(r);
+    else
+        scan_ended(r, log_at + at, extra, why);
+}

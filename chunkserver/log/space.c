@@ -1,0 +1,130 @@
+/* Room on the disk, reserved ahead of a log's end.
+ *
+ * A log that has its room goes on when others fill the disk, and its file lies in few pieces. But
+ * most files stay small. So nothing is reserved for a log before it has some length, then as much
+ * again as it holds, up to a bound; what lies behind its end is given back when it is sealed, when
+ * nothing was written to it for a while, and at a start. Only a write says that the disk is full: a
+ * reservation that fails is tried again further on.
+ *
+ * A log that grows is expected to fill its chunk, so the rest of that is not offered to the master
+ * as free. One that rests takes only what it holds. */
+#include "chunkserver/log/space.h"
+
+#include "base/assert.h"
+#include "chunkserver/log/replica.h"
+
+static struct lh_instant rests_at(const struct lh_cs_replica *r)
+{
+    return lh_instant_add(r->space.grown_at, lh_milliseconds(r->cs->config.bounds.reserve_idle_ms));
+}
+
+static void leave(struct lh_cs_replica *r)
+{
+    if (r->space.growing)
+        DL_DELETE2(r->logs->space.growing, r, space.before, space.after);
+    r->space.growing = false;
+}
+
+void lh_cs_space_grows(struct lh_cs_replica *r)
+{
+    struct lh_cs_logs *logs = r->logs;
+
+    leave(r);
+    r->space.growing = true;
+    r->space.grown_at = r->cs->now;
+    DL_APPEND2(logs->space.growing, r, space.before, space.after);
+    if (!lh_timer_is_set(&logs->space.timer))
+        lh_timer_set(&r->cs->timers, &logs->space.timer, rests_at(r));
+}
+
+/* So much is reserved ahead of a log of `length` bytes. */
+static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
+{
+    const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
+
+    return length < b->reserve_most_bytes ? length : b->reserve_most_bytes;
+}
+
+static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = t->replica;
+    uint64_t length = r->space.reserving;
+
+    (void)bytes;
+    if (error == LH_OK)
+        r->space.reserved = length;
+    else
+        LH_MARK("reserve-fails");
+    r->space.reserving = 0;
+    r->space.again_at = length - ahead_of(r, length) / 4;
+}
+
+static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased = true};
+
+void lh_cs_space_ahead(struct lh_cs_replica *r)
+{
+    uint64_t length = r->written + r->writing, room = r->header.chunk_size - length;
+    uint64_t ahead = ahead_of(r, length);
+
+    if (r->space.reserving > 0 || length < r->cs->config.bounds.reserve_least_bytes ||
+        length < r->space.again_at || r->space.reserved >= r->header.chunk_size || room == 0)
+        return;
+    r->space.reserving = length + (ahead < room ? ahead : room);
+    lh_cs_disk_ask(r->logs, &reservation, r, NULL,
+        &(struct lh_cs_disk_request){
+            .op = LH_DISK_RESERVE, .length = LH_LOG_START + r->space.reserving});
+}
+
+void lh_cs_space_given_back(struct lh_cs_replica *r)
+{
+    r->space.reserved = r->space.again_at = 0;
+}
+
+void lh_cs_space_rests(struct lh_cs_replica *r)
+{
+    leave(r);
+    if (r->space.reserved > r->end) {
+        LH_MARK("reserve-given-back");
+        lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
+    }
+}
+
+static void look(void *owner)
+{
+    struct lh_cs_logs *logs = owner;
+
+    while (logs->space.growing != NULL &&
+           lh_instant_reached(logs->cs->now, rests_at(logs->space.growing))) {
+        struct lh_cs_replica *r = logs->space.growing;
+        lh_cs_space_rests(r);
+        lh_cs_replica_pump(r);
+    }
+    if (logs->space.growing != NULL)
+        lh_timer_set(&logs->cs->timers, &logs->space.timer, rests_at(logs->space.growing));
+}
+
+void lh_cs_space_init(struct lh_cs_logs *logs)
+{
+    logs->space.timer.fire = look;
+    logs->space.timer.owner = logs;
+}
+
+uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
+{
+    const struct lh_cs_replica *r;
+    uint64_t sum = 0;
+
+    DL_FOREACH2(logs->space.growing, r, space.after)
+    {
+        uint64_t has = r->space.reserved > r->end ? r->space.reserved : r->end;
+        sum += r->header.chunk_size - has;
+    }
+    return sum;
+}
+
+uint64_t lh_cs_space_free(const struct lh_cs_logs *logs)
+{
+    uint64_t promised = lh_cs_space_promised(logs);
+
+    return logs->cs->config.free_bytes > promised ? logs->cs->config.free_bytes - promised : 0;
+}

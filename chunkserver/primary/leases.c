@@ -1,0 +1,204 @@
+/* What the master is told of leases and of chunks that were led. */
+#include "chunkserver/primary/leases.h"
+
+#include "base/alloc.h"
+#include "chunkserver/primary/primary.h"
+
+#include <stdlib.h>
+
+void lh_cs_grant_confirm(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__GrantConfirm c = LEASEHOLD__GRANT_CONFIRM__INIT;
+
+    c.session = lh_cs_session_id(room->cs);
+    c.chunk = chunk;
+    c.version = version;
+    c.error = (Leasehold__ErrorCode)-error;
+    if (error != LH_OK) {
+        const struct lh_cs_replica *r = lh_cs_replica_find(room->logs, chunk);
+        c.adopted = r == NULL ? 0 : r->adopting;
+        room->cs->counts.grants_refused++;
+    }
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM;
+    m.confirm = &c;
+    lh_cs_send(room->cs, &m);
+}
+
+void lh_cs_grant_refuse(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error)
+{
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, chunk);
+    struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
+
+    if (p != NULL && p->version <= version)
+        lh_cs_primary_discard(p, error); /* the master hears of it with the refusal */
+    lh_holder_release(room->cs->holder, chunk, version);
+    lh_cs_grant_confirm(room, chunk, version, error);
+}
+
+void lh_cs_lease_report_release(
+    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, bool ran_out)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Release release = LEASEHOLD__RELEASE__INIT;
+
+    if (!lh_cs_session_live(room->cs)) {
+        LH_MARK("release-without-session");
+        return; /* the next registration does not show it (SES-5a) */
+    }
+    release.session = lh_cs_session_id(room->cs);
+    release.chunk = chunk;
+    release.version = version;
+    release.ran_out = ran_out;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RELEASE;
+    m.release = &release;
+    lh_cs_send(room->cs, &m);
+}
+
+void lh_cs_lease_release(
+    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, bool ran_out)
+{
+    if (!ran_out)
+        room->cs->counts.releases++;
+    lh_holder_release(room->cs->holder, chunk, version);
+    lh_cs_lease_report_release(room, chunk, version, ran_out);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Seals (SEAL-1). */
+
+static struct lh_cs_unconfirmed_seal *find_seal(const struct lh_cs_primaries *room, uint64_t chunk)
+{
+    struct lh_cs_unconfirmed_seal *seal;
+
+    HASH_FIND(hh, room->unreported.seals, &chunk, sizeof chunk, seal);
+    return seal;
+}
+
+void lh_cs_seals_resend(struct lh_cs_primaries *room)
+{
+    struct lh_cs_unconfirmed_seal *seal, *next;
+
+    HASH_ITER(hh, room->unreported.seals, seal, next)
+    {
+        const struct lh_cs_replica *r = lh_cs_replica_find(room->logs, seal->chunk);
+        if (r != NULL && r->adopting > seal->version) {
+            /* The version rose before the report arrived: the chunk goes on. */
+            LH_MARK("seal-report-outdated");
+            HASH_DELETE(hh, room->unreported.seals, seal);
+            free(seal);
+            continue;
+        }
+        Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+        Leasehold__SealReport report = LEASEHOLD__SEAL_REPORT__INIT;
+        report.session = lh_cs_session_id(room->cs);
+        report.chunk = seal->chunk;
+        report.version = seal->version;
+        report.length = seal->length;
+        report.checksum = seal->checksum;
+        m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL;
+        m.seal = &report;
+        lh_cs_send(room->cs, &m);
+    }
+}
+
+bool lh_cs_seal_is_reported(const struct lh_cs_primaries *room, uint64_t chunk)
+{
+    return find_seal(room, chunk) != NULL;
+}
+
+void lh_cs_seal_forget(struct lh_cs_primaries *room, uint64_t chunk)
+{
+    struct lh_cs_unconfirmed_seal *seal = find_seal(room, chunk);
+
+    if (seal != NULL) {
+        HASH_DELETE(hh, room->unreported.seals, seal);
+        free(seal);
+    }
+}
+
+void lh_cs_seal_report(struct lh_cs_primaries *room, struct lh_cs_replica *r, uint64_t version)
+{
+    lh_cs_seal_forget(room, r->chunk);
+    struct lh_cs_unconfirmed_seal *seal = lh_alloc(sizeof *seal);
+    seal->chunk = r->chunk;
+    seal->version = version;
+    seal->length = r->end;
+    seal->checksum = r->checksum;
+    HASH_ADD(hh, room->unreported.seals, chunk, sizeof seal->chunk, seal);
+    if (LH_PLANTED("seal-recorded-before-durable")) {
+        lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_SEAL,
+                                    .version = version,
+                                    .length = r->end,
+                                    .checksum = r->checksum});
+        lh_cs_replica_pump(r);
+    }
+    lh_holder_release(room->cs->holder, r->chunk, version);
+    if (lh_cs_session_live(room->cs))
+        lh_cs_seals_resend(room);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Possible losses (REC-2a). */
+
+void lh_cs_losses_resend(struct lh_cs_primaries *room)
+{
+    struct lh_cs_unreported_loss *l;
+
+    if (!lh_cs_session_live(room->cs))
+        return;
+    LL_FOREACH(room->unreported.losses, l)
+    {
+        Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+        Leasehold__PossibleLoss loss = LEASEHOLD__POSSIBLE_LOSS__INIT;
+        if (l->session == lh_cs_session_id(room->cs))
+            continue;
+        l->session = loss.session = lh_cs_session_id(room->cs);
+        l->heartbeat = room->cs->master.stamp_sent;
+        loss.chunk = l->chunk;
+        loss.version = l->version;
+        loss.length = l->length;
+        m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS;
+        m.possible_loss = &loss;
+        lh_cs_send(room->cs, &m);
+    }
+}
+
+void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp)
+{
+    struct lh_cs_unreported_loss *l, *next;
+
+    LL_FOREACH_SAFE(room->unreported.losses, l, next)
+    {
+        if (l->session != lh_cs_session_id(room->cs) || stamp <= l->heartbeat)
+            continue;
+        LL_DELETE(room->unreported.losses, l);
+        free(l);
+    }
+}
+
+void lh_cs_loss_report(
+    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, uint64_t length)
+{
+    struct lh_cs_unreported_loss *l = lh_alloc(sizeof *l);
+
+    *l = (struct lh_cs_unreported_loss){.chunk = chunk, .version = version, .length = length};
+    LL_APPEND(room->unreported.losses, l);
+    lh_cs_losses_resend(room);
+}
+
+void lh_cs_primaries_deinit(struct lh_cs_primaries *room)
+{
+    struct lh_cs_unconfirmed_seal *seal, *next_seal;
+    struct lh_cs_unreported_loss *loss, *next_loss;
+
+    HASH_ITER(hh, room->unreported.seals, seal, next_seal)
+    {
+        HASH_DELETE(hh, room->unreported.seals, seal);
+        free(seal);
+    }
+    LL_FOREACH_SAFE(room->unreported.losses, loss, next_loss)
+    {
+        free(loss);
+    }
+}

@@ -1,0 +1,70 @@
+/* A primary's connection to each other member. */
+#ifndef LH_CHUNKSERVER_PRIMARY_MEMBERS_H
+#define LH_CHUNKSERVER_PRIMARY_MEMBERS_H
+
+#include "chunkserver/primary/primary.h"
+
+enum lh_cs_member_state {
+    LH_CS_MEMBER_DOWN,       /* no link; tried again at `retry_at` */
+    LH_CS_MEMBER_ADOPTING,   /* ADOPT sent */
+    LH_CS_MEMBER_ADOPTED,    /* reported; the target is not known yet */
+    LH_CS_MEMBER_COPYING,    /* being sent [sent, target), then CONFIRM */
+    LH_CS_MEMBER_CONFIRMING, /* CONFIRM sent */
+    LH_CS_MEMBER_EQUAL       /* confirmed equality at this version */
+};
+
+struct lh_cs_member {
+    struct lh_cs_primary *primary;
+    char *server_id;
+    char *address;
+    enum lh_cs_member_state state;
+    uint64_t link;
+    uint64_t length;                       /* durable there, as last reported */
+    uint64_t sent;                         /* log bytes sent */
+    uint64_t checksum;                     /* ADOPT's report */
+    uint64_t committed;                    /* ADOPT's report */
+    bool unverified;                       /* REC-2a */
+    bool truncated;                        /* FAIL-3 */
+    bool joining;                          /* not a full member yet (REC-4) */
+    uint64_t target, target_checksum;      /* CONFIRM is due at this length */
+    uint64_t ends[LH_FLIGHT_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
+    unsigned unanswered;
+    uint64_t committed_sent;
+    struct lh_cs_ticket *copy;     /* a read of old bytes under way */
+    uint64_t from;                 /* log length that it reported: copying begins there */
+    bool differs;                  /* it said that its log is another one */
+    bool fits;                     /* as far as it goes it is the same, as that shows */
+    bool checking;                 /* our own log is read instead, or is to be */
+    uint64_t checked, checked_sum; /* so much of it was read; the running checksum there */
+    uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
+    struct lh_instant progress_at; /* last sign of progress, or when there began to be something
+                                      to wait for */
+    struct lh_instant advanced_at; /* when its length last grew, or something began to be owed */
+    struct lh_instant forgiven;    /* `progress_at` as a pause of ours has moved it */
+    struct lh_instant retry_at;
+    struct lh_duration backoff;
+    struct lh_instant reported_at; /* MemberFailed sent; zero: not */
+    bool diverged;                 /* its log is not what it should be, and ours is */
+    bool reported;                 /* the operator was told that it fails */
+    bool refused;                  /* it answered with an error that waiting does not mend */
+};
+
+void lh_cs_member_init(
+    struct lh_cs_member *m, struct lh_cs_primary *p, const Leasehold__Member *info);
+void lh_cs_member_deinit(struct lh_cs_member *m);
+void lh_cs_member_connect(struct lh_cs_member *m);
+/* What the grant says of it by now: where it is to be reached ("" is ignored), and whether it has
+ * joined for good. */
+void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info);
+/* May its log decide anything in a recovery? Not while it is joining (REC-4). */
+bool lh_cs_member_counts(const struct lh_cs_member *m);
+/* Its link is gone. */
+void lh_cs_member_lost_link(struct lh_cs_member *m);
+void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
+/* Sends what may be sent now. */
+void lh_cs_member_pump(struct lh_cs_member *m);
+void lh_cs_member_timer(struct lh_cs_member *m);
+struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m);
+void lh_cs_member_notice(struct lh_cs_member *m);
+
+#endif

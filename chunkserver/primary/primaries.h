@@ -1,0 +1,36 @@
+/* The room of the primaries: all primary parts of a server, and what they share. */
+#ifndef LH_CHUNKSERVER_PRIMARY_PRIMARIES_H
+#define LH_CHUNKSERVER_PRIMARY_PRIMARIES_H
+
+#include "chunkserver/log/replica.h"
+
+struct lh_cs_primary;
+struct lh_cs_stream;
+struct lh_cs_unconfirmed_seal;
+struct lh_cs_unreported_loss;
+
+struct lh_cs_primaries {
+    struct lh_cs_host *cs;
+    struct lh_cs_logs *logs;
+    struct lh_cs_primary *all;
+
+    struct {                              /* appending.c */
+        uint64_t pending_bytes;           /* uncommitted, in all primaries */
+        bool holding;                     /* streams are held because of it */
+        struct lh_cs_stream *half_closed; /* that wait for the last answers */
+        struct lh_timer alive; /* signs of life; set while an append stream waits for an answer, and
+                                  while messages arrive */
+    } streams;
+
+    struct { /* leases.c: what the master perhaps has not heard of */
+        struct lh_cs_unconfirmed_seal *seals;
+        struct lh_cs_unreported_loss *losses;
+    } unreported;
+};
+
+void lh_cs_primaries_init(
+    struct lh_cs_primaries *room, struct lh_cs_host *cs, struct lh_cs_logs *logs);
+/* All primary parts have ended before. */
+void lh_cs_primaries_deinit(struct lh_cs_primaries *room);
+
+#endif

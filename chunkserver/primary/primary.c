@@ -1,0 +1,468 @@
+/* The primary of a chunk: the order of appends and their commit (APP-2, APP-3), sealing (SEAL-1),
+ * giving the lease up (LEASE-5), and what the master is told of members that fail (REC-3).
+ *
+ * A primary part lives for one version. A new grant ends it and begins another one: streams are
+ * told STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). Before it takes
+ * appends it recovers: recovery.c. */
+#include "chunkserver/primary/primary.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "chunkserver/primary/appending.h"
+#include "chunkserver/primary/leases.h"
+#include "chunkserver/primary/members.h"
+#include "chunkserver/primary/queue.h"
+#include "chunkserver/primary/recovery.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool lh_cs_primary_may_act(const struct lh_cs_primary *p)
+{
+    const struct lh_cs_host *cs = p->replica->cs;
+
+    if (LH_PLANTED("lease-checked-only-before-write") && p->queue.count > 0)
+        return true;
+    return lh_holder_may_act(cs->holder, p->replica->chunk, p->version, cs->now);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Beginning and end. */
+
+bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g)
+{
+    for (size_t i = 0; i < g->n_members; i++)
+        if (strcmp(g->members[i]->server_id, cs->config.server_id) == 0 && !g->members[i]->joining)
+            return true; /* REC-4 */
+    return false;
+}
+
+static void timer(void *owner);
+
+void lh_cs_primary_grant(
+    struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g)
+{
+    struct lh_cs_host *cs = r->cs;
+    struct lh_cs_primary *p = lh_alloc(sizeof *p);
+
+    LH_ASSERT(lh_cs_primary_of(r) == NULL);
+    p->room = room;
+    p->replica = r;
+    p->version = g->version;
+    p->min_replicas = g->min_replicas;
+    p->state = LH_CS_PRIMARY_ADOPTING;
+    p->timer.fire = timer;
+    p->timer.owner = p;
+    p->drain_until = p->notice_at = LH_INSTANT_NEVER;
+    p->members = lh_alloc_array(g->n_members, sizeof *p->members);
+    for (size_t i = 0; i < g->n_members; i++)
+        if (strcmp(g->members[i]->server_id, cs->config.server_id) != 0)
+            lh_cs_member_init(&p->members[p->member_count++], p, g->members[i]);
+    r->slots[LH_CS_SLOT_PRIMARY] = p;
+    DL_APPEND(room->all, p);
+    lh_cs_replica_submit(
+        r, (struct lh_cs_job){
+               .kind = LH_CS_JOB_ADOPT, .owner = lh_cs_primary_job_done, .version = p->version});
+    /* The others adopt while we do: the version is durable at the master. */
+    for (size_t i = 0; i < p->member_count; i++)
+        lh_cs_member_connect(&p->members[i]);
+    lh_cs_primary_set_timer(p);
+    lh_cs_replica_pump(r);
+}
+
+void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g)
+{
+    for (size_t i = 0; i < p->member_count; i++)
+        for (size_t j = 0; j < g->n_members; j++)
+            if (strcmp(g->members[j]->server_id, p->members[i].server_id) == 0)
+                lh_cs_member_update(&p->members[i], g->members[j]);
+}
+
+size_t lh_cs_primary_full_members(const struct lh_cs_primary *p)
+{
+    size_t full = 1;
+
+    for (size_t i = 0; i < p->member_count; i++)
+        full += !p->members[i].joining;
+    return full;
+}
+
+void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
+{
+    struct lh_cs_primaries *room = p->room;
+    struct lh_cs_replica *r = p->replica;
+    struct lh_cs_host *cs = r->cs;
+
+    lh_cs_stream_end_all(p, error, NULL);
+    for (size_t i = 0; i < p->member_count; i++)
+        lh_cs_member_deinit(&p->members[i]);
+    free(p->members);
+    if (p->fetch_link != 0)
+        lh_cs_link_close(cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
+    lh_cs_queue_free(p);
+    lh_timer_unset(&cs->timers, &p->timer);
+    DL_DELETE(room->all, p);
+    r->slots[LH_CS_SLOT_PRIMARY] = NULL;
+    free(p);
+    lh_cs_streams_release_pressure(room);
+    lh_cs_replica_readable(r);
+}
+
+static void give_up(struct lh_cs_primary *p, int error, bool ran_out)
+{
+    struct lh_cs_primaries *room = p->room;
+    uint64_t chunk = p->replica->chunk, version = p->version;
+
+    lh_cs_primary_discard(p, error);
+    lh_cs_lease_release(room, chunk, version, ran_out);
+}
+
+void lh_cs_primary_abandon(struct lh_cs_primary *p, int error)
+{
+    give_up(p, error, false);
+}
+
+void lh_cs_primary_run_out(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+
+    LH_MARK("primary-lease-run-out");
+    cs->counts.expiries++;
+    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
+        (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
+    if (LH_PLANTED("lease-ends-in-silence") || LH_PLANTED("difference-not-resolved")) {
+        uint64_t chunk = p->replica->chunk, version = p->version;
+        lh_cs_primary_discard(p, LH_ERR_NOT_PRIMARY);
+        lh_holder_release(cs->holder, chunk, version);
+        return;
+    }
+    /* One whose session is over hears the master badly: another member should have the next one. */
+    give_up(p, LH_ERR_NOT_PRIMARY, lh_holder_session_live(cs->holder, cs->now));
+}
+
+void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version)
+{
+    LH_MARK("primary-fenced");
+    p->replica->cs->counts.fenced++;
+    lh_fx_log(p->replica->cs->fx, LH_WARN,
+        "chunk %llu: fenced at version %llu by version %llu: no longer its primary",
+        (unsigned long long)p->replica->chunk, (unsigned long long)p->version,
+        (unsigned long long)version);
+    lh_cs_primary_abandon(p, LH_ERR_STALE_VERSION);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Order and commit. */
+
+static void drained(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+
+    if (p->state == LH_CS_PRIMARY_SEALING) {
+        LH_MARK("seal-reported");
+        lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
+            (unsigned long long)r->chunk, (unsigned long long)r->end);
+        lh_cs_seal_report(p->room, r, p->version); /* gives the lease up */
+        lh_cs_primary_discard(p, LH_ERR_CHUNK_FULL);
+    } else {
+        LH_MARK("recall-drained");
+        lh_cs_primary_abandon(p, LH_ERR_NOT_PRIMARY);
+    }
+}
+
+/* APP-3: what every member has durable is committed, and only now answered. */
+static void commit(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+    struct lh_cs_host *cs = r->cs;
+    uint64_t durable = lh_cs_replica_durable(r), committed = r->committed;
+
+    for (size_t i = 0; i < p->member_count; i++) {
+        if (p->members[i].state != LH_CS_MEMBER_EQUAL &&
+            LH_PLANTED("acknowledged-before-every-member"))
+            continue;
+        if (p->members[i].state != LH_CS_MEMBER_EQUAL)
+            return;
+        if (p->members[i].length < durable)
+            durable = p->members[i].length;
+    }
+    if (durable > r->committed) {
+        struct lh_cs_stream *touched = NULL, *s;
+        while (p->queue.count > 0) {
+            const struct lh_cs_uncommitted *u = lh_cs_queue_at(p, 0);
+            if (u->offset + u->bytes.size > durable)
+                break;
+            committed = u->offset + u->bytes.size;
+            lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
+            cs->counts.batches_committed++;
+            p->committed_checksum = u->checksum;
+            struct lh_cs_link *l = u->stream == 0 ? NULL : lh_cs_link_find(cs, u->stream);
+            s = l == NULL ? NULL : l->owner;
+            if (s != NULL) {
+                lh_cs_stream_stored(s, u);
+                if (!s->touched)
+                    LL_PREPEND2(touched, s, next_touched);
+                s->touched = true;
+            }
+            lh_cs_queue_pop(p);
+        }
+        /* One reply a stream for all of its batches that this committed. */
+        LL_FOREACH2(touched, s, next_touched)
+        {
+            s->touched = false;
+            lh_cs_stream_flush(s);
+        }
+        /* Whole batches, whatever a member says that it has: where one ends another may be read,
+         * sealed and recovered. */
+        lh_cs_replica_note_committed(r, LH_PLANTED("half-batch-committed") ? durable : committed);
+        if (p->notice_at.ns == LH_INSTANT_NEVER.ns) {
+            p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
+            lh_cs_primary_set_timer(p);
+        }
+        lh_cs_streams_release_pressure(p->room);
+    }
+    bool undrained = p->queue.count > 0;
+    if (p->state == LH_CS_PRIMARY_SEALING && LH_PLANTED("seal-reported-before-drained"))
+        undrained = false;
+    if (p->state > LH_CS_PRIMARY_OPEN && !undrained)
+        drained(p);
+}
+
+void lh_cs_primary_member_changed(struct lh_cs_primary *p)
+{
+    lh_cs_primary_set_timer(p);
+    if (p->state < LH_CS_PRIMARY_OPEN)
+        lh_cs_primary_recover(p);
+    else
+        commit(p);
+}
+
+void lh_cs_primary_local_durable(struct lh_cs_primary *p)
+{
+    if (p->state >= LH_CS_PRIMARY_OPEN)
+        commit(p);
+}
+
+bool lh_cs_primary_needs_members(const struct lh_cs_primary *p)
+{
+    return p->queue.count > 0 || p->state < LH_CS_PRIMARY_OPEN || p->state == LH_CS_PRIMARY_SEALING;
+}
+
+static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_stream_writer *w,
+    const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = p->replica;
+    struct lh_cs_host *cs = r->cs;
+
+    if (p->queue.count == 0)
+        for (size_t i = 0; i < p->member_count; i++)
+            if (p->members[i].state != LH_CS_MEMBER_EQUAL)
+                p->members[i].progress_at = cs->now; /* from now on somebody waits for it */
+    struct lh_cs_uncommitted *u = lh_cs_queue_push(p);
+    *u = (struct lh_cs_uncommitted){
+        .offset = r->end,
+        .writer = w->id,
+        .sequence = h->sequence,
+        .count = h->count,
+        .stream = s->link,
+        .ordered_at = cs->now,
+        .bytes = lh_buf_ref(bytes),
+    };
+    cs->counts.batches_ordered++;
+    cs->counts.bytes_ordered += h->size;
+    p->room->streams.pending_bytes += h->size;
+    bool next = lh_cs_replica_accept(r, h, bytes);
+    LH_ASSERT(next);
+    u->checksum = r->checksum;
+    p->appends++;
+    w->unanswered++;
+}
+
+/* Answered with its first position once that is committed (APP-5). */
+static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_stream *s,
+    struct lh_cs_stream_writer *w, const struct lh_stored_batch *stored)
+{
+    p->replica->cs->counts.repeats++;
+    if (stored->offset < p->replica->committed || LH_PLANTED("repeat-answered-before-commit")) {
+        struct lh_cs_uncommitted u = {
+            .offset = stored->offset,
+            .writer = w->id,
+            .sequence = stored->sequence,
+            .count = stored->count,
+        };
+        LH_MARK("append-repeat-of-committed");
+        w->unanswered++;
+        lh_cs_stream_stored(s, &u);
+        lh_cs_stream_flush(s);
+        return;
+    }
+    LH_MARK("append-repeat-of-uncommitted");
+    struct lh_cs_uncommitted *waiting = lh_cs_queue_at(p, lh_cs_queue_index(p, stored->offset));
+    if (waiting->stream != s->link)
+        w->unanswered++;
+    waiting->stream = s->link;
+}
+
+/* The chunk is full: what is under way commits, then SEAL-1. */
+static void begin_seal(struct lh_cs_primary *p)
+{
+    p->state = LH_CS_PRIMARY_SEALING;
+    lh_cs_stream_hold_all(p);
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state != LH_CS_MEMBER_EQUAL)
+            p->members[i].progress_at = p->replica->cs->now; /* from now on somebody waits for it */
+}
+
+bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
+    struct lh_cs_stream_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = p->replica;
+    const struct lh_stored_batch *stored = NULL;
+
+    if (p->state != LH_CS_PRIMARY_OPEN)
+        return false; /* draining: the stream's end says so, and the batch is unknown (APP-5a) */
+    switch (lh_writers_classify(&r->writers, h, w->first_sequence, &stored)) {
+    case LH_SEQUENCE_NEXT:
+        if (h->size > r->header.chunk_size - r->end) {
+            LH_MARK("append-chunk-full");
+            begin_seal(p);
+            return false;
+        }
+        LH_MARK("append-ordered");
+        order(p, s, w, h, bytes);
+        break;
+    case LH_SEQUENCE_REPEAT:
+        answer_repeat(p, s, w, stored);
+        break;
+    case LH_SEQUENCE_GAP:
+        lh_cs_stream_refuse_writer(
+            s, w, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
+        break;
+    case LH_SEQUENCE_OTHER:
+        lh_cs_stream_refuse_writer(s, w, LH_ERR_OUT_OF_SEQUENCE,
+            "these sequence numbers are taken by other records of this writer");
+        break;
+    }
+    return true;
+}
+
+void lh_cs_primary_pump(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+
+    /* The others first: their round trip is longer than our own write. */
+    for (size_t i = 0; i < p->member_count; i++)
+        lh_cs_member_pump(&p->members[i]);
+    lh_cs_primary_set_timer(p);
+    lh_cs_replica_pump(r);
+    if (p->state > LH_CS_PRIMARY_OPEN)
+        commit(p); /* there may be nothing to wait for */
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Giving the lease up, and time. */
+
+void lh_cs_primary_recall(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+
+    if (p->drain_until.ns != LH_INSTANT_NEVER.ns)
+        return; /* asked before */
+    if (p->state < LH_CS_PRIMARY_OPEN)
+        LH_MARK("recall-in-recovery");
+    if (p->state < LH_CS_PRIMARY_OPEN || p->queue.count == 0) {
+        lh_cs_primary_abandon(p, LH_ERR_NOT_PRIMARY);
+        return;
+    }
+    LH_MARK("recall-drains");
+    if (LH_PLANTED("drain-releases-early"))
+        lh_cs_lease_report_release(p->room, p->replica->chunk, p->version, false);
+    p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
+    if (p->state == LH_CS_PRIMARY_OPEN) {
+        p->state = LH_CS_PRIMARY_RECALLED;
+        lh_cs_stream_hold_all(p);
+    }
+    lh_cs_primary_set_timer(p);
+}
+
+void lh_cs_primary_report_failed(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__MemberFailed failed = LEASEHOLD__MEMBER_FAILED__INIT;
+
+    /* A member that may be the only one to have every acknowledged byte is waited for; whether it
+     * can come back at all, the master knows. */
+    failed.unsure = !lh_cs_primary_is_sure(p);
+    if (failed.unsure)
+        LH_MARK("member-failed-and-waited-for");
+    char **ids = lh_alloc_array(p->member_count, sizeof *ids);
+    char **lost = lh_alloc_array(p->member_count, sizeof *lost);
+    failed.server_ids = ids;
+    failed.lost_ids = lost;
+    for (size_t i = 0; i < p->member_count; i++) {
+        struct lh_cs_member *member = &p->members[i];
+        struct lh_duration silent = lh_instant_until(member->progress_at, cs->now);
+        if (!member->refused &&
+            (member->state != LH_CS_MEMBER_DOWN || silent.ns < cs->config.member_timeout.ns))
+            continue;
+        ids[failed.n_server_ids++] = member->server_id;
+        if (member->diverged)
+            lost[failed.n_lost_ids++] = member->server_id;
+        if (!member->reported)
+            lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
+                (unsigned long long)p->replica->chunk, member->server_id,
+                (unsigned long long)p->version);
+        member->reported_at = cs->now;
+        member->reported = true;
+    }
+    failed.session = lh_holder_session(cs->holder);
+    failed.chunk = p->replica->chunk;
+    failed.version = p->version;
+    failed.reason = (char *)(uintptr_t) "no progress, or refused";
+    failed.appends_wait = lh_cs_streams_wait(p);
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
+    m.member_failed = &failed;
+    if (failed.n_server_ids > 0) {
+        LH_MARK("member-failed-reported");
+        lh_cs_send(cs, &m);
+    }
+    free(ids);
+    free(lost);
+}
+
+void lh_cs_primary_set_timer(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_instant at = lh_holder_end_of(cs->holder, p->replica->chunk);
+
+    if (LH_PLANTED("lease-checked-only-before-write") && p->queue.count > 0)
+        at = LH_INSTANT_NEVER;
+    at = lh_instant_min(at, lh_instant_min(p->drain_until, p->notice_at));
+    for (size_t i = 0; i < p->member_count; i++)
+        at = lh_instant_min(at, lh_cs_member_deadline(&p->members[i]));
+    lh_timer_set(&cs->timers, &p->timer, at);
+}
+
+static void timer(void *owner)
+{
+    struct lh_cs_primary *p = owner;
+    struct lh_cs_host *cs = p->replica->cs;
+
+    if (!lh_cs_primary_may_act(p)) {
+        lh_cs_primary_run_out(p);
+        return;
+    }
+    if (lh_instant_reached(cs->now, p->drain_until)) {
+        lh_cs_primary_abandon(p, LH_ERR_NOT_PRIMARY);
+        return;
+    }
+    if (lh_instant_reached(cs->now, p->notice_at)) {
+        p->notice_at = LH_INSTANT_NEVER;
+        for (size_t i = 0; i < p->member_count; i++)
+            lh_cs_member_notice(&p->members[i]);
+    }
+    for (size_t i = 0; i < p->member_count; i++)
+        lh_cs_member_timer(&p->members[i]);
+    lh_cs_primary_set_timer(p);
+}

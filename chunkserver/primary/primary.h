@@ -1,0 +1,103 @@
+/* The primary part of a replica: the order of appends and their commit. */
+#ifndef LH_CHUNKSERVER_PRIMARY_PRIMARY_H
+#define LH_CHUNKSERVER_PRIMARY_PRIMARY_H
+
+#include "chunkserver/primary/primaries.h"
+
+struct lh_cs_member;
+struct lh_cs_stream;
+struct lh_cs_stream_writer;
+
+enum lh_cs_primary_state {
+    LH_CS_PRIMARY_ADOPTING,   /* its own header is being written */
+    LH_CS_PRIMARY_GATHERING,  /* members adopt and report (REC-2) */
+    LH_CS_PRIMARY_FETCHING,   /* a member's log is longer: get the rest */
+    LH_CS_PRIMARY_EQUALIZING, /* members are brought to the same end and confirm it */
+    LH_CS_PRIMARY_OPEN,       /* takes appends */
+    LH_CS_PRIMARY_SEALING,    /* orders no more; what is under way commits, every member has it all,
+                                 then SEAL-1 */
+    LH_CS_PRIMARY_RECALLED /* orders no more; what is under way commits, then Release */
+};
+
+/* A batch that was ordered and is not committed. */
+struct lh_cs_uncommitted {
+    uint64_t offset;
+    uint64_t writer;
+    uint64_t sequence;
+    uint32_t count;
+    uint64_t stream;   /* link of the append stream to answer; 0: none any more */
+    uint64_t checksum; /* running checksum behind it */
+    struct lh_instant ordered_at;
+    struct lh_buf bytes;
+};
+
+struct lh_cs_primary {
+    struct lh_cs_primaries *room;
+    struct lh_cs_replica *replica;
+    uint64_t version;
+    uint32_t min_replicas;
+    enum lh_cs_primary_state state;
+    struct lh_cs_member *members; /* the others, in the grant's order */
+    size_t member_count;
+    bool self_equal;             /* our own LH_CS_JOB_CONFIRM is done */
+    uint64_t committed_checksum; /* OPEN: running checksum at the replica's `committed` */
+    bool was_truncated;          /* our log, when recovery went on with it (FAIL-3) */
+    uint64_t fetch_link;
+    struct lh_cs_member *fetch_from;
+    uint64_t appends;          /* batches ordered since the grant */
+    uint64_t appends_extended; /* of them, at the last extension asked (LEASE-4) */
+    struct lh_timer timer;
+    struct lh_instant drain_until; /* SEALING, RECALLED: when to stop waiting */
+    struct lh_instant notice_at;   /* when to tell idle members the committed length */
+
+    struct { /* queue.c */
+        struct lh_cs_uncommitted *items;
+        size_t first, count, capacity;
+    } queue;
+
+    struct lh_cs_stream *streams;
+    struct lh_cs_primary *prev, *next; /* of the room */
+};
+
+/* NULL: this server is not its primary, nor becoming it. */
+static inline struct lh_cs_primary *lh_cs_primary_of(const struct lh_cs_replica *r)
+{
+    return r->slots[LH_CS_SLOT_PRIMARY];
+}
+
+/* Does the grant name this server as a full member? Another one is refused (REC-4). */
+bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g);
+/* A new primary part begins; one of an older version has ended before. */
+void lh_cs_primary_grant(
+    struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g);
+/* The grant of this version was sent again: members may be found elsewhere by now, or have become
+ * full ones. */
+void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g);
+/* Ends the primary part and says nothing of its lease: a new version of it begins, or a seal report
+ * gives it up. Streams are told `error`. Every other end is one of those below. */
+void lh_cs_primary_discard(struct lh_cs_primary *p, int error);
+/* Stops ordering; commits what is under way, then releases the lease. */
+void lh_cs_primary_recall(struct lh_cs_primary *p);
+/* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
+void lh_cs_primary_abandon(struct lh_cs_primary *p, int error);
+/* The lease has run out on this server's clock; the master may think otherwise, and is told. */
+void lh_cs_primary_run_out(struct lh_cs_primary *p);
+bool lh_cs_primary_may_act(const struct lh_cs_primary *p);
+/* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */
+size_t lh_cs_primary_full_members(const struct lh_cs_primary *p);
+void lh_cs_primary_local_durable(struct lh_cs_primary *p);
+void lh_cs_primary_set_timer(struct lh_cs_primary *p);
+/* Takes one checked batch of `w`: orders it, recognises it, or refuses its writer. False: the chunk
+ * takes no more now. Nothing is sent before lh_cs_primary_pump(). */
+bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
+    struct lh_cs_stream_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Sends and writes what was ordered; ends a drained primary (then `p` is gone). */
+void lh_cs_primary_pump(struct lh_cs_primary *p);
+void lh_cs_primary_member_changed(struct lh_cs_primary *p);
+void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version);
+/* Members have to make progress now: somebody waits for them. */
+bool lh_cs_primary_needs_members(const struct lh_cs_primary *p);
+/* Tells the master which members fail (REC-3, FAIL-1). */
+void lh_cs_primary_report_failed(struct lh_cs_primary *p);
+
+#endif

@@ -1,0 +1,313 @@
+/* The primary's recovery at a new version (REC-2). Every member adopts the version and reports its
+ * log; the longest log of a full member is fetched, unless it is here; every member is brought to
+ * it and confirms that it is equal; then appends are taken (primary.c).
+ *
+ * What vouches for all that was acknowledged is decided here too (REC-2a, FAIL-3): a member that
+ * is away is waited for until others do, and a possible loss is told if nobody does. */
+#include "chunkserver/primary/recovery.h"
+
+#include "chunkserver/primary/appending.h"
+#include "chunkserver/primary/leases.h"
+#include "chunkserver/primary/members.h"
+
+/* ------------------------------------------------------------------------------------------------
+ * Who vouches for what was acknowledged (REC-2a, FAIL-3). */
+
+/* The largest committed length that anybody who has reported knows, this replica included. */
+static uint64_t known_committed(const struct lh_cs_primary *p)
+{
+    uint64_t committed = lh_cs_replica_known_committed(p->replica);
+
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state >= LH_CS_MEMBER_ADOPTED && lh_cs_member_counts(&p->members[i]) &&
+            p->members[i].committed > committed)
+            committed = p->members[i].committed;
+    return committed;
+}
+
+/* Do the logs of the full members that have adopted this version vouch for all that was
+ * acknowledged? */
+struct witnesses {
+    unsigned verified; /* REC-2a: not in doubt, nor below a committed length */
+    unsigned whole;    /* and of these, not cut at a start (FAIL-3) */
+};
+
+static void witness(struct witnesses *w, bool unverified, bool truncated, bool long_enough)
+{
+    w->verified += !unverified && long_enough;
+    w->whole += !unverified && long_enough && !truncated;
+}
+
+static struct witnesses witnesses(const struct lh_cs_primary *p)
+{
+    const struct lh_cs_replica *r = p->replica;
+    uint64_t committed = known_committed(p);
+    struct witnesses w = {0};
+
+    if (p->state > LH_CS_PRIMARY_EQUALIZING)
+        return (struct witnesses){1, 1};
+    if (p->state > LH_CS_PRIMARY_ADOPTING)
+        witness(&w, lh_cs_replica_unverified(r), r->header.cut, r->end >= committed);
+    for (size_t i = 0; i < p->member_count; i++) {
+        const struct lh_cs_member *m = &p->members[i];
+        if (m->state >= LH_CS_MEMBER_ADOPTED && lh_cs_member_counts(m))
+            witness(&w, m->unverified, m->truncated, m->length >= committed);
+    }
+    return w;
+}
+
+/* A tear cannot be told from rot, so a log that was cut alone vouches for nothing. Two do: rot is
+ * not everywhere. */
+bool lh_cs_primary_is_sure(const struct lh_cs_primary *p)
+{
+    struct witnesses w = witnesses(p);
+
+    return w.whole > 0 || w.verified > 1 || (w.verified > 0 && LH_PLANTED("lone-cut-log-counts"));
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The longest log, and everybody brought to it (REC-2). */
+
+static void equalize(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+
+    p->state = LH_CS_PRIMARY_EQUALIZING;
+    p->self_equal = false;
+    p->was_truncated = r->header.cut;
+    lh_cs_replica_submit(r, (struct lh_cs_job){
+                                .kind = LH_CS_JOB_CONFIRM,
+                                .owner = lh_cs_primary_job_done,
+                                .version = p->version,
+                                .length = r->end,
+                                .checksum = r->checksum,
+                            });
+    for (size_t i = 0; i < p->member_count; i++)
+        if (p->members[i].state == LH_CS_MEMBER_ADOPTED)
+            lh_cs_member_set_target(&p->members[i], r->end, r->checksum);
+    lh_cs_replica_pump(r);
+}
+
+static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *batches);
+static void fetch_closed(struct lh_cs_link *gone, const char *text);
+
+static const struct lh_cs_link_user fetch_links = {.message = fetched, .closed = fetch_closed};
+
+static void fetch(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+    Leasehold__ReadRequest m = LEASEHOLD__READ_REQUEST__INIT;
+
+    p->state = LH_CS_PRIMARY_FETCHING;
+    struct lh_cs_link *l = lh_cs_link_open(cs, &fetch_links, p, LH_METHOD_READ,
+        p->fetch_from->address, lh_milliseconds(cs->config.bounds.fetch_timeout_ms));
+    p->fetch_link = l->id;
+    m.chunk = p->replica->chunk;
+    m.version = p->version;
+    m.offset = p->replica->end;
+    m.max_bytes = cs->config.bounds.fetch_bytes;
+    m.mode = LEASEHOLD__READ_MODE__RECOVERY;
+    lh_fx_send(cs->fx, l->id, &m.base, NULL);
+}
+
+static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+
+    lh_fx_log(cs->fx, LH_ERROR,
+        "chunk %llu: every member's machine went down; going on with the longest log (%llu bytes); "
+        "acknowledged records may be missing",
+        (unsigned long long)p->replica->chunk, (unsigned long long)length);
+    lh_cs_loss_report(p->room, p->replica->chunk, p->version, length);
+}
+
+static void gathered(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+
+    if (lh_cs_replica_unverified(r))
+        LH_MARK("recovery-by-doubted-primary");
+    if (witnesses(p).verified == 0 && !LH_PLANTED("loss-not-reported")) {
+        LH_MARK("recovery-all-doubted");
+        uint64_t longest = r->end;
+        for (size_t i = 0; i < p->member_count; i++)
+            if (lh_cs_member_counts(&p->members[i]) && p->members[i].length > longest)
+                longest = p->members[i].length;
+        report_possible_loss(p, longest);
+    }
+    p->fetch_from = NULL;
+    for (size_t i = 0; i < p->member_count; i++) {
+        struct lh_cs_member *m = &p->members[i];
+        if (!lh_cs_member_counts(m))
+            LH_MARK("recovery-with-joining-member");
+        else if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
+            p->fetch_from = m;
+    }
+    if (p->fetch_from != NULL) {
+        LH_MARK("recovery-fetches");
+        fetch(p);
+    } else {
+        LH_MARK("recovery-with-own-log");
+        equalize(p);
+    }
+}
+
+static void fetch_failed(struct lh_cs_primary *p)
+{
+    struct lh_cs_member *m = p->fetch_from;
+
+    /* Whoever was to be fetched from reports again, and the choice is made anew. */
+    p->fetch_link = 0;
+    lh_cs_primary_fetch_cancel(p);
+    if (m->link != 0) {
+        lh_cs_link_close(p->replica->cs, m->link, LH_ERR_CANCELLED, NULL);
+        lh_cs_member_lost_link(m);
+    }
+}
+
+static void fetch_closed(struct lh_cs_link *gone, const char *text)
+{
+    (void)text;
+    fetch_failed(gone->owner);
+}
+
+void lh_cs_primary_fetch_cancel(struct lh_cs_primary *p)
+{
+    if (p->fetch_link != 0)
+        lh_cs_link_close(p->replica->cs, p->fetch_link, LH_ERR_CANCELLED, NULL);
+    p->fetch_link = 0;
+    p->fetch_from = NULL;
+    p->state = LH_CS_PRIMARY_GATHERING;
+}
+
+/* Takes what a fetch brought. UNAVAILABLE: it is not what the member had promised. CORRUPT: it is
+ * sound, but does not fit what is here. */
+static int take_fetched(struct lh_cs_primary *p, struct lh_buf *batches)
+{
+    struct lh_cs_replica *r = p->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t at = 0;
+
+    if (batches->size == 0)
+        return LH_ERR_UNAVAILABLE;
+    while (at < batches->size) {
+        struct lh_batch_header h;
+        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK ||
+            h.size > p->fetch_from->length - r->end)
+            return LH_ERR_UNAVAILABLE;
+        struct lh_buf one = {0};
+        lh_buf_append(&one, batches, at, h.size);
+        at += h.size;
+        if (!lh_cs_replica_accept(r, &h, &one)) {
+            lh_buf_clear(&one);
+            return LH_ERR_CORRUPT;
+        }
+    }
+    return LH_OK;
+}
+
+static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *batches)
+{
+    const Leasehold__ReadReply *m = message;
+    struct lh_cs_primary *p = l->owner;
+    struct lh_cs_replica *r = p->replica;
+
+    if (p->state != LH_CS_PRIMARY_FETCHING)
+        return;
+    lh_cs_link_close(r->cs, p->fetch_link, LH_OK, NULL);
+    p->fetch_link = 0;
+    /* MALFORMED: no batch of the longest log begins where this one ends. */
+    int error = m->error == LEASEHOLD__ERROR_CODE__MALFORMED ? LH_ERR_CORRUPT
+                : m->error != LEASEHOLD__ERROR_CODE__OK      ? LH_ERR_UNAVAILABLE
+                                                             : take_fetched(p, batches);
+    if (error == LH_ERR_UNAVAILABLE) {
+        lh_cs_replica_pump(r);
+        fetch_failed(p);
+        return;
+    }
+    bool differs = error == LH_ERR_CORRUPT ||
+                   (r->end == p->fetch_from->length && r->checksum != p->fetch_from->checksum &&
+                       !LH_PLANTED("equality-by-length-alone"));
+    if (differs) {
+        /* Two full members' logs differ where one should extend the other: bytes have rotted, or
+         * were written to the wrong place. What was fetched cannot be told from what was here. */
+        LH_MARK("recovery-log-does-not-fit");
+        lh_cs_replica_lose(r, LH_ERR_CORRUPT, r->written);
+    } else if (r->end < p->fetch_from->length) {
+        fetch(p);
+    } else {
+        equalize(p);
+        return;
+    }
+    lh_cs_replica_pump(r);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * From one step to the next. */
+
+void lh_cs_primary_report_recovered(struct lh_cs_primary *p)
+{
+    struct lh_cs_host *cs = p->replica->cs;
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Recovered done = LEASEHOLD__RECOVERED__INIT;
+
+    done.session = lh_cs_session_id(cs);
+    done.chunk = p->replica->chunk;
+    done.version = p->version;
+    done.length = p->replica->committed; /* what was ordered since may not be yet */
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED;
+    m.recovered = &done;
+    lh_cs_send(cs, &m);
+}
+
+static void recovered(struct lh_cs_primary *p)
+{
+    struct lh_cs_replica *r = p->replica;
+    struct lh_cs_host *cs = r->cs;
+
+    LH_MARK("recovery-done");
+    cs->counts.recoveries++;
+    p->state = LH_CS_PRIMARY_OPEN;
+    p->committed_checksum = r->checksum;
+    lh_cs_replica_note_committed(r, r->end);
+    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
+        (unsigned long long)r->chunk, (unsigned long long)p->version, p->member_count + 1,
+        (unsigned long long)r->end);
+    lh_cs_primary_report_recovered(p);
+    p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
+    lh_cs_primary_set_timer(p);
+    lh_cs_stream_open_all(p);
+}
+
+void lh_cs_primary_recover(struct lh_cs_primary *p)
+{
+    bool all_adopted = true, all_equal = p->self_equal;
+
+    for (size_t i = 0; i < p->member_count; i++) {
+        all_adopted = all_adopted && p->members[i].state >= LH_CS_MEMBER_ADOPTED;
+        all_equal = all_equal && (p->members[i].state == LH_CS_MEMBER_EQUAL ||
+                                     LH_PLANTED("open-before-all-are-equal"));
+    }
+    if (p->state == LH_CS_PRIMARY_GATHERING && all_adopted)
+        gathered(p);
+    else if (p->state == LH_CS_PRIMARY_EQUALIZING && all_equal)
+        recovered(p);
+}
+
+void lh_cs_primary_job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    struct lh_cs_primary *p = lh_cs_primary_of(r);
+
+    if (p == NULL || p->version != j->version || error != LH_OK)
+        return; /* the replica is lost or cut back, and this part has ended or will */
+    if (j->kind == LH_CS_JOB_ADOPT && p->state == LH_CS_PRIMARY_ADOPTING) {
+        p->state = LH_CS_PRIMARY_GATHERING;
+        lh_cs_grant_confirm(p->room, p->replica->chunk, p->version, LH_OK);
+    } else if (j->kind == LH_CS_JOB_CONFIRM) {
+        p->self_equal = true;
+        /* What was fetched is written by now: members that lack it can be sent it. */
+        for (size_t i = 0; i < p->member_count && !LH_PLANTED("fetched-bytes-not-passed-on"); i++)
+            lh_cs_member_pump(&p->members[i]);
+    }
+    lh_cs_primary_member_changed(p);
+}

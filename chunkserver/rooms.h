@@ -1,0 +1,23 @@
+/* A chunkserver, room by room (chunkserver.h). */
+#ifndef LH_CHUNKSERVER_ROOMS_H
+#define LH_CHUNKSERVER_ROOMS_H
+
+#include "chunkserver/chunkserver.h"
+#include "chunkserver/host/host.h"
+#include "chunkserver/log/logs.h"
+#include "chunkserver/primary/primaries.h"
+#include "chunkserver/serve/serving.h"
+#include "chunkserver/session/session.h"
+
+struct lh_chunkserver {
+    struct lh_cs_host host;
+    struct lh_cs_logs logs;
+    struct lh_cs_primaries primaries;
+    struct lh_cs_serving serving;
+    struct lh_cs_session session;
+
+    bool started;
+    struct lh_instant stop_at; /* while it stops: stop regardless */
+};
+
+#endif

@@ -1,0 +1,647 @@
+/* Copying a replica from other servers when the master asks for it (REC-4, REC-5).
+ *
+ * Before the first foreign byte is written the header says that the replica is incomplete, durably.
+ * So it does until the whole log has been compared with the seal, or until a primary that this
+ * server joins has confirmed that the logs are equal (the jobs SEAL and CONFIRM). What is here
+ * already is kept as far as it agrees; nothing of it is given up before a source has answered. */
+#include "chunkserver/serve/copying.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+#include "chunkserver/serve/secondary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_CUT UINT64_MAX
+
+static void received(struct lh_cs_link *l, const void *message, struct lh_buf *batches);
+static void link_closed(struct lh_cs_link *gone, const char *text);
+static void progress(struct lh_cs_link *l);
+static void timer(void *owner);
+static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
+
+static const struct lh_cs_link_user copy_links = {
+    .message = received, .closed = link_closed, .progress = progress};
+
+/* ------------------------------------------------------------------------------------------------
+ * What the master is told. */
+
+static void answer(struct lh_cs_host *cs, const struct lh_cs_copying *c, uint64_t chunk,
+    uint64_t version, uint64_t length, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaCopied copied = LEASEHOLD__REPLICA_COPIED__INIT;
+
+    if (!lh_cs_session_live(cs))
+        return; /* the next registration says what is here */
+    copied.session = lh_cs_session_id(cs);
+    copied.chunk = chunk;
+    copied.version = version;
+    copied.error = (Leasehold__ErrorCode)-error;
+    copied.length = length;
+    copied.sealed = c != NULL && c->sealed && error == LH_OK;
+    copied.copied_bytes = c == NULL ? 0 : c->copied;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_COPIED;
+    m.copied = &copied;
+    lh_cs_send(cs, &m);
+}
+
+static void tell(const struct lh_cs_copying *c, int error)
+{
+    answer(c->replica->cs, c, c->replica->chunk, c->version, c->replica->written, error);
+}
+
+static void forget_sources(struct lh_cs_copying *c)
+{
+    for (size_t i = 0; i < c->source_count; i++) {
+        free(c->sources[i].server_id);
+        free(c->sources[i].address);
+    }
+    free(c->sources);
+    c->sources = NULL;
+    c->source_count = 0;
+}
+
+static void drop_link(struct lh_cs_copying *c)
+{
+    struct lh_cs_host *cs = c->replica->cs;
+
+    if (c->link != 0)
+        lh_cs_link_close(cs, c->link, LH_ERR_CANCELLED, NULL);
+    c->link = 0;
+    lh_pacing_give_back(&c->room->copy_in, c->reserved);
+    c->reserved = 0;
+}
+
+void lh_cs_copying_end(struct lh_cs_copying *c)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    drop_link(c);
+    forget_sources(c);
+    lh_timer_unset(&r->cs->timers, &c->timer);
+    DL_DELETE(c->room->copies, c);
+    lh_cs_served(r)->copying = NULL;
+    free(c);
+}
+
+void lh_cs_copying_fail(struct lh_cs_copying *c, int error)
+{
+    c->replica->cs->counts.copies_failed++;
+    lh_fx_log(c->replica->cs->fx, LH_WARN, "chunk %llu: cannot be copied at version %llu: %s",
+        (unsigned long long)c->replica->chunk, (unsigned long long)c->version,
+        lh_error_text(error));
+    tell(c, error);
+    lh_cs_copying_end(c);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Sources. */
+
+static void set_timer(struct lh_cs_copying *c)
+{
+    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_instant at = c->forgotten_at;
+
+    if (c->link == 0)
+        at = lh_instant_min(at, lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->room->copy_in)));
+    lh_timer_set(&cs->timers, &c->timer, at);
+}
+
+/* The next one is tried at once, and after each round of all of them a pause. The copying may end
+ * here. */
+static void source_failed(struct lh_cs_copying *c)
+{
+    struct lh_cs_host *cs = c->replica->cs;
+
+    LH_MARK("copy-source-fails");
+    if (lh_instant_until(c->progress_at, cs->now).ns >=
+        lh_milliseconds(cs->config.bounds.copy_silence_ms).ns) {
+        lh_cs_copying_fail(c, LH_ERR_UNAVAILABLE);
+        return;
+    }
+    c->retry_at = cs->now;
+    c->failed++;
+    if (c->source_count > 0)
+        c->source = (c->source + 1) % c->source_count;
+    if (c->source_count == 0 || c->failed % c->source_count == 0) {
+        c->retry_at = lh_instant_add(cs->now, c->backoff);
+        c->backoff = lh_duration_min(lh_nanoseconds(c->backoff.ns * 2), cs->config.reconnect_max);
+    }
+    set_timer(c);
+}
+
+static void ask(struct lh_cs_copying *c, bool from_start)
+{
+    struct lh_cs_host *cs = c->replica->cs;
+    struct lh_instant at = lh_instant_max(c->retry_at, lh_pacing_ready_at(&c->room->copy_in));
+    Leasehold__ReadRequest q = LEASEHOLD__READ_REQUEST__INIT;
+
+    if (!lh_instant_reached(cs->now, at)) {
+        set_timer(c);
+        return;
+    }
+    if (c->source_count == 0 || c->sources[c->source].address[0] == '\0') {
+        source_failed(c);
+        return;
+    }
+    q.chunk = c->replica->chunk;
+    q.version = c->version;
+    q.offset = from_start ? 0 : c->replica->end;
+    q.max_bytes = from_start ? LH_BATCH_HEADER_BYTES
+                             : lh_pacing_piece(&c->room->copy_in, cs->config.bounds.copy_bytes);
+    q.mode = LEASEHOLD__READ_MODE__COPY;
+    q.wait_ms = c->caught_up && !from_start ? cs->config.bounds.copy_follow_ms : 0;
+    /* What a source has nothing of may be long in coming: that is paid for when it is here. */
+    c->reserved = q.wait_ms > 0 || from_start ? 0 : q.max_bytes;
+    lh_pacing_take(&c->room->copy_in, cs->now, c->reserved);
+    c->from_start = from_start;
+    c->link = lh_cs_link_open(cs, &copy_links, c, LH_METHOD_READ, c->sources[c->source].address,
+        lh_milliseconds(cs->config.bounds.copy_timeout_ms + q.wait_ms))
+                  ->id;
+    lh_fx_send(cs->fx, c->link, &q.base, NULL);
+    set_timer(c);
+}
+
+static void progress(struct lh_cs_link *l)
+{
+    struct lh_cs_copying *c = l->owner;
+
+    c->progress_at = l->cs->now;
+}
+
+static void link_closed(struct lh_cs_link *gone, const char *text)
+{
+    struct lh_cs_copying *c = gone->owner;
+
+    (void)text;
+    c->link = 0;
+    drop_link(c);
+    source_failed(c);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The replica. */
+
+static void end_roles(struct lh_cs_replica *r)
+{
+    lh_cs_secondary_end(r, LH_ERR_NO_REPLICA);
+    lh_cs_serving_refuse(r, LH_ERR_RECOVERING);
+    lh_cs_scrub_turn_away(&lh_cs_served(r)->room->scrub, r);
+}
+
+/* Makes the mark of REC-4, cuts the log and reads back what is left of it. */
+static void mark_and_cut(struct lh_cs_copying *c, uint64_t length)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    if (length < r->end)
+        LH_MARK("copy-cuts-log");
+    end_roles(r);
+    r->incomplete = true;
+    lh_cs_served(r)->diverged = false;
+    c->marked = true;
+    c->cut_to = NO_CUT;
+    lh_cs_replica_submit(r, (struct lh_cs_job){
+                                .kind = LH_CS_JOB_COPY,
+                                .owner = job_done,
+                                .length = length < r->end ? length : r->end,
+                            });
+    lh_cs_replica_pump(r);
+}
+
+/* An empty replica in place of what is there, if anything is. The version that this server has
+ * adopted stays: it never falls (INV-3). */
+static void make_anew(struct lh_cs_copying *c, bool replace)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    end_roles(r);
+    r->state = LH_CS_REPLICA_CREATING;
+    r->headless = replace; /* LH_CS_JOB_CREATE: the file that is there goes first */
+    r->header = (struct lh_chunk_header){
+        .chunk = r->chunk,
+        .version = r->adopting,
+        .chunk_size = c->chunk_size,
+        .durability = c->durability,
+        .copying = true,
+    };
+    r->header_synced = false;
+    r->incomplete = true;
+    lh_cs_served(r)->diverged = false;
+    r->end = r->written = r->synced = r->committed = r->checksum = 0;
+    lh_cs_replica_drop_unwritten(r);
+    lh_writers_clear(&r->writers);
+    c->made_anew = c->marked = true;
+    c->cut_to = NO_CUT;
+    lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_CREATE, .owner = job_done});
+    lh_cs_replica_pump(r);
+}
+
+/* What is here does not go on as any source does, or does not add up to the seal. Once it is begun
+ * anew, from another source. The copying may end here. */
+static void restart(struct lh_cs_copying *c)
+{
+    if (c->restarted) {
+        lh_cs_copying_fail(c, LH_ERR_CORRUPT);
+    } else if (!c->met) {
+        ask(c, true);
+    } else {
+        LH_MARK("copy-begins-anew");
+        c->restarted = true;
+        c->unfit = 0;
+        if (c->source_count > 0)
+            c->source = (c->source + 1) % c->source_count;
+        mark_and_cut(c, 0);
+    }
+}
+
+/* The whole length of the seal is here. */
+static void whole(struct lh_cs_copying *c)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    if (r->checksum != c->checksum && !LH_PLANTED("copy-not-verified")) {
+        LH_MARK("copy-does-not-add-up");
+        restart(c);
+        return;
+    }
+    c->sealing = true;
+    if (c->version > r->adopting)
+        r->adopting = c->version;
+    lh_cs_replica_submit(r, (struct lh_cs_job){
+                                .kind = LH_CS_JOB_SEAL,
+                                .owner = job_done,
+                                .version = c->version,
+                                .length = c->length,
+                                .checksum = c->checksum,
+                            });
+    lh_cs_replica_pump(r);
+}
+
+/* Why this replica may not be made a copy at that version; LH_OK: it may. Nothing that somebody
+ * counts on is given up: a primary, a member of a higher version, or of this very one while the
+ * chunk takes appends. */
+static int refusal(const struct lh_cs_replica *r, uint64_t version, bool sealed)
+{
+    if (r->state == LH_CS_REPLICA_REMOVING ||
+        (r->state == LH_CS_REPLICA_CREATING && lh_cs_served(r)->copying == NULL))
+        return LH_ERR_UNAVAILABLE;
+    if (r->adopting > version || lh_cs_primary_of(r) != NULL)
+        return LH_ERR_STALE_VERSION;
+    if (!sealed && r->adopting == version && r->state != LH_CS_REPLICA_LOST && !r->incomplete)
+        return LH_ERR_STALE_VERSION;
+    return LH_OK;
+}
+
+/* The answer was lost. A header that says so is not enough: what the master has copied anew may
+ * have rotted, and a process that knew it have ended before the mark was on the disk (FAIL-4). */
+static bool good_already(const struct lh_cs_copying *c)
+{
+    const struct lh_cs_replica *r = c->replica;
+
+    return c->sealed && lh_cs_served(r)->added_up && r->header.sealed && !r->incomplete &&
+           r->header.version == c->version && r->header.sealed_length == c->length &&
+           r->header.sealed_checksum == c->checksum;
+}
+
+/* How much of the log is kept at first (REC-5). Of an open chunk only what is known to be
+ * committed, or was copied before: there is no checksum to compare with until it joins. */
+static uint64_t kept(const struct lh_cs_copying *c)
+{
+    const struct lh_cs_replica *r = c->replica;
+    uint64_t limit = c->sealed ? c->length : r->incomplete ? r->end : r->committed;
+
+    return lh_cs_served(r)->diverged ? 0 : r->end < limit ? r->end : limit;
+}
+
+/* Its log is here and nothing is under way. True: it may go on. */
+static bool begin(struct lh_cs_copying *c)
+{
+    struct lh_cs_replica *r = c->replica;
+    int error = refusal(r, c->version, c->sealed);
+
+    if (error != LH_OK) {
+        LH_MARK("copy-refused-later");
+        lh_cs_copying_fail(c, error);
+        return false;
+    }
+    if (good_already(c)) {
+        tell(c, LH_OK);
+        lh_cs_copying_end(c);
+        return false;
+    }
+    if (r->header.chunk_size != c->chunk_size) {
+        if (c->met)
+            make_anew(c, true);
+        else
+            ask(c, true);
+        return false;
+    }
+    if (!r->incomplete || kept(c) < r->end) {
+        if (kept(c) == 0 && r->end > 0 && !c->met)
+            ask(c, true);
+        else
+            mark_and_cut(c, kept(c));
+        return false;
+    }
+    LH_MARK("copy-resumed");
+    end_roles(r); /* a primary may still be feeding it that it was to join */
+    c->marked = true;
+    return true;
+}
+
+static void lost(struct lh_cs_copying *c)
+{
+    if (c->made_anew) {
+        lh_cs_copying_fail(c, c->error == LH_OK ? LH_ERR_CORRUPT : c->error);
+    } else if (!c->met) {
+        ask(c, true);
+    } else {
+        LH_MARK("copy-of-lost-replica");
+        make_anew(c, true);
+    }
+}
+
+void lh_cs_copying_pump(struct lh_cs_copying *c)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    if (c->sealing || c->link != 0 || r->jobs != NULL || r->scan.running)
+        return;
+    if (r->state == LH_CS_REPLICA_LOST) {
+        lost(c);
+        return;
+    }
+    if (r->state != LH_CS_REPLICA_READY || (!c->marked && !begin(c)))
+        return;
+    if (c->sealed && c->length < c->cut_to)
+        c->cut_to = c->length; /* the command may be another one than it began with */
+    if (c->cut_to < r->end) {
+        mark_and_cut(c, c->cut_to);
+        return;
+    }
+    if (r->written < r->end)
+        return; /* goes on when they are written */
+    if (c->sealed && r->end >= c->length) {
+        whole(c);
+        return;
+    }
+    if (!c->sealed && c->caught_up && !c->told) {
+        LH_MARK("copy-caught-up");
+        r->cs->counts.copies++;
+        c->told = true;
+        tell(c, LH_OK);
+    }
+    ask(c, false);
+}
+
+static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    struct lh_cs_copying *c = lh_cs_served(r)->copying;
+
+    if (c == NULL)
+        return;
+    if (j->kind == LH_CS_JOB_CREATE && error != LH_OK) {
+        lh_cs_copying_fail(c, error);
+    } else if (j->kind == LH_CS_JOB_SEAL) {
+        c->sealing = false;
+        if (error != LH_OK)
+            return; /* the replica is lost */
+        LH_MARK("copy-sealed");
+        lh_cs_served(r)->added_up = true;
+        r->cs->counts.copies++;
+        lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: copied: %llu bytes, of which %llu came over",
+            (unsigned long long)r->chunk, (unsigned long long)r->end,
+            (unsigned long long)c->copied);
+        tell(c, LH_OK);
+        lh_cs_copying_end(c);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * What a source says. */
+
+/* No batch of the source begins where this log ends, or none that fits. What is above the committed
+ * length may be of a version that came to nothing; below it this log and the source should agree,
+ * and another one is asked before anything is given up. The copying may end here. */
+static void does_not_fit(struct lh_cs_copying *c)
+{
+    struct lh_cs_replica *r = c->replica;
+
+    LH_MARK("copy-does-not-fit");
+    if (r->committed < r->end) {
+        c->cut_to = r->committed;
+        return;
+    }
+    c->unfit++;
+    if (c->unfit >= c->source_count && r->end > 0)
+        restart(c);
+    else
+        source_failed(c);
+}
+
+/* Takes the batches that the source sent. MALFORMED: one is sound and does not fit here. */
+static int take(struct lh_cs_copying *c, struct lh_buf *batches)
+{
+    struct lh_cs_replica *r = c->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    uint64_t limit = c->sealed ? c->length : r->header.chunk_size;
+    size_t at = 0;
+
+    LH_ASSERT(r->end <= limit && limit <= r->header.chunk_size);
+
+    while (at < batches->size) {
+        struct lh_batch_header h;
+        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK)
+            return LH_ERR_UNAVAILABLE;
+        if (h.size > limit - r->end)
+            return LH_ERR_MALFORMED;
+        bool committed = r->committed == r->end;
+        struct lh_buf one = {0};
+        lh_buf_append(&one, batches, at, h.size);
+        if (!lh_cs_replica_accept(r, &h, &one)) {
+            lh_buf_clear(&one);
+            return LH_ERR_MALFORMED;
+        }
+        if (committed)
+            lh_cs_replica_note_committed(r, r->end); /* no source gives more than that */
+        at += h.size;
+        c->copied += h.size;
+        c->room->copied_in += h.size;
+    }
+    return LH_OK;
+}
+
+/* A source that has not got as far as the command that the master gave. */
+static bool stale(const struct lh_cs_copying *c, const Leasehold__ReadReply *m)
+{
+    return m->version < c->version && !(c->sealed && m->sealed);
+}
+
+static void received(struct lh_cs_link *l, const void *message, struct lh_buf *batches)
+{
+    const Leasehold__ReadReply *m = message;
+    struct lh_cs_copying *c = l->owner;
+    struct lh_cs_replica *r = c->replica;
+    struct lh_cs_host *cs = r->cs;
+    uint64_t had = c->copied;
+    int error = lh_error_from_wire(m->error);
+
+    drop_link(c);
+    if ((error != LH_OK && error != LH_ERR_MALFORMED) || stale(c, m)) {
+        if (error == LH_OK)
+            LH_MARK("copy-source-stale");
+        source_failed(c);
+        return;
+    }
+    c->met = true;
+    if (c->from_start || r->state != LH_CS_REPLICA_READY) {
+        /* It was asked whether it is there; or the replica was lost meanwhile. */
+        c->from_start = false;
+        lh_cs_replica_pump(r);
+        return;
+    }
+    lh_pacing_take(&c->room->copy_in, cs->now, batches->size);
+    if (error == LH_OK)
+        error = take(c, batches);
+    if (c->copied > had || (error == LH_OK && !c->sealed)) {
+        c->progress_at = c->retry_at = cs->now;
+        c->failed = c->unfit = 0;
+        c->backoff = cs->config.reconnect_min;
+    }
+    if (error == LH_ERR_MALFORMED) {
+        does_not_fit(c);
+    } else if (error != LH_OK || (c->sealed && c->copied == had)) {
+        source_failed(c); /* what it sent is not sound, or it has no more */
+    } else {
+        if (!c->sealed && m->committed <= r->end + r->cs->config.bounds.copy_near_bytes)
+            c->caught_up = true;
+        if (c->copied == had && (m->sealed || !c->caught_up))
+            c->retry_at = lh_instant_add(cs->now, cs->config.reconnect_max); /* it did not wait */
+    }
+    lh_cs_replica_pump(r); /* what was taken is written; goes on */
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * The master's command, time, sessions. */
+
+static void take_command(struct lh_cs_copying *c, const Leasehold__CopyReplica *m)
+{
+    forget_sources(c);
+    c->sources = lh_alloc_array(m->n_sources, sizeof *c->sources);
+    c->source_count = m->n_sources;
+    for (size_t i = 0; i < m->n_sources; i++) {
+        c->sources[i].server_id = lh_strdup(m->sources[i]->server_id);
+        c->sources[i].address = lh_strdup(m->sources[i]->address);
+    }
+    if (c->sealed != m->sealed)
+        c->caught_up = false;
+    c->version = m->version;
+    c->chunk_size = m->chunk_size;
+    c->durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
+                        ? LEASEHOLD__DURABILITY__SYNCED
+                        : LEASEHOLD__DURABILITY__BUFFERED;
+    c->sealed = m->sealed;
+    c->length = m->length;
+    c->checksum = m->checksum;
+    c->source = c->failed = c->unfit = 0;
+    c->told = false;
+    c->progress_at = c->retry_at = c->replica->cs->now;
+    c->forgotten_at = LH_INSTANT_NEVER;
+    c->backoff = c->replica->cs->config.reconnect_min;
+}
+
+static struct lh_cs_copying *copying_new(struct lh_cs_serving *room, struct lh_cs_replica *r)
+{
+    struct lh_cs_copying *c = lh_alloc(sizeof *c);
+
+    c->room = room;
+    c->replica = r;
+    c->cut_to = NO_CUT;
+    c->timer.fire = timer;
+    c->timer.owner = c;
+    lh_cs_served(r)->copying = c;
+    DL_APPEND(room->copies, c);
+    return c;
+}
+
+static bool sound(const Leasehold__CopyReplica *m)
+{
+    return m->version > 0 && m->chunk_size >= LH_CHUNK_BYTES_MIN &&
+           m->chunk_size <= LH_CHUNK_BYTES_MAX && (!m->sealed || m->length <= m->chunk_size);
+}
+
+void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyReplica *m)
+{
+    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_copying *c = r == NULL ? NULL : lh_cs_served(r)->copying;
+    int error = LH_OK;
+
+    if (!lh_cs_session_named(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE ||
+        cs->stopping)
+        return;
+    if (!sound(m))
+        error = LH_ERR_INVALID_ARGUMENT;
+    else if (c != NULL && m->version < c->version)
+        error = LH_ERR_STALE_VERSION;
+    else if (c != NULL && m->chunk_size != c->chunk_size)
+        error = LH_ERR_INVALID_ARGUMENT;
+    else if (r != NULL)
+        error = refusal(r, m->version, m->sealed);
+    if (error != LH_OK) {
+        LH_MARK("copy-refused");
+        answer(cs, NULL, m->chunk, m->version, 0, error);
+        return;
+    }
+    if (c != NULL) {
+        if (c->sealing)
+            return; /* the answer is on its way */
+        LH_MARK("copy-ordered-again");
+        drop_link(c);
+        take_command(c, m);
+        lh_cs_replica_pump(r);
+        return;
+    }
+    if (r != NULL) {
+        take_command(copying_new(room, r), m);
+        lh_cs_replica_pump(r);
+        return;
+    }
+    LH_MARK("copy-from-nothing");
+    r = lh_cs_replica_add(room->logs, m->chunk, LH_CS_REPLICA_CREATING);
+    c = copying_new(room, r);
+    take_command(c, m);
+    make_anew(c, false);
+}
+
+static void timer(void *owner)
+{
+    struct lh_cs_copying *c = owner;
+
+    if (lh_instant_reached(c->replica->cs->now, c->forgotten_at)) {
+        LH_MARK("copy-forgotten");
+        lh_cs_copying_end(c);
+        return;
+    }
+    lh_cs_replica_pump(c->replica);
+}
+
+void lh_cs_copying_session_begins(struct lh_cs_serving *room)
+{
+    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_copying *c;
+
+    DL_FOREACH(room->copies, c)
+    {
+        c->forgotten_at =
+            lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.copy_forgotten_ms));
+        c->told = false; /* the session before may have taken it along */
+        lh_timer_set(&cs->timers, &c->timer,
+            lh_timer_is_set(&c->timer) ? lh_instant_min(c->timer.at, c->forgotten_at)
+                                       : c->forgotten_at);
+    }
+}

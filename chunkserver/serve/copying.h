@@ -1,0 +1,56 @@
+/* Copying a replica from other servers (REC-4). */
+#ifndef LH_CHUNKSERVER_SERVE_COPYING_H
+#define LH_CHUNKSERVER_SERVE_COPYING_H
+
+#include "chunkserver/serve/serving.h"
+
+struct lh_cs_source {
+    char *server_id;
+    char *address;
+};
+
+struct lh_cs_copying {
+    struct lh_cs_serving *room;
+    struct lh_cs_replica *replica;
+    /* What the master asked for. */
+    uint64_t version;
+    uint64_t chunk_size;
+    uint8_t durability;
+    bool sealed;
+    uint64_t length, checksum; /* sealed */
+    struct lh_cs_source *sources;
+    size_t source_count;
+
+    size_t source;     /* the one in use, or tried next */
+    size_t failed;     /* sources that failed since the last bytes came */
+    size_t unfit;      /* of these: no batch of theirs begins where this log ends */
+    uint64_t link;     /* a read under way; 0: none */
+    bool from_start;   /* it only asks for the beginning, to see that the source is there */
+    uint64_t reserved; /* bytes that it may bring, taken from the pace */
+    uint64_t copied;   /* bytes that came over the network */
+    uint64_t cut_to;   /* the log is cut to this before anything else; UINT64_MAX: it is not */
+    bool marked;       /* LH_CS_JOB_COPY was submitted, or the mark was there at the start */
+    bool met;          /* a source answered: what is here may be given up */
+    bool made_anew;    /* the file is not the one that was lost */
+    bool restarted;    /* it did not add up once, and was begun anew from nothing */
+    bool sealing;      /* all of it is here and agrees; the seal is being written */
+    bool caught_up;    /* unsealed: all that the source said was committed is here, or nearly */
+    bool told;         /* and the master has been told so */
+    int error;         /* why the replica was lost meanwhile */
+    struct lh_instant progress_at, retry_at, forgotten_at;
+    struct lh_duration backoff;
+    struct lh_timer timer;
+    struct lh_cs_copying *prev, *next;
+};
+
+void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyReplica *m);
+/* Something about the replica has changed: goes on if it can. The copying may end here. */
+void lh_cs_copying_pump(struct lh_cs_copying *c);
+/* Ends it without a word to the master. What is here stays, and stays incomplete. */
+void lh_cs_copying_end(struct lh_cs_copying *c);
+/* Ends it with an error that is reported to the master. */
+void lh_cs_copying_fail(struct lh_cs_copying *c, int error);
+/* A new session: what is not asked for in it is given up after a while. */
+void lh_cs_copying_session_begins(struct lh_cs_serving *room);
+
+#endif

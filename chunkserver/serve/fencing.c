@@ -1,0 +1,122 @@
+/* Adopting a version that the master names, when the primary of a chunk is lost and the file is to
+ * go on in the next one (FAIL-2a). It fences the old primary, which needs this member for every
+ * commit, and tells the master how much of the log is here. */
+#include "chunkserver/serve/fencing.h"
+
+#include "base/assert.h"
+#include "chunkserver/serve/secondary.h"
+
+static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_t chunk,
+    uint64_t version, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
+
+    fenced.session = lh_cs_session_id(cs);
+    fenced.chunk = chunk;
+    fenced.version = version;
+    fenced.error = (Leasehold__ErrorCode)-error;
+    if (error == LH_OK) {
+        fenced.length = r->end;
+        fenced.checksum = r->checksum;
+        fenced.doubted = lh_cs_replica_unverified(r);
+        fenced.committed = lh_cs_replica_known_committed(r);
+        fenced.cut = r->header.cut;
+        fenced.read_back = r->read_back;
+        if (lh_cs_served(r)->fenced.version == version) {
+            LH_MARK("fenced-with-what-is-committed");
+            fenced.length = lh_cs_served(r)->fenced.length;
+            fenced.checksum = lh_cs_served(r)->fenced.checksum;
+            fenced.primary = true;
+        }
+    }
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_FENCED;
+    m.fenced = &fenced;
+    lh_cs_send(cs, &m);
+}
+
+/* Why this replica cannot be fenced now. */
+static int refusal(const struct lh_cs_replica *r, uint64_t version)
+{
+    if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING ||
+        r->incomplete)
+        return LH_ERR_NO_REPLICA;
+    if (r->state == LH_CS_REPLICA_LOST)
+        return LH_ERR_CORRUPT;
+    if (version < r->adopting)
+        return LH_ERR_STALE_VERSION;
+    if (r->state != LH_CS_REPLICA_READY)
+        return LH_ERR_RECOVERING;
+    return LH_OK;
+}
+
+static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
+
+/* Asked again while the first adoption is under way: its answer goes to the present session. */
+static bool under_way(struct lh_cs_replica *r, const Leasehold__Fence *m)
+{
+    for (struct lh_cs_job *j = r->jobs; j != NULL; j = j->after) {
+        if (j->kind == LH_CS_JOB_ADOPT && j->owner == job_done && j->version == m->version) {
+            j->session = m->session;
+            return true;
+        }
+    }
+    return false;
+}
+
+void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m)
+{
+    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+
+    if (!lh_cs_session_named(cs, m->session, m->master_term) || m->version == 0)
+        return;
+    int error = refusal(r, m->version);
+    if (error == LH_OK && lh_cs_replica_sealing(r)) {
+        LH_MARK("fence-after-seal");
+        return; /* it was decided without this answer */
+    }
+    if (error != LH_OK || LH_PLANTED("roll-without-fence")) {
+        LH_MARK("fence-refused");
+        answer(cs, r, m->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : m->version, error);
+        return;
+    }
+    if (under_way(r, m))
+        return;
+    LH_MARK("fence-adopts");
+    lh_cs_replica_submit(r, (struct lh_cs_job){
+                                .kind = LH_CS_JOB_ADOPT,
+                                .owner = job_done,
+                                .session = m->session,
+                                .version = m->version,
+                            });
+    /* Both name the version that they are fenced by. */
+    struct lh_cs_primary *p = lh_cs_primary_of(r);
+    if (p != NULL) {
+        LH_MARK("fence-ends-primary");
+        /* It knows exactly what was acknowledged: all that it has committed, and nothing more. */
+        if (p->state >= LH_CS_PRIMARY_OPEN) {
+            lh_cs_served(r)->fenced.version = m->version;
+            lh_cs_served(r)->fenced.length = r->committed;
+            lh_cs_served(r)->fenced.checksum = p->committed_checksum;
+        }
+        lh_cs_primary_abandon(p, LH_ERR_STALE_VERSION);
+    }
+    lh_cs_secondary_end(r, LH_ERR_STALE_VERSION);
+    lh_cs_replica_pump(r);
+}
+
+static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    if (!lh_cs_session_live(r->cs) || j->session != lh_cs_session_id(r->cs))
+        return;
+    if (error == LH_OK && r->adopting > j->version)
+        error = LH_ERR_STALE_VERSION;
+    else if (error != LH_OK && r->state == LH_CS_REPLICA_TRUNCATING)
+        error = LH_ERR_RECOVERING;
+    else if (error == LH_OK && r->state != LH_CS_REPLICA_READY)
+        error = LH_ERR_NO_REPLICA; /* lost or being removed by now: what it has is not for sure */
+    /* FENCE-1: the version, and every byte accepted below it. */
+    LH_ASSERT(error != LH_OK || (r->written == r->end && r->synced == r->end));
+    answer(r->cs, r, r->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : j->version, error);
+}

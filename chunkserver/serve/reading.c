@@ -1,0 +1,293 @@
+/* Reads below the committed length (APP-6) and a primary's fetches (REC-2). Every batch is checked
+ * before it leaves (FAIL-4). */
+#include "chunkserver/serve/reading.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+
+#include <stdlib.h>
+
+static bool answers_as_primary(const struct lh_cs_replica *r)
+{
+    return lh_cs_primary_of(r) != NULL && lh_cs_primary_of(r)->state >= LH_CS_PRIMARY_OPEN &&
+           (lh_cs_primary_may_act(lh_cs_primary_of(r)) || LH_PLANTED("read-without-lease"));
+}
+
+/* A member that is being copied to is told of committed bytes before it has written them. */
+static uint64_t readable(const struct lh_cs_replica *r)
+{
+    if (LH_PLANTED("uncommitted-bytes-read"))
+        return r->written;
+    return r->committed < r->written ? r->committed : r->written;
+}
+
+/* The seal is durable here (SEAL-1), not just being written. */
+static bool sealed(const struct lh_cs_replica *r)
+{
+    return r->header.sealed && !r->job_running;
+}
+
+static void reading_free(struct lh_cs_reading *rd)
+{
+    if (rd->ticket != NULL)
+        rd->ticket->owner = NULL;
+    lh_timer_unset(&rd->replica->cs->timers, &rd->timer);
+    DL_DELETE(lh_cs_served(rd->replica)->readings, rd);
+    free(rd);
+}
+
+static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_replica *r, int error,
+    const char *text, struct lh_buf *batches)
+{
+    Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+
+    if (error == LH_OK)
+        cs->counts.reads++;
+    else
+        cs->counts.read_errors[-error]++;
+    if (batches != NULL)
+        cs->counts.bytes_read += batches->size;
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)(error == LH_OK ? ""
+                                       : text == NULL ? lh_error_text(error)
+                                                      : text);
+    if (r != NULL) {
+        m.version = r->header.version;
+        m.committed = readable(r);
+        m.sealed = sealed(r);
+        m.primary = answers_as_primary(r);
+    }
+    lh_fx_send(cs->fx, link, &m.base, batches);
+    lh_cs_link_close(cs, link, LH_OK, NULL);
+}
+
+static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_buf *batches)
+{
+    reply(rd->replica->cs, rd->link, rd->replica, error, text, batches);
+    reading_free(rd);
+}
+
+/* How far this reader may see. */
+static uint64_t visible(const struct lh_cs_reading *rd)
+{
+    const struct lh_cs_replica *r = rd->replica;
+
+    return rd->recovery ? r->written : readable(r);
+}
+
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+
+static const struct lh_cs_disk_user read = {
+    .done = read_done,
+    .owned = true,
+    .impatient = true,
+};
+
+static void start(struct lh_cs_reading *rd, uint64_t bytes)
+{
+    struct lh_cs_replica *r = rd->replica;
+    struct lh_cs_serving *room = lh_cs_served(r)->room;
+    uint64_t left = rd->limit - rd->offset;
+
+    rd->asked = bytes < left ? bytes : left;
+    if (rd->paced) {
+        lh_pacing_take(&room->copy_out, r->cs->now, rd->asked);
+        room->copied_out += rd->asked;
+    }
+    /* A fetch of a new primary's is not kept waiting for those who read slowly. */
+    rd->ticket = lh_cs_disk_ask(r->logs, &read, r, rd,
+        &(struct lh_cs_disk_request){.op = LH_DISK_READ,
+            .offset = LH_LOG_START + rd->offset,
+            .length = rd->asked,
+            .for_reply = !rd->recovery});
+}
+
+/* From when on bytes may be read for copies elsewhere (REC-4). */
+static struct lh_instant paced_until(const struct lh_cs_replica *r)
+{
+    return lh_pacing_ready_at(&lh_cs_served(r)->room->copy_out);
+}
+
+/* Reads if there is something to read, waits if it may come, answers otherwise. */
+static void look(struct lh_cs_reading *rd)
+{
+    struct lh_cs_replica *r = rd->replica;
+
+    if (rd->ticket != NULL)
+        return;
+    if (rd->require_primary && !answers_as_primary(r)) {
+        LH_MARK("read-not-primary");
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
+        return;
+    }
+    if (rd->recovery && rd->version != r->header.version) {
+        finish(rd, LH_ERR_STALE_VERSION, NULL, NULL);
+        return;
+    }
+    uint64_t limit = visible(rd);
+    if (rd->offset > limit && (sealed(r) || rd->require_primary || rd->recovery)) {
+        finish(rd, LH_ERR_INVALID_ARGUMENT, "the offset lies behind the end", NULL);
+        return;
+    }
+    if (rd->offset < limit && rd->paced && !lh_instant_reached(r->cs->now, paced_until(r))) {
+        LH_MARK("copy-source-waits");
+        lh_timer_set(&r->cs->timers, &rd->timer, paced_until(r));
+    } else if (rd->offset < limit) {
+        rd->limit = limit;
+        start(rd, rd->max_bytes);
+    } else if (sealed(r) || lh_instant_reached(r->cs->now, rd->until)) {
+        finish(rd, LH_OK, NULL, NULL);
+    } else {
+        LH_MARK("read-waits");
+        lh_timer_set(&r->cs->timers, &rd->timer, rd->until);
+    }
+}
+
+static void fire(void *owner)
+{
+    look(owner);
+}
+
+static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
+{
+    const Leasehold__ReadRequest *m = request;
+    struct lh_cs_serving *room = l->room;
+    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    uint64_t most = cs->config.bounds.read_bytes, wait_most = cs->config.bounds.read_wait_ms;
+    uint64_t wait_ms = m->wait_ms < wait_most ? m->wait_ms : wait_most;
+
+    (void)payload;
+    if (l->owner != NULL)
+        return; /* one request a call */
+    if (r == NULL || r->state == LH_CS_REPLICA_REMOVING || r->state == LH_CS_REPLICA_CREATING) {
+        reply(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL, NULL);
+        return;
+    }
+    if (r->incomplete) {
+        LH_MARK("read-incomplete");
+        reply(cs, l->id, NULL, LH_ERR_RECOVERING, "this replica is incomplete", NULL);
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_LOST) {
+        LH_MARK("read-lost-replica");
+        reply(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost: read another one", NULL);
+        return;
+    }
+    if (r->state != LH_CS_REPLICA_READY) {
+        reply(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back", NULL);
+        return;
+    }
+    struct lh_cs_reading *rd = lh_alloc(sizeof *rd);
+    rd->link = l->id;
+    rd->replica = r;
+    rd->version = m->version;
+    rd->offset = m->offset;
+    rd->max_bytes = m->max_bytes < most ? m->max_bytes : most;
+    if (rd->max_bytes < LH_BATCH_HEADER_BYTES)
+        rd->max_bytes = LH_BATCH_HEADER_BYTES;
+    rd->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
+    rd->paced = m->mode == LEASEHOLD__READ_MODE__COPY;
+    if (rd->paced)
+        rd->max_bytes = lh_pacing_piece(&room->copy_out, rd->max_bytes);
+    rd->require_primary = m->require_primary;
+    rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
+    rd->timer.fire = fire;
+    rd->timer.owner = rd;
+    DL_APPEND(lh_cs_served(r)->readings, rd);
+    l->owner = rd;
+    look(rd);
+}
+
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_reading *rd = t->owner;
+    struct lh_cs_replica *r = rd->replica;
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    struct lh_batch_header h;
+    size_t whole = 0;
+
+    rd->ticket = NULL;
+    if (error == LH_ERR_SHORTAGE) {
+        finish(rd, error, "this server is short of descriptors or memory: read another one", NULL);
+        return;
+    }
+    if (error == LH_OK && bytes->size < rd->asked) {
+        if (rd->limit > r->written) {
+            finish(rd, LH_ERR_STALE_VERSION, "the log was cut meanwhile", NULL);
+            return;
+        }
+        error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */
+    }
+    if (error != LH_OK) {
+        lh_cs_replica_lose(r, error, rd->offset); /* answers this reader too */
+        return;
+    }
+    while (whole < bytes->size) {
+        error = lh_batch_check(bytes, whole, batch_max, &h);
+        if (error != LH_OK)
+            break;
+        whole += h.size;
+    }
+    if (error == LH_ERR_WOULD_BLOCK && whole > 0)
+        error = LH_OK; /* the rest of a batch that is cut off by the size asked for */
+    if (error == LH_ERR_WOULD_BLOCK) {
+        /* The first batch is larger than that: it is returned all the same. */
+        uint8_t header[LH_BATCH_HEADER_BYTES];
+        if (lh_buf_read(bytes, 0, header, sizeof header) &&
+            lh_batch_header_decode(header, &h) == LH_OK && h.size > bytes->size &&
+            h.size <= rd->limit - rd->offset) {
+            start(rd, h.size);
+            return;
+        }
+        error = LH_ERR_MALFORMED;
+    }
+    if (error != LH_OK && (whole > 0 || rd->offset == 0)) {
+        /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
+         * a replica with rot in it is copied anew as a whole (FAIL-4). */
+        LH_MARK("read-rotten");
+        lh_cs_replica_lose(r, LH_ERR_CORRUPT, rd->offset + whole);
+        return;
+    }
+    if (error != LH_OK) {
+        finish(rd, error, "no sound batch begins at this offset", NULL);
+        return;
+    }
+    if (rd->require_primary && !answers_as_primary(r)) { /* TIME-5: the disk may have taken long */
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
+        return;
+    }
+    struct lh_buf batches = {0};
+    lh_buf_append(&batches, bytes, 0, whole);
+    finish(rd, LH_OK, NULL, &batches);
+}
+
+static void link_closed(struct lh_cs_link *gone, const char *text)
+{
+    (void)text;
+    if (gone->owner != NULL)
+        reading_free(gone->owner);
+}
+
+const struct lh_cs_link_user lh_cs_read_links = {.message = message, .closed = link_closed};
+
+void lh_cs_readings_look(struct lh_cs_replica *r)
+{
+    struct lh_cs_reading *rd, *next;
+
+    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next)
+    {
+        look(rd);
+    }
+}
+
+void lh_cs_readings_refuse_all(struct lh_cs_replica *r, int error)
+{
+    struct lh_cs_reading *rd, *next;
+
+    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next)
+    {
+        finish(rd, error, "this replica is lost or removed: read another one", NULL);
+    }
+}

@@ -1,0 +1,31 @@
+/* Reads. */
+#ifndef LH_CHUNKSERVER_SERVE_READING_H
+#define LH_CHUNKSERVER_SERVE_READING_H
+
+#include "chunkserver/serve/serving.h"
+
+struct lh_cs_reading {
+    uint64_t link;
+    struct lh_cs_replica *replica;
+    uint64_t version;
+    uint64_t offset;
+    uint64_t max_bytes;
+    bool recovery;
+    bool paced; /* a replica is being copied (REC-4) */
+    bool require_primary;
+    uint64_t limit;          /* the read under way stops here */
+    uint64_t asked;          /* bytes that it is to bring */
+    struct lh_instant until; /* waits for more until then */
+    struct lh_cs_ticket *ticket;
+    struct lh_timer timer;
+    struct lh_cs_reading *prev, *next;
+};
+
+/* Links that readers opened; their room is the serving one. */
+extern const struct lh_cs_link_user lh_cs_read_links;
+
+/* The committed length rose, the chunk was sealed, or the replica changed: look again. */
+void lh_cs_readings_look(struct lh_cs_replica *r);
+void lh_cs_readings_refuse_all(struct lh_cs_replica *r, int error);
+
+#endif

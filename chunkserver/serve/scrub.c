@@ -1,0 +1,304 @@
+/* Scrubbing: every replica's log is read once in a while, slowly, and every batch is checked, so
+ * that rot is found while other members are good (FAIL-4). The running checksum at a log's end
+ * finds what no batch's own checksum can: a whole batch in the wrong place.
+ *
+ * One pass goes through the replicas in the order of their chunks' ids and may take the whole
+ * period. The position is kept in the data directory, so that a server that is started often comes
+ * to an end too. */
+#include "chunkserver/serve/scrub.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "batch/batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static bool off(const struct lh_cs_scrub *s)
+{
+    return s->cs->config.scrub_period.ns == LH_DURATION_FOREVER.ns;
+}
+
+static struct lh_duration age(const struct lh_cs_scrub *s)
+{
+    return lh_duration_add(s->age, lh_instant_until(s->pass_began, s->cs->now));
+}
+
+static void save(struct lh_cs_scrub *s)
+{
+    char text[48];
+    int size = snprintf(text, sizeof text, "%llu %llu", (unsigned long long)s->finished,
+        (unsigned long long)(age(s).ns / SECOND));
+
+    s->unsaved = 0;
+    s->saved_at = s->cs->now;
+    lh_fx_persist(s->cs->fx, 0);
+    lh_fx_put(s->cs->fx, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY), text, (size_t)size);
+}
+
+static void save_now_and_then(struct lh_cs_scrub *s)
+{
+    uint64_t since = lh_instant_until(s->saved_at, s->cs->now).ns;
+
+    if (s->unsaved >= s->cs->config.bounds.scrub_save_replicas ||
+        (s->unsaved > 0 && since >= lh_milliseconds(s->cs->config.bounds.scrub_save_ms).ns))
+        save(s);
+}
+
+/* What an earlier process kept. What is not understood is not believed: the pass begins anew. */
+static void resume(struct lh_cs_scrub *s)
+{
+    const char *text = s->cs->config.scrub_position;
+    unsigned long long finished, seconds;
+
+    if (sscanf(text, "%20llu %20llu", &finished, &seconds) != 2)
+        return;
+    LH_MARK("scrub-resumed");
+    s->finished = finished;
+    s->age = lh_seconds(seconds);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * A pass. */
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Lists what is to be read behind `finished`, and sets the pace for all that is held. */
+static void plan(struct lh_cs_scrub *s)
+{
+    uint64_t held = 0, seconds = s->cs->config.scrub_period.ns / SECOND;
+    struct lh_cs_replica *r, *next;
+
+    free(s->chunks);
+    s->chunks = lh_alloc_array(HASH_COUNT(s->logs->replicas), sizeof *s->chunks);
+    s->count = s->next = 0;
+    HASH_ITER(hh, s->logs->replicas, r, next)
+    {
+        held += r->end;
+        if (r->chunk > s->finished)
+            s->chunks[s->count++] = r->chunk;
+    }
+    qsort(s->chunks, s->count, sizeof *s->chunks, by_id);
+    uint64_t rate = held / (seconds == 0 ? 1 : seconds);
+    if (rate < s->cs->config.bounds.scrub_least_bytes)
+        rate = s->cs->config.bounds.scrub_least_bytes;
+    s->pace.rate = rate < s->cs->config.scrub_rate ? rate : s->cs->config.scrub_rate;
+}
+
+static void set_timer(struct lh_cs_scrub *s)
+{
+    struct lh_instant at = lh_pacing_ready_at(&s->pace);
+
+    if (s->replica == NULL && s->next == s->count) {
+        /* The pass is done: the next one begins when this one's period is over. */
+        struct lh_duration left = {age(s).ns < s->cs->config.scrub_period.ns
+                                       ? s->cs->config.scrub_period.ns - age(s).ns
+                                       : 0};
+        at = lh_instant_max(at, lh_instant_add(s->cs->now, left));
+    }
+    lh_timer_set(&s->cs->timers, &s->timer, s->ticket != NULL ? LH_INSTANT_NEVER : at);
+}
+
+static void go(void *owner);
+
+void lh_cs_scrub_start(struct lh_cs_scrub *s)
+{
+    if (off(s) || s->cs->stopping)
+        return;
+    s->timer.fire = go;
+    s->timer.owner = s;
+    s->pass_began = s->saved_at = s->cs->now;
+    resume(s);
+    plan(s);
+    /* What a server does first is more urgent. */
+    s->pace.paid = lh_instant_add(s->cs->now, lh_milliseconds(s->cs->config.bounds.scrub_begin_ms));
+    set_timer(s);
+}
+
+static void pass_done(struct lh_cs_scrub *s)
+{
+    LH_MARK("scrub-pass-done");
+    s->passes++;
+    s->finished = 0;
+    s->age = lh_nanoseconds(0);
+    s->pass_began = s->cs->now;
+    plan(s);
+    save(s);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * A log. */
+
+static void leave(struct lh_cs_scrub *s)
+{
+    if (s->ticket != NULL)
+        s->ticket->owner = NULL;
+    s->ticket = NULL;
+    s->replica = NULL;
+    lh_buf_clear(&s->rest);
+}
+
+void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r)
+{
+
+    if (s->replica != r)
+        return;
+    leave(s);
+    if (!s->stopped)
+        set_timer(s);
+}
+
+/* An open log is good up to what is committed: behind that it may still be cut. */
+static uint64_t limit_of(const struct lh_cs_replica *r)
+{
+    if (r->header.sealed) /* the seal may be cutting what lies behind it just now */
+        return r->header.sealed_length;
+    return r->committed < r->written ? r->committed : r->written;
+}
+
+static void finished(struct lh_cs_scrub *s)
+{
+    s->finished = s->replica->chunk;
+    s->cs->counts.scrub_replicas++;
+    s->unsaved++;
+    leave(s);
+    save_now_and_then(s);
+}
+
+static void found(struct lh_cs_scrub *s, int error, const char *what)
+{
+    struct lh_cs_replica *r = s->replica;
+    uint64_t at = s->at;
+
+    lh_fx_log(s->cs->fx, LH_ERROR, "chunk %llu: the scrub found %s at %llu",
+        (unsigned long long)r->chunk, what, (unsigned long long)at);
+    LH_MARK("scrub-finds-rot");
+    s->found++;
+    s->cs->counts.scrub_replicas--; /* finished, and not good */
+    finished(s);
+    lh_cs_replica_lose(r, error, at);
+    lh_cs_replica_pump(r);
+}
+
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
+
+static const struct lh_cs_disk_user scrub_read = {.done = read_done, .owned = true};
+
+/* The next piece, or the end of this log. */
+static void go_on(struct lh_cs_scrub *s)
+{
+    struct lh_cs_replica *r = s->replica;
+    uint64_t read = s->at + s->rest.size, limit = limit_of(r);
+
+    if (read < limit) {
+        s->asked = limit - read;
+        if (s->asked > s->cs->config.bounds.scrub_bytes)
+            s->asked = s->cs->config.bounds.scrub_bytes;
+        lh_pacing_take(&s->pace, s->cs->now, s->asked);
+        s->ticket = lh_cs_disk_ask(s->logs, &scrub_read, r, s,
+            &(struct lh_cs_disk_request){
+                .op = LH_DISK_READ, .offset = LH_LOG_START + read, .length = s->asked});
+        return;
+    }
+    bool checked = !LH_PLANTED("scrub-reads-but-does-not-check");
+    if (s->rest.size > 0 && (r->header.sealed || limit == r->committed) && checked)
+        found(s, LH_ERR_CORRUPT, "a batch that does not end");
+    else if (s->at == r->end && s->checksum != r->checksum && checked)
+        found(s, LH_ERR_CORRUPT, "a log that does not add up");
+    else
+        finished(s);
+}
+
+/* Chooses the next log of the pass that can be read. */
+static void choose(struct lh_cs_scrub *s)
+{
+    while (s->replica == NULL && s->next < s->count) {
+        struct lh_cs_replica *r = lh_cs_replica_find(s->logs, s->chunks[s->next++]);
+        if (r == NULL || r->state != LH_CS_REPLICA_READY || r->incomplete)
+            continue;
+        s->replica = r;
+        s->at = s->checksum = 0;
+        lh_pacing_take(&s->pace, s->cs->now, s->cs->config.bounds.scrub_look_bytes);
+    }
+}
+
+static void go(void *owner)
+{
+    struct lh_cs_scrub *s = owner;
+
+    if (s->replica == NULL && s->next == s->count && age(s).ns >= s->cs->config.scrub_period.ns)
+        pass_done(s);
+    choose(s);
+    if (s->replica != NULL)
+        go_on(s);
+    set_timer(s);
+}
+
+/* Every batch that is whole. False: one of them has rotted. */
+static bool check_batches(struct lh_cs_scrub *s)
+{
+    uint32_t batch_max = lh_batch_bytes_max(s->replica->header.chunk_size);
+    size_t at = 0;
+    int error = LH_OK;
+
+    while (at < s->rest.size) {
+        struct lh_batch_header h;
+        error = lh_batch_check(&s->rest, at, batch_max, &h);
+        if (error != LH_OK)
+            break;
+        s->checksum = lh_log_checksum(s->checksum, &h);
+        at += h.size;
+    }
+    struct lh_buf rest = {0};
+    lh_buf_append(&rest, &s->rest, at, s->rest.size - at);
+    lh_buf_clear(&s->rest);
+    s->rest = rest;
+    s->at += at;
+    return error == LH_OK || error == LH_ERR_WOULD_BLOCK;
+}
+
+static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
+{
+    struct lh_cs_scrub *s = t->owner;
+
+    s->ticket = NULL;
+    if (s->replica->state != LH_CS_REPLICA_READY) {
+        leave(s); /* cut, lost or removed meanwhile */
+    } else if (error != LH_OK) {
+        found(s, error, "bytes that cannot be read");
+    } else if (bytes->size < s->asked) {
+        found(s, LH_ERR_CORRUPT, "the end of the file");
+    } else {
+        s->read += bytes->size;
+        lh_buf_append(&s->rest, bytes, 0, bytes->size);
+        if (LH_PLANTED("scrub-reads-but-does-not-check")) {
+            s->at += s->rest.size;
+            lh_buf_clear(&s->rest);
+        } else if (!check_batches(s)) {
+            found(s, LH_ERR_CORRUPT, "rot");
+        }
+    }
+    set_timer(s);
+}
+
+void lh_cs_scrub_stop(struct lh_cs_scrub *s)
+{
+    if (s->stopped || s->timer.owner == NULL)
+        return; /* or it never began */
+    s->stopped = true;
+    if (s->unsaved > 0)
+        save(s);
+    leave(s);
+    free(s->chunks);
+    s->chunks = NULL;
+    s->count = s->next = 0;
+    lh_timer_unset(&s->cs->timers, &s->timer);
+}

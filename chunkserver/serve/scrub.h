@@ -1,0 +1,37 @@
+/* Scrubbing (FAIL-4). */
+#ifndef LH_CHUNKSERVER_SERVE_SCRUB_H
+#define LH_CHUNKSERVER_SERVE_SCRUB_H
+
+#include "chunkserver/host/pacing.h"
+#include "chunkserver/log/replica.h"
+
+struct lh_cs_scrub {
+    struct lh_cs_host *cs;
+    struct lh_cs_logs *logs;
+    struct lh_timer timer;
+    struct lh_pacing pace;
+    bool stopped;
+    uint64_t *chunks; /* of this pass, ascending */
+    size_t count, next;
+    struct lh_instant pass_began;
+    struct lh_duration age; /* of the pass at that moment: an earlier process began it */
+    uint64_t finished;      /* the last chunk of the pass that was read; 0: none */
+    unsigned unsaved;       /* chunks since the position was kept */
+    struct lh_instant saved_at;
+
+    struct lh_cs_replica *replica; /* under way; NULL: none */
+    uint64_t at;                   /* log offset behind the last whole batch that was checked */
+    uint64_t checksum;             /* running checksum there */
+    uint64_t asked;                /* bytes of the read under way */
+    struct lh_buf rest;            /* read, not yet a whole batch: it begins at `at` */
+    struct lh_cs_ticket *ticket;
+    uint64_t passes, read, found;
+};
+
+void lh_cs_scrub_start(struct lh_cs_scrub *s);
+/* The replica's log is not, or no longer, what is being read: it is left alone in this pass. */
+void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r);
+/* Keeps the position, before a clean stop, and ends. */
+void lh_cs_scrub_stop(struct lh_cs_scrub *s);
+
+#endif

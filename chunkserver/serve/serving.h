@@ -1,0 +1,66 @@
+/* The room of what a replica does for everybody else: primaries elsewhere, readers, copies, the
+ * scrub. */
+#ifndef LH_CHUNKSERVER_SERVE_SERVING_H
+#define LH_CHUNKSERVER_SERVE_SERVING_H
+
+#include "chunkserver/host/pacing.h"
+#include "chunkserver/primary/primary.h"
+#include "chunkserver/serve/scrub.h"
+
+struct lh_cs_copying;
+struct lh_cs_reading;
+struct lh_cs_settling;
+
+struct lh_cs_serving {
+    struct lh_cs_host *cs;
+    struct lh_cs_logs *logs;
+
+    struct lh_cs_copying *copies;       /* copying.c */
+    struct lh_pacing copy_in, copy_out; /* bytes received and served (REC-4) */
+    uint64_t copied_in, copied_out;
+    struct lh_cs_scrub scrub;
+};
+
+/* What this room keeps with a replica. */
+struct lh_cs_served {
+    struct lh_cs_serving *room;
+
+    struct {                           /* secondary.c */
+        uint64_t link;                 /* the primary that feeds this replica; 0: none */
+        struct lh_instant reported_at; /* when that primary was last told that bytes come */
+        bool adopted;                  /* its ADOPT was answered: bytes may come */
+        bool differs;   /* from what the primary says it should be: the stream ended with that */
+        uint64_t acked; /* the durable length that it was told */
+    } feed;
+    struct {              /* fencing.c: what this server had committed when it was fenced */
+        uint64_t version; /* by which; 0: it was not, or was not the primary */
+        uint64_t length, checksum;
+    } fenced;
+
+    struct lh_cs_copying *copying; /* not NULL: it is being copied to */
+    bool diverged;                 /* incomplete, and it was no prefix of the primary's log */
+    bool added_up;                 /* a copy of this life has compared it with the seal */
+
+    struct lh_cs_reading *readings;   /* waiting for more committed bytes */
+    struct lh_cs_settling *settlings; /* waiting for the seal or for the writer table */
+};
+
+static inline struct lh_cs_served *lh_cs_served(const struct lh_cs_replica *r)
+{
+    return r->slots[LH_CS_SLOT_SERVED];
+}
+
+void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struct lh_cs_logs *logs);
+
+/* Everybody who reads it or asks about it is told `error`. */
+void lh_cs_serving_refuse(struct lh_cs_replica *r, int error);
+
+/* What happens to a replica (log/logs.h). */
+void lh_cs_serving_added(struct lh_cs_serving *room, struct lh_cs_replica *r);
+void lh_cs_serving_removed(struct lh_cs_replica *r);
+void lh_cs_serving_pumped(struct lh_cs_replica *r);
+void lh_cs_serving_readable(struct lh_cs_replica *r);
+void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error);
+void lh_cs_serving_lost(struct lh_cs_replica *r, int error);
+
+#endif

@@ -1,0 +1,178 @@
+/* What of a writer is in a sealed chunk (APP-5a). */
+#include "chunkserver/serve/settling.h"
+
+#include "base/alloc.h"
+#include "chunkserver/log/scan.h"
+#include "chunkserver/log/tables.h"
+
+#include <stdlib.h>
+
+static void send_refusal(struct lh_cs_host *cs, uint64_t link, int error, const char *text)
+{
+    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
+
+    m.error = (Leasehold__ErrorCode)-error;
+    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
+    lh_fx_send(cs->fx, link, &m.base, NULL);
+    lh_cs_link_close(cs, link, LH_OK, NULL);
+}
+
+static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
+{
+    const struct lh_writer *w = lh_writers_find(&r->writers, writer);
+    Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
+    Leasehold__Stored stored[LH_WRITER_WINDOW];
+    Leasehold__Stored *list[LH_WRITER_WINDOW];
+
+    if (w == NULL) {
+        LH_MARK("settle-stored-nothing");
+    } else {
+        LH_MARK("settle-stored-some");
+        m.known = true;
+        m.first_sequence = w->first;
+        m.last_sequence = w->last;
+        for (uint32_t i = 0; i < w->count; i++) {
+            const struct lh_stored_batch *b = lh_writer_recent(w, i);
+            leasehold__stored__init(&stored[i]);
+            stored[i].sequence = b->sequence;
+            stored[i].count = b->count;
+            stored[i].offset = b->offset;
+            list[i] = &stored[i];
+        }
+        m.last = list;
+        m.n_last = w->count;
+    }
+    r->cs->counts.settles++;
+    if (r->table.kept)
+        lh_cs_table_keep(r);
+    lh_fx_send(r->cs->fx, link, &m.base, NULL);
+    lh_cs_link_close(r->cs, link, LH_OK, NULL);
+}
+
+static void settling_free(struct lh_cs_settling *st)
+{
+    lh_timer_unset(&st->replica->cs->timers, &st->timer);
+    DL_DELETE(lh_cs_served(st->replica)->settlings, st);
+    free(st);
+}
+
+static void refuse(struct lh_cs_settling *st, int error, const char *text)
+{
+    send_refusal(st->replica->cs, st->link, error, text);
+    settling_free(st);
+}
+
+static void answer(struct lh_cs_settling *st)
+{
+    send_answer(st->replica, st->link, st->writer);
+    settling_free(st);
+}
+
+/* Answers if it is known, reads the log back if that is missing, waits for the seal (SEAL-1)
+ * otherwise. Only that very seal: an unsealed log may still change. What is being sealed holds
+ * below the seal's length what it will always hold, and the writer table was cut to it; that the
+ * header does not say so yet changes nothing. */
+static void look(struct lh_cs_settling *st)
+{
+    struct lh_cs_replica *r = st->replica;
+
+    if (r->adopting != st->version) {
+        refuse(st, LH_ERR_STALE_VERSION, NULL);
+        return;
+    }
+    if (lh_cs_replica_sealing(r) ||
+        (r->writers_known && LH_PLANTED("settled-by-unsealed-replica"))) {
+        if (r->writers_known)
+            answer(st);
+        else if (r->header.sealed && !r->job_running)
+            lh_cs_scan_start(r);
+        return; /* while it is being cut: when that is done */
+    }
+    if (lh_instant_reached(r->cs->now, st->until)) {
+        LH_MARK("settle-before-seal");
+        refuse(st, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
+        return;
+    }
+    LH_MARK("settle-waits-for-seal");
+    lh_timer_set(&r->cs->timers, &st->timer, st->until);
+}
+
+void lh_cs_settlings_look(struct lh_cs_replica *r)
+{
+    struct lh_cs_settling *st, *next;
+
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
+    {
+        look(st);
+    }
+}
+
+void lh_cs_settlings_answer(struct lh_cs_replica *r)
+{
+    struct lh_cs_settling *st, *next;
+
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
+    {
+        if (r->writers_known)
+            look(st);
+        else
+            refuse(st, LH_ERR_CORRUPT, NULL);
+    }
+}
+
+void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error)
+{
+    struct lh_cs_settling *st, *next;
+
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
+    {
+        refuse(st, error, NULL);
+    }
+}
+
+static void fire(void *owner)
+{
+    look(owner);
+}
+
+static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
+{
+    const Leasehold__SettleRequest *m = request;
+    struct lh_cs_serving *room = l->room;
+    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+
+    (void)payload;
+    if (l->owner != NULL)
+        return;
+    if (r == NULL || r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING) {
+        send_refusal(cs, l->id, LH_ERR_NO_REPLICA, NULL);
+        return;
+    }
+    if (r->state != LH_CS_REPLICA_READY || r->incomplete ||
+        (r->adopting < m->version && !lh_cs_replica_sealing(r))) {
+        LH_MARK("settle-incomplete-replica");
+        send_refusal(cs, l->id, LH_ERR_RECOVERING, "the chunk is not sealed here yet");
+        return;
+    }
+    struct lh_cs_settling *st = lh_alloc(sizeof *st);
+    st->link = l->id;
+    st->replica = r;
+    st->version = m->version;
+    st->writer = m->writer;
+    st->until = lh_instant_add(cs->now, cs->config.settle_wait);
+    st->timer.fire = fire;
+    st->timer.owner = st;
+    l->owner = st;
+    DL_APPEND(lh_cs_served(r)->settlings, st);
+    look(st);
+}
+
+static void link_closed(struct lh_cs_link *gone, const char *text)
+{
+    (void)text;
+    if (gone->owner != NULL)
+        settling_free(gone->owner);
+}
+
+const struct lh_cs_link_user lh_cs_settle_links = {.message = message, .closed = link_closed};

@@ -1,0 +1,26 @@
+/* What of a writer is in a sealed chunk (APP-5a). */
+#ifndef LH_CHUNKSERVER_SERVE_SETTLING_H
+#define LH_CHUNKSERVER_SERVE_SETTLING_H
+
+#include "chunkserver/serve/serving.h"
+
+struct lh_cs_settling {
+    uint64_t link;
+    struct lh_cs_replica *replica;
+    uint64_t version;
+    uint64_t writer;
+    struct lh_instant until; /* waits for the seal until then */
+    struct lh_timer timer;
+    struct lh_cs_settling *prev, *next;
+};
+
+/* Links of those who ask; their room is the serving one. */
+extern const struct lh_cs_link_user lh_cs_settle_links;
+
+/* The chunk was sealed, or the replica has changed: look again. */
+void lh_cs_settlings_look(struct lh_cs_replica *r);
+/* The log was read back for them. */
+void lh_cs_settlings_answer(struct lh_cs_replica *r);
+void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error);
+
+#endif

@@ -1,0 +1,335 @@
+/* What the master asks of this server within a session, and the answers: grants and recalls
+ * (LEASE-1 to LEASE-6), seals (SEAL-1), replicas to create and to remove. */
+#include "chunkserver/session/commands.h"
+
+#include "batch/batch.h"
+#include "chunkserver/log/reports.h"
+#include "chunkserver/primary/leases.h"
+#include "chunkserver/serve/copying.h"
+#include "chunkserver/serve/fencing.h"
+#include "chunkserver/serve/secondary.h"
+
+#include <string.h>
+
+static void on_grant(struct lh_cs_session *s, const Leasehold__Grant *g)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, g->chunk);
+    struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
+
+    if (!lh_cs_session_named(cs, g->session, g->master_term) || g->stamp > cs->master.stamp_sent)
+        return;
+    if (p != NULL && g->version < p->version)
+        return;
+    int refusal = LH_OK;
+    if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->incomplete)
+        refusal = LH_ERR_NO_REPLICA;
+    else if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
+        refusal = LH_ERR_CORRUPT;
+    else if (lh_cs_replica_sealing(r))
+        refusal = LH_ERR_CHUNK_FULL;
+    else if (g->version < r->adopting)
+        refusal = LH_ERR_STALE_VERSION;
+    else if (cs->stopping)
+        refusal = LH_ERR_SHUTTING_DOWN;
+    else if (s->disk.failing)
+        refusal = LH_ERR_IO;
+    if (refusal == LH_ERR_IO)
+        LH_MARK("grant-refused-failing-disk");
+    else if (refusal == LH_ERR_CORRUPT)
+        LH_MARK("grant-refused-lost-replica");
+    else if (refusal == LH_ERR_SHUTTING_DOWN)
+        LH_MARK("grant-refused-stopping");
+    if (refusal != LH_OK) {
+        lh_cs_grant_refuse(s->primaries, g->chunk, g->version, refusal);
+        return;
+    }
+    struct lh_instant sent_at = lh_cs_term_begins(cs, g->stamp);
+    int error = lh_holder_grant(
+        cs->holder, g->session, g->chunk, g->version, sent_at, lh_nanoseconds(g->term_ns));
+    if (error == LH_ERR_STALE_VERSION) {
+        LH_MARK("grant-of-released-version");
+        lh_cs_grant_confirm(s->primaries, g->chunk, g->version, error);
+        return;
+    }
+    if (error != LH_OK)
+        return;
+    if (p != NULL && p->version == g->version) {
+        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by
+         * now. */
+        lh_cs_primary_addresses(p, g);
+        lh_cs_primary_set_timer(p);
+        if (r->header.version == g->version && p->state != LH_CS_PRIMARY_ADOPTING)
+            lh_cs_grant_confirm(s->primaries, g->chunk, g->version, LH_OK);
+        return;
+    }
+    cs->counts.grants++;
+    if (!lh_cs_grant_names(cs, g)) {
+        lh_cs_grant_refuse(s->primaries, g->chunk, g->version, LH_ERR_INVALID_ARGUMENT);
+        return;
+    }
+    if (p != NULL) {
+        LH_MARK("primary-at-new-version");
+        lh_cs_primary_discard(p, LH_ERR_STALE_VERSION); /* the holder stays (LEASE-3) */
+    }
+    lh_cs_secondary_end(r, LH_ERR_STALE_VERSION);
+    lh_cs_primary_grant(s->primaries, r, g);
+}
+
+static void on_recall(struct lh_cs_session *s, const Leasehold__RecallLease *m)
+{
+    struct lh_cs_host *cs = s->cs;
+
+    if (!lh_cs_session_live(cs) || m->session != lh_cs_session_id(cs))
+        return;
+    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
+    struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
+    if (p != NULL) {
+        if (p->version >= m->version)
+            lh_cs_primary_recall(p);
+        return;
+    }
+    LH_MARK("recall-of-what-is-not-held");
+    lh_cs_seals_resend(s->primaries);
+    if (!lh_cs_seal_is_reported(s->primaries, m->chunk))
+        lh_cs_lease_release(s->primaries, m->chunk, m->version, false);
+}
+
+static void seal_recorded(struct lh_cs_host *cs, uint64_t chunk, uint64_t version, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__SealRecorded recorded = LEASEHOLD__SEAL_RECORDED__INIT;
+
+    recorded.session = lh_cs_session_id(cs);
+    recorded.chunk = chunk;
+    recorded.version = version;
+    recorded.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED;
+    m.seal_recorded = &recorded;
+    lh_cs_send(cs, &m);
+}
+
+/* Is the answer still wanted in this session? */
+static bool asked_now(const struct lh_cs_replica *r, const struct lh_cs_job *j)
+{
+    return lh_cs_session_live(r->cs) && j->session == lh_cs_session_id(r->cs);
+}
+
+static void sealed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    if (asked_now(r, j) && error == LH_OK)
+        seal_recorded(r->cs, r->chunk, j->version, LH_OK);
+}
+
+static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
+
+    if (!lh_cs_session_named(cs, m->session, m->master_term))
+        return;
+    lh_cs_seal_forget(s->primaries, m->chunk);
+    if (r == NULL || r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
+        return;
+    if (r->incomplete) {
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        return; /* the copy records it (REC-4) */
+    }
+    if (r->header.sealed && r->state == LH_CS_REPLICA_READY && !r->job_running) {
+        seal_recorded(cs, m->chunk, r->header.version, LH_OK);
+        return;
+    }
+    /* Only a member of the sealed version holds everything below the sealed length. One that was
+     * not reached by the fence is made equal by a copy, unless its log adds up to the very seal:
+     * then there is nothing to copy, and maybe nobody else who has it (REC-5). */
+    if (r->state == LH_CS_REPLICA_READY && r->adopting < m->version &&
+        lh_cs_primary_of(r) == NULL) {
+        LH_MARK("seal-of-a-version-that-was-missed");
+        if (r->end != m->length || r->checksum != m->checksum) {
+            seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+            return;
+        }
+        LH_MARK("seal-of-missed-version-adds-up");
+        r->adopting = m->version;
+    }
+    if (r->state != LH_CS_REPLICA_READY || r->adopting != m->version)
+        return; /* the master resends it when this server registers */
+    if (lh_cs_replica_sealing(r))
+        return; /* asked again: the answer is on its way */
+    if (lh_cs_primary_of(r) != NULL)
+        lh_cs_primary_abandon(lh_cs_primary_of(r), LH_ERR_CHUNK_FULL);
+    lh_cs_secondary_end(r, LH_ERR_CHUNK_FULL);
+    if (r->end < m->length) {
+        /* A machine that went down, or was not reached while others went on (FAIL-2a): what is here
+         * is good, and a copy of the rest makes it a full member again. */
+        LH_MARK("seal-above-own-log");
+        seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+        return;
+    }
+    if (r->end == m->length && r->checksum != m->checksum) {
+        LH_MARK("seal-of-another-log");
+        lh_cs_replica_lose(r, LH_ERR_CORRUPT, r->end);
+        lh_cs_replica_pump(r);
+        return;
+    }
+    LH_MARK("seal-recorded");
+    if (r->end > m->length && r->writers_known && !lh_writers_cut(&r->writers, m->length)) {
+        LH_MARK("seal-cuts-unknown-writers");
+        lh_writers_clear(&r->writers);
+        r->writers_known = false; /* read back when somebody asks */
+    }
+    lh_cs_replica_submit(r, (struct lh_cs_job){
+                                .kind = LH_CS_JOB_SEAL,
+                                .owner = sealed,
+                                .session = m->session,
+                                .version = m->version,
+                                .length = m->length,
+                                .checksum = m->checksum,
+                            });
+    lh_cs_replica_readable(r); /* settlings */
+    lh_cs_replica_pump(r);
+}
+
+static void created(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    (void)j;
+    lh_cs_report_creation(r, error);
+}
+
+static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
+
+    if (!lh_cs_session_named(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
+        return;
+    if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX ||
+        m->version > 1) {
+        lh_cs_report_created(cs, m->chunk, LH_ERR_INVALID_ARGUMENT);
+        return;
+    }
+    if (r != NULL && r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
+        return; /* asked again: the answer is on its way */
+    if (r != NULL && !(r->state == LH_CS_REPLICA_LOST && r->headless && r->jobs == NULL)) {
+        /* At version 1 also where 0 was asked for: it was created ahead, and a master that started
+         * since knows of the chunk alone. */
+        bool empty = r->state == LH_CS_REPLICA_READY && r->adopting >= m->version &&
+                     r->adopting <= 1 && r->end == 0 && lh_cs_primary_of(r) == NULL &&
+                     !r->incomplete;
+        lh_cs_report_created(cs, m->chunk, empty ? LH_OK : LH_ERR_ALREADY_EXISTS);
+        return;
+    }
+    if (r == NULL)
+        r = lh_cs_replica_add(s->logs, m->chunk, LH_CS_REPLICA_CREATING);
+    r->state = LH_CS_REPLICA_CREATING;
+    r->header = (struct lh_chunk_header){
+        .chunk = m->chunk,
+        .version = m->version,
+        .chunk_size = m->chunk_size,
+        .durability = m->durability == LEASEHOLD__DURABILITY__SYNCED
+                          ? LEASEHOLD__DURABILITY__SYNCED
+                          : LEASEHOLD__DURABILITY__BUFFERED,
+    };
+    r->adopting = m->version;
+    memcpy(r->header.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
+    lh_cs_replica_submit(
+        r, (struct lh_cs_job){.kind = LH_CS_JOB_CREATE, .owner = created, .session = m->session});
+    lh_cs_replica_pump(r);
+}
+
+static void replica_removed(struct lh_cs_host *cs, uint64_t chunk, int error)
+{
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__ReplicaRemoved reply = LEASEHOLD__REPLICA_REMOVED__INIT;
+
+    reply.session = lh_cs_session_id(cs);
+    reply.chunk = chunk;
+    reply.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REMOVED;
+    m.removed = &reply;
+    lh_cs_send(cs, &m);
+}
+
+static void removed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    if (asked_now(r, j))
+        replica_removed(r->cs, r->chunk, error);
+}
+
+static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
+
+    if (!lh_cs_session_named(cs, m->session, m->master_term))
+        return;
+    if (r == NULL) {
+        replica_removed(cs, m->chunk, LH_OK);
+        return;
+    }
+    if (r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
+        return;
+    if (r->state == LH_CS_REPLICA_REMOVING) {
+        for (struct lh_cs_job *j = r->jobs; j != NULL; j = j->after)
+            j->session = m->session; /* asked again: the answer goes there */
+        return;
+    }
+    if (m->version == 0 ? r->adopting > 1 || r->end > 0 || lh_cs_primary_of(r) != NULL
+                        : r->adopting > m->version) {
+        /* FENCE-2; or it is not as unused as the master thinks. */
+        replica_removed(cs, m->chunk, LH_ERR_STALE_VERSION);
+        return;
+    }
+    if (r->state != LH_CS_REPLICA_READY && r->state != LH_CS_REPLICA_LOST && !r->incomplete) {
+        replica_removed(cs, m->chunk, LH_ERR_RECOVERING); /* being read back */
+        return;
+    }
+    if (lh_cs_primary_of(r) != NULL)
+        lh_cs_primary_abandon(lh_cs_primary_of(r), LH_ERR_NOT_FOUND);
+    lh_cs_secondary_end(r, LH_ERR_NOT_FOUND);
+    if (lh_cs_served(r)->copying != NULL) {
+        LH_MARK("copy-removed");
+        lh_cs_copying_end(lh_cs_served(r)->copying);
+    }
+    lh_cs_scrub_turn_away(&s->serving->scrub, r);
+    lh_cs_seal_forget(s->primaries, r->chunk);
+    lh_cs_serving_refuse(r, LH_ERR_NO_REPLICA);
+    lh_holder_forget(cs->holder, r->chunk);
+    lh_cs_replica_drop_unwritten(r);
+    r->end = r->written + r->writing;
+    r->state = LH_CS_REPLICA_REMOVING;
+    /* What waits would vouch for bytes that are not written any more. */
+    lh_cs_jobs_drop_waiting(r, LH_ERR_NO_REPLICA);
+    lh_cs_replica_submit(
+        r, (struct lh_cs_job){.kind = LH_CS_JOB_REMOVE, .owner = removed, .session = m->session});
+    lh_cs_replica_pump(r);
+}
+
+void lh_cs_commands_message(struct lh_cs_session *s, const Leasehold__SessionReply *m)
+{
+    switch (m->body_case) {
+    case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
+        on_grant(s, m->grant);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
+        on_recall(s, m->recall);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
+        on_record_seal(s, m->record_seal);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
+        on_create(s, m->create);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
+        on_remove(s, m->remove);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_COPY:
+        lh_cs_copying_message(s->serving, m->copy);
+        break;
+    case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
+        lh_cs_fencing_message(s->serving, m->fence);
+        break;
+    default:
+        break; /* a newer master's command that this server does not know */
+    }
+}
