@@ -12,16 +12,21 @@ PROBED_USERS = [
     "//chunkserver:__subpackages__",
     "//client:__subpackages__",
     "//lease:__pkg__",
-    "//master:__pkg__",
+    "//master:__subpackages__",
     "//sim:__subpackages__",
     "//tests:__subpackages__",
 ]
 
-def _variant(core, variant):
-    name = core if ":" in core else core + ":" + core.split("/")[-1]
-    return name + "_" + variant
+def _named(core):
+    return core if ":" in core else core + ":" + core.split("/")[-1]
 
-def lh_core(name, srcs, hdrs, cores = [], deps = []):
+def _probed(core):
+    return _named(core) + "_probed"
+
+def _sources(core):
+    return _named(core) + "_sources"
+
+def lh_core(name, srcs, hdrs, cores = [], deps = [], visibility = ["//visibility:public"]):
     """Defines `name` for the product and `name`_probed for the simulator.
 
     Args:
@@ -30,21 +35,22 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
       hdrs: headers.
       cores: what it depends on that is itself defined by lh_core, as //package:name.
       deps: what else it depends on.
+      visibility: of the product's; what is inside of a core is for that core alone.
     """
     native.cc_library(
         name = name,
         srcs = srcs,
         hdrs = hdrs,
         copts = LH_COPTS,
-        visibility = ["//visibility:public"],
+        visibility = visibility,
         deps = deps + cores,
     )
 
-    # For the fuzzers, which compile them with another compiler: with those that it depends on.
+    # For the fuzzers, which compile them, and the cores below, with another compiler.
     native.filegroup(
         name = name + "_sources",
-        srcs = srcs + hdrs + [_variant(core, "sources") for core in cores],
-        visibility = PROBED_USERS + ["//fuzz:__pkg__"],
+        srcs = srcs + hdrs + [_sources(core) for core in cores],
+        visibility = ["//visibility:public"],
     )
     native.cc_library(
         name = name + "_probed",
@@ -56,5 +62,5 @@ def lh_core(name, srcs, hdrs, cores = [], deps = []):
         linkstatic = True,
         local_defines = ["LH_PROBED=1"],
         visibility = PROBED_USERS,
-        deps = deps + [_variant(core, "probed") for core in cores] + ["//base:probe"],
+        deps = deps + [_probed(core) for core in cores] + ["//base:probe"],
     )

@@ -1,5 +1,7 @@
 /* What must hold between any two steps. */
-#include "master/state.h"
+#include "master/master.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
 
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)

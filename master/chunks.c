@@ -1,38 +1,21 @@
 /* The chunk table: what becomes of a chunk's record, its members and its seal. */
-#include "master/state.h"
+#include "master/chunks.h"
+
+#include "master/consent.h"
+#include "master/copies.h"
+#include "master/creation.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/repair.h"
+#include "master/roll.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
-
-struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
-{
-    struct lh_m_chunk *c;
-
-    HASH_FIND(hh, m->chunks, &id, sizeof id, c);
-    return c == NULL || c->removed ? NULL : c;
-}
-
-struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id)
-{
-    struct lh_m_chunk *c = lh_alloc(sizeof *c);
-
-    c->id = id;
-    c->file = f;
-    TAILQ_INIT(&c->extras);
-    TAILQ_INIT(&c->copies);
-    m->repair.conditions[c->condition]++;
-    c->index = f->chunk_count;
-    if (f->chunk_count > 0) {
-        const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
-        LH_ASSERT(last->sealed);
-        c->start = last->start + last->length;
-    }
-    LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
-    f->chunks[f->chunk_count++] = c;
-    HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
-    RB_INSERT(lh_m_all, &m->all, c);
-    RB_INSERT(lh_m_open, &m->open, c);
-    return c;
-}
 
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
@@ -44,31 +27,6 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
     HASH_DELETE(hh, m->chunks, c);
     free(c->members);
     free(c);
-}
-
-void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
-{
-    m->counts.seals += m->started; /* not those that are loaded */
-    LH_ASSERT(!c->sealed);
-    c->sealed = true;
-    RB_REMOVE(lh_m_open, &m->open, c);
-    /* Who was joining gives no sealed length, and is one of them only if it has recorded the seal
-     * (REC-4). */
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_member *member = &c->members[i];
-        if (member->joining)
-            LH_MARK("sealed-while-joining");
-        member->stale = member->stale || member->joining;
-        member->joining = false;
-    }
-}
-
-struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
-{
-    for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server == s)
-            return &c->members[i];
-    return NULL;
 }
 
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)

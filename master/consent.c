@@ -9,7 +9,12 @@
  * Either may be one bad link, and then the next primary may be behind it as well. So one word is no
  * cause, a file moves once and then rests, each time for twice as long, and the cluster's moves are
  * so far apart that nobody's complaints keep it busy. */
-#include "master/state.h"
+#include "master/consent.h"
+
+#include "master/leases.h"
+#include "master/placement.h"
+#include "master/sessions.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,14 @@
 /* Copies of replicas: how one is begun, what is heard of it, and how it ends (REC-4, REC-5). What
  * is copied, and whereto, repair.c decides. */
-#include "master/state.h"
+#include "master/copies.h"
+
+#include "master/creation.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/repair.h"
+#include "master/sessions.h"
+#include "master/tables/changed.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
@@ -55,23 +63,6 @@ void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info)
 }
 
 /* ---- Copies. */
-
-struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)
-{
-    struct lh_m_copy *copy;
-
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
-    if (copy->target == s)
-        return copy;
-    return NULL;
-}
-
-bool lh_m_copy_at(
-    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *s)
-{
-    (void)m;
-    return lh_m_copy_find(c, s) != NULL;
-}
 
 void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy)
 {

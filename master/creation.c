@@ -1,7 +1,17 @@
 /* New chunks: the record with its members is made durable at version 0, every member creates an
  * empty replica, and the first grant (leases.c) makes the chunk one that exists. A server that does
  * not manage in time is replaced. */
-#include "master/state.h"
+#include "master/creation.h"
+
+#include "master/chunks.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/placement.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
@@ -22,15 +32,6 @@ void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
         return;
     c->creating = true;
     TAILQ_INSERT_TAIL(&m->creating, c, creating_link);
-}
-
-void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
-{
-    if (!c->creating)
-        return;
-    c->creating = false;
-    TAILQ_REMOVE(&m->creating, c, creating_link);
-    lh_m_timer_disarm(m, &c->timer);
 }
 
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)

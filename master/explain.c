@@ -1,6 +1,20 @@
 /* What the operator is told of a file or a chunk: who may act until when, what is missing, and what
  * happens next. Every sentence stands for itself and is true at the moment of the answer. */
-#include "master/state.h"
+#include "master/explain.h"
+
+#include "master/copies.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/namespace.h"
+#include "master/placement.h"
+#include "master/refusals.h"
+#include "master/roll.h"
+#include "master/roll_length.h"
+#include "master/sessions.h"
+#include "master/states.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/trash.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -7,7 +7,16 @@
  * If the store is older than what servers have (it was restored from a backup), records are missing
  * that replicas depend on. Then nothing is deleted at all, until the operator has looked: removals
  * are *kept*, per server and session. */
-#include "master/state.h"
+#include "master/garbage.h"
+
+#include "master/chunks.h"
+#include "master/health.h"
+#include "master/placement.h"
+#include "master/sessions.h"
+#include "master/tables/dirty.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/trash.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

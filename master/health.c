@@ -4,7 +4,13 @@
  * went, or was away for too long) begins a *patrol*, a walk over all chunks by id; if nothing
  * happens there is one a minute. A step looks at `step_work` chunks at most, `patrol_share` of them
  * for the patrol; the rest follows in steps of its own. */
-#include "master/state.h"
+#include "master/health.h"
+
+#include "master/repair.h"
+#include "master/sessions.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
@@ -142,24 +148,6 @@ void lh_m_on_seal_recorded(
 }
 
 /* ---- Who is looked at, and when. */
-
-void lh_m_attend(struct lh_master *m, struct lh_m_chunk *c)
-{
-    if (c->attended || c->removed)
-        return;
-    c->attended = true;
-    TAILQ_INSERT_TAIL(&m->attention, c, attention_link);
-}
-
-void lh_m_patrol(struct lh_master *m)
-{
-    if (m->repair.patrolling && m->repair.patrol_next > 0) {
-        m->repair.patrol_again = true;
-        return;
-    }
-    m->repair.patrolling = true;
-    m->repair.patrol_next = 0;
-}
 
 static void patrol_timer(struct lh_master *m, struct lh_m_timer *timer)
 {

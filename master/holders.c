@@ -1,6 +1,12 @@
 /* What holders show of their leases, and what follows: when they register (SES-5, SES-5a, LEASE-7),
  * and within a session when their sum is not ours (LEASE-8). */
-#include "master/state.h"
+#include "master/holders.h"
+
+#include "master/leases.h"
+#include "master/sessions.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 

@@ -5,7 +5,18 @@
  *   GRANTING  a holder, not `confirmed`: from the decision on it counts as held
  *   HELD      `confirmed`; RECALLING is the flag `recalling`
  *   WAITING   a holder and `waiting`: a former master's grant; whoever shows it continues it */
-#include "master/state.h"
+#include "master/leases.h"
+
+#include "master/health.h"
+#include "master/master.h"
+#include "master/moving.h"
+#include "master/refusals.h"
+#include "master/repair.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 

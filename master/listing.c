@@ -1,8 +1,17 @@
 /* What clients and operators may look at: pages of files, chunks, leases and servers. */
-#include "master/path.h"
-#include "master/state.h"
+#include "master/listing.h"
 
-#include <inttypes.h>
+#include "master/copies.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/moving.h"
+#include "master/namespace.h"
+#include "master/roll_length.h"
+#include "master/sessions.h"
+#include "master/tables/path.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/trash.h"
 
 static uint32_t page_size(uint32_t asked, uint32_t preset, uint32_t max)
 {

@@ -1,138 +1,33 @@
 /* One step of the master: what has run out, what came in, what follows, one commit. */
 #include "master/master.h"
 
-#include "master/state.h"
+#include "base/prng.h"
+#include "lease/term.h"
+#include "master/chunks.h"
+#include "master/config.h"
+#include "master/explain.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/listing.h"
+#include "master/moving.h"
+#include "master/namespace.h"
+#include "master/placement.h"
+#include "master/roll.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/states.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/tables/write.h"
+#include "master/tail.h"
+#include "master/trash.h"
 
 #include <inttypes.h>
 
-static int compare_timers(const struct lh_m_timer *a, const struct lh_m_timer *b)
-{
-    if (a->at.ns != b->at.ns)
-        return a->at.ns < b->at.ns ? -1 : 1;
-    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
-}
-
-static int compare_paths(const struct lh_m_file *a, const struct lh_m_file *b)
-{
-    return strcmp(a->path, b->path);
-}
-
-static int compare_trash(const struct lh_m_file *a, const struct lh_m_file *b)
-{
-    int order = strcmp(a->path, b->path);
-
-    return order != 0 ? order : a->id < b->id ? -1 : a->id > b->id;
-}
-
-static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
-{
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE(lh_m_timers, lh_m_timer, node, compare_timers)
-RB_GENERATE(lh_m_paths, lh_m_file, path_node, compare_paths)
-RB_GENERATE(lh_m_trash, lh_m_file, path_node, compare_trash)
-RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
-RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
-RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
-
-void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at)
-{
-    lh_m_timer_disarm(m, t);
-    t->at = at;
-    t->sequence = m->timer_sequence++;
-    t->armed = true;
-    RB_INSERT(lh_m_timers, &m->timers, t);
-}
-
-void lh_m_timer_disarm(struct lh_master *m, struct lh_m_timer *t)
-{
-    if (t->armed)
-        RB_REMOVE(lh_m_timers, &m->timers, t);
-    t->armed = false;
-}
-
 /* ---- Replies. */
-
-uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
-{
-    return f != NULL && f->ticket > m->namespace_ticket ? f->ticket : m->namespace_ticket;
-}
-
-/* Every reply has one. */
-static unsigned error_of(const ProtobufCMessage *message)
-{
-    const ProtobufCFieldDescriptor *error =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "error");
-    Leasehold__ErrorCode code = LEASEHOLD__ERROR_CODE__OK;
-
-    if (error != NULL)
-        memcpy(&code, (const char *)message + error->offset, sizeof code);
-    return (unsigned)code < LH_COUNTED_ERRORS ? (unsigned)code : 0;
-}
-
-/* Nobody knows when the commit will be done: whoever asks is not left waiting for it. */
-static void refuse_starved(struct lh_master *m, uint64_t link)
-{
-    lh_fx_close(m->fx, link, LH_ERR_UNAVAILABLE,
-        "the master has no room for its metadata (or no memory), and tries again; what was asked "
-        "for may be done yet");
-}
-
-void lh_m_reply(
-    struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
-{
-    m->counts.errors[error_of(message)]++;
-    if (lh_m_is_durable(m, ticket)) {
-        lh_fx_reply(m->fx, link, message, NULL);
-        return;
-    }
-    if (m->starved) {
-        refuse_starved(m, link);
-        return;
-    }
-    struct lh_m_reply *r = lh_alloc(sizeof *r);
-    uint8_t *to;
-    r->ticket = ticket;
-    r->link = link;
-    r->message = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
-    protobuf_c_message_pack(message, to);
-    /* Nearly always the newest ticket: look for the place from the end. */
-    struct lh_m_reply *before = TAILQ_LAST(&m->replies, lh_m_reply_queue);
-    while (before != NULL && before->ticket > ticket)
-        before = TAILQ_PREV(before, lh_m_reply_queue, queue);
-    if (before == NULL)
-        TAILQ_INSERT_HEAD(&m->replies, r, queue);
-    else
-        TAILQ_INSERT_AFTER(&m->replies, before, r, queue);
-}
-
-static void send_durable_replies(struct lh_master *m)
-{
-    struct lh_m_reply *r;
-
-    while ((r = TAILQ_FIRST(&m->replies)) != NULL && lh_m_is_durable(m, r->ticket)) {
-        TAILQ_REMOVE(&m->replies, r, queue);
-        struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
-        e->link = r->link;
-        e->header = lh_buf_take(&r->message);
-        lh_fx_close(m->fx, r->link, LH_OK, NULL);
-        free(r);
-    }
-}
-
-static void starve(struct lh_master *m)
-{
-    struct lh_m_reply *r;
-
-    m->starved = true;
-    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
-        TAILQ_REMOVE(&m->replies, r, queue);
-        refuse_starved(m, r->link);
-        lh_buf_clear(&r->message);
-        free(r);
-    }
-}
 
 /* ---- Inputs. */
 
@@ -220,19 +115,6 @@ static void take_expired(struct lh_master *m)
     }
 }
 
-static void fire_timers(struct lh_master *m)
-{
-    struct lh_m_timer *t;
-    /* A timer that is armed again for now has its turn in the next step. */
-    uint64_t end = m->timer_sequence;
-
-    while ((t = RB_MIN(lh_m_timers, &m->timers)) != NULL && lh_instant_reached(m->now, t->at) &&
-           t->sequence < end) {
-        lh_m_timer_disarm(m, t);
-        t->fire(m, t);
-    }
-}
-
 static void unary(struct lh_master *m, uint64_t link, enum lh_method method, const void *message)
 {
     struct lh_m_waiter *w;
@@ -299,7 +181,8 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     if (commit == NULL || commit->ticket != ticket)
         return;
     if (error == LH_ERR_SHORTAGE) {
-        starve(m);
+        m->starved = true;
+        lh_m_replies_starved(m);
         return;
     }
     if (error != LH_OK) {
@@ -316,7 +199,7 @@ static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
     m->durable = ticket;
     m->starved = false;
     m->counts.commits++;
-    send_durable_replies(m);
+    lh_m_replies_durable(m);
     lh_m_spares_durable(m);
     lh_m_garbage_durable(m);
     for (size_t i = 0; i < commit->server_count; i++)
@@ -413,7 +296,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     if (!m->started)
         start(m);
     take_expired(m);
-    fire_timers(m);
+    lh_m_timers_fire(m);
     dispatch(m, in);
     if (!m->stopped) {
         lh_m_look_at_reports(m);
@@ -440,9 +323,7 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     if (!m->started)
         return (struct lh_instant){0};
     struct lh_instant at = lh_grantor_deadline(m->grantor);
-    struct lh_m_timer *first = RB_MIN(lh_m_timers, (struct lh_m_timers *)(uintptr_t)&m->timers);
-    if (first != NULL)
-        at = lh_instant_min(at, first->at);
+    at = lh_instant_min(at, lh_m_timers_deadline(m));
     if (lh_m_health_busy(m) && !m->stopping)
         return m->now;
     if (m->reporting > 0) {
@@ -457,87 +338,12 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
 
 /* ---- Life. */
 
-/* Bounds that are 0 are the default. */
-static void fill_in(struct lh_master_config *config)
-{
-#define X(name, preset_ms, what)                                                                   \
-    if (config->name.ns == 0)                                                                      \
-        config->name = lh_milliseconds(preset_ms);
-    LH_MASTER_TIMES(X)
-#undef X
-#define X(name, preset, what)                                                                      \
-    if (config->name == 0)                                                                         \
-        config->name = preset;
-    LH_MASTER_COUNTS(X)
-#undef X
-}
-
-struct lh_master_config lh_master_config_default(void)
-{
-    struct lh_master_config config = {
-        .session_term = lh_seconds(10),
-        .chunk_term = lh_seconds(60),
-        .drift_ppm = LH_DRIFT_PPM_DEFAULT,
-        .replication = 3,
-        .min_replicas = 2,
-        .chunk_size = UINT64_C(64) << 20,
-        .on_primary_loss = LH_LOSS_ROLL,
-        .suspect_after = lh_milliseconds(300),
-        .create_timeout = lh_seconds(3),
-        .grace = lh_seconds(300),
-        .repair_streams = 2,
-        .waiters_max = 65536,
-        .waiters_file_max = 4096,
-        .servers_max = 10000,
-        .balance = true,
-        .trash_retention = lh_seconds(24u * 3600),
-    };
-
-    fill_in(&config);
-    return config;
-}
-
-int lh_master_config_check(const struct lh_master_config *config, char *text, size_t text_size)
-{
-    const char *wrong = NULL;
-
-    if (config->session_term.ns < LH_SESSION_TERM_MIN_NS ||
-        config->session_term.ns > LH_SESSION_TERM_MAX_NS)
-        wrong = "the session term must be between 200 ms and an hour";
-    else if (config->chunk_term.ns < config->session_term.ns)
-        wrong = "the chunk term must not be shorter than the session term";
-    else if (config->chunk_term.ns > 24 * LH_SESSION_TERM_MAX_NS)
-        wrong = "the chunk term must not be longer than a day";
-    else if (config->drift_ppm > LH_DRIFT_PPM_MAX)
-        wrong = "the clock drift must be at most 200000 parts per million";
-    else if (config->replication == 0 || config->replication > LH_REPLICATION_MAX)
-        wrong = "the replication must be between 1 and 16";
-    else if (config->min_replicas == 0 || config->min_replicas > config->replication)
-        wrong = "the smallest number of replicas must be between 1 and the replication";
-    else if (config->chunk_size < LH_CHUNK_BYTES_MIN || config->chunk_size > LH_CHUNK_BYTES_MAX)
-        wrong = "the chunk size must be between 64 KiB and 1 GiB";
-    else if (config->on_primary_loss != LH_LOSS_ROLL && config->on_primary_loss != LH_LOSS_WAIT)
-        wrong = "a file rolls over or waits when its primary is lost";
-    else if (config->suspect_after.ns < 1000000)
-        wrong = "a primary must be given at least 1 ms to show that it lives";
-    else if (config->trash_retention.ns > LH_TRASH_RETENTION_MAX_NS)
-        wrong = "the trash must not keep files for longer than ten years";
-    else if (config->create_timeout.ns == 0)
-        wrong = "the timeout for creating a replica must not be zero";
-    else if (config->repair_streams > LH_REPAIR_STREAMS_MAX)
-        wrong = "a chunkserver can receive at most 64 replicas at a time";
-    if (wrong == NULL)
-        return LH_OK;
-    snprintf(text, text_size, "%s", wrong);
-    return LH_ERR_INVALID_ARGUMENT;
-}
-
 struct lh_master *lh_master_create(const struct lh_master_config *config)
 {
     struct lh_master *m = lh_alloc(sizeof *m);
 
     m->config = *config;
-    fill_in(&m->config);
+    lh_master_config_fill(&m->config);
     if (config->lone_log_after.ns == 0)
         m->config.lone_log_after =
             lh_nanoseconds(config->session_term.ns + config->session_term.ns / 3);

@@ -1,6 +1,8 @@
 /* The master's figures for Prometheus; docs/metrics.md describes each of them. */
-#include "master/state.h"
-#include "proto/codec.h"
+#include "master/copies.h"
+#include "master/master.h"
+#include "master/sessions.h"
+#include "master/tables/tables.h"
 
 #define COUNTER(field, name, help)                                                                 \
     lh_metrics_single(                                                                             \

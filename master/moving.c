@@ -8,7 +8,18 @@
  * Whether a drained server is still needed is found out by a census: a walk over all chunks, in
  * pieces, every second while something is drained. What a census says holds if it began after the
  * operator's word. The same walk finds what had better lie elsewhere. */
-#include "master/state.h"
+#include "master/moving.h"
+
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/listing.h"
+#include "master/placement.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 

@@ -1,49 +1,15 @@
 /* Files and their names. There are no directories: a path is one string, ordered by its bytes. */
-#include "master/path.h"
-#include "master/state.h"
+#include "master/namespace.h"
+
+#include "master/chunks.h"
+#include "master/spare.h"
+#include "master/tables/dirty.h"
+#include "master/tables/path.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/tail.h"
 
 #include <inttypes.h>
-
-struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path)
-{
-    struct lh_m_file key = {.path = (char *)(uintptr_t)path};
-
-    return RB_FIND(lh_m_paths, (struct lh_m_paths *)(uintptr_t)&m->paths, &key);
-}
-
-struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
-{
-    struct lh_m_file *f;
-
-    HASH_FIND(hh, m->files, &id, sizeof id, f);
-    return f;
-}
-
-static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
-{
-    lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file, timer));
-}
-
-struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)
-{
-    struct lh_m_file *f = lh_alloc(sizeof *f), *other;
-
-    f->id = id;
-    f->path = lh_strdup(path);
-    f->timer.fire = place_in_full_passed;
-    f->place_in_full_until = LH_INSTANT_NEVER;
-    TAILQ_INIT(&f->waiters);
-    HASH_ADD(hh, m->files, id, sizeof f->id, f);
-    f->trashed = trashed;
-    if (trashed) {
-        other = RB_INSERT(lh_m_trash, &m->trash, f);
-        m->trash_count++;
-    } else {
-        other = RB_INSERT(lh_m_paths, &m->paths, f);
-    }
-    LH_ASSERT(other == NULL);
-    return f;
-}
 
 void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
 {
@@ -65,13 +31,6 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     }
     HASH_DELETE(hh, m->files, f);
     f->removed = true; /* and freed by the step's commit */
-}
-
-void lh_m_file_free(struct lh_m_file *f)
-{
-    free(f->path);
-    free(f->chunks);
-    free(f);
 }
 
 struct lh_m_file *lh_m_file_named(const struct lh_master *m, uint64_t id, const char *path,

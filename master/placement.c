@@ -1,6 +1,9 @@
 /* Where new replicas go: distinct failure domains as far as there are enough, and among equals the
  * server with the most room and the least to do. None goes to a server that is drained. */
-#include "master/state.h"
+#include "master/placement.h"
+
+#include "master/sessions.h"
+#include "master/tables/tables.h"
 
 void lh_m_unsettled(struct lh_master *m)
 {

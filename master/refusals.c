@@ -4,9 +4,10 @@
  * disk that hangs. Once each member has refused, or has given the lease back as soon as it had it,
  * nothing is learnt by asking on at the speed of the network: the chunk rests, each time for twice
  * as long. */
-#include "master/state.h"
+#include "master/refusals.h"
 
-#include <inttypes.h>
+#include "master/garbage.h"
+#include "master/tables/tables.h"
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {

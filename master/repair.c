@@ -9,18 +9,21 @@
  *   open, with primary  copied up to what is committed; named in a new version as joining; made
  *                       full once the primary reports that very version recovered
  *   open, free          granted, so that a primary finds out who fails; then as above */
-#include "master/state.h"
+#include "master/repair.h"
+
+#include "master/chunks.h"
+#include "master/copies.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/placement.h"
+#include "master/roll_length.h"
+#include "master/sessions.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
-
-static int compare_wanting(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
-{
-    if (a->want_good != b->want_good)
-        return a->want_good < b->want_good ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE(lh_m_wanting, lh_m_chunk, wanting_node, compare_wanting)
 
 /* What a chunk's members are worth. */
 struct tally {

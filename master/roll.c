@@ -8,7 +8,17 @@
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
  * is granted over it; and nothing will be, for the chunk is sealed. */
-#include "master/state.h"
+#include "master/roll.h"
+
+#include "master/garbage.h"
+#include "master/leases.h"
+#include "master/placement.h"
+#include "master/roll_length.h"
+#include "master/sessions.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
@@ -17,16 +27,6 @@ bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f)
     if (f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__AS_CONFIGURED)
         return m->config.on_primary_loss == LH_LOSS_ROLL;
     return f->on_primary_loss == LEASEHOLD__ON_PRIMARY_LOSS__ROLL;
-}
-
-uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].suspect)
-            suspects[count++] = c->members[i];
-    return count;
 }
 
 /* ---- (b) Fences. */

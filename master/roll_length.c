@@ -7,7 +7,11 @@
  *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
  *
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
-#include "master/state.h"
+#include "master/roll_length.h"
+
+#include "master/health.h"
+#include "master/sessions.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 

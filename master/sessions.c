@@ -1,29 +1,24 @@
 /* Sessions: which chunkservers there are, and what they hear from us (SES-1 to SES-6). */
-#include "master/path.h"
-#include "master/state.h"
+#include "master/sessions.h"
+
+#include "master/chunks.h"
+#include "master/copies.h"
+#include "master/creation.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/holders.h"
+#include "master/leases.h"
+#include "master/master.h"
+#include "master/placement.h"
+#include "master/repair.h"
+#include "master/roll.h"
+#include "master/spare.h"
+#include "master/tables/changed.h"
+#include "master/tables/dirty.h"
+#include "master/tables/path.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
-
-struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
-{
-    struct lh_m_server *s;
-
-    HASH_FIND_STR(m->servers, id, s);
-    if (s != NULL)
-        return s;
-    s = lh_alloc(sizeof *s);
-    s->id = lh_strdup(id);
-    s->machine_id = lh_strdup("");
-    s->address = lh_strdup("");
-    s->failure_domain = lh_strdup("");
-    TAILQ_INIT(&s->held);
-    TAILQ_INIT(&s->todo);
-    TAILQ_INIT(&s->extras);
-    TAILQ_INIT(&s->kept);
-    TAILQ_INSERT_TAIL(&m->all_servers, s, all_link);
-    HASH_ADD_KEYPTR(hh, m->servers, s->id, strlen(s->id), s);
-    return s;
-}
 
 /* Session numbers start anew with each master; with the master's term in front no two masters give
  * the same one, and what was meant for a former session cannot be taken for this one's. */

@@ -11,7 +11,16 @@
  * In the store a spare counts as removed from the beginning: it has a tombstone at version 0, which
  * goes when it becomes a chunk. So a restarted master, which forgets spares, has their replicas
  * removed when servers report them; servers do so only if they never held a byte. */
-#include "master/state.h"
+#include "master/spare.h"
+
+#include "master/chunks.h"
+#include "master/creation.h"
+#include "master/leases.h"
+#include "master/placement.h"
+#include "master/roll.h"
+#include "master/sessions.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
@@ -252,14 +261,6 @@ void lh_m_spare_reported(
     for (uint32_t i = 0; spare != NULL && i < spare->member_count; i++)
         if (spare->members[i].server == s && !r->lost)
             spare->members[i].seen = s->session;
-}
-
-bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
-{
-    struct lh_m_spare *spare;
-
-    HASH_FIND(hh, m->spares, &chunk, sizeof chunk, spare);
-    return spare != NULL;
 }
 
 /* Its replicas are there, or are being made, by servers that can be reached. */

@@ -1,7 +1,14 @@
 /* The state of every chunk, for fsck: its set, where its replicas lie and what each is worth, and
  * who holds its lease. Explain tells the same of one chunk, beside its sentences (explain.c). */
-#include "master/path.h"
-#include "master/state.h"
+#include "master/states.h"
+
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/listing.h"
+#include "master/sessions.h"
+#include "master/tables/path.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
 
 static void add_replica(struct lh_m_chunk_state *s, const struct lh_master *m,
     const struct lh_m_server *server, const char *state, bool primary)

@@ -1,6 +1,19 @@
 /* Calls that wait until a file has a primary: OpenTail and Recall. They cause what they wait for: a
  * next chunk after a durable seal, a grant of a free lease. */
-#include "master/state.h"
+#include "master/tail.h"
+
+#include "master/consent.h"
+#include "master/creation.h"
+#include "master/health.h"
+#include "master/leases.h"
+#include "master/listing.h"
+#include "master/namespace.h"
+#include "master/roll.h"
+#include "master/roll_length.h"
+#include "master/sessions.h"
+#include "master/tables/changed.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,22 +21,6 @@
 static struct lh_m_chunk *tail_of(const struct lh_m_file *f)
 {
     return f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
-}
-
-void lh_m_touch(struct lh_master *m, struct lh_m_file *f)
-{
-    if (f == NULL || f->in_work || TAILQ_EMPTY(&f->waiters))
-        return;
-    TAILQ_INSERT_TAIL(&m->work, f, work_link);
-    f->in_work = true;
-}
-
-void lh_m_touch_waited(struct lh_master *m)
-{
-    struct lh_m_file *f;
-
-    TAILQ_FOREACH(f, &m->waited, waited_link)
-    lh_m_touch(m, f);
 }
 
 void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)

@@ -4,8 +4,17 @@
  * The store has the time that was left when it was written last, rounded up. It is written again
  * after each eighth of the retention, so a restart gives a file up to that much time back, and
  * never takes any. */
-#include "master/path.h"
-#include "master/state.h"
+#include "master/trash.h"
+
+#include "master/garbage.h"
+#include "master/leases.h"
+#include "master/namespace.h"
+#include "master/spare.h"
+#include "master/tables/dirty.h"
+#include "master/tables/path.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+#include "master/tail.h"
 
 #include <inttypes.h>
 
@@ -24,17 +33,6 @@ void lh_m_trash_info(
     lh_m_file_info(f, info);
     if (f->trashed)
         info->trash_left_ms = lh_duration_ms(lh_m_trash_left(m, f));
-}
-
-struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path)
-{
-    struct lh_m_file key = {.path = (char *)(uintptr_t)path}, *f, *last = NULL;
-
-    for (f = RB_NFIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, &key);
-         f != NULL && strcmp(f->path, path) == 0; f = RB_NEXT(lh_m_trash, &m->trash, f))
-        if (last == NULL || f->trash_number > last->trash_number)
-            last = f;
-    return last;
 }
 
 static void arm(struct lh_master *m, struct lh_m_file *f)

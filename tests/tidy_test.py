@@ -113,7 +113,7 @@ UNBOUND = {
     "PACING_STEP_MAX": "keeps a product from overflowing",
 }
 CONFIGS = (
-    ("master/master.h", "lh_master_config"),
+    ("master/config.h", "lh_master_config"),
     ("chunkserver/host/config.h", "lh_chunkserver_config"),
     ("client/core/client.h", "lh_client_config"),
 )
@@ -136,11 +136,9 @@ chunkserver/serve/copying.c
 client/library/leasehold.h
 master/explain.c
 master/leases.c
-master/master.c
 master/moving.c
 master/repair.c
 master/sessions.c
-master/state.h
 master/tail.c
 rpc/link.c
 runtime/disk.c

@@ -19,6 +19,8 @@
 /* Naming them here has the linker take the cores in. */
 static void (*const cores[])(void) = {
     (void (*)(void))lh_master_create,
+    (void (*)(void))lh_master_load,
+    (void (*)(void))lh_master_core,
     (void (*)(void))lh_chunkserver_create,
     (void (*)(void))lh_client_create,
 };

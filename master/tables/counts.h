@@ -1,6 +1,6 @@
 /* What the master counts since its start, for its operator. Nothing here decides anything. */
-#ifndef LH_MASTER_COUNTS_H
-#define LH_MASTER_COUNTS_H
+#ifndef LH_MASTER_TABLES_COUNTS_H
+#define LH_MASTER_TABLES_COUNTS_H
 
 #include "base/error.h"
 #include "base/metrics.h"

@@ -1,7 +1,7 @@
-#include "master/path.h"
+#include "master/tables/path.h"
 
 #include "base/text.h"
-#include "master/master.h"
+#include "master/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Which paths a file may have: "/part/part", each part non-empty and not "." or "..", valid UTF-8
  * without control bytes, at most LH_PATH_BYTES_MAX bytes in all. */
-#ifndef LH_MASTER_PATH_H
-#define LH_MASTER_PATH_H
+#ifndef LH_MASTER_TABLES_PATH_H
+#define LH_MASTER_TABLES_PATH_H
 
 #include "base/error.h"
 

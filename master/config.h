@@ -1,0 +1,75 @@
+/* What a master's core is configured with: the settings, their limits, and what bounds its work. */
+#ifndef LH_MASTER_CONFIG_H
+#define LH_MASTER_CONFIG_H
+
+#include "base/error.h"
+#include "base/time.h"
+#include "batch/batch.h"
+#include "master/bounds.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The format of the metadata store that this code reads and writes. */
+#define LH_MASTER_FORMAT 1u
+
+#define LH_PATH_BYTES_MAX        1024u
+#define LH_REPLICATION_MAX       16u
+#define LH_SESSION_TERM_MIN_NS   200000000ull
+#define LH_SESSION_TERM_MAX_NS   3600000000000ull
+#define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
+#define LH_REPAIR_STREAMS_MAX    64u
+#define LH_TRASH_RETENTION_MAX_NS (UINT64_C(10) * 365 * 24 * LH_SESSION_TERM_MAX_NS)
+
+/* What becomes of a file's appends when its tail's primary is lost (FAIL-2, FAIL-2a). The wire's
+ * numbers. */
+enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
+
+struct lh_master_config {
+    struct lh_duration session_term;         /* T_session: 200 ms to an hour */
+    struct lh_duration chunk_term;           /* T_chunk: at least T_session */
+    uint32_t drift_ppm;                      /* TIME-3; at most LH_DRIFT_PPM_MAX */
+    uint32_t replication;                    /* of files that do not say; 1 to LH_REPLICATION_MAX */
+    uint32_t min_replicas;                   /* likewise; 1 to `replication` */
+    uint64_t chunk_size;                     /* bytes; likewise; LH_CHUNK_BYTES_MIN to _MAX */
+    enum lh_on_primary_loss on_primary_loss; /* likewise */
+    struct lh_duration suspect_after;        /* a primary that a client lost is taken for lost if it
+                                                does not show within this that it lives; at least
+                                                1 ms */
+    struct lh_duration create_timeout; /* a server that has not created a replica within this is
+                                          replaced by another one */
+    struct lh_duration grace; /* a chunkserver without a session for longer than this does not count
+                                 any more: what it has is copied elsewhere (KEEP-1) */
+    uint32_t repair_streams;  /* replicas that are copied to one chunkserver at a time; at most
+                                 LH_REPAIR_STREAMS_MAX; 0: none are */
+    uint64_t seed;                     /* gives a new store its cluster id: draw it at random */
+    uint32_t waiters_max;              /* calls that wait for a primary, all together */
+    uint32_t waiters_file_max;         /* likewise, for one file */
+    uint32_t servers_max;              /* chunkservers ever registered */
+    bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
+    struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
+                                           master's time; 0: it is gone at once */
+    bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for
+                                          this long; 0: a session term and a heartbeat */
+    /* What bounds the core's work (bounds.h); 0: the default. */
+#define X(name, preset_ms, what) struct lh_duration name;
+    LH_MASTER_TIMES(X)
+#undef X
+#define X(name, preset, what) uint32_t name;
+    LH_MASTER_COUNTS(X)
+#undef X
+};
+
+/* The documented defaults; `seed` is left 0. */
+struct lh_master_config lh_master_config_default(void);
+
+/* Bounds that are 0 become their default. */
+void lh_master_config_fill(struct lh_master_config *config);
+
+/* INVALID_ARGUMENT: a setting out of range; `text` says which, and what would do. */
+LH_MUST_USE int lh_master_config_check(
+    const struct lh_master_config *config, char *text, size_t text_size);
+
+#endif

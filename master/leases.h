@@ -1,0 +1,40 @@
+#ifndef LH_MASTER_LEASES_H
+#define LH_MASTER_LEASES_H
+
+#include "master/tables/tables.h"
+
+void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c);
+/* How long the present lease may still run; zero if there is none. */
+struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Confirmed and in force in the holder's present session, and not being given up. */
+bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Gives the free lease to the best member; false: none can have it now. */
+bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c);
+/* A new version for the present holder (LEASE-3). */
+void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c);
+/* Could this member be given the free lease? */
+bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member);
+/* The lease is over; `why` for the log. */
+void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
+/* Sends (again) what the holder has to hear: the grant until it is confirmed, the recall until it
+ * is answered. */
+void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
+/* The durable grant at the newest version, to the holder's present session. */
+void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
+/* Holder, session, confirmation, recall or intent are others now. */
+void lh_m_lease_changed(struct lh_m_chunk *c);
+/* Its holder does not act on it any more; if it was being recalled, another member may have it. */
+void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why);
+/* Its term is over, here or at its holder. */
+void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_on_confirm(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
+void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
+void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
+/* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
+void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
+    bool *extended);
+
+#endif

@@ -1,0 +1,124 @@
+/* The table of chunks: records, and the indexes they stand in. */
+#include "master/tables/chunk.h"
+
+#include "master/tables/tables.h"
+
+static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
+{
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
+
+RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
+
+RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
+
+static int compare_wanting(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
+{
+    if (a->want_good != b->want_good)
+        return a->want_good < b->want_good ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+RB_GENERATE(lh_m_wanting, lh_m_chunk, wanting_node, compare_wanting)
+
+struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
+{
+    struct lh_m_chunk *c;
+
+    HASH_FIND(hh, m->chunks, &id, sizeof id, c);
+    return c == NULL || c->removed ? NULL : c;
+}
+
+struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id)
+{
+    struct lh_m_chunk *c = lh_alloc(sizeof *c);
+
+    c->id = id;
+    c->file = f;
+    TAILQ_INIT(&c->extras);
+    TAILQ_INIT(&c->copies);
+    m->repair.conditions[c->condition]++;
+    c->index = f->chunk_count;
+    if (f->chunk_count > 0) {
+        const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
+        LH_ASSERT(last->sealed);
+        c->start = last->start + last->length;
+    }
+    LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
+    f->chunks[f->chunk_count++] = c;
+    HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
+    RB_INSERT(lh_m_all, &m->all, c);
+    RB_INSERT(lh_m_open, &m->open, c);
+    return c;
+}
+
+void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
+{
+    m->counts.seals += m->started; /* not those that are loaded */
+    LH_ASSERT(!c->sealed);
+    c->sealed = true;
+    RB_REMOVE(lh_m_open, &m->open, c);
+    /* Who was joining gives no sealed length, and is one of them only if it has recorded the seal
+     * (REC-4). */
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_member *member = &c->members[i];
+        if (member->joining)
+            LH_MARK("sealed-while-joining");
+        member->stale = member->stale || member->joining;
+        member->joining = false;
+    }
+}
+
+struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
+{
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].server == s)
+            return &c->members[i];
+    return NULL;
+}
+
+uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (c->members[i].suspect)
+            suspects[count++] = c->members[i];
+    return count;
+}
+
+void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (!c->creating)
+        return;
+    c->creating = false;
+    TAILQ_REMOVE(&m->creating, c, creating_link);
+    lh_m_timer_disarm(m, &c->timer);
+}
+
+struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)
+{
+    struct lh_m_copy *copy;
+
+    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    if (copy->target == s)
+        return copy;
+    return NULL;
+}
+
+bool lh_m_copy_at(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *s)
+{
+    (void)m;
+    return lh_m_copy_find(c, s) != NULL;
+}
+
+bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
+{
+    struct lh_m_spare *spare;
+
+    HASH_FIND(hh, m->spares, &chunk, sizeof chunk, spare);
+    return spare != NULL;
+}

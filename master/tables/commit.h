@@ -1,0 +1,35 @@
+/* What is under way to the store, and what waits for that. */
+#ifndef LH_MASTER_TABLES_COMMIT_H
+#define LH_MASTER_TABLES_COMMIT_H
+
+#include "master/tables/common.h"
+
+/* A chunk that was removed: its number is never used again, and replicas of it may go (FENCE-2). */
+struct lh_m_tombstone {
+    uint64_t chunk, version;
+    UT_hash_handle hh;
+};
+
+struct lh_m_mark {
+    uint64_t chunk, version;
+    bool put;
+    STAILQ_ENTRY(lh_m_mark) link;
+};
+
+struct lh_m_commit {
+    uint64_t ticket;
+    uint64_t *chunks;
+    size_t chunk_count, chunk_capacity;
+    struct lh_m_server **servers; /* servers are never freed */
+    size_t server_count, server_capacity;
+    TAILQ_ENTRY(lh_m_commit) link;
+};
+
+/* A reply that depends on commits under way. */
+struct lh_m_reply {
+    uint64_t ticket, link;
+    struct lh_buf message;
+    TAILQ_ENTRY(lh_m_reply) queue;
+};
+
+#endif

@@ -1,0 +1,40 @@
+/* What all records and concerns of the master stand on. */
+#ifndef LH_MASTER_TABLES_COMMON_H
+#define LH_MASTER_TABLES_COMMON_H
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/buf.h"
+#include "base/probe.h"
+#include "base/step.h"
+#include "base/time.h"
+#include "master/config.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+struct lh_master;
+struct lh_m_server;
+struct lh_m_chunk;
+struct lh_m_file;
+struct lh_m_member;
+struct lh_m_roll;
+
+#define LH_NAME_BYTES_MAX    128u
+#define LH_ADDRESS_BYTES_MAX 256u
+#define LH_TEXT_BYTES        512u
+
+/* The wire's number for one of the lh_error values. */
+static inline Leasehold__ErrorCode lh_m_wire_error(int error)
+{
+    return (Leasehold__ErrorCode)-error;
+}
+
+#endif

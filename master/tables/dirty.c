@@ -1,0 +1,61 @@
+/* Which records the step's commit writes. */
+#include "master/tables/dirty.h"
+
+#include "master/tables/tables.h"
+
+void lh_m_dirty_master(struct lh_master *m)
+{
+    m->dirty = true;
+}
+
+void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s)
+{
+    s->ticket = m->next_ticket;
+    if (!s->dirty)
+        STAILQ_INSERT_TAIL(&m->dirty_servers, s, dirty_link);
+    s->dirty = true;
+}
+
+void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
+{
+    c->ticket = m->next_ticket;
+    if (c->file != NULL)
+        c->file->ticket = m->next_ticket;
+    if (!c->dirty)
+        STAILQ_INSERT_TAIL(&m->dirty_chunks, c, dirty_link);
+    c->dirty = true;
+}
+
+void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
+{
+    f->ticket = m->next_ticket;
+    m->namespace_ticket = m->next_ticket;
+    if (!f->dirty)
+        STAILQ_INSERT_TAIL(&m->dirty_files, f, dirty_link);
+    f->dirty = true;
+}
+
+void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+
+    HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
+    if (t == NULL) {
+        t = lh_alloc(sizeof *t);
+        t->chunk = chunk;
+        HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+    }
+    t->version = version;
+    *mark = (struct lh_m_mark){.chunk = chunk, .version = version, .put = true};
+    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
+}
+
+void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put)
+{
+    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+
+    mark->chunk = chunk;
+    mark->put = put;
+    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
+}

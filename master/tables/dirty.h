@@ -1,0 +1,16 @@
+/* Marks records that the step's commit writes. */
+#ifndef LH_MASTER_TABLES_DIRTY_H
+#define LH_MASTER_TABLES_DIRTY_H
+
+#include "master/tables/tables.h"
+
+/* A spare's tombstone, at version 0: put, or taken back (see spare.c). */
+void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
+/* Replicas of a chunk that has no record, up to this version, may go: durably. */
+void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);
+void lh_m_dirty_master(struct lh_master *m);
+void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
+void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f);
+
+#endif

@@ -1,0 +1,24 @@
+/* A chunk that is created ahead of its need. */
+#ifndef LH_MASTER_TABLES_PREALLOCATED_H
+#define LH_MASTER_TABLES_PREALLOCATED_H
+
+#include "master/tables/common.h"
+#include "master/tables/timers.h"
+
+/* A chunk that was created ahead of its need; see spare.c. */
+struct lh_m_spare {
+    uint64_t id;
+    struct lh_m_file *file;
+    struct lh_m_member *members;
+    uint32_t member_count;
+    uint64_t ticket; /* the commit that uses up the id */
+    bool asked;      /* CreateReplica was sent */
+    struct lh_m_timer timer;
+    TAILQ_ENTRY(lh_m_spare) link; /* in `m->new_spares` until asked */
+    UT_hash_handle hh;            /* by id */
+};
+
+/* The version at which a spare's replicas are created: that of its first grant. */
+#define LH_M_SPARE_VERSION 1u
+
+#endif

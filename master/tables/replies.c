@@ -1,0 +1,83 @@
+/* Replies that say no more than what is durable. */
+#include "master/tables/replies.h"
+
+#include "master/tables/tables.h"
+
+uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
+{
+    return f != NULL && f->ticket > m->namespace_ticket ? f->ticket : m->namespace_ticket;
+}
+
+/* Every reply has one. */
+static unsigned error_of(const ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *error =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "error");
+    Leasehold__ErrorCode code = LEASEHOLD__ERROR_CODE__OK;
+
+    if (error != NULL)
+        memcpy(&code, (const char *)message + error->offset, sizeof code);
+    return (unsigned)code < LH_COUNTED_ERRORS ? (unsigned)code : 0;
+}
+
+/* Nobody knows when the commit will be done: whoever asks is not left waiting for it. */
+static void refuse_starved(struct lh_master *m, uint64_t link)
+{
+    lh_fx_close(m->fx, link, LH_ERR_UNAVAILABLE,
+        "the master has no room for its metadata (or no memory), and tries again; what was asked "
+        "for may be done yet");
+}
+
+void lh_m_reply(
+    struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
+{
+    m->counts.errors[error_of(message)]++;
+    if (lh_m_is_durable(m, ticket)) {
+        lh_fx_reply(m->fx, link, message, NULL);
+        return;
+    }
+    if (m->starved) {
+        refuse_starved(m, link);
+        return;
+    }
+    struct lh_m_reply *r = lh_alloc(sizeof *r);
+    uint8_t *to;
+    r->ticket = ticket;
+    r->link = link;
+    r->message = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
+    protobuf_c_message_pack(message, to);
+    /* Nearly always the newest ticket: look for the place from the end. */
+    struct lh_m_reply *before = TAILQ_LAST(&m->replies, lh_m_reply_queue);
+    while (before != NULL && before->ticket > ticket)
+        before = TAILQ_PREV(before, lh_m_reply_queue, queue);
+    if (before == NULL)
+        TAILQ_INSERT_HEAD(&m->replies, r, queue);
+    else
+        TAILQ_INSERT_AFTER(&m->replies, before, r, queue);
+}
+
+void lh_m_replies_durable(struct lh_master *m)
+{
+    struct lh_m_reply *r;
+
+    while ((r = TAILQ_FIRST(&m->replies)) != NULL && lh_m_is_durable(m, r->ticket)) {
+        TAILQ_REMOVE(&m->replies, r, queue);
+        struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
+        e->link = r->link;
+        e->header = lh_buf_take(&r->message);
+        lh_fx_close(m->fx, r->link, LH_OK, NULL);
+        free(r);
+    }
+}
+
+void lh_m_replies_starved(struct lh_master *m)
+{
+    struct lh_m_reply *r;
+
+    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
+        TAILQ_REMOVE(&m->replies, r, queue);
+        refuse_starved(m, r->link);
+        lh_buf_clear(&r->message);
+        free(r);
+    }
+}

@@ -1,0 +1,17 @@
+/* Replies to unary calls. */
+#ifndef LH_MASTER_TABLES_REPLIES_H
+#define LH_MASTER_TABLES_REPLIES_H
+
+#include "master/tables/tables.h"
+
+/* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
+void lh_m_reply(
+    struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message);
+/* The commit that what is known of `f` (NULL: of the namespace) depends on. */
+uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f);
+/* A commit is durable: sends the replies that waited for it. */
+void lh_m_replies_durable(struct lh_master *m);
+/* The oldest commit has no room (`starved`): refuses what waits for it. */
+void lh_m_replies_starved(struct lh_master *m);
+
+#endif

@@ -1,0 +1,25 @@
+/* The table of chunkservers. */
+#include "master/tables/server.h"
+
+#include "master/tables/tables.h"
+
+struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
+{
+    struct lh_m_server *s;
+
+    HASH_FIND_STR(m->servers, id, s);
+    if (s != NULL)
+        return s;
+    s = lh_alloc(sizeof *s);
+    s->id = lh_strdup(id);
+    s->machine_id = lh_strdup("");
+    s->address = lh_strdup("");
+    s->failure_domain = lh_strdup("");
+    TAILQ_INIT(&s->held);
+    TAILQ_INIT(&s->todo);
+    TAILQ_INIT(&s->extras);
+    TAILQ_INIT(&s->kept);
+    TAILQ_INSERT_TAIL(&m->all_servers, s, all_link);
+    HASH_ADD_KEYPTR(hh, m->servers, s->id, strlen(s->id), s);
+    return s;
+}

@@ -1,0 +1,127 @@
+/* The master's tables: all that it remembers, by record. Here are records, their indexes, what is
+ * dirty and what changed; what is done about it is the concerns', in the packages above.
+ *
+ * How a change becomes durable: code changes memory and marks the record (dirty.h). The end of the
+ * step writes all marked records in one commit. A record's `ticket` names the last commit that it
+ * is part of; it is *clean* once that is durable. Commits become durable in order, so a clean
+ * record and everything marked before it are in the store. What follows from durability is decided
+ * anew from the record's state when its commit is done (lh_m_chunk_durable), never from what was
+ * meant when the commit was begun: a remove, a release or the end of a session may have come in
+ * between.
+ *
+ * How a waiting call is answered: whatever changes a file's tail touches the file (changed.h), and
+ * the end of the step looks at each touched file once. */
+#ifndef LH_MASTER_TABLES_TABLES_H
+#define LH_MASTER_TABLES_TABLES_H
+
+#include "master/tables/chunk.h"
+#include "master/tables/commit.h"
+#include "master/tables/copy.h"
+#include "master/tables/counts.h"
+#include "master/tables/extra.h"
+#include "master/tables/file.h"
+#include "master/tables/moving.h"
+#include "master/tables/preallocated.h"
+#include "master/tables/server.h"
+#include "master/tables/timers.h"
+
+struct lh_master {
+    struct lh_master_config config;
+    struct lh_duration heartbeat;                              /* T_session / 3 */
+    struct lh_duration holder_session_term, holder_chunk_term; /* TIME-4, the holder's share */
+
+    /* Durable: the Master record. */
+    char *cluster_id;
+    uint64_t term;
+    uint64_t longest_session_ns;
+    uint64_t next_file, next_chunk;
+    char *behind; /* the store looks like an older copy, and why; NULL: it does not (KEEP-4) */
+    bool dirty;
+
+    bool started, stopping, stopped;
+    bool starved; /* the oldest commit has no room, or no memory: it is tried again */
+    struct lh_instant started_at;
+    struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
+    struct lh_m_timer wait_timer;
+    uint64_t shows; /* how often a server has shown its leases; see holders.c */
+
+    /* Of the step under way. */
+    struct lh_effects *fx;
+    struct lh_instant now;
+    uint64_t wall_ms;
+
+    struct lh_m_moving moving;
+    struct lh_master_counts counts;
+
+    struct lh_grantor *grantor;
+    struct lh_m_timers timers;
+    uint64_t timer_sequence;
+
+    struct lh_m_server *servers; /* hash */
+    TAILQ_HEAD(, lh_m_server) all_servers;
+    struct lh_m_file *files; /* hash */
+    struct lh_m_paths paths;
+    struct lh_m_trash trash;
+    uint64_t trash_number; /* of the file that is removed next */
+    size_t trash_count, purged; /* `purged`: chunks in this step */
+    struct lh_m_extras extras;
+    size_t extra_count, kept_count;
+    uint64_t extras_deleted;
+    struct lh_m_timer garbage_timer;
+    size_t garbage_round; /* extras that it still has to look at */
+    bool resumed; /* kept removals go out once `resume_ticket` is durable */
+    uint64_t resume_ticket;
+    struct lh_m_chunk *chunks; /* hash */
+    struct lh_m_all all;
+    struct lh_m_open open;
+    struct lh_m_leased leased;
+    struct lh_m_tombstone *tombstones; /* hash */
+    struct lh_m_link *links;           /* hash */
+    struct lh_m_waiter *waiters;       /* hash */
+    struct lh_m_spare *spares;         /* hash */
+    TAILQ_HEAD(, lh_m_spare) new_spares;
+    TAILQ_HEAD(, lh_m_roll) rolls;
+    TAILQ_HEAD(, lh_m_chunk) creating;
+    TAILQ_HEAD(, lh_m_chunk) waiting;
+    TAILQ_HEAD(, lh_m_file) waited;
+    TAILQ_HEAD(, lh_m_file) work;
+    TAILQ_HEAD(, lh_m_chunk) attention; /* chunks to be looked at in this step or the next ones */
+    struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
+    struct lh_m_copies copies;
+    struct {
+        size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */
+        size_t waiting;                     /* in `wanting` */
+        uint32_t copies, grants;            /* under way */
+        uint64_t want_bytes;                /* of all in `wanting` */
+        uint64_t copies_done, bytes_done;   /* since this master's start */
+        struct lh_instant meter_from;       /* what arrived since then ... */
+        uint64_t meter_bytes, last_bytes;   /* ... and in the interval before */
+        struct lh_duration last_interval;
+        bool patrolling, patrol_again, round, round_again;
+        struct lh_instant round_retry; /* a chunk that the round passed over can be tried then */
+        uint64_t patrol_next; /* the chunk that the patrol looks at next */
+        uint32_t round_good;  /* the round goes on behind this place in `wanting` */
+        uint64_t round_chunk;
+        struct lh_m_timer patrol_timer, round_timer;
+    } repair;
+    struct lh_instant consent_from; /* no primary is asked for consent before this */
+    struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
+    size_t reporting;                  /* servers with reports still to be looked at */
+
+    STAILQ_HEAD(, lh_m_server) dirty_servers;
+    STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
+    STAILQ_HEAD(, lh_m_file) dirty_files;
+    STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
+    uint64_t next_ticket;      /* of this step's commit, should there be one */
+    uint64_t durable;          /* all commits up to this one are */
+    uint64_t namespace_ticket; /* of the last commit that created, renamed or removed a file */
+    TAILQ_HEAD(, lh_m_commit) commits;
+    TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
+};
+
+static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
+{
+    return ticket <= m->durable;
+}
+
+#endif

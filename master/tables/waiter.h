@@ -1,0 +1,35 @@
+/* A call that waits. */
+#ifndef LH_MASTER_TABLES_WAITER_H
+#define LH_MASTER_TABLES_WAITER_H
+
+#include "master/tables/common.h"
+#include "master/tables/timers.h"
+
+enum lh_m_wait { LH_WAIT_TAIL, LH_WAIT_RECALL };
+
+/* A call that is answered when a file has a primary (OpenTail, Recall). */
+struct lh_m_waiter {
+    enum lh_m_wait kind;
+    uint64_t link;
+    struct lh_m_file *file;
+    struct lh_instant deadline;
+    struct lh_instant arrived_at;
+    struct lh_m_timer timer; /* `deadline`, or before it `hold_until` */
+
+    /* OpenTail. */
+    uint64_t full_chunk, failed_version;
+    uint64_t failed_chunk;        /* what `failed_version` is one of; 0: nothing that counts */
+    uint64_t arrival_version;     /* of the tail when the call came */
+    uint64_t unsettled_chunk;     /* the caller can go on only once it can settle there */
+    struct lh_instant hold_until; /* a primary that the caller could not reach is not named again
+                                     before this, unless it shows that it lives */
+    /* Recall. */
+    uint64_t chunk, from_version;
+    char *old_primary;
+    bool only_release;
+
+    TAILQ_ENTRY(lh_m_waiter) file_link;
+    UT_hash_handle hh; /* by link */
+};
+
+#endif

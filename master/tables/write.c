@@ -1,0 +1,212 @@
+/* Tables to stored records (and back: master/load.c).
+ *
+ * Keys, in the order in which they are loaded (what refers comes after what it refers to):
+ *   'M'                       the Master record
+ *   'f' file                  a File
+ *   'k' file index            a Chunk
+ *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
+ *                             0 for a spare (creation ahead of need), until it becomes a chunk
+ *   's' server_id             a Server
+ * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
+#include "master/tables/write.h"
+
+#include "master/tables/tables.h"
+#include "proto/stored.pb-c.h"
+
+#define KEY_MAX (1 + LH_NAME_BYTES_MAX)
+
+static void put_u64(uint8_t *to, uint64_t value)
+{
+    for (int i = 7; i >= 0; i--, value >>= 8)
+        to[i] = (uint8_t)value;
+}
+
+static size_t number_key(uint8_t *key, char letter, uint64_t a)
+{
+    key[0] = (uint8_t)letter;
+    put_u64(key + 1, a);
+    return 9;
+}
+
+static size_t chunk_key(uint8_t *key, uint64_t file, uint64_t index)
+{
+    number_key(key, 'k', file);
+    put_u64(key + 9, index);
+    return 17;
+}
+
+static size_t server_key(uint8_t *key, const char *id)
+{
+    size_t size = strlen(id);
+
+    LH_ASSERT(size <= LH_NAME_BYTES_MAX);
+    key[0] = 's';
+    memcpy(key + 1, id, size);
+    return 1 + size;
+}
+
+static void put_message(
+    struct lh_master *m, const uint8_t *key, size_t key_size, const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *value = lh_alloc(size + 1);
+
+    protobuf_c_message_pack(message, value);
+    lh_fx_put(m->fx, key, key_size, value, size);
+    free(value);
+}
+
+static void put_master(struct lh_master *m)
+{
+    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
+
+    record.format = LH_MASTER_FORMAT;
+    record.cluster_id = m->cluster_id;
+    record.master_term = m->term;
+    record.longest_session_ns = m->longest_session_ns;
+    record.next_file = m->next_file;
+    record.next_chunk = m->next_chunk;
+    if (m->behind != NULL)
+        record.behind = m->behind;
+    put_message(m, (const uint8_t *)"M", 1, &record.base);
+}
+
+static void put_server(struct lh_master *m, const struct lh_m_server *s)
+{
+    LeaseholdStored__Server record = LEASEHOLD_STORED__SERVER__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.server_id = s->id;
+    record.incarnation = s->incarnation;
+    record.registration = s->registration;
+    record.process = s->process;
+    record.machine_id = s->machine_id;
+    record.address = s->address;
+    record.failure_domain = s->failure_domain;
+    record.admin = s->admin;
+    put_message(m, key, server_key(key, s->id), &record.base);
+}
+
+static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
+{
+    LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
+    LeaseholdStored__Member members[LH_REPLICATION_MAX];
+    LeaseholdStored__Member *pointers[LH_REPLICATION_MAX];
+    uint8_t key[KEY_MAX];
+
+    record.chunk = c->id;
+    record.file = c->file->id;
+    record.index = c->index;
+    record.start = c->start;
+    record.version = c->version;
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        leasehold_stored__member__init(&members[i]);
+        members[i].server_id = c->members[i].server->id;
+        members[i].joining = c->members[i].joining;
+        members[i].lost = c->members[i].lost;
+        pointers[i] = &members[i];
+    }
+    record.n_members = c->member_count;
+    record.members = pointers;
+    record.created = c->created;
+    record.sealed = c->sealed;
+    record.length = c->length;
+    record.checksum = c->checksum;
+    if (c->holder != NULL && !c->sealed) {
+        record.holder = c->holder->id;
+        record.holder_incarnation = c->holder_incarnation;
+        record.granted_version = c->granted_version == c->version ? 0 : c->granted_version;
+    }
+    record.intent_to_seal = c->intent_to_seal;
+    put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
+}
+
+/* The chunk goes, and its tombstone comes. Its file is still there. */
+static void delete_chunk(struct lh_master *m, struct lh_m_chunk *c)
+{
+    uint8_t key[KEY_MAX], version[8];
+
+    lh_fx_delete(m->fx, key, chunk_key(key, c->file->id, c->index));
+    put_u64(version, c->version);
+    lh_fx_put(m->fx, key, number_key(key, 'r', c->id), version, sizeof version);
+    c->file = NULL;
+}
+
+static void put_file(struct lh_master *m, const struct lh_m_file *f)
+{
+    LeaseholdStored__File record = LEASEHOLD_STORED__FILE__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.file = f->id;
+    record.path = f->path;
+    record.durability = f->durability;
+    record.replication = f->replication;
+    record.min_replicas = f->min_replicas;
+    record.chunk_size = f->chunk_size;
+    record.created_unix_ms = f->created_unix_ms;
+    record.on_primary_loss = f->on_primary_loss;
+    record.trashed = f->trashed;
+    if (f->trashed) {
+        record.trash_left_ms = lh_duration_ms(f->trash_left);
+        record.trash_number = f->trash_number;
+    }
+    put_message(m, key, number_key(key, 'f', f->id), &record.base);
+}
+
+void lh_m_flush(struct lh_master *m)
+{
+    if (!m->dirty && STAILQ_EMPTY(&m->dirty_servers) && STAILQ_EMPTY(&m->dirty_chunks) &&
+        STAILQ_EMPTY(&m->dirty_files) && STAILQ_EMPTY(&m->dirty_tombstones))
+        return;
+
+    struct lh_m_commit *commit = lh_alloc(sizeof *commit);
+    commit->ticket = m->next_ticket++;
+    TAILQ_INSERT_TAIL(&m->commits, commit, link);
+    lh_fx_persist(m->fx, commit->ticket);
+    if (m->dirty)
+        put_master(m);
+    m->dirty = false;
+
+    struct lh_m_mark *mark;
+    while ((mark = STAILQ_FIRST(&m->dirty_tombstones)) != NULL) {
+        uint8_t key[KEY_MAX], version[8];
+        STAILQ_REMOVE_HEAD(&m->dirty_tombstones, link);
+        put_u64(version, mark->version);
+        if (mark->put)
+            lh_fx_put(m->fx, key, number_key(key, 'r', mark->chunk), version, sizeof version);
+        else
+            lh_fx_delete(m->fx, key, number_key(key, 'r', mark->chunk));
+        free(mark);
+    }
+    struct lh_m_server *s;
+    while ((s = STAILQ_FIRST(&m->dirty_servers)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->dirty_servers, dirty_link);
+        s->dirty = false;
+        put_server(m, s);
+        LH_GROW(commit->servers, commit->server_capacity, commit->server_count + 1);
+        commit->servers[commit->server_count++] = s;
+    }
+    struct lh_m_chunk *c;
+    while ((c = STAILQ_FIRST(&m->dirty_chunks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->dirty_chunks, dirty_link);
+        c->dirty = false;
+        if (c->removed)
+            delete_chunk(m, c);
+        else
+            put_chunk(m, c);
+        LH_GROW(commit->chunks, commit->chunk_capacity, commit->chunk_count + 1);
+        commit->chunks[commit->chunk_count++] = c->id;
+    }
+    struct lh_m_file *f;
+    while ((f = STAILQ_FIRST(&m->dirty_files)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->dirty_files, dirty_link);
+        f->dirty = false;
+        if (f->removed) {
+            uint8_t key[KEY_MAX];
+            lh_fx_delete(m->fx, key, number_key(key, 'f', f->id));
+            lh_m_file_free(f);
+        } else {
+            put_file(m, f);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+#ifndef LH_MASTER_TAIL_H
+#define LH_MASTER_TAIL_H
+
+#include "master/tables/tables.h"
+
+void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTailRequest *request);
+void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__RecallRequest *request);
+void lh_m_waiter_closed(struct lh_master *m, uint64_t link);
+/* Ends every call that waits for `f` (NULL: for any file) with `error`. */
+void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text);
+void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w);
+void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f);
+
+#endif
