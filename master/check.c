@@ -1,5 +1,6 @@
 /* What must hold between any two steps. */
 #include "master/master.h"
+#include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 

@@ -4,14 +4,16 @@
 #include "master/consent.h"
 #include "master/copies.h"
 #include "master/creation.h"
-#include "master/garbage.h"
 #include "master/health.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
 #include "master/leases.h"
 #include "master/repair.h"
 #include "master/roll.h"
-#include "master/sessions.h"
 #include "master/spare.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
@@ -55,49 +57,6 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     t->chunk = c->id;
     t->version = c->version;
     HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
-}
-
-void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
-{
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__RemoveReplica remove = LEASEHOLD__REMOVE_REPLICA__INIT;
-
-    if (!lh_m_live(m, s))
-        return;
-    if (!lh_m_deleting(m) && version != 0) {
-        lh_m_keep(m, s, chunk, version); /* KEEP-4 */
-        return;
-    }
-    remove.session = lh_m_wire_session(m, s->session);
-    remove.chunk = chunk;
-    remove.version = version;
-    remove.master_term = m->term;
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REMOVE;
-    reply.remove = &remove;
-    lh_m_send(m, s, &reply);
-}
-
-void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
-{
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__RecordSeal seal = LEASEHOLD__RECORD_SEAL__INIT;
-
-    /* SEAL-1. Its record may be on the way to the store again, for its members' sake. */
-    LH_ASSERT(c->sealed && c->seal_told);
-    seal.chunk = c->id;
-    seal.version = c->version;
-    seal.length = c->length;
-    seal.checksum = c->checksum;
-    seal.master_term = m->term;
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL;
-    reply.record_seal = &seal;
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
-        if ((only != NULL && only != s) || !lh_m_live(m, s))
-            continue;
-        seal.session = lh_m_wire_session(m, s->session);
-        lh_m_send(m, s, &reply);
-    }
 }
 
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
@@ -369,22 +328,4 @@ void lh_m_on_member_failed(
             c->id, c->file->path, ids[j], report->reason, left_count, c->version + 1);
     c->member_count = left_count;
     lh_m_regrant(m, c);
-}
-
-void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
-    struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-
-    if (member == NULL)
-        return;
-    /* It stays a member until the primary reports it: only the primary knows who has what. */
-    LH_MARK("replica-lost-heard");
-    m->counts.replicas_lost++;
-    lh_m_lose(m, c, member);
-    lh_fx_log(m->fx, LH_WARN,
-        "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
-        "); it needs to be copied anew",
-        c->id, c->file->path, s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)),
-        report->offset);
 }

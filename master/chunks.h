@@ -6,11 +6,8 @@
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c);
-void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
-void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
 void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
 void lh_m_on_member_failed(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
-void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
 
 #endif

@@ -11,9 +11,10 @@
  * so far apart that nobody's complaints keep it busy. */
 #include "master/consent.h"
 
+#include "master/inventory/placement.h"
 #include "master/leases.h"
-#include "master/placement.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>

@@ -2,12 +2,13 @@
  * is copied, and whereto, repair.c decides. */
 #include "master/copies.h"
 
-#include "master/creation.h"
-#include "master/garbage.h"
-#include "master/health.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/inventory/placement.h"
 #include "master/repair.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>

@@ -3,13 +3,13 @@
  * not manage in time is replaced. */
 #include "master/creation.h"
 
-#include "master/chunks.h"
-#include "master/garbage.h"
-#include "master/health.h"
-#include "master/placement.h"
-#include "master/sessions.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/inventory/placement.h"
 #include "master/spare.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
@@ -32,11 +32,6 @@ void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
         return;
     c->creating = true;
     TAILQ_INSERT_TAIL(&m->creating, c, creating_link);
-}
-
-void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
-{
-    s->placed_bytes = s->placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->placed_bytes + bytes;
 }
 
 int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
@@ -82,25 +77,6 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         "chunk %" PRIu64 " of \"%s\": creating %u replicas, file offset %" PRIu64, c->id, f->path,
         count, c->start);
     return LH_OK;
-}
-
-void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
-    struct lh_m_server *s)
-{
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__CreateReplica create = LEASEHOLD__CREATE_REPLICA__INIT;
-
-    if (!lh_m_live(m, s))
-        return;
-    create.session = lh_m_wire_session(m, s->session);
-    create.chunk = id;
-    create.version = version;
-    create.chunk_size = f->chunk_size;
-    create.durability = f->durability;
-    create.master_term = m->term;
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_CREATE;
-    reply.create = &create;
-    lh_m_send(m, s, &reply);
 }
 
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)

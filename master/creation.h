@@ -9,11 +9,6 @@ void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_creation_done(const struct lh_m_chunk *c);
 /* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
-/* CreateReplica of chunk `id` of `f`, at that version, to one server, if it is alive. */
-void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
-    struct lh_m_server *s);
-/* Counts on room at a server until it next tells how much it has. */
-void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
 void lh_m_on_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
 

@@ -3,8 +3,9 @@
 #include "master/holders.h"
 
 #include "master/leases.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 

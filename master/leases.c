@@ -7,14 +7,14 @@
  *   WAITING   a holder and `waiting`: a former master's grant; whoever shows it continues it */
 #include "master/leases.h"
 
-#include "master/health.h"
-#include "master/master.h"
+#include "master/inventory/health.h"
 #include "master/moving.h"
 #include "master/refusals.h"
 #include "master/repair.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/spare.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
@@ -104,31 +104,6 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
     if (in_force(m, c))
         end = lh_instant_max(end, lh_grantor_free_at(m->grantor, c->id, m->now));
     return lh_instant_until(m->now, end);
-}
-
-bool lh_master_lease_of(
-    const struct lh_master *m, uint64_t chunk, struct lh_instant now, struct lh_master_lease *lease)
-{
-    const struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
-    struct lh_lease_info info;
-    bool waiting, engine;
-
-    if (c == NULL || c->holder == NULL)
-        return false;
-    waiting = c->waiting && lh_instant_before(now, m->wait_end);
-    engine = c->session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
-             info.session == c->session;
-    if (!waiting && !engine)
-        return false;
-    *lease = (struct lh_master_lease){.holder = c->holder->id,
-        .version = c->granted_version,
-        .end = waiting ? m->wait_end : info.end,
-        .confirmed = c->confirmed,
-        .recalling = c->recalling,
-        .waiting = !engine};
-    if (engine)
-        lease->end = lh_instant_max(lease->end, info.end);
-    return true;
 }
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)

@@ -3,6 +3,7 @@
 #include "master/leases.h"
 #include "master/master.h"
 #include "master/roll.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
 

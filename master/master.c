@@ -8,26 +8,31 @@
 #include "master/explain.h"
 #include "master/garbage.h"
 #include "master/health.h"
+#include "master/inventory/behind.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/reports.h"
 #include "master/leases.h"
 #include "master/listing.h"
 #include "master/moving.h"
 #include "master/namespace.h"
-#include "master/placement.h"
 #include "master/roll.h"
-#include "master/sessions.h"
+#include "master/sessions/links.h"
+#include "master/sessions/reach.h"
+#include "master/sessions/registration.h"
+#include "master/sessions/sessions.h"
 #include "master/spare.h"
 #include "master/states.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 #include "master/tables/write.h"
 #include "master/tail.h"
 #include "master/trash.h"
+#include "master/wiring.h"
 
 #include <inttypes.h>
-
-/* ---- Replies. */
 
 /* ---- Inputs. */
 
@@ -350,6 +355,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->heartbeat = lh_nanoseconds(config->session_term.ns / 3);
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
+    lh_m_wire(m);
     m->next_ticket = 1;
     m->grantor = lh_grantor_create(0);
     RB_INIT(&m->timers);

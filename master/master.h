@@ -12,19 +12,20 @@
  * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/write.c).
  *
  * Files, by concern:
- *   sessions.c   who is alive (SES-*)
+ *   sessions/    who is alive (SES-*)
  *   leases.c     who may take a chunk's appends (LEASE-*)
  *   chunks.c     a chunk's record, members and seal (SEAL-1, REC-3)
  *   creation.c   new chunks; spare.c: those made ahead of their need
  *   tail.c       calls that wait for a primary
  *   refusals.c   grants that are refused; consent.c: a primary that lives and serves nobody
  *   roll.c       going on without a lost primary (FAIL-2a); roll_length.c: what is sealed then
- *   health.c     what a member's replica is worth (KEEP-1)
+ *   inventory/   what servers have: what a member's replica is worth (KEEP-1), where replicas go
+ *   health.c     which chunks are looked at, and when
  *   repair.c     what is to be copied, joined and dropped (REC-4, KEEP-2); copies.c: one copy
  *   moving.c     drains, an even load, failure domains
- *   placement.c  where replicas go
  *   trash.c      removed files (KEEP-5); garbage.c: replicas of no use, older stores (KEEP-3, -4)
  *   namespace.c  paths and files; listing.c, explain.c, states.c, metrics.c: what is told of it
+ *   wiring.c     who hears of what; messages and their handlers
  *   load.c       what was written down; tables/: records, and what is written of them */
 #ifndef LH_MASTER_MASTER_H
 #define LH_MASTER_MASTER_H

@@ -10,13 +10,15 @@
  * operator's word. The same walk finds what had better lie elsewhere. */
 #include "master/moving.h"
 
-#include "master/health.h"
+#include "master/inventory/health.h"
+#include "master/inventory/placement.h"
 #include "master/leases.h"
 #include "master/listing.h"
-#include "master/placement.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
+#include "master/sessions/registration.h"
 #include "master/spare.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"

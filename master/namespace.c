@@ -3,6 +3,7 @@
 
 #include "master/chunks.h"
 #include "master/spare.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

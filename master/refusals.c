@@ -6,7 +6,8 @@
  * as long. */
 #include "master/refusals.h"
 
-#include "master/garbage.h"
+#include "master/inventory/behind.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)

@@ -11,15 +11,16 @@
  *   open, free          granted, so that a primary finds out who fails; then as above */
 #include "master/repair.h"
 
-#include "master/chunks.h"
 #include "master/copies.h"
-#include "master/garbage.h"
-#include "master/health.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/inventory/placement.h"
 #include "master/leases.h"
-#include "master/placement.h"
 #include "master/roll_length.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 

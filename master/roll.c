@@ -10,13 +10,14 @@
  * is granted over it; and nothing will be, for the chunk is sealed. */
 #include "master/roll.h"
 
-#include "master/garbage.h"
+#include "master/inventory/behind.h"
+#include "master/inventory/placement.h"
 #include "master/leases.h"
-#include "master/placement.h"
 #include "master/roll_length.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/spare.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 

@@ -9,8 +9,9 @@
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
 #include "master/roll_length.h"
 
-#include "master/health.h"
-#include "master/sessions.h"
+#include "master/inventory/health.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>

@@ -13,12 +13,13 @@
  * removed when servers report them; servers do so only if they never held a byte. */
 #include "master/spare.h"
 
-#include "master/chunks.h"
 #include "master/creation.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/placement.h"
 #include "master/leases.h"
-#include "master/placement.h"
 #include "master/roll.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
@@ -250,17 +251,6 @@ bool lh_m_spare_created(
         lh_m_roll_spare_changed(m, spare->file);
     }
     return true;
-}
-
-void lh_m_spare_reported(
-    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
-{
-    struct lh_m_spare *spare;
-
-    HASH_FIND(hh, m->spares, &r->chunk, sizeof r->chunk, spare);
-    for (uint32_t i = 0; spare != NULL && i < spare->member_count; i++)
-        if (spare->members[i].server == s && !r->lost)
-            spare->members[i].seen = s->session;
 }
 
 /* Its replicas are there, or are being made, by servers that can be reached. */

@@ -9,9 +9,6 @@ void lh_m_spares_durable(struct lh_master *m);
 /* True: the report was about a spare. */
 bool lh_m_spare_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
-/* A registration tells of a replica, which may be a spare's. */
-void lh_m_spare_reported(
-    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r);
 /* The file's tail was sealed in this step: the spare becomes the next chunk in the seal's own
  * commit, and is granted in it if all its replicas are there. */
 void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f);

@@ -2,10 +2,11 @@
  * who holds its lease. Explain tells the same of one chunk, beside its sentences (explain.c). */
 #include "master/states.h"
 
-#include "master/health.h"
+#include "master/inventory/health.h"
 #include "master/leases.h"
 #include "master/listing.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"

@@ -4,14 +4,15 @@
 
 #include "master/consent.h"
 #include "master/creation.h"
-#include "master/health.h"
+#include "master/inventory/health.h"
 #include "master/leases.h"
 #include "master/listing.h"
 #include "master/namespace.h"
 #include "master/roll.h"
 #include "master/roll_length.h"
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
+#include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 

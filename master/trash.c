@@ -6,10 +6,11 @@
  * never takes any. */
 #include "master/trash.h"
 
-#include "master/garbage.h"
+#include "master/inventory/behind.h"
 #include "master/leases.h"
 #include "master/namespace.h"
 #include "master/spare.h"
+#include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

@@ -138,7 +138,6 @@ master/explain.c
 master/leases.c
 master/moving.c
 master/repair.c
-master/sessions.c
 master/tail.c
 rpc/link.c
 runtime/disk.c

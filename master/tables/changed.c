@@ -1,6 +1,7 @@
 /* What changed, and is looked at in this step or soon. */
 #include "master/tables/changed.h"
 
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 void lh_m_touch(struct lh_master *m, struct lh_m_file *f)

@@ -1,6 +1,7 @@
 /* Which records the step's commit writes. */
 #include "master/tables/dirty.h"
 
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
 void lh_m_dirty_master(struct lh_master *m)

@@ -45,6 +45,9 @@ struct lh_master {
     struct lh_m_timer wait_timer;
     uint64_t shows; /* how often a server has shown its leases; see holders.c */
 
+    /* Who is told by those below; filled in at creation. */
+    const struct lh_m_session_owner *session_owner;
+
     /* Of the step under way. */
     struct lh_effects *fx;
     struct lh_instant now;

@@ -10,6 +10,7 @@
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/tables/write.h"
 
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
 

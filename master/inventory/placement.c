@@ -1,13 +1,14 @@
 /* Where new replicas go: distinct failure domains as far as there are enough, and among equals the
  * server with the most room and the least to do. None goes to a server that is drained. */
-#include "master/placement.h"
+#include "master/inventory/placement.h"
 
-#include "master/sessions.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
-void lh_m_unsettled(struct lh_master *m)
+void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
 {
-    m->unsettled_until = lh_instant_add(m->now, m->config.create_timeout);
+    s->placed_bytes = s->placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->placed_bytes + bytes;
 }
 
 bool lh_m_missed(const struct lh_m_server *s)

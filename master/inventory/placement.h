@@ -1,10 +1,10 @@
-#ifndef LH_MASTER_PLACEMENT_H
-#define LH_MASTER_PLACEMENT_H
+#ifndef LH_MASTER_INVENTORY_PLACEMENT_H
+#define LH_MASTER_INVENTORY_PLACEMENT_H
 
 #include "master/tables/tables.h"
 
-/* Servers come or go now: whoever can wait for a full set should, for a moment. */
-void lh_m_unsettled(struct lh_master *m);
+/* Counts on room at a server until it next tells how much it has. */
+void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
 /* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
  * found. */
 uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,

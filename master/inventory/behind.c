@@ -1,0 +1,118 @@
+/* An older copy of the metadata (KEEP-4): the signs of it, and what follows.
+ *
+ * If the store is older than what servers have (it was restored from a backup), records are missing
+ * that replicas depend on. Then nothing is deleted at all, until the operator has looked. */
+#include "master/inventory/behind.h"
+
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+
+/* Above these a number is not raised to what a server reports: it would run out. */
+#define VERSION_MAX    (UINT64_C(1) << 62)
+#define CHUNK_LEAP_MAX (UINT64_C(1) << 48)
+
+/* What a restored master skips: more than can have been given out since the backup. */
+#define RESTORED_LEAP (UINT64_C(1) << 20)
+
+bool lh_m_deleting(const struct lh_master *m)
+{
+    return m->behind == NULL || LH_PLANTED("garbage-goes-on-after-restore");
+}
+
+void lh_m_set_behind(struct lh_master *m, const char *format, ...)
+{
+    char text[LH_TEXT_BYTES];
+    va_list args;
+
+    if (m->behind != NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    m->behind = lh_strdup(text);
+    lh_m_dirty_master(m);
+    lh_fx_log(m->fx, LH_ERROR,
+        "%s. Nothing is deleted any more, and the trash keeps what it has, until somebody has "
+        "looked and says \"leasehold garbage --resume\"",
+        text);
+}
+
+void lh_m_restored(struct lh_master *m)
+{
+    LH_MARK("metadata-restored");
+    m->term += RESTORED_LEAP;
+    m->next_chunk += RESTORED_LEAP;
+    m->next_file += RESTORED_LEAP;
+    lh_m_set_behind(m, "this master was started with --restored: the metadata is an older copy");
+}
+
+static bool unknown_evidence(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_chunk *leaving;
+
+    if (r->chunk >= m->next_chunk) {
+        lh_m_set_behind(m,
+            "chunkserver %s has a replica of chunk %" PRIu64
+            ", and this master has not given out a number above %" PRIu64
+            " yet: the metadata looks like an older copy",
+            s->id, r->chunk, m->next_chunk - 1);
+        if (r->chunk - m->next_chunk < CHUNK_LEAP_MAX) {
+            m->next_chunk = r->chunk + 1;
+            lh_m_dirty_master(m);
+        }
+        return true;
+    }
+    HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
+    if (leaving != NULL || lh_m_spare_known(m, r->chunk))
+        return false;
+    HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
+    if (t == NULL) {
+        LH_MARK("report-of-unknown-chunk");
+        lh_m_set_behind(m,
+            "chunkserver %s has a replica of chunk %" PRIu64
+            ", which this master neither knows nor removed: the metadata looks like an older copy",
+            s->id, r->chunk);
+        return true;
+    }
+    /* A spare's has the version of its first grant, and never held a byte. */
+    if (t->version == 0 ? r->version <= LH_M_SPARE_VERSION && r->length == 0
+                        : r->version <= t->version)
+        return false;
+    LH_MARK("report-above-tombstone");
+    lh_m_set_behind(m,
+        "chunkserver %s has version %" PRIu64 " of chunk %" PRIu64
+        ", which this master removed at version %" PRIu64 ": the metadata looks like an older copy",
+        s->id, r->version, r->chunk, t->version);
+    return true;
+}
+
+bool lh_m_report_evidence(
+    struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c, const struct lh_m_report *r)
+{
+    if (c == NULL)
+        return unknown_evidence(m, s, r);
+    /* A spare that became a chunk has the version of its first grant before it is granted. */
+    if (r->version <= c->version || (!c->created && r->version <= LH_M_SPARE_VERSION))
+        return false;
+    LH_MARK("report-above-record");
+    lh_m_set_behind(m,
+        "chunkserver %s has version %" PRIu64 " of chunk %" PRIu64 ", and the newest on record is "
+        "%" PRIu64 ": the metadata looks like an older copy",
+        s->id, r->version, c->id, c->version);
+    if (r->version >= VERSION_MAX)
+        return true;
+    if (r->version > c->seen_version)
+        c->seen_version = r->version;
+    /* Under a lease it keeps the lease's version; the next grant goes above what was seen. */
+    if (c->created && !c->sealed && !c->intent_to_seal && c->holder == NULL) {
+        c->version = r->version;
+        lh_m_dirty_chunk(m, c);
+    }
+    return true;
+}

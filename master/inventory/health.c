@@ -1,0 +1,142 @@
+/* What each replica is worth now (KEEP-1). */
+#include "master/inventory/health.h"
+
+#include "master/sessions/reach.h"
+#include "master/tables/changed.h"
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+
+static bool within_grace(const struct lh_master *m, struct lh_instant since)
+{
+    return lh_instant_before(m->now, lh_instant_add(since, m->config.grace));
+}
+
+/* Has everything that the server's registration told been looked at? */
+static bool heard_out(const struct lh_m_server *s)
+{
+    return s->announced && s->report_next == s->report_count;
+}
+
+enum lh_m_health lh_m_member_health(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
+{
+    const struct lh_m_server *s = member->server;
+
+    (void)c;
+    if (member->joining)
+        return LH_M_JOINING;
+    if (member->lost)
+        return LH_M_LOST;
+    if (s->session == 0)
+        return within_grace(m, s->away_since) ? LH_M_AWAY : LH_M_GONE;
+    if (!lh_m_live(m, s) || !heard_out(s))
+        return LH_M_AWAY;
+    if (member->seen != s->session)
+        return LH_M_MISSING;
+    if (s->failing)
+        return within_grace(m, s->failing_since) ? LH_M_AWAY : LH_M_GONE;
+    return member->stale ? LH_M_STALE : LH_M_GOOD;
+}
+
+bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
+{
+    struct lh_instant since = s->session == 0 ? s->away_since : s->failing_since;
+
+    return (s->session == 0 || s->failing) && !within_grace(m, since) &&
+           s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
+}
+
+const char *lh_m_health_text(enum lh_m_health health)
+{
+    static const char *const texts[] = {
+        [LH_M_GOOD] = "GOOD",
+        [LH_M_AWAY] = "AWAY",
+        [LH_M_GONE] = "GONE",
+        [LH_M_LOST] = "LOST",
+        [LH_M_MISSING] = "MISSING",
+        [LH_M_STALE] = "STALE",
+        [LH_M_JOINING] = "JOINING",
+    };
+
+    return texts[health];
+}
+
+bool lh_m_is_source(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
+{
+    enum lh_m_health health = lh_m_member_health(m, c, member);
+
+    if (health == LH_M_STALE && LH_PLANTED("repair-source-stale"))
+        return true;
+    return health == LH_M_GOOD && (!c->sealed || member->sealed);
+}
+
+struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
+{
+    if (s->session != 0 && !s->failing)
+        return lh_nanoseconds(0);
+    return lh_instant_until(m->now,
+        lh_instant_add(s->session == 0 ? s->away_since : s->failing_since, m->config.grace));
+}
+
+void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
+{
+    struct lh_m_member *member = lh_m_member(c, s);
+
+    if (member == NULL || member->seen == s->session)
+        return;
+    member->seen = s->session;
+    lh_m_attend(m, c);
+}
+
+void lh_m_reported(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_member *member = lh_m_member(c, s);
+
+    if (member == NULL || r->lost)
+        return;
+    member->sealed = r->sealed && r->version == c->version;
+    member->stale = c->sealed && !r->sealed && (r->version < c->version || r->copying);
+    if (!r->copying)
+        lh_m_seen(m, c, s);
+}
+
+void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member)
+{
+    if (member->lost)
+        return;
+    member->lost = true;
+    if (!c->created)
+        return; /* it is being made anew, or made elsewhere */
+    lh_m_dirty_chunk(m, c);
+    lh_m_attend(m, c);
+}
+
+static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
+{
+    const struct lh_m_server *s = LH_M_OWNER(timer, struct lh_m_server, grace_timer);
+
+    if (lh_m_forgotten(s))
+        return;
+    LH_MARK("grace-over");
+    lh_fx_log(m->fx, LH_WARN,
+        "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
+        s->session == 0 ? "is away" : "has had a failing disk",
+        lh_duration_ms(m->config.grace) / 1000);
+    lh_m_patrol(m);
+}
+
+void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
+{
+    s->grace_timer.fire = grace_timer;
+    lh_m_timer_disarm(m, &s->grace_timer);
+    if (s->session == 0)
+        lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->away_since, m->config.grace));
+    else if (s->failing)
+        lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->failing_since, m->config.grace));
+    lh_m_patrol(m);
+}

@@ -1,0 +1,166 @@
+/* What chunkservers say of their replicas, when they register and later. */
+#include "master/inventory/reports.h"
+
+#include "master/inventory/behind.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/tables/chunk.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+
+void lh_m_reports_keep(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request)
+{
+    if (request->n_replicas == 0)
+        return;
+    s->reports = lh_alloc_array(request->n_replicas, sizeof *s->reports);
+    s->report_count = request->n_replicas;
+    for (size_t i = 0; i < request->n_replicas; i++) {
+        const Leasehold__ReplicaReport *r = request->replicas[i];
+        s->reports[i] = (struct lh_m_report){.chunk = r->chunk,
+            .version = r->version,
+            .length = r->length,
+            .sealed = r->sealed,
+            .lost = r->lost,
+            .copying = r->copying};
+        struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
+        struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
+        if (member != NULL && r->lost)
+            lh_m_lose(m, c, member); /* only a copy makes it good again (FAIL-5) */
+    }
+    m->reporting++;
+}
+
+void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
+{
+    if (s->report_next < s->report_count)
+        m->reporting--;
+    free(s->reports);
+    s->reports = NULL;
+    s->report_count = s->report_next = s->reports_unknown = 0;
+}
+
+void lh_m_spare_reported(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_spare *spare;
+
+    HASH_FIND(hh, m->spares, &r->chunk, sizeof r->chunk, spare);
+    for (uint32_t i = 0; spare != NULL && i < spare->member_count; i++)
+        if (spare->members[i].server == s && !r->lost)
+            spare->members[i].seen = s->session;
+}
+
+/* A reported replica of a chunk that there is not. */
+static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_tombstone *t;
+    struct lh_m_chunk *leaving;
+
+    lh_m_spare_reported(m, s, r);
+    if (lh_m_report_evidence(m, s, NULL, r)) {
+        /* Left alone until the operator has looked (KEEP-4). */
+        s->reports_unknown++;
+        lh_m_keep(m, s, r->chunk, r->version);
+        return;
+    }
+    HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
+    HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
+    if (t != NULL && leaving == NULL) {
+        LH_MARK("report-of-removed-chunk");
+        lh_m_send_remove(m, s, r->chunk, t->version);
+    }
+}
+
+/* One reported replica: does its server have to be told something about it? */
+static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
+
+    if (c == NULL) {
+        look_at_unknown(m, s, r);
+        return;
+    }
+    lh_m_report_evidence(m, s, c, r);
+    lh_m_reported(m, c, s, r);
+    if (lh_m_member(c, s) == NULL && (r->version > 0 || r->copying)) {
+        LH_MARK("report-of-left-replica");
+        lh_m_extra_note(m, c, s, r->version, r->sealed, r->copying);
+        return;
+    }
+    if (!lh_m_is_durable(m, c->ticket))
+        return;
+    if (lh_m_member(c, s) == NULL) {
+        /* Its creation came too late or failed half-way; it was never used. */
+        LH_MARK("report-of-vain-creation");
+        lh_m_send_remove(m, s, c->id, 0);
+    } else if (c->sealed && !r->sealed) {
+        LH_MARK("report-of-missed-seal");
+        lh_m_record_seal(m, c, s);
+    }
+    if (r->lost)
+        lh_fx_log(
+            m->fx, LH_WARN, "chunkserver %s has lost its replica of chunk %" PRIu64, s->id, c->id);
+}
+
+void lh_m_look_at_reports(struct lh_master *m)
+{
+    struct lh_m_server *s;
+    size_t left = m->config.step_work;
+
+    if (m->reporting == 0)
+        return;
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        if (s->report_next == s->report_count || !s->announced)
+            continue;
+        while (left > 0 && s->report_next < s->report_count) {
+            look_at(m, s, &s->reports[s->report_next++]);
+            left--;
+        }
+        if (s->report_next == s->report_count) {
+            if (s->reports_unknown > 0)
+                lh_fx_log(m->fx, LH_WARN,
+                    "chunkserver %s has %zu replicas that this master knows nothing of; they are "
+                    "left alone",
+                    s->id, s->reports_unknown);
+            free(s->reports);
+            s->reports = NULL;
+            s->report_count = s->report_next = 0;
+            m->reporting--;
+            lh_m_server_changed(m, s);
+        }
+    }
+}
+
+void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+    struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
+
+    if (member == NULL)
+        return;
+    /* It stays a member until the primary reports it: only the primary knows who has what. */
+    LH_MARK("replica-lost-heard");
+    m->counts.replicas_lost++;
+    lh_m_lose(m, c, member);
+    lh_fx_log(m->fx, LH_WARN,
+        "chunk %" PRIu64 " of \"%s\": %s has lost its replica (%s at %" PRIu64
+        "); it needs to be copied anew",
+        c->id, c->file->path, s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)),
+        report->offset);
+}
+
+void lh_m_on_possible_loss(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report)
+{
+    const struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+
+    m->counts.possible_losses++;
+    lh_fx_log(m->fx, LH_ERROR,
+        "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
+        "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", primary %s)",
+        report->chunk, c == NULL ? "?" : c->file->path, report->length, report->version, s->id);
+}

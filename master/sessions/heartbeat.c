@@ -1,0 +1,114 @@
+/* Heartbeats and their answers (SES-3, SES-4). */
+#include "master/sessions/heartbeat.h"
+
+#include "master/sessions/owner.h"
+#include "master/sessions/reach.h"
+#include "master/tables/changed.h"
+#include "master/tables/tables.h"
+
+void lh_m_unknown_session(
+    struct lh_master *m, uint64_t link, const Leasehold__Heartbeat *heartbeat)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__HeartbeatReply answer = LEASEHOLD__HEARTBEAT_REPLY__INIT;
+
+    if (!lh_m_is_durable(m, 1))
+        return; /* our term is not */
+    answer.error = LEASEHOLD__ERROR_CODE__UNKNOWN_SESSION;
+    answer.session = heartbeat->session;
+    answer.master_term = m->term;
+    answer.stamp = heartbeat->stamp;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT;
+    reply.heartbeat = &answer;
+    lh_fx_send(m->fx, link, &reply.base, NULL);
+}
+
+void lh_m_remember_answer(struct lh_master *m, struct lh_m_server *s, uint64_t stamp)
+{
+    s->answers[s->answer_next].stamp = stamp;
+    s->answers[s->answer_next].at = m->now;
+    s->answers[s->answer_next].sent = true;
+    s->answer_next = (s->answer_next + 1) % LH_ANSWERS;
+}
+
+/* Which of our answers has the server received? (SES-4) */
+void lh_m_note_confirmed(struct lh_m_server *s, uint64_t last_stamp)
+{
+    for (unsigned i = 0; i < LH_ANSWERS; i++) {
+        if (!s->answers[i].sent || s->answers[i].stamp != last_stamp)
+            continue;
+        s->confirmed_at =
+            s->confirmed ? lh_instant_max(s->confirmed_at, s->answers[i].at) : s->answers[i].at;
+        s->confirmed = true;
+    }
+}
+
+static void answer_heartbeat(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__HeartbeatReply answer = LEASEHOLD__HEARTBEAT_REPLY__INIT;
+    Leasehold__Continued *items = lh_alloc_array(heartbeat->n_active + 1, sizeof *items);
+    Leasehold__Continued **pointers = lh_alloc_array(heartbeat->n_active + 1, sizeof *pointers);
+    bool *extended = lh_alloc_array(heartbeat->n_active, sizeof *extended);
+    size_t count = 0;
+
+    answer.show_leases = m->session_owner->heard(m, s, heartbeat, extended);
+    for (size_t i = 0; i < heartbeat->n_active; i++) {
+        if (!extended[i])
+            continue;
+        leasehold__continued__init(&items[count]);
+        items[count].chunk = heartbeat->active[i]->chunk;
+        items[count].version = heartbeat->active[i]->version;
+        items[count].term_ns = m->holder_chunk_term.ns;
+        pointers[count] = &items[count];
+        count++;
+    }
+    answer.session = heartbeat->session;
+    answer.master_term = m->term;
+    answer.stamp = heartbeat->stamp;
+    answer.term_ns = m->holder_session_term.ns;
+    answer.n_extended = count;
+    answer.extended = pointers;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT;
+    reply.heartbeat = &answer;
+    lh_m_send(m, s, &reply);
+    lh_m_remember_answer(m, s, heartbeat->stamp);
+    free(items);
+    free(pointers);
+    free(extended);
+}
+
+void lh_m_on_heartbeat(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
+{
+    struct lh_instant received_at = m->now; /* TIME-4 */
+    if (LH_PLANTED("grantor-clock-read-before-receipt"))
+        received_at = s->received_at;
+    if (lh_grantor_session_renew(m->grantor, s->session, received_at, m->config.session_term) !=
+        LH_OK) {
+        lh_m_unknown_session(m, s->link, heartbeat);
+        return;
+    }
+    m->counts.heartbeats++;
+    s->received_at = m->now;
+    s->stamp = heartbeat->stamp;
+    lh_m_note_confirmed(s, heartbeat->last_stamp);
+    s->free_bytes = heartbeat->free_bytes;
+    s->replicas = heartbeat->replicas;
+    s->placed_bytes = 0;
+    if (heartbeat->failing)
+        LH_MARK("heartbeat-failing");
+    if (s->failing != (heartbeat->failing != 0)) {
+        lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
+            s->id,
+            heartbeat->failing ? "does not answer; it gets no leases and no replicas"
+                               : "answers again");
+        s->failing = heartbeat->failing;
+        s->failing_since = m->now;
+        m->session_owner->changed(m, s);
+    }
+    answer_heartbeat(m, s, heartbeat);
+    m->session_owner->answered(m, s);
+    lh_m_touch_waited(m);
+}

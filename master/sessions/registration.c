@@ -1,0 +1,256 @@
+/* Registration: who may, what it replaces, and its answer once it is durable (SES-1, SES-5). */
+#include "master/sessions/registration.h"
+
+#include "master/sessions/heartbeat.h"
+#include "master/sessions/links.h"
+#include "master/sessions/owner.h"
+#include "master/sessions/reach.h"
+#include "master/tables/changed.h"
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/path.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+
+static void refuse(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request,
+    int error, const char *text)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
+
+    m->counts.registrations_refused++;
+    lh_fx_log(m->fx, LH_WARN, "a chunkserver's registration was refused: %s", text);
+    registered.error = lh_m_wire_error(error);
+    registered.error_text = (char *)(uintptr_t)text;
+    registered.stamp = request->stamp;
+    registered.cluster_id = m->cluster_id;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
+    reply.registered = &registered;
+    lh_fx_reply(m->fx, l->id, &reply.base, NULL);
+    lh_m_link_forget(m, l);
+}
+
+/* May this server register? LH_OK, or why not. */
+static int check_register(
+    const struct lh_master *m, const Leasehold__Register *r, char *text, size_t text_size)
+{
+    int error = lh_name_check("server id", r->server_id, LH_NAME_BYTES_MAX, text, text_size);
+
+    if (error == LH_OK)
+        error = lh_name_check("address", r->address, LH_ADDRESS_BYTES_MAX, text, text_size);
+    if (error == LH_OK && r->machine_id[0] != 0)
+        error = lh_name_check("machine id", r->machine_id, LH_NAME_BYTES_MAX, text, text_size);
+    if (error == LH_OK && r->failure_domain[0] != 0)
+        error =
+            lh_name_check("failure domain", r->failure_domain, LH_NAME_BYTES_MAX, text, text_size);
+    if (error != LH_OK)
+        return error;
+    if (r->cluster_id[0] != 0 && strcmp(r->cluster_id, m->cluster_id) != 0) {
+        snprintf(text, text_size,
+            "chunkserver %s belongs to cluster %.64s, this is %s: check its data directory and "
+            "the master's address",
+            r->server_id, r->cluster_id, m->cluster_id);
+        return LH_ERR_WRONG_IDENTITY;
+    }
+    if (r->master_term_seen > m->term) {
+        snprintf(text, text_size,
+            "chunkserver %s has seen master term %" PRIu64 ", this master's is %" PRIu64
+            ": another master is running, or the metadata store was restored from a backup: then "
+            "start this master with --restored",
+            r->server_id, r->master_term_seen, m->term);
+        return LH_ERR_STALE_MASTER;
+    }
+    if (r->incarnation == 0) {
+        snprintf(text, text_size, "chunkserver %s: incarnation 0", r->server_id);
+        return LH_ERR_INVALID_ARGUMENT;
+    }
+    struct lh_m_server *s;
+    HASH_FIND_STR(m->servers, r->server_id, s);
+    if (s != NULL && lh_m_forgotten(s)) {
+        LH_MARK("registration-of-decommissioned");
+        snprintf(text, text_size,
+            "chunkserver %s was decommissioned: start it with an empty data directory and another "
+            "--server-id, or take it back with `leasehold undrain %s`",
+            r->server_id, r->server_id);
+        return LH_ERR_WRONG_IDENTITY;
+    }
+    if (s == NULL) {
+        if (HASH_COUNT(m->servers) >= m->config.servers_max) {
+            snprintf(text, text_size, "chunkserver %s: the limit of %u chunkservers is reached",
+                r->server_id, m->config.servers_max);
+            return LH_ERR_NO_MEMORY;
+        }
+        return LH_OK;
+    }
+    /* SES-1. */
+    bool late = r->incarnation < s->incarnation ||
+                (r->incarnation == s->incarnation && r->registration <= s->registration);
+    if (late && !LH_PLANTED("late-registration-believed")) {
+        LH_MARK("registration-late-ignored");
+        snprintf(text, text_size,
+            "chunkserver %s: incarnation %" PRIu64 " registration %" PRIu64 " is not above %" PRIu64
+            ".%" PRIu64 ", which came before",
+            r->server_id, r->incarnation, r->registration, s->incarnation, s->registration);
+        return LH_ERR_STALE_REGISTRATION;
+    }
+    return LH_OK;
+}
+
+static void replace_text(char **to, const char *text)
+{
+    char *copy = lh_strdup(text);
+
+    free(*to);
+    *to = copy;
+}
+
+/* Ends what the server's registration left: its stream unless that is `stays`, its answer, its
+ * session. */
+static void end_registration(
+    struct lh_master *m, struct lh_m_server *s, uint64_t stays, int error, const char *why)
+{
+    if (s->session != 0)
+        lh_grantor_session_close(m->grantor, s->session); /* frees nothing (SES-5) */
+    if (s->link != 0 && s->link != stays) {
+        struct lh_m_link *old = lh_m_link_find(m, s->link);
+        lh_fx_close(m->fx, s->link, error, why);
+        if (old != NULL)
+            lh_m_link_forget(m, old);
+    }
+    m->session_owner->ended(m, s, true);
+    lh_buf_clear(&s->announcement);
+    s->announcing = s->announced = s->confirmed = false;
+    memset(s->answers, 0, sizeof s->answers);
+    s->answer_next = 0;
+}
+
+void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
+{
+    LH_ASSERT(s->held_count == 0);
+    end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
+    s->session = 0;
+    s->away_since = m->now;
+    m->session_owner->changed(m, s);
+}
+
+/* What the server will be told once its registration is durable (SES-1). The leases continued are
+ * in the engine from now on, and nothing that happens meanwhile gives them to somebody else. */
+static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
+    const Leasehold__Register *request, struct lh_m_chunk *const *continued, size_t count)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
+    Leasehold__Continued *items = lh_alloc_array(count + 1, sizeof *items);
+    Leasehold__Continued **pointers = lh_alloc_array(count + 1, sizeof *pointers);
+
+    for (size_t i = 0; i < count; i++) {
+        leasehold__continued__init(&items[i]);
+        items[i].chunk = continued[i]->id;
+        items[i].version = continued[i]->version;
+        items[i].term_ns = m->holder_chunk_term.ns;
+        pointers[i] = &items[i];
+    }
+    registered.session = lh_m_wire_session(m, s->session);
+    registered.master_term = m->term;
+    registered.stamp = request->stamp;
+    registered.term_ns = m->holder_session_term.ns;
+    registered.heartbeat_ns = m->heartbeat.ns;
+    registered.cluster_id = m->cluster_id;
+    registered.n_continued = count;
+    registered.continued = pointers;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
+    reply.registered = &registered;
+    uint8_t *to;
+    s->announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(&reply.base), &to);
+    protobuf_c_message_pack(&reply.base, to);
+    s->announcing = true;
+    free(items);
+    free(pointers);
+}
+
+void lh_m_on_register(
+    struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request)
+{
+    char text[LH_TEXT_BYTES];
+    int error = check_register(m, request, text, sizeof text);
+
+    if (error != LH_OK) {
+        refuse(m, l, request, error, text);
+        return;
+    }
+    struct lh_m_server *s = lh_m_server_get(m, request->server_id);
+    bool same_incarnation = request->incarnation == s->incarnation;
+    bool proven = same_incarnation && request->process != 0 && request->process == s->process;
+    bool same_process = same_incarnation && (request->process == s->process || s->process == 0);
+    bool same_machine = s->machine_id[0] != 0 && strcmp(s->machine_id, request->machine_id) == 0;
+    if (s->incarnation == 0)
+        LH_MARK("registration-first");
+    else if (same_process)
+        LH_MARK("registration-again");
+    else
+        LH_MARK("registration-of-new-process");
+    m->counts.registrations++;
+    end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
+    if (l->server != NULL && l->server != s && l->server->link == l->id)
+        l->server->link = 0; /* a stream that speaks for another server now */
+    if (same_incarnation && !same_process)
+        m->session_owner->doubled(m, s);
+    s->incarnation = request->incarnation;
+    s->registration = request->registration;
+    s->process = request->process;
+    replace_text(&s->machine_id, request->machine_id);
+    replace_text(&s->address, request->address);
+    replace_text(&s->failure_domain, request->failure_domain);
+    lh_m_dirty_server(m, s);
+    if ((!same_incarnation && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
+        m->session_owner->process_died(m, s);
+    else if (!same_incarnation && s->held_count > 0)
+        lh_fx_log(m->fx, LH_WARN,
+            "chunkserver %s: a new incarnation on another machine; its %zu leases are held until "
+            "they run out",
+            s->id, s->held_count);
+
+    lh_m_unsettled(m);
+    s->session = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
+    s->link = l->id;
+    s->received_at = s->registered_at = m->now;
+    s->stamp = request->stamp;
+    s->capacity_bytes = request->capacity_bytes;
+    s->free_bytes = request->free_bytes;
+    s->replicas = request->n_replicas;
+    s->placed_bytes = 0;
+    s->failing = false;
+    l->server = s;
+    l->session = s->session;
+
+    struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
+    size_t count;
+    m->session_owner->began(m, s, request,
+        (struct lh_m_process){.same = same_process, .proven = proven}, continued, &count);
+    prepare_answer(m, s, request, continued, count);
+    free(continued);
+    lh_fx_log(m->fx, LH_INFO,
+        "chunkserver %s registered from %s: incarnation %" PRIu64 ", %zu replicas, %zu of %zu "
+        "leases continued",
+        s->id, s->address, s->incarnation, request->n_replicas, count, request->n_held);
+}
+
+void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
+{
+    if (!s->announcing || !lh_m_is_durable(m, s->ticket))
+        return;
+    s->announcing = false;
+    if (s->link == 0) {
+        lh_buf_clear(&s->announcement);
+        return;
+    }
+    s->announced = true;
+    struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
+    e->link = s->link;
+    e->header = lh_buf_take(&s->announcement);
+    lh_m_remember_answer(m, s, s->stamp);
+
+    m->session_owner->announced(m, s);
+    lh_m_touch_waited(m);
+}

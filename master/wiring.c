@@ -1,0 +1,140 @@
+/* Who hears of what: sessions know no chunk, so what they tell is passed on from here. */
+#include "master/wiring.h"
+
+#include "master/chunks.h"
+#include "master/copies.h"
+#include "master/creation.h"
+#include "master/garbage.h"
+#include "master/health.h"
+#include "master/holders.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/inventory/reports.h"
+#include "master/leases.h"
+#include "master/repair.h"
+#include "master/roll.h"
+#include "master/sessions/owner.h"
+#include "master/tables/chunk.h"
+#include "master/tables/tables.h"
+
+static void doubled(struct lh_master *m, struct lh_m_server *s)
+{
+    lh_m_disown(m, s);
+}
+
+static void process_died(struct lh_master *m, struct lh_m_server *s)
+{
+    lh_m_free_dead(m, s);
+}
+
+static void began(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
+    struct lh_m_process process, struct lh_m_chunk **continued, size_t *count)
+{
+    lh_m_sum_begin(s);
+    lh_m_shows(m, s, request, process.same, process.proven, continued, count);
+    lh_m_reports_keep(m, s, request);
+}
+
+static void announced(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_m_chunk *c;
+
+    TAILQ_FOREACH(c, &m->creating, creating_link)
+    if (lh_m_member(c, s) != NULL)
+        lh_m_creation_send(m, c, s);
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    lh_m_push(m, c);
+    lh_m_roll_announced(m, s);
+    if (s->report_count == 0)
+        lh_m_server_changed(m, s);
+}
+
+static bool heard(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
+    bool *extended)
+{
+    lh_m_on_progress(m, s, heartbeat);
+    lh_m_extend(m, s, heartbeat, extended);
+    return lh_m_sum_differs(s, heartbeat);
+}
+
+static void answered(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_m_chunk *c;
+
+    TAILQ_FOREACH(c, &s->todo, todo_link)
+    lh_m_push(m, c);
+}
+
+static void stream_ended(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_m_chunk *c;
+
+    while (LH_PLANTED("regrant-when-session-breaks") && s != NULL &&
+           (c = TAILQ_FIRST(&s->held)) != NULL)
+        lh_m_lease_over(m, c, "went with its session");
+    lh_m_rolls_advance(m);
+}
+
+static void ended(struct lh_master *m, struct lh_m_server *s, bool replaced)
+{
+    lh_m_extras_forget(m, s);
+    lh_m_copies_end(m, s);
+    if (replaced)
+        lh_m_reports_forget(m, s);
+}
+
+/* ---- Messages of a session. */
+
+#define MESSAGES(X)                                                                                \
+    X(CONFIRM, confirm, lh_m_on_confirm)                                                           \
+    X(RELEASE, release, lh_m_on_release)                                                           \
+    X(SEAL, seal, lh_m_on_seal)                                                                    \
+    X(RECOVERED, recovered, lh_m_on_recovered)                                                     \
+    X(MEMBER_FAILED, member_failed, lh_m_on_member_failed)                                         \
+    X(CREATED, created, lh_m_on_created)                                                           \
+    X(LOST, lost, lh_m_on_lost)                                                                    \
+    X(POSSIBLE_LOSS, possible_loss, lh_m_on_possible_loss)                                         \
+    X(SEAL_RECORDED, seal_recorded, lh_m_on_seal_recorded)                                         \
+    X(FENCED, fenced, lh_m_on_fenced)                                                              \
+    X(COPIED, copied, lh_m_on_copied)                                                              \
+    X(REMOVED, removed, lh_m_on_removed)                                                           \
+    X(SHOWN, shown, lh_m_on_shown)
+
+#define X(BODY, field, function)                                                                   \
+    static uint64_t field##_session(const Leasehold__SessionRequest *request)                      \
+    {                                                                                              \
+        return request->field->session;                                                            \
+    }                                                                                              \
+    static void field##_take(                                                                      \
+        struct lh_master *m, struct lh_m_server *s, const Leasehold__SessionRequest *request)      \
+    {                                                                                              \
+        function(m, s, request->field);                                                            \
+    }
+MESSAGES(X)
+#undef X
+
+static const struct lh_m_session_handler handlers[] = {
+#define X(BODY, field, function)                                                                   \
+    [LEASEHOLD__SESSION_REQUEST__BODY_##BODY] = {field##_session, field##_take},
+    MESSAGES(X)
+#undef X
+};
+
+static const struct lh_m_session_owner session_owner = {
+    .doubled = doubled,
+    .process_died = process_died,
+    .began = began,
+    .announced = announced,
+    .heard = heard,
+    .answered = answered,
+    .stream_ended = stream_ended,
+    .ended = ended,
+    .changed = lh_m_server_changed,
+    .handlers = handlers,
+    .handler_count = sizeof handlers / sizeof *handlers,
+};
+
+void lh_m_wire(struct lh_master *m)
+{
+    m->session_owner = &session_owner;
+}
