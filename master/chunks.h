@@ -6,8 +6,5 @@
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c);
-void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
-void lh_m_on_member_failed(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
 
 #endif

@@ -12,34 +12,6 @@
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
-#include <inttypes.h>
-
-void lh_m_on_seal_recorded(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealRecorded *report)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
-    struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-
-    if (member == NULL || !c->sealed || member->lost)
-        return;
-    if (lh_m_copy_find(c, s) != NULL) {
-        LH_MARK("seal-recorded-before-a-copy"); /* which begins anew: its end counts */
-        return;
-    }
-    if (report->error == LEASEHOLD__ERROR_CODE__OK && report->version == c->version) {
-        member->sealed = true;
-        member->stale = false;
-        member->seen = s->session;
-    } else {
-        LH_MARK("seal-not-recorded");
-        member->stale = true;
-        lh_fx_log(m->fx, LH_WARN,
-            "chunk %" PRIu64 " of \"%s\": %s lacks what the seal covers, and is refreshed", c->id,
-            c->file->path, s->id);
-    }
-    lh_m_attend(m, c);
-}
-
 /* ---- Who is looked at, and when. */
 
 static void patrol_timer(struct lh_master *m, struct lh_m_timer *timer)

@@ -3,8 +3,6 @@
 
 #include "master/tables/tables.h"
 
-void lh_m_on_seal_recorded(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealRecorded *report);
 void lh_m_health_start(struct lh_master *m);
 /* A step's share of looking at chunks and starting copies; `busy`: there is more at once. */
 void lh_m_health_step(struct lh_master *m);

@@ -2,11 +2,11 @@
 #include "master/listing.h"
 
 #include "master/copies.h"
+#include "master/grants/leases.h"
 #include "master/inventory/health.h"
-#include "master/leases.h"
 #include "master/moving.h"
 #include "master/namespace.h"
-#include "master/roll_length.h"
+#include "master/seal/roll_length.h"
 #include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"

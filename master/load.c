@@ -1,8 +1,8 @@
 /* Stored records to tables, at the start. The keys are in master/tables/write.c. */
-#include "master/creation.h"
-#include "master/leases.h"
+#include "master/grants/leases.h"
+#include "master/growth/creation.h"
 #include "master/master.h"
-#include "master/roll.h"
+#include "master/seal/roll.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"

@@ -10,13 +10,13 @@
  * operator's word. The same walk finds what had better lie elsewhere. */
 #include "master/moving.h"
 
+#include "master/grants/leases.h"
+#include "master/growth/preallocated.h"
 #include "master/inventory/health.h"
 #include "master/inventory/placement.h"
-#include "master/leases.h"
 #include "master/listing.h"
 #include "master/sessions/reach.h"
 #include "master/sessions/registration.h"
-#include "master/spare.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -2,7 +2,7 @@
 #include "master/namespace.h"
 
 #include "master/chunks.h"
-#include "master/spare.h"
+#include "master/growth/preallocated.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"

@@ -2,8 +2,8 @@
  * who holds its lease. Explain tells the same of one chunk, beside its sentences (explain.c). */
 #include "master/states.h"
 
+#include "master/grants/leases.h"
 #include "master/inventory/health.h"
-#include "master/leases.h"
 #include "master/listing.h"
 #include "master/sessions/reach.h"
 #include "master/tables/chunk.h"

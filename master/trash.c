@@ -6,10 +6,10 @@
  * never takes any. */
 #include "master/trash.h"
 
+#include "master/grants/leases.h"
+#include "master/growth/preallocated.h"
 #include "master/inventory/behind.h"
-#include "master/leases.h"
 #include "master/namespace.h"
-#include "master/spare.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"

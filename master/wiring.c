@@ -1,18 +1,25 @@
-/* Who hears of what: sessions know no chunk, so what they tell is passed on from here. */
+/* Who hears of what: a package calls nobody above it, so what it has to tell goes to its owner, and
+ * is passed on from here. */
 #include "master/wiring.h"
 
-#include "master/chunks.h"
 #include "master/copies.h"
-#include "master/creation.h"
 #include "master/garbage.h"
-#include "master/health.h"
-#include "master/holders.h"
+#include "master/grants/answers.h"
+#include "master/grants/holders.h"
+#include "master/grants/leases.h"
+#include "master/grants/owner.h"
+#include "master/growth/created.h"
+#include "master/growth/creation.h"
+#include "master/growth/owner.h"
+#include "master/growth/preallocated.h"
 #include "master/inventory/extras.h"
 #include "master/inventory/health.h"
 #include "master/inventory/reports.h"
-#include "master/leases.h"
+#include "master/moving.h"
 #include "master/repair.h"
-#include "master/roll.h"
+#include "master/seal/failed.h"
+#include "master/seal/roll.h"
+#include "master/seal/seal.h"
 #include "master/sessions/owner.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
@@ -134,7 +141,39 @@ static const struct lh_m_session_owner session_owner = {
     .handler_count = sizeof handlers / sizeof *handlers,
 };
 
+/* ---- Leases, and new chunks. */
+
+static void confirmed(struct lh_master *m, struct lh_m_chunk *c)
+{
+    lh_m_spare_want(m, c->file);
+}
+
+static void over(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
+{
+    lh_m_repair_pause(m, c);
+    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+        lh_m_moving_kick(m);
+}
+
+static void ran_out(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (!c->intent_to_seal)
+        lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
+}
+
+static const struct lh_m_grant_owner grant_owner = {
+    .confirmed = confirmed,
+    .over = over,
+    .ran_out = ran_out,
+};
+
+static const struct lh_m_growth_owner growth_owner = {
+    .changed = lh_m_roll_spare_changed,
+};
+
 void lh_m_wire(struct lh_master *m)
 {
     m->session_owner = &session_owner;
+    m->grant_owner = &grant_owner;
+    m->growth_owner = &growth_owner;
 }

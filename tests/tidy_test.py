@@ -135,7 +135,6 @@ chunkserver/primary/members.c
 chunkserver/serve/copying.c
 client/library/leasehold.h
 master/explain.c
-master/leases.c
 master/moving.c
 master/repair.c
 master/tail.c

@@ -47,6 +47,8 @@ struct lh_master {
 
     /* Who is told by those below; filled in at creation. */
     const struct lh_m_session_owner *session_owner;
+    const struct lh_m_grant_owner *grant_owner;
+    const struct lh_m_growth_owner *growth_owner;
 
     /* Of the step under way. */
     struct lh_effects *fx;

@@ -9,10 +9,10 @@
  * Either may be one bad link, and then the next primary may be behind it as well. So one word is no
  * cause, a file moves once and then rests, each time for twice as long, and the cluster's moves are
  * so far apart that nobody's complaints keep it busy. */
-#include "master/consent.h"
+#include "master/grants/consent.h"
 
+#include "master/grants/leases.h"
 #include "master/inventory/placement.h"
-#include "master/leases.h"
 #include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_LEASES_H
-#define LH_MASTER_LEASES_H
+#ifndef LH_MASTER_GRANTS_LEASES_H
+#define LH_MASTER_GRANTS_LEASES_H
 
 #include "master/tables/tables.h"
 
@@ -25,16 +25,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
 /* Holder, session, confirmation, recall or intent are others now. */
 void lh_m_lease_changed(struct lh_m_chunk *c);
-/* Its holder does not act on it any more; if it was being recalled, another member may have it. */
-void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why);
-/* Its term is over, here or at its holder. */
-void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c);
-void lh_m_on_confirm(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
-void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
-void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
-/* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
-void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
-    bool *extended);
+/* Does the engine hold it in force? */
+bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c);
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_CONSENT_H
-#define LH_MASTER_CONSENT_H
+#ifndef LH_MASTER_GRANTS_CONSENT_H
+#define LH_MASTER_GRANTS_CONSENT_H
 
 #include "master/tables/tables.h"
 

@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_REFUSALS_H
-#define LH_MASTER_REFUSALS_H
+#ifndef LH_MASTER_GRANTS_REFUSALS_H
+#define LH_MASTER_GRANTS_REFUSALS_H
 
 #include "master/tables/tables.h"
 

@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_HOLDERS_H
-#define LH_MASTER_HOLDERS_H
+#ifndef LH_MASTER_GRANTS_HOLDERS_H
+#define LH_MASTER_GRANTS_HOLDERS_H
 
 #include "master/tables/tables.h"
 

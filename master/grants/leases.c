@@ -5,14 +5,11 @@
  *   GRANTING  a holder, not `confirmed`: from the decision on it counts as held
  *   HELD      `confirmed`; RECALLING is the flag `recalling`
  *   WAITING   a holder and `waiting`: a former master's grant; whoever shows it continues it */
-#include "master/leases.h"
+#include "master/grants/leases.h"
 
-#include "master/inventory/health.h"
-#include "master/moving.h"
-#include "master/refusals.h"
-#include "master/repair.h"
+#include "master/grants/owner.h"
+#include "master/grants/refusals.h"
 #include "master/sessions/reach.h"
-#include "master/spare.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -81,8 +78,7 @@ void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
     }
 }
 
-/* Does the engine hold it in force? */
-static bool in_force(const struct lh_master *m, const struct lh_m_chunk *c)
+bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_lease_info info;
 
@@ -92,7 +88,7 @@ static bool in_force(const struct lh_master *m, const struct lh_m_chunk *c)
 
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->waiting || in_force(m, c);
+    return c->waiting || lh_m_in_force(m, c);
 }
 
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
@@ -101,7 +97,7 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
 
     if (c->waiting)
         end = m->wait_end;
-    if (in_force(m, c))
+    if (lh_m_in_force(m, c))
         end = lh_instant_max(end, lh_grantor_free_at(m->grantor, c->id, m->now));
     return lh_instant_until(m->now, end);
 }
@@ -109,7 +105,7 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     return c->confirmed && !c->recalling && !c->intent_to_seal &&
-           c->session == c->holder->session && in_force(m, c);
+           c->session == c->holder->session && lh_m_in_force(m, c);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
@@ -128,12 +124,10 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_m_set_holder(m, c, NULL);
     c->session = 0;
     c->sent = c->confirmed = c->recalling = false;
-    lh_m_repair_pause(m, c);
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(m, c);
     lh_m_touch(m, c->file);
-    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
-        lh_m_moving_kick(m);
+    m->grant_owner->over(m, c, s);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
         c->id, c->file->path, s->id, c->granted_version, why);
 }
@@ -306,7 +300,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
     if (s == NULL || c->removed || c->intent_to_seal || c->session == 0 ||
         c->session != s->session || !s->announced || !lh_m_is_durable(m, c->ticket) ||
-        !in_force(m, c))
+        !lh_m_in_force(m, c))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->confirmed && !(c->recalling && c->sent))
@@ -335,171 +329,4 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
         c->id, c->file->path, c->version, c->holder->id);
     lh_m_push(m, c);
-}
-
-void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
-    bool *extended)
-{
-    size_t count = heartbeat->n_active, asked = 0;
-    struct lh_lease_name *names = lh_alloc_array(count, sizeof *names);
-    size_t *places = lh_alloc_array(count, sizeof *places);
-    int *results = lh_alloc_array(count, sizeof *results);
-
-    for (size_t i = 0; i < count; i++) {
-        const Leasehold__ChunkVersion *active = heartbeat->active[i];
-        struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
-        extended[i] = false;
-        if (c == NULL || c->holder != s || c->intent_to_seal || c->version != active->version)
-            continue; /* no extension after an intent to seal (FAIL-2a) */
-        c->appends = active->appends;
-        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->version};
-        places[asked++] = i;
-    }
-    /* LEASE-4: the engine refuses those that are being recalled. */
-    lh_grantor_extend_many(m->grantor, s->session, m->now, s->received_at, m->config.chunk_term,
-        names, asked, results);
-    for (size_t i = 0; i < asked; i++) {
-        extended[places[i]] = results[i] == LH_OK;
-        m->counts.extensions += extended[places[i]];
-        if (results[i] == LH_OK)
-            LH_MARK("lease-extended");
-        else if (results[i] == LH_ERR_LEASE_HELD)
-            LH_MARK("lease-not-extended-recalling");
-    }
-    free(names);
-    free(places);
-    free(results);
-}
-
-void lh_m_on_confirm(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
-
-    if (c == NULL || c->holder != s || c->session != s->session ||
-        c->granted_version != confirm->version || !c->sent)
-        return;
-    if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
-        if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
-            lh_m_lease_over(m, c, "was refused");
-        return;
-    }
-    if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->confirmed)
-            return;
-        LH_MARK("grant-confirmed");
-        c->confirmed = true;
-        lh_m_seen(m, c, s);
-        lh_m_attend(m, c);
-        lh_m_accepted(c);
-        c->last_primary = s;
-        lh_m_lease_changed(c);
-        lh_m_touch(m, c->file);
-        lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
-            c->id, c->file->path, s->id, c->version);
-        lh_m_spare_want(m, c->file);
-        return;
-    }
-    /* It will never act on this version: as a release of it. */
-    LH_MARK("grant-refused");
-    m->counts.grants_refused++;
-    int error = lh_error_from_wire((unsigned)confirm->error);
-    lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s refused version %" PRIu64 ": %s", c->id, s->id,
-        c->version, lh_error_text(error));
-    struct lh_m_member *member = lh_m_member(c, s);
-    /* IO is a disk that does not answer now (SES-6): the replica may be as good as ever. */
-    if (member != NULL && (error == LH_ERR_NO_REPLICA || error == LH_ERR_CORRUPT))
-        lh_m_lose(m, c, member);
-    lh_m_refused(m, c, s, m->heartbeat);
-    lh_m_lease_over(m, c, "was refused");
-    lh_m_refused_version(m, c, s, confirm->adopted);
-}
-
-/* Is a lease that was recalled to be given to another member as soon as it is released, in the same
- * commit? Its writers will ask for that anyway, a round trip later. */
-static bool handed_over(const struct lh_m_chunk *c)
-{
-    const struct lh_m_waiter *w;
-
-    if (!c->recalling || c->appends == 0 || c->sealed || c->intent_to_seal || c->file->trashed)
-        return false;
-    TAILQ_FOREACH(w, &c->file->waiters, file_link)
-    if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
-        return false;
-    return true;
-}
-
-void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why)
-{
-    bool hand_over = handed_over(c);
-
-    lh_m_lease_over(m, c, why);
-    if (hand_over) {
-        LH_MARK("lease-handed-over");
-        lh_m_grant_free(m, c);
-    }
-}
-
-void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c)
-{
-    m->counts.expiries++;
-    lh_m_lease_over(m, c, "has run out");
-    if (!c->intent_to_seal)
-        lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
-}
-
-void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
-
-    /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
-     * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        (c->granted_version != release->version && !LH_PLANTED("any-version-released"))) {
-        LH_MARK("release-ignored");
-        return;
-    }
-    if (release->ran_out && !c->recalling) {
-        LH_MARK("lease-run-out-at-its-holder");
-        lh_m_ran_out(m, c);
-        return;
-    }
-    LH_MARK("lease-released");
-    m->counts.releases++;
-    bool at_once = !c->recalling && lh_instant_before(m->now,
-                                        lh_instant_add(c->granted_at, m->config.refusal_rest_max));
-    if (!release->ran_out) {
-        c->avoid = s;
-        c->retry_at = m->now;
-        if (at_once)
-            lh_m_refused(m, c, s, lh_nanoseconds(0));
-    }
-    lh_m_given_back(m, c, "was released");
-}
-
-void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
-{
-    struct lh_m_chunk *c;
-
-    for (size_t i = 0; i < m->config.step_work && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
-        TAILQ_REMOVE(&m->waiting, c, waiting_link);
-        c->waiting = false;
-        if (in_force(m, c)) {
-            LH_MARK("lease-outlives-restart-wait");
-        } else {
-            LH_MARK("lease-over-after-restart-wait");
-            lh_m_lease_over(m, c, "is over: granted before this master started, not shown since");
-        }
-    }
-    if (!TAILQ_EMPTY(&m->waiting)) {
-        lh_m_timer_arm(m, timer, m->now);
-        return;
-    }
-    /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
-    if (m->longest_session_ns > m->config.session_term.ns) {
-        LH_MARK("longest-session-lowered");
-        m->longest_session_ns = m->config.session_term.ns;
-        lh_m_dirty_master(m);
-    }
-    lh_m_touch_waited(m);
 }

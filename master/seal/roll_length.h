@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_ROLL_LENGTH_H
-#define LH_MASTER_ROLL_LENGTH_H
+#ifndef LH_MASTER_SEAL_ROLL_LENGTH_H
+#define LH_MASTER_SEAL_ROLL_LENGTH_H
 
 #include "master/tables/tables.h"
 

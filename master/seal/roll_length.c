@@ -7,7 +7,7 @@
  *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
  *
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
-#include "master/roll_length.h"
+#include "master/seal/roll_length.h"
 
 #include "master/inventory/health.h"
 #include "master/sessions/reach.h"

@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_CREATION_H
-#define LH_MASTER_CREATION_H
+#ifndef LH_MASTER_GROWTH_CREATION_H
+#define LH_MASTER_GROWTH_CREATION_H
 
 #include "master/tables/tables.h"
 
@@ -9,7 +9,9 @@ void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_creation_done(const struct lh_m_chunk *c);
 /* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
-void lh_m_on_created(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+/* Member `i` did not create its replica. Another server takes its place, or nobody if enough are
+ * left; else it stays and has another chance. True: the members changed. */
+bool lh_m_creation_replace(
+    struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why);
 
 #endif

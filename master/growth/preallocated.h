@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_SPARE_H
-#define LH_MASTER_SPARE_H
+#ifndef LH_MASTER_GROWTH_PREALLOCATED_H
+#define LH_MASTER_GROWTH_PREALLOCATED_H
 
 #include "master/tables/tables.h"
 

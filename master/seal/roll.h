@@ -1,5 +1,5 @@
-#ifndef LH_MASTER_ROLL_H
-#define LH_MASTER_ROLL_H
+#ifndef LH_MASTER_SEAL_ROLL_H
+#define LH_MASTER_SEAL_ROLL_H
 
 #include "master/tables/tables.h"
 

@@ -8,14 +8,14 @@
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
  * is granted over it; and nothing will be, for the chunk is sealed. */
-#include "master/roll.h"
+#include "master/seal/roll.h"
 
+#include "master/grants/leases.h"
+#include "master/growth/preallocated.h"
 #include "master/inventory/behind.h"
 #include "master/inventory/placement.h"
-#include "master/leases.h"
-#include "master/roll_length.h"
+#include "master/seal/roll_length.h"
 #include "master/sessions/reach.h"
-#include "master/spare.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

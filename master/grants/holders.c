@@ -1,8 +1,9 @@
 /* What holders show of their leases, and what follows: when they register (SES-5, SES-5a, LEASE-7),
  * and within a session when their sum is not ours (LEASE-8). */
-#include "master/holders.h"
+#include "master/grants/holders.h"
 
-#include "master/leases.h"
+#include "master/grants/answers.h"
+#include "master/grants/leases.h"
 #include "master/sessions/reach.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"

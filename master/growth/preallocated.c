@@ -11,13 +11,13 @@
  * In the store a spare counts as removed from the beginning: it has a tombstone at version 0, which
  * goes when it becomes a chunk. So a restarted master, which forgets spares, has their replicas
  * removed when servers report them; servers do so only if they never held a byte. */
-#include "master/spare.h"
+#include "master/growth/preallocated.h"
 
-#include "master/creation.h"
+#include "master/grants/leases.h"
+#include "master/growth/creation.h"
+#include "master/growth/owner.h"
 #include "master/inventory/commands.h"
 #include "master/inventory/placement.h"
-#include "master/leases.h"
-#include "master/roll.h"
 #include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -97,7 +97,7 @@ static void without(struct lh_master *m, struct lh_m_spare *spare, const struct 
         lh_m_spare_for_roll(m, f, suspects, count);
     else if (all_created(spare))
         lh_m_timer_disarm(m, &spare->timer);
-    lh_m_roll_spare_changed(m, f);
+    m->growth_owner->changed(m, f);
 }
 
 static void not_in_time(struct lh_master *m, struct lh_m_timer *timer)
@@ -248,7 +248,7 @@ bool lh_m_spare_created(
     }
     if (all_created(spare)) {
         lh_m_timer_disarm(m, &spare->timer);
-        lh_m_roll_spare_changed(m, spare->file);
+        m->growth_owner->changed(m, spare->file);
     }
     return true;
 }

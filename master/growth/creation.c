@@ -1,13 +1,10 @@
 /* New chunks: the record with its members is made durable at version 0, every member creates an
  * empty replica, and the first grant (leases.c) makes the chunk one that exists. A server that does
  * not manage in time is replaced. */
-#include "master/creation.h"
+#include "master/growth/creation.h"
 
 #include "master/inventory/commands.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
 #include "master/inventory/placement.h"
-#include "master/spare.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -90,9 +87,7 @@ void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_s
     }
 }
 
-/* Member `i` did not create its replica. Another server takes its place, or nobody if enough are
- * left; else it stays and has another chance. True: the members changed. */
-static bool replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why)
+bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why)
 {
     struct lh_m_server *old = c->members[i].server, *fresh;
 
@@ -129,58 +124,7 @@ static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
     /* From the end: replace() may fill a gap with the last member. */
     for (uint32_t i = c->member_count; i-- > 0;)
         if (!c->members[i].created)
-            replace(m, c, i, "did not create its replica in time");
+            lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
     lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
-}
-
-/* There is no such chunk any more. The server took no notice of a removal that came before its
- * replica was there, so it is told again. */
-static void created_in_vain(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
-{
-    struct lh_m_tombstone *t;
-    struct lh_m_chunk *leaving;
-
-    HASH_FIND(hh, m->tombstones, &report->chunk, sizeof report->chunk, t);
-    HASH_FIND(hh, m->chunks, &report->chunk, sizeof report->chunk, leaving);
-    if (t == NULL || leaving != NULL || report->error != LEASEHOLD__ERROR_CODE__OK)
-        return; /* `leaving`: RemoveReplica goes when its removal is durable */
-    LH_MARK("created-after-removal");
-    lh_m_send_remove(m, s, report->chunk, t->version);
-}
-
-void lh_m_on_created(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
-
-    if (lh_m_spare_created(m, s, report))
-        return;
-    if (c == NULL) {
-        created_in_vain(m, s, report);
-        return;
-    }
-    struct lh_m_member *member = lh_m_member(c, s);
-    bool ok = report->error == LEASEHOLD__ERROR_CODE__OK;
-    if (member == NULL) {
-        /* Another server took its place. */
-        if (ok && lh_m_is_durable(m, c->ticket))
-            lh_m_send_remove(m, s, c->id, 0);
-        else if (ok)
-            lh_m_extra_note(m, c, s, LH_M_SPARE_VERSION, false, false);
-        return;
-    }
-    if (!c->creating || member->created)
-        return;
-    if (ok) {
-        member->created = true;
-        lh_m_seen(m, c, s);
-        member->lost = false; /* what it had of this chunk was thrown away */
-        lh_m_touch(m, c->file);
-    } else {
-        c->unable = s;
-        c->unable_error = lh_error_from_wire((unsigned)report->error);
-        replace(m, c, (uint32_t)(member - c->members), lh_error_text(c->unable_error));
-    }
 }

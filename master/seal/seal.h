@@ -1,0 +1,10 @@
+#ifndef LH_MASTER_SEAL_SEAL_H
+#define LH_MASTER_SEAL_SEAL_H
+
+#include "master/tables/tables.h"
+
+void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
+void lh_m_on_seal_recorded(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__SealRecorded *report);
+
+#endif
