@@ -3,34 +3,31 @@
 
 #include "base/prng.h"
 #include "lease/term.h"
-#include "master/chunks.h"
+#include "master/calls/tail.h"
+#include "master/calls/trash.h"
+#include "master/calls/waiters.h"
 #include "master/config.h"
-#include "master/explain.h"
-#include "master/garbage.h"
+#include "master/durable.h"
 #include "master/grants/answers.h"
 #include "master/grants/leases.h"
 #include "master/growth/preallocated.h"
-#include "master/health.h"
 #include "master/inventory/behind.h"
 #include "master/inventory/extras.h"
 #include "master/inventory/reports.h"
-#include "master/listing.h"
-#include "master/moving.h"
-#include "master/namespace.h"
+#include "master/keep/garbage.h"
+#include "master/keep/moving.h"
+#include "master/keep/remove.h"
+#include "master/keep/sweep.h"
 #include "master/seal/roll.h"
 #include "master/sessions/links.h"
 #include "master/sessions/reach.h"
-#include "master/sessions/registration.h"
 #include "master/sessions/sessions.h"
-#include "master/states.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 #include "master/tables/write.h"
-#include "master/tail.h"
-#include "master/trash.h"
 #include "master/wiring.h"
 
 #include <inttypes.h>
@@ -129,96 +126,8 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     if (w != NULL)
         return; /* a second message on a call that has one */
     m->counts.calls[method]++;
-    switch (method) {
-    case LH_METHOD_CREATE:
-        lh_m_create(m, link, message);
-        break;
-    case LH_METHOD_STAT:
-        lh_m_stat(m, link, message);
-        break;
-    case LH_METHOD_LIST:
-        lh_m_list(m, link, message);
-        break;
-    case LH_METHOD_RENAME:
-        lh_m_rename(m, link, message);
-        break;
-    case LH_METHOD_REMOVE:
-        lh_m_remove(m, link, message);
-        break;
-    case LH_METHOD_RESTORE:
-        lh_m_restore(m, link, message);
-        break;
-    case LH_METHOD_EXPLAIN:
-        lh_m_explain(m, link, message);
-        break;
-    case LH_METHOD_LIST_CHUNKS:
-        lh_m_list_chunks(m, link, message);
-        break;
-    case LH_METHOD_GARBAGE:
-        lh_m_garbage_call(m, link, message);
-        break;
-    case LH_METHOD_LOCATE:
-        lh_m_locate(m, link, message);
-        break;
-    case LH_METHOD_OPEN_TAIL:
-        lh_m_open_tail(m, link, message);
-        break;
-    case LH_METHOD_LIST_LEASES:
-        lh_m_list_leases(m, link, message);
-        break;
-    case LH_METHOD_LIST_SERVERS:
-        lh_m_list_servers(m, link);
-        break;
-    case LH_METHOD_RECALL:
-        lh_m_recall_call(m, link, message);
-        break;
-    case LH_METHOD_SET_SERVER:
-        lh_m_set_server(m, link, message);
-        break;
-    default:
+    if (!lh_m_call(m, link, method, message))
         lh_fx_close(m->fx, link, LH_ERR_UNIMPLEMENTED, "this is a master, not a chunkserver");
-    }
-}
-
-static void on_persisted(struct lh_master *m, uint64_t ticket, int error)
-{
-    struct lh_m_commit *commit = TAILQ_FIRST(&m->commits);
-
-    if (commit == NULL || commit->ticket != ticket)
-        return;
-    if (error == LH_ERR_SHORTAGE) {
-        m->starved = true;
-        lh_m_replies_starved(m);
-        return;
-    }
-    if (error != LH_OK) {
-        /* Memory is ahead of the store for good: say nothing any more. */
-        lh_fx_log(m->fx, LH_ERROR,
-            "the metadata store could not commit (%s); the master stops: make room or repair the "
-            "disk, then start it again",
-            lh_error_text(error));
-        m->stopped = true;
-        lh_fx_stopped(m->fx, error);
-        return;
-    }
-    TAILQ_REMOVE(&m->commits, commit, link);
-    m->durable = ticket;
-    m->starved = false;
-    m->counts.commits++;
-    lh_m_replies_durable(m);
-    lh_m_spares_durable(m);
-    lh_m_garbage_durable(m);
-    for (size_t i = 0; i < commit->server_count; i++)
-        lh_m_announce(m, commit->servers[i]);
-    for (size_t i = 0; i < commit->chunk_count; i++) {
-        struct lh_m_chunk *c;
-        HASH_FIND(hh, m->chunks, &commit->chunks[i], sizeof commit->chunks[i], c);
-        if (c != NULL)
-            lh_m_chunk_durable(m, c);
-    }
-    free(commit->chunks);
-    free(commit->servers);
-    free(commit);
 }
 
 static void on_stop(struct lh_master *m)
@@ -269,7 +178,7 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         lh_m_session_closed(m, in->link, "it has ended its session stream");
         break;
     case LH_IN_PERSISTED:
-        on_persisted(m, in->ticket, in->error);
+        lh_m_on_persisted(m, in->ticket, in->error);
         break;
     case LH_IN_STOP:
         on_stop(m);

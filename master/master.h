@@ -11,22 +11,16 @@
  *
  * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/write.c).
  *
- * Files, by concern:
- *   sessions/    who is alive (SES-*)
- *   leases.c     who may take a chunk's appends (LEASE-*)
- *   chunks.c     a chunk's record, members and seal (SEAL-1, REC-3)
- *   creation.c   new chunks; spare.c: those made ahead of their need
- *   tail.c       calls that wait for a primary
- *   refusals.c   grants that are refused; consent.c: a primary that lives and serves nobody
- *   roll.c       going on without a lost primary (FAIL-2a); roll_length.c: what is sealed then
- *   inventory/   what servers have: what a member's replica is worth (KEEP-1), where replicas go
- *   health.c     which chunks are looked at, and when
- *   repair.c     what is to be copied, joined and dropped (REC-4, KEEP-2); copies.c: one copy
- *   moving.c     drains, an even load, failure domains
- *   trash.c      removed files (KEEP-5); garbage.c: replicas of no use, older stores (KEEP-3, -4)
- *   namespace.c  paths and files; listing.c, explain.c, states.c, metrics.c: what is told of it
- *   wiring.c     who hears of what; messages and their handlers
- *   load.c       what was written down; tables/: records, and what is written of them */
+ * Packages, each above the next; none calls one above it:
+ *   master.c, durable.c, wiring.c   one step; what follows from a commit; who hears of what
+ *   calls/      what clients and operators ask
+ *   keep/       repair, copies, moving, garbage (REC-4, KEEP-2, KEEP-3)
+ *   seal/       going on without a lost primary (FAIL-2a), what is sealed then, who recorded it
+ *   growth/     new chunks, and those created ahead of their need
+ *   grants/     who may take a chunk's appends (LEASE-*)
+ *   inventory/  what servers have: what a replica is worth (KEEP-1), where one can go (KEEP-4)
+ *   sessions/   who is alive (SES-*)
+ *   tables/     records, their indexes, what is dirty, what changed */
 #ifndef LH_MASTER_MASTER_H
 #define LH_MASTER_MASTER_H
 

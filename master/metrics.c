@@ -1,5 +1,5 @@
 /* The master's figures for Prometheus; docs/metrics.md describes each of them. */
-#include "master/copies.h"
+#include "master/keep/copies.h"
 #include "master/master.h"
 #include "master/sessions/reach.h"
 #include "master/tables/tables.h"
@@ -20,7 +20,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
         known++;
         live += lh_m_live(m, s);
         failing += s->failing;
-        draining += s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+        draining += lh_m_drained(s);
     }
     lh_metrics_family(
         out, "leasehold_master_chunkservers", LH_METRIC_GAUGE, "Chunkservers, by what they are.");

@@ -2,8 +2,14 @@
  * is passed on from here. */
 #include "master/wiring.h"
 
-#include "master/copies.h"
-#include "master/garbage.h"
+#include "master/calls/explain.h"
+#include "master/calls/garbage_call.h"
+#include "master/calls/listing.h"
+#include "master/calls/namespace.h"
+#include "master/calls/set_server.h"
+#include "master/calls/states.h"
+#include "master/calls/tail.h"
+#include "master/calls/trash.h"
 #include "master/grants/answers.h"
 #include "master/grants/holders.h"
 #include "master/grants/leases.h"
@@ -15,8 +21,11 @@
 #include "master/inventory/extras.h"
 #include "master/inventory/health.h"
 #include "master/inventory/reports.h"
-#include "master/moving.h"
-#include "master/repair.h"
+#include "master/keep/copies.h"
+#include "master/keep/garbage.h"
+#include "master/keep/moving.h"
+#include "master/keep/recovered.h"
+#include "master/keep/wanting.h"
 #include "master/seal/failed.h"
 #include "master/seal/roll.h"
 #include "master/seal/seal.h"
@@ -151,7 +160,7 @@ static void confirmed(struct lh_master *m, struct lh_m_chunk *c)
 static void over(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
     lh_m_repair_pause(m, c);
-    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+    if (lh_m_drained(s))
         lh_m_moving_kick(m);
 }
 
@@ -170,6 +179,49 @@ static const struct lh_m_grant_owner grant_owner = {
 static const struct lh_m_growth_owner growth_owner = {
     .changed = lh_m_roll_spare_changed,
 };
+
+/* ---- Unary calls. */
+
+#define CALLS(X)                                                                                   \
+    X(CREATE, lh_m_create)                                                                         \
+    X(STAT, lh_m_stat)                                                                             \
+    X(LIST, lh_m_list)                                                                             \
+    X(RENAME, lh_m_rename)                                                                         \
+    X(REMOVE, lh_m_remove)                                                                         \
+    X(RESTORE, lh_m_restore)                                                                       \
+    X(EXPLAIN, lh_m_explain)                                                                       \
+    X(LIST_CHUNKS, lh_m_list_chunks)                                                               \
+    X(GARBAGE, lh_m_garbage_call)                                                                  \
+    X(LOCATE, lh_m_locate)                                                                         \
+    X(OPEN_TAIL, lh_m_open_tail)                                                                   \
+    X(LIST_LEASES, lh_m_list_leases)                                                               \
+    X(LIST_SERVERS, lh_m_list_servers)                                                             \
+    X(RECALL, lh_m_recall_call)                                                                    \
+    X(SET_SERVER, lh_m_set_server)
+
+#define X(METHOD, function)                                                                        \
+    static void METHOD##_call(struct lh_master *m, uint64_t link, const void *message)             \
+    {                                                                                              \
+        function(m, link, message);                                                                \
+    }
+CALLS(X)
+#undef X
+
+typedef void call_function(struct lh_master *m, uint64_t link, const void *message);
+
+static call_function *const calls[] = {
+#define X(METHOD, function) [LH_METHOD_##METHOD] = METHOD##_call,
+    CALLS(X)
+#undef X
+};
+
+bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const void *message)
+{
+    if ((size_t)method >= sizeof calls / sizeof *calls || calls[method] == NULL)
+        return false;
+    calls[method](m, link, message);
+    return true;
+}
 
 void lh_m_wire(struct lh_master *m)
 {

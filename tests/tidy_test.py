@@ -83,7 +83,7 @@ UNBOUND = {
     "LH_METASTORE_WAITING_MAX": "the store's, which is no core",
     "HEADERS_BYTES": "format of the chunk header",
     "LH_SCRUB_TEXT_MAX": "room for two numbers",
-    "WHEN_BYTES": "room for a duration",
+    "LH_WHEN_BYTES": "room for a duration",
     "KEY_MAX": "room for a key",
     "PROBE_BYTES": "what a probe writes",
     "LH_FLIGHT_MESSAGES_MAX": "the most that a bound of the config may be",
@@ -134,10 +134,6 @@ chunkserver/primary/appending.c
 chunkserver/primary/members.c
 chunkserver/serve/copying.c
 client/library/leasehold.h
-master/explain.c
-master/moving.c
-master/repair.c
-master/tail.c
 rpc/link.c
 runtime/disk.c
 runtime/flags.c

@@ -143,7 +143,7 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 /* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
-    return (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE ? 2u : 0u) + (s == c->avoid ? 1u : 0u);
+    return (lh_m_drained(s) ? 2u : 0u) + (s == c->avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */

@@ -18,7 +18,7 @@ bool lh_m_missed(const struct lh_m_server *s)
 
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
 {
-    if (s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE)
+    if (lh_m_drained(s))
         return false;
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */

@@ -234,7 +234,7 @@ void lh_m_rolls_advance(struct lh_master *m)
 
 void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_chunk *tail = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+    struct lh_m_chunk *tail = lh_m_tail(f);
 
     if (tail != NULL && tail->roll != NULL && tail->roll->decided)
         advance(m, tail->roll);
@@ -440,7 +440,7 @@ static void suspect(struct lh_m_chunk *c, enum trouble what)
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_chunk *c = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+    struct lh_m_chunk *c = lh_m_tail(f);
     struct lh_m_waiter *w;
 
     if (c == NULL || c->sealed || c->intent_to_seal || !lh_m_rolls(m, f) || !lh_m_held(m, c))

@@ -53,6 +53,12 @@ RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */
 RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
 RB_PROTOTYPE(lh_m_trash, lh_m_file, path_node, )
 
+/* Its last chunk; NULL: it has none. */
+static inline struct lh_m_chunk *lh_m_tail(const struct lh_m_file *f)
+{
+    return f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+}
+
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
 struct lh_m_file *lh_m_file_new(

@@ -95,6 +95,12 @@ struct lh_m_kept {
     TAILQ_ENTRY(lh_m_kept) link;
 };
 
+/* Is it to take nothing new, and to lose what it has? */
+static inline bool lh_m_drained(const struct lh_m_server *s)
+{
+    return s->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
+}
+
 /* Decommissioned, and nothing is left on it: only its name is remembered, so that it stays away. */
 static inline bool lh_m_forgotten(const struct lh_m_server *s)
 {

@@ -1,0 +1,213 @@
+/* Removed files. They stay in the trash for a while of a running master's time, keep their chunks,
+ * take no appends, and can be restored (KEEP-5).
+ *
+ * The store has the time that was left when it was written last, rounded up. It is written again
+ * after each eighth of the retention, so a restart gives a file up to that much time back, and
+ * never takes any. */
+#include "master/calls/trash.h"
+
+#include "master/calls/named.h"
+#include "master/calls/namespace.h"
+#include "master/calls/waiters.h"
+#include "master/grants/leases.h"
+#include "master/growth/preallocated.h"
+#include "master/inventory/behind.h"
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/path.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+
+static void arm(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_duration tick =
+        lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), m->config.trash_tick);
+
+    if (lh_m_deleting(m))
+        lh_m_timer_arm(m, &f->trash_timer,
+            lh_instant_add(f->trash_from, lh_duration_min(tick, f->trash_left)));
+}
+
+static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
+{
+    struct lh_m_file *f = LH_M_OWNER(timer, struct lh_m_file, trash_timer);
+    struct lh_duration left = lh_m_trash_left(m, f);
+
+    if (!lh_m_deleting(m))
+        return; /* KEEP-4: armed again once deletion is resumed */
+    if (left.ns > 0) {
+        f->trash_left = left;
+        f->trash_from = m->now;
+        lh_m_dirty_file(m, f);
+        arm(m, f);
+        return;
+    }
+    if (m->purged >= m->config.step_work) {
+        lh_m_timer_arm(m, timer, m->now);
+        return;
+    }
+    LH_MARK("trash-purged");
+    m->purged += f->chunk_count + 1;
+    lh_fx_log(m->fx, LH_INFO,
+        "file %" PRIu64 " \"%s\": its time in the trash is over; it goes with %zu chunks", f->id,
+        f->path, f->chunk_count);
+    lh_m_file_purge(m, f);
+}
+
+/* Asks whoever holds the tail's lease to give it up. */
+static void recall_tail(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_chunk *tail = lh_m_tail(f);
+
+    if (tail != NULL && !tail->sealed && tail->holder != NULL && lh_m_held(m, tail))
+        lh_m_recall(m, tail);
+}
+
+void lh_m_trash_start(struct lh_master *m)
+{
+    struct lh_m_file *f;
+
+    RB_FOREACH(f, lh_m_trash, &m->trash)
+    {
+        f->trash_timer.fire = trash_timer;
+        f->trash_from = m->now;
+        arm(m, f);
+        recall_tail(m, f);
+    }
+}
+
+static void into_trash(struct lh_master *m, struct lh_m_file *f)
+{
+    lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed; it is in the trash");
+    lh_m_spare_drop(m, f);
+    lh_m_timer_disarm(m, &f->timer);
+    f->place_in_full_until = LH_INSTANT_NEVER;
+    RB_REMOVE(lh_m_paths, &m->paths, f);
+    f->trashed = true;
+    f->trash_number = m->trash_number++;
+    f->trash_left = m->config.trash_retention;
+    f->trash_from = m->now;
+    f->trash_timer.fire = trash_timer;
+    RB_INSERT(lh_m_trash, &m->trash, f);
+    m->trash_count++;
+    arm(m, f);
+    recall_tail(m, f);
+    lh_m_dirty_file(m, f);
+}
+
+/* The file that a Remove names. NULL: `*error` and `text` say why. */
+static struct lh_m_file *to_remove(const struct lh_master *m,
+    const Leasehold__RemoveRequest *request, int *error, char *text, size_t text_size)
+{
+    struct lh_m_file *f = request->file == 0 ? NULL : lh_m_file_by_id(m, request->file);
+
+    if (f != NULL && f->trashed && request->now)
+        return f;
+    return lh_m_file_named(m, request->file, request->path, error, text, text_size);
+}
+
+void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequest *request)
+{
+    Leasehold__RemoveReply reply = LEASEHOLD__REMOVE_REPLY__INIT;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f = to_remove(m, request, &error, text, sizeof text);
+
+    if (f == NULL) {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    } else if (request->now || m->config.trash_retention.ns == 0) {
+        reply.file = f->id;
+        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed for good, with %zu chunks",
+            f->id, f->path, f->chunk_count);
+        lh_m_file_purge(m, f);
+    } else {
+        LH_MARK("remove-into-trash");
+        into_trash(m, f);
+        reply.file = f->id;
+        reply.trash_left_ms = lh_duration_ms(lh_m_trash_left(m, f));
+        lh_fx_log(m->fx, LH_INFO,
+            "file %" PRIu64 " \"%s\" removed into the trash; it can be restored for %" PRIu64
+            " s of a running master's time",
+            f->id, f->path, reply.trash_left_ms / 1000);
+    }
+    lh_m_reply(m, link, lh_m_ticket(m, NULL), &reply.base);
+}
+
+/* The file that a Restore names. NULL: `*error` and `text` say why. */
+static struct lh_m_file *to_restore(const struct lh_master *m,
+    const Leasehold__RestoreRequest *request, int *error, char *text, size_t text_size)
+{
+    struct lh_m_file *f;
+
+    if (request->file != 0) {
+        f = lh_m_file_by_id(m, request->file);
+        if (f != NULL && f->trashed)
+            return f;
+        *error = LH_ERR_NOT_FOUND;
+        if (f != NULL)
+            snprintf(text, text_size, "file %" PRIu64 " is not in the trash: it is \"%.256s\"",
+                f->id, f->path);
+        else
+            snprintf(text, text_size, "file %" PRIu64 " does not exist (any more)", request->file);
+        return NULL;
+    }
+    *error = lh_path_check(request->path, text, text_size);
+    if (*error != LH_OK)
+        return NULL;
+    f = lh_m_trash_find(m, request->path);
+    if (f == NULL) {
+        *error = LH_ERR_NOT_FOUND;
+        snprintf(text, text_size, "nothing in the trash was called \"%.256s\"", request->path);
+    }
+    return f;
+}
+
+static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *path)
+{
+    RB_REMOVE(lh_m_trash, &m->trash, f);
+    m->trash_count--;
+    lh_m_timer_disarm(m, &f->trash_timer);
+    if (strcmp(f->path, path) != 0) {
+        char *copy = lh_strdup(path);
+        free(f->path);
+        f->path = copy;
+    }
+    f->trashed = false;
+    f->trash_number = 0;
+    RB_INSERT(lh_m_paths, &m->paths, f);
+    lh_m_dirty_file(m, f);
+}
+
+void lh_m_restore(struct lh_master *m, uint64_t link, const Leasehold__RestoreRequest *request)
+{
+    Leasehold__RestoreReply reply = LEASEHOLD__RESTORE_REPLY__INIT;
+    Leasehold__FileInfo info;
+    char text[LH_TEXT_BYTES];
+    int error = LH_OK;
+    struct lh_m_file *f = to_restore(m, request, &error, text, sizeof text);
+    const char *path = f == NULL ? NULL : request->to[0] == 0 ? f->path : request->to;
+
+    if (f != NULL)
+        error = lh_path_check(path, text, sizeof text);
+    if (error == LH_OK && lh_m_file_by_path(m, path) != NULL) {
+        LH_MARK("restore-path-taken");
+        error = LH_ERR_ALREADY_EXISTS;
+        snprintf(
+            text, sizeof text, "\"%.256s\" exists already; restore it under another path", path);
+    }
+    if (error == LH_OK) {
+        LH_MARK("file-restored");
+        lh_fx_log(
+            m->fx, LH_INFO, "file %" PRIu64 " \"%s\" restored as \"%s\"", f->id, f->path, path);
+        out_of_trash(m, f, path);
+        lh_m_file_info(f, &info);
+        reply.info = &info;
+    } else {
+        reply.error = lh_m_wire_error(error);
+        reply.error_text = text;
+    }
+    lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
+}

@@ -1,0 +1,78 @@
+/* Chunks, leases and servers as replies have them. */
+#include "master/calls/views.h"
+
+#include "master/grants/leases.h"
+#include "master/inventory/health.h"
+#include "master/keep/drain.h"
+#include "master/seal/roll_length.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
+#include "master/tables/tables.h"
+
+void lh_m_chunk_view(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view)
+{
+    leasehold__chunk_info__init(&view->info);
+    view->info.chunk = c->id;
+    view->info.version = c->version;
+    view->info.start = c->start;
+    view->info.sealed = c->sealed;
+    view->info.length = c->sealed ? c->length : 0;
+    view->info.unbacked = !lh_m_backed(m, c);
+    for (uint32_t i = 0; i < c->member_count; i++) {
+        struct lh_m_server *s = c->members[i].server;
+        leasehold__member__init(&view->members[i]);
+        view->members[i].server_id = s->id;
+        if (lh_m_live(m, s))
+            view->members[i].address = s->address;
+        view->members[i].joining = c->members[i].joining;
+        view->pointers[i] = &view->members[i];
+    }
+    view->info.n_members = c->member_count;
+    view->info.members = view->pointers;
+    if (!c->sealed && c->holder != NULL && lh_m_has_primary(m, c))
+        view->info.primary = c->holder->id;
+}
+
+const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    if (c->holder == NULL || !lh_m_held(m, c))
+        return "FREE";
+    if (c->intent_to_seal)
+        return "EXPIRING"; /* FAIL-2a: left to run out */
+    if (c->recalling)
+        return "RECALLING";
+    if (c->session == 0)
+        return "WAITING";
+    return c->confirmed ? "HELD" : "GRANTING";
+}
+
+void lh_m_server_view(
+    const struct lh_master *m, const struct lh_m_server *s, Leasehold__ServerInfo *info)
+{
+    leasehold__server_info__init(info);
+    info->server_id = s->id;
+    info->address = s->address;
+    info->incarnation = s->incarnation;
+    info->live = lh_m_live(m, s);
+    info->failing = s->failing;
+    info->reachable = lh_m_reachable(m, s);
+    if (info->live)
+        info->session_left_ms = lh_duration_ms(
+            lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)));
+    else
+        info->away_ms = lh_duration_ms(lh_instant_until(s->away_since, m->now));
+    info->grace_left_ms = lh_duration_ms(lh_m_grace_left(m, s));
+    info->capacity_bytes = s->capacity_bytes;
+    info->free_bytes = s->free_bytes;
+    info->replicas = s->replicas;
+    info->primaries = s->held_count;
+    info->failure_domain = s->failure_domain;
+    info->admin = s->admin;
+    info->safe_to_stop = lh_m_safe_to_stop(m, s);
+    info->replicas_to_move = lh_m_replicas_to_move(m, s);
+    if (s->census.obstacle != NULL)
+        info->obstacle = s->census.obstacle;
+    info->copies_in = s->copies_in;
+    info->copies_out = s->copies_out;
+}

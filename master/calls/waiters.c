@@ -1,0 +1,155 @@
+/* Calls that wait until a file has a primary, and their answers. */
+#include "master/calls/waiters.h"
+
+#include "master/calls/named.h"
+#include "master/calls/views.h"
+#include "master/grants/leases.h"
+#include "master/seal/roll_length.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+
+void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
+{
+    struct lh_m_file *f = w->file;
+
+    lh_m_timer_disarm(m, &w->timer);
+    TAILQ_REMOVE(&f->waiters, w, file_link);
+    f->waiter_count--;
+    if (f->waiter_count == 0)
+        TAILQ_REMOVE(&m->waited, f, waited_link);
+    HASH_DELETE(hh, m->waiters, w);
+    free(w->old_primary);
+    free(w);
+}
+
+void lh_m_waiter_closed(struct lh_master *m, uint64_t link)
+{
+    struct lh_m_waiter *w;
+
+    HASH_FIND(hh, m->waiters, &link, sizeof link, w);
+    if (w != NULL)
+        lh_m_waiter_free(m, w);
+}
+
+/* Where the caller may have to settle what it sent: in the chunk that it names, or that was full;
+ * or, if it lost a primary, in the newest one that is sealed, should the file have rolled over
+ * meanwhile. */
+static struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh_m_waiter *w)
+{
+    const struct lh_m_file *f = w->file;
+    struct lh_m_chunk *c =
+        lh_m_chunk_find(m, w->unsettled_chunk != 0 ? w->unsettled_chunk : w->full_chunk);
+
+    if (w->unsettled_chunk == 0 && w->full_chunk == 0 && w->failed_version != 0)
+        for (size_t i = f->chunk_count; i > 0 && c == NULL && i + 2 > f->chunk_count; i--)
+            if (f->chunks[i - 1]->sealed)
+                c = f->chunks[i - 1];
+    return c != NULL && c->file == f && c->sealed ? c : NULL;
+}
+
+struct lh_m_chunk *lh_m_unbacked_for(const struct lh_master *m, const struct lh_m_waiter *w)
+{
+    struct lh_m_chunk *c = w->unsettled_chunk == 0 ? NULL : settled_for(m, w);
+
+    return c == NULL || lh_m_backed(m, c) ? NULL : c;
+}
+
+/* Members that can be asked now come first. */
+static void best_first(
+    const struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_chunk_view *view)
+{
+    size_t count = 0;
+
+    for (int good = 1; good >= 0; good--)
+        for (uint32_t i = 0; i < c->member_count; i++) {
+            const struct lh_m_member *member = &c->members[i];
+            int this_one = !member->suspect && !member->joining && !member->lost &&
+                           !member->stale && lh_m_looks_alive(m, member->server);
+            if (this_one == good)
+                view->pointers[count++] = &view->members[i];
+        }
+}
+
+static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)
+{
+    Leasehold__OpenTailReply reply = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
+    Leasehold__FileInfo info;
+    Leasehold__Member primary = LEASEHOLD__MEMBER__INIT;
+    struct lh_m_chunk_view tail_view, settled_view;
+    const struct lh_m_file *f = w->file;
+    const struct lh_m_chunk *tail = lh_m_tail(f);
+
+    reply.error = lh_m_wire_error(error);
+    reply.error_text = (char *)(uintptr_t)text;
+    lh_m_file_info(f, &info);
+    reply.info = &info;
+    if (tail != NULL && tail->created) {
+        lh_m_chunk_view(m, tail, &tail_view);
+        reply.chunk = &tail_view.info;
+    }
+    if (error == LH_OK) {
+        lh_histogram_note(&m->counts.tail_wait, lh_instant_until(w->arrived_at, m->now));
+        primary.server_id = tail->holder->id;
+        primary.address = tail->holder->address;
+        reply.primary = &primary;
+    } else if (tail != NULL) {
+        uint64_t left_ms = lh_duration_ms(lh_m_lease_left(m, tail));
+        uint64_t retry_ms = lh_duration_ms(m->heartbeat);
+        reply.lease_left_ms = left_ms;
+        reply.retry_after_ms =
+            error == LH_ERR_LEASE_HELD && left_ms < retry_ms ? left_ms : retry_ms;
+    } else {
+        reply.retry_after_ms = lh_duration_ms(m->heartbeat);
+    }
+    const struct lh_m_chunk *settled = settled_for(m, w);
+    if (settled != NULL && lh_m_backed(m, settled)) {
+        lh_m_chunk_view(m, settled, &settled_view);
+        best_first(m, settled, &settled_view);
+        reply.settled = &settled_view.info;
+    }
+    lh_m_reply(m, w->link, lh_m_ticket(m, f), &reply.base);
+}
+
+static void answer_recall(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)
+{
+    Leasehold__RecallReply reply = LEASEHOLD__RECALL_REPLY__INIT;
+    const struct lh_m_chunk *c = lh_m_chunk_find(m, w->chunk);
+
+    reply.error = lh_m_wire_error(error);
+    reply.error_text = (char *)(uintptr_t)text;
+    reply.chunk = w->chunk;
+    reply.old_primary = w->old_primary;
+    if (c != NULL) {
+        reply.version = c->version;
+        if (lh_m_held(m, c) && lh_m_has_primary(m, c))
+            reply.new_primary = c->holder->id;
+        if (error != LH_OK)
+            reply.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
+    }
+    lh_m_reply(m, w->link, lh_m_ticket(m, w->file), &reply.base);
+}
+
+void lh_m_answer(struct lh_master *m, struct lh_m_waiter *w, int error, const char *text)
+{
+    if (w->kind == LH_WAIT_TAIL)
+        answer_tail(m, w, error, text);
+    else
+        answer_recall(m, w, error, text);
+    lh_m_waiter_free(m, w);
+}
+
+void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text)
+{
+    struct lh_m_waiter *w;
+    struct lh_m_file *each;
+
+    if (f != NULL) {
+        while ((w = TAILQ_FIRST(&f->waiters)) != NULL)
+            lh_m_answer(m, w, error, text);
+        return;
+    }
+    while ((each = TAILQ_FIRST(&m->waited)) != NULL)
+        lh_m_fail_waiters(m, each, error, text);
+}

@@ -1,0 +1,88 @@
+/* A commit is durable: what follows from it is decided anew from the records as they are now. */
+#include "master/durable.h"
+
+#include "master/grants/leases.h"
+#include "master/growth/creation.h"
+#include "master/growth/preallocated.h"
+#include "master/inventory/commands.h"
+#include "master/keep/garbage.h"
+#include "master/keep/recovered.h"
+#include "master/keep/remove.h"
+#include "master/seal/roll.h"
+#include "master/sessions/registration.h"
+#include "master/tables/changed.h"
+#include "master/tables/chunk.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+
+void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
+{
+    const struct lh_m_extra *e;
+    const struct lh_m_copy *copy;
+
+    if (!lh_m_is_durable(m, c->ticket))
+        return; /* a newer change is under way; its commit comes here again */
+    if (c->removed) {
+        for (uint32_t i = 0; i < c->member_count; i++)
+            lh_m_send_remove(m, c->members[i].server, c->id, c->version);
+        TAILQ_FOREACH(e, &c->extras, link)
+        lh_m_send_remove(m, e->server, c->id, c->version);
+        TAILQ_FOREACH(copy, &c->copies, chunk_link)
+        if (lh_m_member(c, copy->target) == NULL)
+            lh_m_send_remove(m, copy->target, c->id, c->version);
+        lh_m_chunk_free(m, c);
+        return;
+    }
+    if (c->sealed && !c->seal_told) {
+        c->seal_told = true;
+        lh_m_record_seal(m, c, NULL);
+    }
+    if (c->creating)
+        lh_m_creation_send(m, c, NULL);
+    lh_m_push(m, c);
+    lh_m_tell_full(m, c);
+    lh_m_roll_durable(m, c);
+    lh_m_attend(m, c);
+    lh_m_touch(m, c->file);
+}
+
+void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
+{
+    struct lh_m_commit *commit = TAILQ_FIRST(&m->commits);
+
+    if (commit == NULL || commit->ticket != ticket)
+        return;
+    if (error == LH_ERR_SHORTAGE) {
+        m->starved = true;
+        lh_m_replies_starved(m);
+        return;
+    }
+    if (error != LH_OK) {
+        /* Memory is ahead of the store for good: say nothing any more. */
+        lh_fx_log(m->fx, LH_ERROR,
+            "the metadata store could not commit (%s); the master stops: make room or repair the "
+            "disk, then start it again",
+            lh_error_text(error));
+        m->stopped = true;
+        lh_fx_stopped(m->fx, error);
+        return;
+    }
+    TAILQ_REMOVE(&m->commits, commit, link);
+    m->durable = ticket;
+    m->starved = false;
+    m->counts.commits++;
+    lh_m_replies_durable(m);
+    lh_m_spares_durable(m);
+    lh_m_garbage_durable(m);
+    for (size_t i = 0; i < commit->server_count; i++)
+        lh_m_announce(m, commit->servers[i]);
+    for (size_t i = 0; i < commit->chunk_count; i++) {
+        struct lh_m_chunk *c;
+        HASH_FIND(hh, m->chunks, &commit->chunks[i], sizeof commit->chunks[i], c);
+        if (c != NULL)
+            lh_m_chunk_durable(m, c);
+    }
+    free(commit->chunks);
+    free(commit->servers);
+    free(commit);
+}

@@ -1,0 +1,199 @@
+/* Replicas that nobody needs, and when they are deleted (KEEP-3, KEEP-4).
+ *
+ * An *extra* (inventory/extras.c) may be the last copy of something, or what a repair can begin
+ * with, so it goes only when the chunk is in perfect health without it. While nothing is deleted
+ * (inventory/behind.c), removals are kept. */
+#include "master/keep/garbage.h"
+
+#include "master/inventory/behind.h"
+#include "master/inventory/commands.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/sessions/reach.h"
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+
+static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer);
+
+void lh_m_garbage_init(struct lh_master *m)
+{
+    TAILQ_INIT(&m->extras);
+    m->garbage_timer.fire = garbage_timer;
+}
+
+/* ---- Extras. */
+
+/* A member that a deletion can rely on: what counts as good for a repair may have been down for as
+ * long as its session still runs, or may not have heard of the seal. */
+static bool well(const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *i)
+{
+    return lh_m_member_health(m, c, i) == LH_M_GOOD && lh_m_looks_alive(m, i->server) &&
+           lh_m_reachable(m, i->server) && (!c->sealed || i->sealed);
+}
+
+static uint32_t members_well(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->member_count; i++)
+        count += well(m, c, &c->members[i]);
+    return count;
+}
+
+/* KEEP-3. */
+static bool of_no_use(const struct lh_master *m, const struct lh_m_extra *e)
+{
+    const struct lh_m_chunk *c = e->chunk;
+    uint32_t count;
+
+    if (c->removed || !c->created || !lh_m_is_durable(m, c->ticket) ||
+        (c->intent_to_seal && !c->sealed) || lh_m_copy_at(m, c, e->server))
+        return false;
+    if (LH_PLANTED("garbage-ignores-health"))
+        return true;
+    count = members_well(m, c);
+    /* As many as there should be. A server that is being drained does not keep a replica for a
+     * file that asks for more of them than there are servers. */
+    return count == c->member_count &&
+           (count >= c->file->replication ||
+               (count >= c->file->min_replicas &&
+                   lh_m_drained(e->server)));
+}
+
+static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
+{
+    struct lh_m_chunk *c = e->chunk;
+
+    if (lh_m_member(c, e->server) != NULL && !LH_PLANTED("garbage-deletes-newest")) {
+        LH_MARK("extra-is-member-again");
+        lh_m_extra_forget(m, e);
+        return;
+    }
+    if (e->asked)
+        return;
+    if (!of_no_use(m, e)) {
+        LH_MARK("extra-kept");
+        return;
+    }
+    LH_MARK("extra-deleted");
+    /* A half-made copy has no version yet; 0 would spare it for the bytes that it has. */
+    uint64_t version = e->version == 0 ? 1 : e->version < c->version ? e->version : c->version;
+    if (LH_PLANTED("garbage-deletes-newest"))
+        version = c->version;
+    lh_fx_log(m->fx, LH_INFO,
+        "chunk %" PRIu64 " of \"%s\": %u good replicas; the one at %s (version %" PRIu64
+        ") is of no use and goes",
+        c->id, c->file->path, c->member_count, e->server->id, version);
+    e->asked = true;
+    lh_m_send_remove(m, e->server, c->id, version);
+}
+
+void lh_m_on_removed(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaRemoved *report)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
+    struct lh_m_extra *e = c == NULL ? NULL : lh_m_extra_find(c, s);
+
+    m->counts.replicas_deleted += report->error == LEASEHOLD__ERROR_CODE__OK;
+    if (report->error != LEASEHOLD__ERROR_CODE__OK) {
+        LH_MARK("removal-refused");
+        lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s keeps its replica: %s", report->chunk,
+            s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)));
+        return;
+    }
+    m->extras_deleted++;
+    if (e != NULL && e->asked)
+        lh_m_extra_forget(m, e);
+}
+
+/* ---- An older copy of the metadata (KEEP-4). */
+
+/* What was kept may go, all of it, once that is durable: what the operator looked at includes
+ * replicas that this metadata knows nothing of. */
+static void bury_kept(struct lh_master *m)
+{
+    struct lh_m_server *s;
+    struct lh_m_kept *k;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        TAILQ_FOREACH(k, &s->kept, link)
+        {
+            struct lh_m_tombstone *t;
+            HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
+            if (lh_m_chunk_find(m, k->chunk) == NULL && !lh_m_spare_known(m, k->chunk) &&
+                (t == NULL || t->version < k->version))
+                lh_m_bury(m, k->chunk, k->version);
+        }
+    }
+}
+
+static size_t send_kept(struct lh_master *m, size_t left)
+{
+    struct lh_m_server *s;
+    struct lh_m_kept *k;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    {
+        while (left > 0 && (k = TAILQ_FIRST(&s->kept)) != NULL) {
+            struct lh_m_tombstone *t;
+            HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
+            if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
+                lh_m_send_remove(m, s, k->chunk, t->version);
+            TAILQ_REMOVE(&s->kept, k, link);
+            m->kept_count--;
+            free(k);
+            left--;
+        }
+    }
+    return left;
+}
+
+static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
+{
+    size_t left = m->config.step_work;
+    struct lh_m_extra *e;
+
+    if (!lh_m_deleting(m) || !lh_m_is_durable(m, m->resume_ticket))
+        return; /* armed again by the operator's word, and when that is durable */
+    left = send_kept(m, left);
+    if (m->garbage_round == 0)
+        m->garbage_round = m->extra_count;
+    for (; left > 0 && m->garbage_round > 0; left--, m->garbage_round--) {
+        e = TAILQ_FIRST(&m->extras);
+        if (e == NULL) {
+            m->garbage_round = 0;
+            break;
+        }
+        TAILQ_REMOVE(&m->extras, e, all_link);
+        TAILQ_INSERT_TAIL(&m->extras, e, all_link);
+        look_at_extra(m, e);
+    }
+    if (m->garbage_round > 0 || m->kept_count > 0)
+        lh_m_timer_arm(m, timer, m->now);
+    else if (m->extra_count > 0)
+        lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.garbage_again));
+}
+
+void lh_m_garbage_durable(struct lh_master *m)
+{
+    if (!m->resumed || !lh_m_is_durable(m, m->resume_ticket))
+        return;
+    m->resumed = false;
+    lh_m_garbage_soon(m);
+}
+
+void lh_m_garbage_resume(struct lh_master *m)
+{
+    LH_MARK("garbage-resumed");
+    lh_fx_log(m->fx, LH_WARN, "deletion is resumed; it was stopped because %s", m->behind);
+    free(m->behind);
+    m->behind = NULL;
+    lh_m_dirty_master(m);
+    bury_kept(m);
+    m->resumed = true;
+    m->resume_ticket = m->next_ticket;
+}

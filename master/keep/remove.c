@@ -1,0 +1,51 @@
+/* The end of a chunk: out of all tables and queues. */
+#include "master/keep/remove.h"
+
+#include "master/grants/leases.h"
+#include "master/inventory/extras.h"
+#include "master/keep/copies.h"
+#include "master/keep/sweep.h"
+#include "master/seal/roll.h"
+#include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
+#include "master/tables/tables.h"
+
+void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
+{
+    lh_m_copies_free(m, c);
+    if (c->attended)
+        TAILQ_REMOVE(&m->attention, c, attention_link);
+    lh_m_extras_free(m, c);
+    lh_m_roll_free(m, c);
+    HASH_DELETE(hh, m->chunks, c);
+    free(c->members);
+    free(c);
+}
+
+void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (c->holder != NULL)
+        LH_MARK("remove-while-held");
+    else
+        LH_MARK("remove-while-free");
+    lh_m_creation_stop(m, c);
+    lh_m_roll_free(m, c);
+    lh_m_timer_disarm(m, &c->timer);
+    if (c->waiting)
+        TAILQ_REMOVE(&m->waiting, c, waiting_link);
+    c->waiting = false;
+    RB_REMOVE(lh_m_all, &m->all, c);
+    if (!c->sealed)
+        RB_REMOVE(lh_m_open, &m->open, c);
+    /* The engine keeps a lease that runs: nobody else will ever ask for this key. */
+    lh_m_set_holder(m, c, NULL);
+    c->session = 0;
+    lh_m_dirty_chunk(m, c);
+    lh_m_health_forget(m, c);
+    c->removed = true;
+
+    struct lh_m_tombstone *t = lh_alloc(sizeof *t);
+    t->chunk = c->id;
+    t->version = c->version;
+    HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+}
