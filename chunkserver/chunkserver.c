@@ -7,6 +7,7 @@
 #include "chunkserver/log/scan.h"
 #include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/members.h"
+#include "chunkserver/primary/streams.h"
 #include "chunkserver/rooms.h"
 #include "chunkserver/serve/copying.h"
 #include "chunkserver/serve/reading.h"

@@ -23,6 +23,9 @@ enum lh_cs_job_kind {
     LH_CS_JOB_REMOVE
 };
 
+/* True: nothing is left to do. */
+typedef bool lh_cs_job_step(struct lh_cs_replica *r, struct lh_cs_job *j);
+
 /* Who wanted it. Called once, when it is done or cannot be done any more. */
 typedef void lh_cs_job_owner(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
@@ -34,10 +37,9 @@ struct lh_cs_job {
     uint64_t version;
     uint64_t length;
     uint64_t checksum;
-    bool at_start;    /* TRUNCATE: what goes was no whole batch when the log was read back */
-    uint64_t barrier; /* the log's end when it was submitted */
-    /* What comes next. True: nothing is left to do. */
-    bool (*next)(struct lh_cs_replica *r, struct lh_cs_job *j);
+    bool at_start;        /* TRUNCATE: what goes was no whole batch when the log was read back */
+    uint64_t barrier;     /* the log's end when it was submitted */
+    lh_cs_job_step *next; /* steps.c */
     struct lh_cs_job *after;
 };
 

@@ -5,135 +5,15 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
+#include "chunkserver/primary/streams.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-
-static void send_error(
-    struct lh_cs_host *cs, uint64_t link, int error, const char *text, uint64_t version)
-{
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
-    m.version = version;
-    lh_fx_send(cs->fx, link, &m.base, NULL);
-    lh_cs_link_close(cs, link, LH_OK, NULL);
-}
-
-static void stream_free(struct lh_cs_stream *s)
-{
-    DL_DELETE(s->primary->streams, s);
-    if (s->half_closed)
-        LL_DELETE2(s->primary->room->streams.half_closed, s, next_half_closed);
-    free(s->writers);
-    free(s);
-}
 
 static void link_closed(struct lh_cs_link *gone, const char *text)
 {
     (void)text;
     if (gone->owner != NULL)
-        stream_free(gone->owner);
-}
-
-/* A reply to a stream, which is a sign of life. */
-static void tell(struct lh_cs_stream *s, const Leasehold__AppendReply *m)
-{
-    struct lh_cs_host *cs = s->primary->replica->cs;
-
-    s->spoken = cs->now;
-    lh_fx_send(cs->fx, s->link, &m->base, NULL);
-}
-
-void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text)
-{
-    struct lh_cs_replica *r = s->primary->replica;
-
-    r->cs->counts.append_errors[-error]++;
-    lh_cs_stream_flush(s);
-    send_error(r->cs, s->link, error, text, r->adopting);
-    stream_free(s);
-}
-
-void lh_cs_stream_end_all(struct lh_cs_primary *p, int error, const char *text)
-{
-    struct lh_cs_stream *s, *next;
-
-    DL_FOREACH_SAFE(p->streams, s, next)
-    {
-        lh_cs_stream_end(s, error, text);
-    }
-}
-
-void lh_cs_stream_hold_all(struct lh_cs_primary *p)
-{
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(p->streams, s)
-    {
-        if (!s->held)
-            lh_fx_hold(p->replica->cs->fx, s->link);
-        s->held = true;
-    }
-}
-
-static struct lh_cs_stream_writer *find_writer(struct lh_cs_stream *s, uint64_t id)
-{
-    for (size_t i = 0; i < s->writer_count; i++)
-        if (s->writers[i].id == id)
-            return &s->writers[i];
-    return NULL;
-}
-
-void lh_cs_stream_stored(struct lh_cs_stream *s, const struct lh_cs_uncommitted *u)
-{
-    struct lh_cs_stream_writer *w = find_writer(s, u->writer);
-
-    if (w != NULL && w->unanswered > 0)
-        w->unanswered--;
-    if (s->stored_count == s->primary->replica->cs->config.bounds.reply_batches)
-        lh_cs_stream_flush(s);
-    Leasehold__Stored *stored = &s->stored[s->stored_count++];
-    leasehold__stored__init(stored);
-    stored->writer = u->writer;
-    stored->sequence = u->sequence;
-    stored->count = u->count;
-    stored->offset = u->offset;
-    if (LH_PLANTED("offset-given-twice"))
-        stored->offset = s->stored[0].offset;
-}
-
-void lh_cs_stream_flush(struct lh_cs_stream *s)
-{
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-    Leasehold__Stored *list[LH_REPLY_BATCHES_MAX];
-
-    if (s->stored_count == 0)
-        return;
-    for (unsigned i = 0; i < s->stored_count; i++)
-        list[i] = &s->stored[i];
-    m.stored = list;
-    m.n_stored = s->stored_count;
-    tell(s, &m);
-    s->stored_count = 0;
-}
-
-void lh_cs_stream_refuse_writer(
-    struct lh_cs_stream *s, struct lh_cs_stream_writer *w, int error, const char *text)
-{
-    struct lh_cs_replica *r = s->primary->replica;
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    r->cs->counts.append_errors[-error]++;
-    lh_cs_stream_flush(s);
-    w->opened = false;
-    w->refused = true;
-    m.writer = w->id;
-    m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)text;
-    m.version = r->adopting;
-    tell(s, &m);
+        lh_cs_stream_free(gone->owner);
 }
 
 /* The primary is open: may this writer go on where it says? */
@@ -160,79 +40,7 @@ static void open_writer(struct lh_cs_stream *s, struct lh_cs_stream_writer *w)
     m.window_batches = LH_WRITER_WINDOW;
     m.window_bytes = r->cs->config.bounds.window_bytes;
     m.alive_ms = lh_duration_ms(r->cs->config.alive_interval);
-    tell(s, &m);
-}
-
-/* ------------------------------------------------------------------------------------------------
- * Signs of life: a client tells a primary that has much to do, or waits for others, from one that
- * hangs. */
-
-/* Twice as often as is promised, so that what was sent just after a look is no matter. */
-static struct lh_instant next_look(const struct lh_cs_host *cs)
-{
-    return lh_instant_add(cs->now, lh_nanoseconds(cs->config.alive_interval.ns / 2));
-}
-
-/* From now on somebody waits for an answer. */
-static void expect_life(struct lh_cs_primaries *room)
-{
-    if (!lh_timer_is_set(&room->streams.alive))
-        lh_timer_set(&room->cs->timers, &room->streams.alive, next_look(room->cs));
-}
-
-static bool waits(const struct lh_cs_stream *s)
-{
-    for (size_t i = 0; i < s->writer_count; i++)
-        if (!s->writers[i].refused && (!s->writers[i].opened || s->writers[i].unanswered > 0))
-            return true;
-    return false;
-}
-
-bool lh_cs_streams_wait(const struct lh_cs_primary *p)
-{
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(p->streams, s)
-    if (waits(s))
-        return true;
-    return false;
-}
-
-bool lh_cs_streams_arrive(const struct lh_cs_primary *p)
-{
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(p->streams, s)
-    if (s->arriving)
-        return true;
-    return false;
-}
-
-/* Tells clients that wait and have heard nothing for a while that this server lives. */
-static void show_life(void *owner)
-{
-    struct lh_cs_primaries *room = owner;
-    struct lh_cs_host *cs = room->cs;
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-    uint64_t half = cs->config.alive_interval.ns / 2;
-    struct lh_cs_primary *p;
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(room->all, p)
-    {
-        DL_FOREACH(p->streams, s)
-        {
-            if (!waits(s) && !s->arriving)
-                continue;
-            expect_life(room);
-            if (lh_instant_until(s->spoken, cs->now).ns < half)
-                continue;
-            LH_MARK("stream-sign-of-life");
-            m.alive_ms = lh_duration_ms(cs->config.alive_interval);
-            m.arriving = s->arriving;
-            tell(s, &m);
-        }
-    }
+    lh_cs_stream_send(s, &m);
 }
 
 static void progress(struct lh_cs_link *l)
@@ -242,7 +50,7 @@ static void progress(struct lh_cs_link *l)
     if (s == NULL)
         return;
     s->arriving = true;
-    expect_life(s->primary->room);
+    lh_cs_streams_expect_life(s->primary->room);
 }
 
 static bool held(const struct lh_cs_link *l)
@@ -279,28 +87,13 @@ static void half_closed(struct lh_cs_link *l)
     LL_PREPEND2(s->primary->room->streams.half_closed, s, next_half_closed);
 }
 
-void lh_cs_streams_close_answered(struct lh_cs_primaries *room)
-{
-    struct lh_cs_stream *s, *next;
-
-    LL_FOREACH_SAFE2(room->streams.half_closed, s, next, next_half_closed)
-    {
-        if (waits(s))
-            continue;
-        LH_MARK("stream-half-closed-ends");
-        lh_cs_stream_flush(s);
-        lh_cs_link_close(room->cs, s->link, LH_OK, NULL);
-        stream_free(s);
-    }
-}
-
 /* ------------------------------------------------------------------------------------------------
  * Opening. */
 
 /* A writer joins the stream, or begins anew on it: whatever it sent before came before. */
 static void add_writer(struct lh_cs_stream *s, const Leasehold__AppendRequest *m)
 {
-    struct lh_cs_stream_writer *w = find_writer(s, m->writer);
+    struct lh_cs_stream_writer *w = lh_cs_stream_writer(s, m->writer);
 
     if (w == NULL && s->writer_count == s->primary->replica->cs->config.bounds.stream_writers) {
         struct lh_cs_stream_writer none = {.id = m->writer};
@@ -316,7 +109,7 @@ static void add_writer(struct lh_cs_stream *s, const Leasehold__AppendRequest *m
         open_writer(s, w);
     } else {
         LH_MARK("stream-waits-for-recovery");
-        expect_life(s->primary->room);
+        lh_cs_streams_expect_life(s->primary->room);
     }
 }
 
@@ -367,7 +160,7 @@ static void first_message(struct lh_cs_link *l, const Leasehold__AppendRequest *
     else if (error == LH_ERR_NOT_PRIMARY)
         LH_MARK("stream-not-primary");
     if (error != LH_OK) {
-        send_error(cs, l->id, error, text, version);
+        lh_cs_stream_send_error(cs, l->id, error, text, version);
         return;
     }
     struct lh_cs_stream *s = lh_alloc(sizeof *s);
@@ -379,38 +172,6 @@ static void first_message(struct lh_cs_link *l, const Leasehold__AppendRequest *
     l->owner = s;
     DL_APPEND(p->streams, s);
     add_writer(s, m);
-}
-
-/* Too much is uncommitted: this client is read again when there is less. */
-static void hold_if_full(struct lh_cs_primaries *room, struct lh_cs_stream *s)
-{
-    if (room->streams.pending_bytes <= room->cs->config.pending_bytes_max || s->held)
-        return;
-    s->held = true;
-    room->streams.holding = true;
-    lh_fx_hold(room->cs->fx, s->link);
-}
-
-void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
-{
-    struct lh_cs_primary *p;
-    struct lh_cs_stream *s;
-
-    if (!room->streams.holding ||
-        room->streams.pending_bytes > room->cs->config.pending_bytes_max / 2)
-        return;
-    room->streams.holding = false;
-    DL_FOREACH(room->all, p)
-    {
-        if (p->state != LH_CS_PRIMARY_OPEN)
-            continue;
-        DL_FOREACH(p->streams, s)
-        {
-            if (s->held)
-                lh_fx_unhold(room->cs->fx, s->link);
-            s->held = false;
-        }
-    }
 }
 
 /* Checks the batch at `at` and whose it is. NULL: it ends the stream, `*error` and `text` say
@@ -430,7 +191,7 @@ static struct lh_cs_stream_writer *check_batch(struct lh_cs_stream *s, const str
             lh_error_text(*error), batch_max, record_max);
         return NULL;
     }
-    struct lh_cs_stream_writer *w = find_writer(s, h->writer);
+    struct lh_cs_stream_writer *w = lh_cs_stream_writer(s, h->writer);
     if (w == NULL || (!w->opened && !w->refused)) {
         *error = w == NULL ? LH_ERR_MALFORMED : LH_ERR_INVALID_ARGUMENT;
         snprintf(text, text_size,
@@ -474,8 +235,8 @@ static void take_batches(struct lh_cs_stream *s, struct lh_buf *batches)
         }
         at += h.size;
     }
-    hold_if_full(p->room, s);
-    expect_life(p->room);
+    lh_cs_stream_hold_if_full(p->room, s);
+    lh_cs_streams_expect_life(p->room);
     lh_cs_primary_pump(p);
 }
 
@@ -521,12 +282,3 @@ const struct lh_cs_link_user lh_cs_append_links = {
     .held = held,
     .late = late,
 };
-
-void lh_cs_primaries_init(
-    struct lh_cs_primaries *room, struct lh_cs_host *cs, struct lh_cs_logs *logs)
-{
-    room->cs = cs;
-    room->logs = logs;
-    room->streams.alive.fire = show_life;
-    room->streams.alive.owner = room;
-}

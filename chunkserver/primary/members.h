@@ -61,10 +61,31 @@ bool lh_cs_member_counts(const struct lh_cs_member *m);
 /* Its link is gone. */
 void lh_cs_member_lost_link(struct lh_cs_member *m);
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
-/* Sends what may be sent now. */
+/* Sends what may be sent now: sending.c. */
 void lh_cs_member_pump(struct lh_cs_member *m);
 void lh_cs_member_timer(struct lh_cs_member *m);
 struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m);
+/* Tells the committed length to one that does not know it. */
 void lh_cs_member_notice(struct lh_cs_member *m);
+
+/* A message to it, with what all of them say. */
+void lh_cs_member_fill(
+    const struct lh_cs_member *m, Leasehold__ReplicateRequest *q, Leasehold__ReplicateKind kind);
+/* Is something owed by the member? Then its silence counts. */
+bool lh_cs_member_awaited(const struct lh_cs_member *m);
+/* Back to nothing; tried again after a while. */
+void lh_cs_member_down(struct lh_cs_member *m);
+/* It cannot go on, and waiting does not mend it. */
+void lh_cs_member_refused(struct lh_cs_member *m, int error, const char *text);
+
+static inline struct lh_cs_host *lh_cs_member_host(const struct lh_cs_member *m)
+{
+    return m->primary->replica->cs;
+}
+
+static inline const struct lh_chunkserver_bounds *lh_cs_member_bounds(const struct lh_cs_member *m)
+{
+    return &lh_cs_member_host(m)->config.bounds;
+}
 
 #endif

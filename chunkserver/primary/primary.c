@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/leases.h"
 #include "chunkserver/primary/members.h"
 #include "chunkserver/primary/queue.h"
 #include "chunkserver/primary/recovery.h"
+#include "chunkserver/primary/streams.h"
 
 #include <stdlib.h>
 #include <string.h>

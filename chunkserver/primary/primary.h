@@ -16,7 +16,7 @@ enum lh_cs_primary_state {
     LH_CS_PRIMARY_OPEN,       /* takes appends */
     LH_CS_PRIMARY_SEALING,    /* orders no more; what is under way commits, every member has it all,
                                  then SEAL-1 */
-    LH_CS_PRIMARY_RECALLED /* orders no more; what is under way commits, then Release */
+    LH_CS_PRIMARY_RECALLED    /* orders no more; what is under way commits, then Release */
 };
 
 /* A batch that was ordered and is not committed. */

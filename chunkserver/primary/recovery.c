@@ -9,6 +9,7 @@
 #include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/leases.h"
 #include "chunkserver/primary/members.h"
+#include "chunkserver/primary/streams.h"
 
 /* ------------------------------------------------------------------------------------------------
  * Who vouches for what was acknowledged (REC-2a, FAIL-3). */

@@ -4,6 +4,9 @@
 
 #include "chunkserver/serve/serving.h"
 
+/* `cut_to`: nothing is to be cut. */
+#define LH_CS_NO_CUT UINT64_MAX
+
 struct lh_cs_source {
     char *server_id;
     char *address;
@@ -52,5 +55,15 @@ void lh_cs_copying_end(struct lh_cs_copying *c);
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error);
 /* A new session: what is not asked for in it is given up after a while. */
 void lh_cs_copying_session_begins(struct lh_cs_serving *room);
+
+/* What is here does not go on as any source does, or does not add up to the seal. Once it is begun
+ * anew, from another source. The copying may end here. */
+void lh_cs_copying_restart(struct lh_cs_copying *c);
+
+/* copy_sources.c */
+/* Asks the next source for what follows, or only whether it is there. The copying may end here. */
+void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start);
+void lh_cs_copy_drop_link(struct lh_cs_copying *c);
+void lh_cs_copy_forget_sources(struct lh_cs_copying *c);
 
 #endif

@@ -1,0 +1,182 @@
+/* The options of leasehold-chunkserver: a row of the table each. */
+#include "chunkserver/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether others can connect to `address`: one host, one port. */
+static bool reachable(const char *address)
+{
+    static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
+    const char *colon = strrchr(address, ':');
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != '\0';
+    if (colon == NULL || strspn(colon + 1, "0") == strlen(colon + 1) ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
+        return false;
+    for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
+        if (strlen(any_host[i]) == (size_t)(colon - address) &&
+            strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
+            return false;
+    return strtoul(colon + 1, NULL, 10) <= 65535;
+}
+
+/* What others can connect to: --advertise, or --listen. NULL: neither says; told to stderr. */
+static const char *advertised(const struct lh_chunkserver_options *o)
+{
+    const char *address = o->advertise != NULL ? o->advertise : o->server.listen;
+
+    if (reachable(address))
+        return address;
+    if (o->advertise != NULL)
+        (void)fprintf(stderr,
+            "leasehold-chunkserver: --advertise %s is not where others can connect to; give one "
+            "host and one port, for example 10.0.0.11:7500\n",
+            o->advertise);
+    else
+        (void)fprintf(stderr,
+            "leasehold-chunkserver: --listen %s is not where others can connect to; give "
+            "--advertise too\n",
+            o->server.listen);
+    return NULL;
+}
+
+bool lh_chunkserver_options_parse(
+    struct lh_chunkserver_options *o, int argc, char **argv, int *code)
+{
+    (void)gethostname(o->host, sizeof o->host - 1);
+
+    const struct lh_flag table[] = {
+        LH_SERVER_LISTEN_FLAG(o->server, "127.0.0.1:7500"),
+        {.name = "advertise",
+            .type = LH_FLAG_STRING,
+            .value = &o->advertise,
+            .metavar = "ADDRESS",
+            .help =
+                "address that clients and other servers reach this one at; by default --listen"},
+        {.name = "data-dir",
+            .type = LH_FLAG_STRING,
+            .value = &o->data_dir,
+            .preset = "leasehold-chunkserver",
+            .metavar = "DIRECTORY",
+            .help = "where chunks are kept; created if missing"},
+        {.name = "master",
+            .type = LH_FLAG_LIST,
+            .value = &o->masters,
+            .preset = "127.0.0.1:7400",
+            .metavar = "ADDRESS,...",
+            .help = "the master's addresses"},
+        {.name = "server-id",
+            .type = LH_FLAG_STRING,
+            .value = &o->server_id,
+            .metavar = "NAME",
+            .help = "this server's lasting name; by default the data directory's, or a random one"},
+        {.name = "failure-domain",
+            .type = LH_FLAG_STRING,
+            .value = &o->failure_domain,
+            .preset = o->host,
+            .metavar = "NAME",
+            .help = "what may fail together: replicas go to different ones where there are enough"},
+        {.name = "capacity",
+            .type = LH_FLAG_SIZE,
+            .value = &o->capacity,
+            .preset = "0",
+            .help = "bytes to offer to the master; 0: the whole file system"},
+        {.name = "member-timeout",
+            .type = LH_FLAG_DURATION,
+            .value = &o->member_timeout,
+            .preset = "1s",
+            .min = 10000000,
+            .help = "as primary: report a member that makes no progress for so long"},
+        {.name = "drain-timeout",
+            .type = LH_FLAG_DURATION,
+            .value = &o->drain_timeout,
+            .preset = "2s",
+            .min = 1000000,
+            .help = "how long appends under way may take before a recalled lease is released"},
+        {.name = "stop-timeout",
+            .type = LH_FLAG_DURATION,
+            .value = &o->stop_timeout,
+            .preset = "10s",
+            .min = 1000000,
+            .help = "how long SIGTERM may take to drain and to release leases"},
+        {.name = "pending-bytes",
+            .type = LH_FLAG_SIZE,
+            .value = &o->pending_bytes,
+            .preset = "512MiB",
+            .min = 1u << 20,
+            .help = "uncommitted bytes held in memory before appenders are made to wait"},
+        {.name = "repair-rate",
+            .type = LH_FLAG_SIZE,
+            .value = &o->repair_rate,
+            .preset = "64MiB",
+            .help = "bytes a second that copies of replicas bring here, and as many that they "
+                    "take from here; 0: no limit"},
+        {.name = "scrub-period",
+            .type = LH_FLAG_DURATION,
+            .value = &o->scrub_period,
+            .preset = "14d",
+            .help = "every replica is read and checked once in so long; 0: never"},
+        {.name = "scrub-rate",
+            .type = LH_FLAG_SIZE,
+            .value = &o->scrub_rate,
+            .preset = "16MiB",
+            .min = 4096,
+            .help = "bytes a second that this reads at most"},
+        {.name = "disk-threads",
+            .type = LH_FLAG_UINT,
+            .value = &o->disk_threads,
+            .preset = "4",
+            .min = 1,
+            .max = 256,
+            .help = "threads for what blocks, and for all of the disk without io_uring"},
+        LH_SERVER_NETWORK_FLAG(o->server),
+        LH_SERVER_LIMIT_FLAGS(o->server),
+        {.name = "open-files",
+            .type = LH_FLAG_UINT,
+            .value = &o->open_files,
+            .preset = "1024",
+            .min = 16,
+            .max = 1000000,
+            .help = "chunk files kept open"},
+        {.name = "uring",
+            .type = LH_FLAG_BOOL,
+            .value = &o->uring,
+            .preset = "true",
+            .help = "use io_uring where the kernel lets us"},
+        LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_LOG_FLAGS(o->server),
+    };
+    const struct lh_flags flags = {
+        .command = "leasehold-chunkserver",
+        .usage = "[OPTION]...",
+        .summary =
+            "Keeps replicas of chunks and, with a lease from the master, orders the appends to "
+            "some of them.",
+        .epilog =
+            "SIGTERM or SIGINT: finish appends under way, release all leases, exit.\n"
+            "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 data "
+            "directory, 74 input or output, 75 deaf.\n",
+        .flags = table,
+        .count = sizeof table / sizeof table[0],
+    };
+
+    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+        return false;
+    o->advertise = advertised(o);
+    if (o->masters.count > 0 && o->advertise != NULL)
+        return true;
+    if (o->masters.count == 0)
+        (void)fputs("leasehold-chunkserver: --master names no address\n", stderr);
+    *code = LH_SERVER_USAGE;
+    lh_flags_free(&o->args);
+    return false;
+}
+
+void lh_chunkserver_options_free(struct lh_chunkserver_options *o)
+{
+    lh_flags_free(&o->args);
+}
