@@ -11,18 +11,18 @@ bool lh_master_lease_of(
     struct lh_lease_info info;
     bool waiting, engine;
 
-    if (c == NULL || c->holder == NULL)
+    if (c == NULL || c->grant.holder == NULL)
         return false;
-    waiting = c->waiting && lh_instant_before(now, m->wait_end);
-    engine = c->session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
-             info.session == c->session;
+    waiting = c->grant.waiting && lh_instant_before(now, m->wait_end);
+    engine = c->grant.session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
+             info.session == c->grant.session;
     if (!waiting && !engine)
         return false;
-    *lease = (struct lh_master_lease){.holder = c->holder->id,
-        .version = c->granted_version,
+    *lease = (struct lh_master_lease){.holder = c->grant.holder->id,
+        .version = c->grant.version,
         .end = waiting ? m->wait_end : info.end,
-        .confirmed = c->confirmed,
-        .recalling = c->recalling,
+        .confirmed = c->grant.confirmed,
+        .recalling = c->grant.recalling,
         .waiting = !engine};
     if (engine)
         lease->end = lh_instant_max(lease->end, info.end);

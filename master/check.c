@@ -7,7 +7,7 @@
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_m_roll *roll = c->roll;
+    const struct lh_m_roll *roll = c->seal.roll;
 
     LH_ASSERT((roll != NULL) == (c->intent_to_seal && !c->sealed));
     if (roll == NULL)
@@ -25,12 +25,12 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->dirty && c->ticket < m->next_ticket);
     if (c->removed) {
-        LH_ASSERT(c->file == NULL && c->holder == NULL && !lh_m_is_durable(m, c->ticket));
+        LH_ASSERT(c->file == NULL && c->grant.holder == NULL && !lh_m_is_durable(m, c->ticket));
         return;
     }
     LH_ASSERT(c->file->chunks[c->index] == c);
     LH_ASSERT(c->created == (c->version > 0));
-    LH_ASSERT(c->creating == !c->created);
+    LH_ASSERT(c->creation.under_way == !c->created);
     LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX);
     for (uint32_t i = 0; i < c->member_count; i++)
         LH_ASSERT(lh_m_member(c, c->members[i].server) == &c->members[i]);
@@ -40,28 +40,29 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
     }
     LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) == !c->sealed);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
-              (c->holder != NULL));
-    LH_ASSERT(
-        c->in_todo == (c->holder != NULL && !c->intent_to_seal && (!c->confirmed || c->recalling)));
-    if (c->holder == NULL) {
-        LH_ASSERT(c->session == 0 && !c->waiting && !c->sent && !c->confirmed && !c->recalling);
+              (c->grant.holder != NULL));
+    LH_ASSERT(c->grant.in_todo == (c->grant.holder != NULL && !c->intent_to_seal &&
+                                      (!c->grant.confirmed || c->grant.recalling)));
+    if (c->grant.holder == NULL) {
+        LH_ASSERT(c->grant.session == 0 && !c->grant.waiting && !c->grant.sent &&
+                  !c->grant.confirmed && !c->grant.recalling);
     } else {
         /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
         LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
-        LH_ASSERT(c->sealed || lh_m_member(c, c->holder) != NULL);
+        LH_ASSERT(c->sealed || lh_m_member(c, c->grant.holder) != NULL);
         LH_ASSERT(
-            c->intent_to_seal ? c->granted_version < c->version : c->granted_version == c->version);
-        LH_ASSERT(c->session != 0 || c->waiting);
-        LH_ASSERT(!c->confirmed || c->sent);
+            c->intent_to_seal ? c->grant.version < c->version : c->grant.version == c->version);
+        LH_ASSERT(c->grant.session != 0 || c->grant.waiting);
+        LH_ASSERT(!c->grant.confirmed || c->grant.sent);
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
     if (lh_grantor_find(m->grantor, c->id, m->now, &info)) {
-        LH_ASSERT(info.version == c->granted_version && info.session == c->session);
-        LH_ASSERT(c->holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
+        LH_ASSERT(info.version == c->grant.version && info.session == c->grant.session);
+        LH_ASSERT(c->grant.holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->sent || lh_m_is_durable(m, c->grant_ticket));
+    LH_ASSERT(!c->grant.sent || lh_m_is_durable(m, c->grant.ticket));
     check_roll(m, c);
 }
 
@@ -126,21 +127,21 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         HASH_FIND(hh, m->links, &s->link, sizeof s->link, l);
         LH_ASSERT(l != NULL && l->server == s);
     }
-    TAILQ_FOREACH(c, &s->held, held_link)
+    TAILQ_FOREACH(c, &s->held, grant.held_link)
     {
-        LH_ASSERT(c->holder == s && (c->holder_incarnation <= s->incarnation ||
-                                        c->holder_incarnation == LH_M_NOBODY));
-        LH_ASSERT(
-            c->summed_version == 0 || (c->confirmed && c->summed_version == c->granted_version));
-        if (c->summed_version != 0)
-            lh_lease_sum_add(&sum, c->id, c->summed_version);
+        LH_ASSERT(c->grant.holder == s &&
+                  (c->grant.incarnation <= s->incarnation || c->grant.incarnation == LH_M_NOBODY));
+        LH_ASSERT(c->grant.summed_version == 0 ||
+                  (c->grant.confirmed && c->grant.summed_version == c->grant.version));
+        if (c->grant.summed_version != 0)
+            lh_lease_sum_add(&sum, c->id, c->grant.summed_version);
         held++;
     }
     LH_ASSERT(held == s->held_count);
     LH_ASSERT(lh_lease_sum_equal(sum, s->sum));
     LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session == 0 && s->link == 0));
-    TAILQ_FOREACH(c, &s->todo, todo_link)
-    LH_ASSERT(c->in_todo && c->holder == s);
+    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    LH_ASSERT(c->grant.in_todo && c->grant.holder == s);
 }
 
 /* REC-4 and KEEP-1: what repair does, and what it counts. */
@@ -156,16 +157,16 @@ static void check_repair(const struct lh_master *m)
     RB_FOREACH(c, lh_m_all, (struct lh_m_all *)(uintptr_t)&m->all)
     {
         uint32_t copies_here = 0;
-        conditions[c->condition]++;
-        grants += c->repair_granted;
-        waiting += c->wanting;
-        want_bytes += c->wanting ? c->want_bytes : 0;
-        TAILQ_FOREACH(copy, &c->copies, chunk_link)
+        conditions[c->repair.condition]++;
+        grants += c->repair.granted;
+        waiting += c->repair.wanting;
+        want_bytes += c->repair.wanting ? c->repair.want_bytes : 0;
+        TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
         copies_here++;
-        LH_ASSERT(copies_here == c->copy_count && copies_here <= c->file->replication);
+        LH_ASSERT(copies_here == c->repair.copy_count && copies_here <= c->file->replication);
         for (uint32_t i = 0; i < c->member_count; i++)
             if (c->members[i].joining)
-                LH_ASSERT(!c->sealed && c->members[i].server != c->holder);
+                LH_ASSERT(!c->sealed && c->members[i].server != c->grant.holder);
     }
     for (unsigned i = 0; i < LH_M_CONDITIONS; i++)
         LH_ASSERT(conditions[i] == m->repair.conditions[i]);
@@ -225,10 +226,10 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_moving(m);
     check_repair(m);
-    TAILQ_FOREACH(c, &m->waiting, waiting_link)
-    LH_ASSERT(c->waiting);
-    TAILQ_FOREACH(c, &m->creating, creating_link)
-    LH_ASSERT(c->creating);
+    TAILQ_FOREACH(c, &m->waiting, grant.waiting_link)
+    LH_ASSERT(c->grant.waiting);
+    TAILQ_FOREACH(c, &m->creating, creation.link)
+    LH_ASSERT(c->creation.under_way);
     TAILQ_FOREACH(commit, &m->commits, link)
     LH_ASSERT(commit->ticket == ++ticket);
     LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->next_ticket));

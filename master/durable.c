@@ -27,17 +27,17 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
             lh_m_send_remove(m, c->members[i].server, c->id, c->version);
         TAILQ_FOREACH(e, &c->extras, link)
         lh_m_send_remove(m, e->server, c->id, c->version);
-        TAILQ_FOREACH(copy, &c->copies, chunk_link)
+        TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
         if (lh_m_member(c, copy->target) == NULL)
             lh_m_send_remove(m, copy->target, c->id, c->version);
         lh_m_chunk_free(m, c);
         return;
     }
-    if (c->sealed && !c->seal_told) {
-        c->seal_told = true;
+    if (c->sealed && !c->seal.reported) {
+        c->seal.reported = true;
         lh_m_record_seal(m, c, NULL);
     }
-    if (c->creating)
+    if (c->creation.under_way)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);
     lh_m_tell_full(m, c);

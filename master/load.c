@@ -136,18 +136,17 @@ static void take_chunk(
     c->intent_to_seal = record->intent_to_seal;
     if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
         lh_m_set_holder(m, c, lh_m_server_get(m, record->holder));
-        c->holder_incarnation = record->holder_incarnation;
-        c->granted_version =
-            record->granted_version == 0 ? record->version : record->granted_version;
+        c->grant.incarnation = record->holder_incarnation;
+        c->grant.version = record->granted_version == 0 ? record->version : record->granted_version;
         LH_MARK("restart-with-lease");
-        c->waiting = true; /* LEASE-7 */
-        TAILQ_INSERT_TAIL(&m->waiting, c, waiting_link);
+        c->grant.waiting = true; /* LEASE-7 */
+        TAILQ_INSERT_TAIL(&m->waiting, c, grant.waiting_link);
         lh_m_lease_changed(c);
     }
     if (record->sealed) {
         lh_m_set_sealed(m, c);
         LH_MARK("restart-with-seal");
-        c->seal_told = true; /* who missed it reports its replica unsealed */
+        c->seal.reported = true; /* who missed it reports its replica unsealed */
     } else {
         if (!record->created)
             LH_MARK("restart-in-creation");

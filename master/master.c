@@ -71,11 +71,11 @@ static void start(struct lh_master *m)
     LH_ASSERT(m->next_ticket == 1);
 
     lh_m_rolls_start(m);
-    TAILQ_FOREACH(c, &m->waiting, waiting_link)
+    TAILQ_FOREACH(c, &m->waiting, grant.waiting_link)
     granted++;
     /* Members of a chunk whose creation was under way have to register first. */
-    TAILQ_FOREACH(c, &m->creating, creating_link)
-    lh_m_timer_arm(m, &c->timer,
+    TAILQ_FOREACH(c, &m->creating, creation.link)
+    lh_m_timer_arm(m, &c->creation.timer,
         lh_instant_add(m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,
         "cluster %s, master term %" PRIu64 ": %u files, %u chunks; %zu leases of former masters "
@@ -100,15 +100,16 @@ static void take_expired(struct lh_master *m)
             continue;
         }
         struct lh_m_chunk *c = lh_m_chunk_find(m, what.lease.key);
-        if (c == NULL || c->holder == NULL || c->session != what.lease.session)
+        if (c == NULL || c->grant.holder == NULL || c->grant.session != what.lease.session)
             continue;
-        if (c->waiting && !(c->session == c->holder->session && c->holder->confirmed)) {
+        if (c->grant.waiting &&
+            !(c->grant.session == c->grant.holder->session && c->grant.holder->confirmed)) {
             /* Continued, and the answer may have been lost: what a former master promised runs on,
              * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
              * than ours. */
             LH_MARK("lease-ended-in-restart-wait");
-            c->session = 0;
-            c->confirmed = c->sent = false;
+            c->grant.session = 0;
+            c->grant.confirmed = c->grant.sent = false;
             lh_m_lease_changed(c);
             lh_m_touch(m, c->file);
         } else {

@@ -55,10 +55,10 @@ static void announced(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &m->creating, creating_link)
+    TAILQ_FOREACH(c, &m->creating, creation.link)
     if (lh_m_member(c, s) != NULL)
         lh_m_creation_send(m, c, s);
-    TAILQ_FOREACH(c, &s->todo, todo_link)
+    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
     lh_m_push(m, c);
     lh_m_roll_announced(m, s);
     if (s->report_count == 0)
@@ -77,7 +77,7 @@ static void answered(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->todo, todo_link)
+    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
     lh_m_push(m, c);
 }
 

@@ -60,17 +60,18 @@ static void say_creating(
     lh_m_say(out,
         "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].", c->id,
         ready, open);
-    if (c->unable != NULL)
-        lh_m_say(out, "%s cannot create its replica: %s.", c->unable->id,
-            lh_error_text(c->unable_error));
+    if (c->creation.unable != NULL)
+        lh_m_say(out, "%s cannot create its replica: %s.", c->creation.unable->id,
+            lh_error_text(c->creation.unable_error));
     if (open[0] == 0)
         lh_m_say(out,
             "The first grant follows as soon as somebody waits for the file and one of them "
             "can be primary.");
-    else if (c->timer.armed)
+    else if (c->creation.timer.armed)
         lh_m_say(out,
             "Who has not created it in %s is replaced by another one, or left out if %u remain.",
-            lh_m_how_long(lh_instant_until(m->now, c->timer.at), when), c->file->min_replicas);
+            lh_m_how_long(lh_instant_until(m->now, c->creation.timer.at), when),
+            c->file->min_replicas);
 }
 
 /* ---- The lease. */
@@ -104,8 +105,8 @@ static const char *unheard(const struct lh_m_chunk *c, char names[LH_TEXT_BYTES]
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool heard = member->joining || member->lost;
-        for (uint32_t j = 0; j < c->roll->answer_count; j++)
-            heard = heard || c->roll->answers[j].server == member->server;
+        for (uint32_t j = 0; j < c->seal.roll->answer_count; j++)
+            heard = heard || c->seal.roll->answers[j].server == member->server;
         if (!heard)
             lh_m_add_name(names, LH_TEXT_BYTES, member->server->id);
     }
@@ -127,7 +128,7 @@ static void say_roll(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char names[LH_TEXT_BYTES] = "", others[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
-    const struct lh_m_roll *roll = c->roll;
+    const struct lh_m_roll *roll = c->seal.roll;
 
     lh_m_say(out,
         "Chunk %" PRIu64
@@ -155,10 +156,10 @@ static void say_roll(
             "The fence was answered by [%s] of %u members; the sealed length is decided when the "
             "others have answered or have had their time.",
             names, full_members(c));
-    if (c->holder != NULL)
+    if (c->grant.holder != NULL)
         lh_m_say(out,
             "%s may believe in its lease for up to another %s, and can commit nothing under it.",
-            c->holder->id, lh_m_how_long(lh_m_lease_left(m, c), when));
+            c->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, c), when));
 }
 
 static void say_policy(
@@ -178,29 +179,29 @@ static bool say_held(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char left[LH_WHEN_BYTES];
-    const struct lh_m_server *s = c->holder;
+    const struct lh_m_server *s = c->grant.holder;
     bool ordered = false;
 
     lh_m_how_long(lh_m_lease_left(m, c), left);
-    if (c->recalling) {
+    if (c->grant.recalling) {
         lh_m_say(out,
             "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
             "answer, the lease runs for up to another %s.",
-            s->id, c->granted_version, left);
+            s->id, c->grant.version, left);
         say_holder(m, out, s);
-    } else if (c->session == 0) {
+    } else if (c->grant.session == 0) {
         lh_m_say(out,
             "A former master granted version %" PRIu64 " to %s, which has not registered with this "
             "one yet: until it shows its lease nobody else may be primary, for up to another %s "
             "(LEASE-7).",
-            c->granted_version, s->id, left);
-    } else if (!c->confirmed) {
+            c->grant.version, s->id, left);
+    } else if (!c->grant.confirmed) {
         lh_m_say(out,
             "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
             "up to another %s.",
-            s->id, c->granted_version,
+            s->id, c->grant.version,
             !lh_m_is_durable(m, c->ticket) ? "the grant is being written"
-            : c->sent                      ? "it was told and has not confirmed yet"
+            : c->grant.sent                ? "it was told and has not confirmed yet"
                                            : "it cannot be told before it has a session",
             left);
         say_holder(m, out, s);
@@ -208,14 +209,14 @@ static bool say_held(
         lh_m_say(out,
             "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
             "to another %s, and nobody else may be primary before.",
-            s->id, c->granted_version, left);
+            s->id, c->grant.version, left);
         say_holder(m, out, s);
     } else {
         ordered = lh_m_looks_alive(m, s);
         lh_m_say(out,
             "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
             "extended by its heartbeats while there are appends.",
-            s->id, c->granted_version, left);
+            s->id, c->grant.version, left);
         say_holder(m, out, s);
         say_policy(m, out, c->file);
     }
@@ -229,18 +230,19 @@ static bool say_free(
     uint32_t able = 0, alive = 0;
     char when[LH_WHEN_BYTES];
 
-    if (c->adopted_above != 0)
+    if (c->grant.adopted_above != 0)
         lh_m_say(out,
             "%s has adopted version %" PRIu64 " of chunk %" PRIu64
             ", which is too high to be gone above: no master of this cluster gave it out.",
-            c->avoid == NULL ? "A member" : c->avoid->id, c->adopted_above, c->id);
+            c->grant.avoid == NULL ? "A member" : c->grant.avoid->id, c->grant.adopted_above,
+            c->id);
     if (lh_m_rests(m, c)) {
         lh_m_say(out,
             "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
             "): its members have refused it, or given it back at once, %u times in a row (%s "
             "last); it is offered again in %s.",
-            c->id, c->version, c->refusals, c->avoid == NULL ? "?" : c->avoid->id,
-            lh_m_how_long(lh_instant_until(m->now, c->rest_until), when));
+            c->id, c->version, c->grant.refusals, c->grant.avoid == NULL ? "?" : c->grant.avoid->id,
+            lh_m_how_long(lh_instant_until(m->now, c->grant.rest_until), when));
         return false;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -282,18 +284,18 @@ static bool say_few(
             full, c->file->min_replicas);
         return true;
     }
-    bool is_short = c->short_version != 0 && c->short_version == c->version;
-    bool unsure = c->unsure_version != 0 && c->unsure_version == c->version;
+    bool is_short = c->seal.short_version != 0 && c->seal.short_version == c->version;
+    bool unsure = c->seal.unsure_version != 0 && c->seal.unsure_version == c->version;
     char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
         lh_m_add_name(well ? good : names, LH_TEXT_BYTES, c->members[i].server->id);
     }
-    if (c->holder != NULL && unsure && c->recovered_version != c->version) {
+    if (c->grant.holder != NULL && unsure && c->repair.recovered_version != c->version) {
         say_unsure(out, good, names);
         return true;
     }
-    if (c->holder != NULL && is_short) {
+    if (c->grant.holder != NULL && is_short) {
         lh_m_say(out,
             "The primary reported members that do not answer, and too few of at least %u would be "
             "left without them: it takes no appends until they are back%s%s%s.",
@@ -314,7 +316,8 @@ static bool say_open(
         say_roll(m, out, c);
         return false;
     }
-    ordered = c->holder != NULL && lh_m_held(m, c) ? say_held(m, out, c) : say_free(m, out, c);
+    ordered =
+        c->grant.holder != NULL && lh_m_held(m, c) ? say_held(m, out, c) : say_free(m, out, c);
     return !say_few(m, out, c) && ordered;
 }
 
@@ -353,11 +356,11 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
             "Chunk %" PRIu64 " is sealed at %" PRIu64 " bytes (version %" PRIu64
             ") and never changes%s.",
             tail->id, tail->length, tail->version, durable ? "" : "; that is being written");
-        if (tail->holder != NULL)
+        if (tail->grant.holder != NULL)
             lh_m_say(out,
                 "%s may believe for up to another %s that it holds its lease, and can commit "
                 "nothing under it.",
-                tail->holder->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
+                tail->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
         writable = tail->index + 1 == f->chunk_count && !f->trashed && durable &&
                    say_next_chunk(m, out, f);
     } else if (!tail->created) {

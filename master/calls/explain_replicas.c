@@ -109,7 +109,7 @@ static void say_copies(
     const struct lh_m_copy *copy;
 
     lh_m_repair_info(m, &info);
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     {
         char text[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
         if (copy->sealed) {
@@ -158,14 +158,16 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
     say_copies(m, out, c);
     if (good == 0)
         lh_m_say(out, "None of its replicas can be read now.");
-    if (counted < c->file->replication && c->copy_count == 0) {
+    if (counted < c->file->replication && c->repair.copy_count == 0) {
         uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
         if (good > 0 && lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
             lh_m_say(out,
                 "It is under repair: another replica will be copied to a chunkserver such as "
                 "%s when its turn comes%s.",
                 chosen[0]->id,
-                c->sealed || (c->holder != NULL && lh_m_held(m, c)) ? "" : " and it has a primary");
+                c->sealed || (c->grant.holder != NULL && lh_m_held(m, c))
+                    ? ""
+                    : " and it has a primary");
         } else {
             lh_m_say(out, "It is degraded, and there is %s.",
                 good == 0 ? "no good replica to copy from" : "no chunkserver to copy it to");

@@ -142,17 +142,18 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = c->holder == NULL ? c->version : c->granted_version;
+    lease->version = c->grant.holder == NULL ? c->version : c->grant.version;
     lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
-    if (c->holder == NULL)
+    if (c->grant.holder == NULL)
         return;
-    lease->primary = c->holder->id;
-    lease->address = c->holder->address;
+    lease->primary = c->grant.holder->id;
+    lease->address = c->grant.holder->address;
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
-    lease->appends = c->appends;
-    lease->session_live = lh_m_live(m, c->holder) && c->session == c->holder->session;
+    lease->appends = c->grant.appends;
+    lease->session_live =
+        lh_m_live(m, c->grant.holder) && c->grant.session == c->grant.holder->session;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */

@@ -31,7 +31,8 @@ void lh_m_chunk_state(
 {
     const struct lh_m_copy *copy;
     const struct lh_m_extra *e;
-    bool primary = c->holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
+    bool primary =
+        c->grant.holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
 
     memset(s, 0, sizeof *s);
     leasehold__chunk_state__init(&s->state);
@@ -42,7 +43,7 @@ void lh_m_chunk_state(
     s->state.replication = c->file->replication;
     s->state.min_replicas = c->file->min_replicas;
     s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
-    if (c->holder != NULL)
+    if (c->grant.holder != NULL)
         s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     s->state.rolling = c->intent_to_seal && !c->sealed;
     s->state.trashed = c->file->trashed;
@@ -51,8 +52,8 @@ void lh_m_chunk_state(
     for (uint32_t i = 0; i < c->member_count; i++)
         add_replica(s, m, c->members[i].server,
             lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
-            primary && c->members[i].server == c->holder);
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+            primary && c->members[i].server == c->grant.holder);
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     if (lh_m_member(c, copy->target) == NULL)
         add_replica(s, m, copy->target, "COPYING", false);
     TAILQ_FOREACH(e, &c->extras, link)

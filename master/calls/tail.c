@@ -24,7 +24,7 @@ static bool tail_ready(
     const struct lh_master *m, const struct lh_m_waiter *w, const struct lh_m_chunk *tail)
 {
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
-        !lh_m_looks_alive(m, tail->holder))
+        !lh_m_looks_alive(m, tail->grant.holder))
         return false;
     if (lh_m_unbacked_for(m, w) != NULL) {
         LH_MARK("tail-waits-for-a-backed-seal");
@@ -42,7 +42,7 @@ static bool tail_ready(
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
         lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, tail->holder->received_at)) {
+        !lh_instant_before(w->arrived_at, tail->grant.holder->received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
     }
@@ -56,7 +56,7 @@ static bool recall_ready(const struct lh_master *m, const struct lh_m_waiter *w)
     if (c == NULL || c->sealed)
         return true;
     if (w->only_release)
-        return !lh_m_held(m, c) || (!c->recalling && c->version > w->from_version);
+        return !lh_m_held(m, c) || (!c->grant.recalling && c->version > w->from_version);
     return c->version > w->from_version && lh_m_held(m, c) && lh_m_has_primary(m, c);
 }
 
@@ -179,7 +179,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     w->unsettled_chunk = request->unsettled_chunk;
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
-        unbacked->urgent = true; /* a master that has started since does not know it */
+        unbacked->seal.urgent = true; /* a master that has started since does not know it */
         lh_m_attend(m, unbacked);
     }
     w->arrival_version = tail == NULL ? 0 : tail->version;
@@ -262,7 +262,7 @@ void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__Recal
     w->from_version = c->version;
     w->only_release = request->only_release;
     if (lh_m_held(m, c)) {
-        w->old_primary = lh_strdup(c->holder->id);
+        w->old_primary = lh_strdup(c->grant.holder->id);
         lh_m_recall(m, c);
     } else {
         w->old_primary = lh_strdup("");

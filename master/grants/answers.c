@@ -24,9 +24,9 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         const Leasehold__ChunkVersion *active = heartbeat->active[i];
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
-        if (c == NULL || c->holder != s || c->intent_to_seal || c->version != active->version)
+        if (c == NULL || c->grant.holder != s || c->intent_to_seal || c->version != active->version)
             continue; /* no extension after an intent to seal (FAIL-2a) */
-        c->appends = active->appends;
+        c->grant.appends = active->appends;
         names[asked] = (struct lh_lease_name){.key = c->id, .version = c->version};
         places[asked++] = i;
     }
@@ -51,8 +51,8 @@ void lh_m_on_confirm(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
-    if (c == NULL || c->holder != s || c->session != s->session ||
-        c->granted_version != confirm->version || !c->sent)
+    if (c == NULL || c->grant.holder != s || c->grant.session != s->session ||
+        c->grant.version != confirm->version || !c->grant.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
         if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
@@ -60,14 +60,14 @@ void lh_m_on_confirm(
         return;
     }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->confirmed)
+        if (c->grant.confirmed)
             return;
         LH_MARK("grant-confirmed");
-        c->confirmed = true;
+        c->grant.confirmed = true;
         lh_m_seen(m, c, s);
         lh_m_attend(m, c);
         lh_m_accepted(c);
-        c->last_primary = s;
+        c->grant.last_primary = s;
         lh_m_lease_changed(c);
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
@@ -96,7 +96,8 @@ static bool handed_over(const struct lh_m_chunk *c)
 {
     const struct lh_m_waiter *w;
 
-    if (!c->recalling || c->appends == 0 || c->sealed || c->intent_to_seal || c->file->trashed)
+    if (!c->grant.recalling || c->grant.appends == 0 || c->sealed || c->intent_to_seal ||
+        c->file->trashed)
         return false;
     TAILQ_FOREACH(w, &c->file->waiters, file_link)
     if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
@@ -128,23 +129,24 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
     /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        (c->granted_version != release->version && !LH_PLANTED("any-version-released"))) {
+    if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
+        (c->grant.version != release->version && !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
     }
-    if (release->ran_out && !c->recalling) {
+    if (release->ran_out && !c->grant.recalling) {
         LH_MARK("lease-run-out-at-its-holder");
         lh_m_ran_out(m, c);
         return;
     }
     LH_MARK("lease-released");
     m->counts.releases++;
-    bool at_once = !c->recalling && lh_instant_before(m->now,
-                                        lh_instant_add(c->granted_at, m->config.refusal_rest_max));
+    bool at_once =
+        !c->grant.recalling &&
+        lh_instant_before(m->now, lh_instant_add(c->grant.at, m->config.refusal_rest_max));
     if (!release->ran_out) {
-        c->avoid = s;
-        c->retry_at = m->now;
+        c->grant.avoid = s;
+        c->grant.retry_at = m->now;
         if (at_once)
             lh_m_refused(m, c, s, lh_nanoseconds(0));
     }
@@ -156,8 +158,8 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
     struct lh_m_chunk *c;
 
     for (size_t i = 0; i < m->config.step_work && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
-        TAILQ_REMOVE(&m->waiting, c, waiting_link);
-        c->waiting = false;
+        TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
+        c->grant.waiting = false;
         if (lh_m_in_force(m, c)) {
             LH_MARK("lease-outlives-restart-wait");
         } else {

@@ -41,7 +41,7 @@ static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_wo
 static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
+        if (c->members[i].server != c->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
             lh_m_looks_alive(m, c->members[i].server))
             return true;
     return false;
@@ -54,7 +54,7 @@ static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
     uint32_t full = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        full += c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
+        full += c->members[i].server != c->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
                 lh_m_looks_alive(m, c->members[i].server);
     return full >= c->file->min_replicas ||
            (full + 1 == c->file->min_replicas && m->config.repair_streams > 0 &&
@@ -65,7 +65,7 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
     struct lh_m_file *f = c->file;
 
-    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->holder) || !another_can(m, c) ||
+    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->grant.holder) || !another_can(m, c) ||
         lh_instant_before(m->now, m->consent_from))
         return;
     if (lh_instant_before(m->now, f->consent_from)) {
@@ -82,16 +82,16 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     m->consent_from = lh_instant_add(m->now, m->config.consent_pause);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s lives, but %s: it is asked to let another one",
-        c->id, f->path, c->holder->id, why);
+        c->id, f->path, c->grant.holder->id, why);
     lh_m_recall(m, c);
 }
 
 void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
-    hear(m, c, &c->lost_by_clients);
+    hear(m, c, &c->grant.lost_by_clients);
     /* What recovers is not disturbed: it would begin anew elsewhere. */
-    if (c->lost_by_clients.believed && c->recovered_version == c->version &&
-        (lh_instant_before(c->lost_by_clients.first_at, c->holder->received_at) ||
+    if (c->grant.lost_by_clients.believed && c->repair.recovered_version == c->version &&
+        (lh_instant_before(c->grant.lost_by_clients.first_at, c->grant.holder->received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
 }
@@ -102,14 +102,14 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
 
     for (uint32_t i = 0; i < c->member_count; i++)
         for (size_t n = 0; n < count; n++)
-            well =
-                well || (strcmp(c->members[i].server->id, ids[n]) == 0 &&
-                            c->members[i].server != c->holder && lh_m_can_lead(m, &c->members[i]) &&
-                            lh_m_looks_alive(m, c->members[i].server));
+            well = well || (strcmp(c->members[i].server->id, ids[n]) == 0 &&
+                               c->members[i].server != c->grant.holder &&
+                               lh_m_can_lead(m, &c->members[i]) &&
+                               lh_m_looks_alive(m, c->members[i].server));
     if (!well)
         return false;
-    hear(m, c, &c->short_by_primary);
-    if (c->short_by_primary.believed && enough_without(m, c))
+    hear(m, c, &c->grant.short_by_primary);
+    if (c->grant.short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
-    return c->recalling;
+    return c->grant.recalling;
 }

@@ -20,8 +20,8 @@ static void note_shown(struct lh_master *m, Leasehold__ChunkVersion *const *leas
         struct lh_m_chunk *c = lh_m_chunk_find(m, leases[i]->chunk);
         if (c == NULL)
             continue;
-        c->shown = m->shows;
-        c->shown_version = leases[i]->version;
+        c->grant.shown = m->shows;
+        c->grant.shown_version = leases[i]->version;
     }
 }
 
@@ -35,18 +35,18 @@ static void enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m
     /* Never shorter than what the old session promised: the holder may act on that until it hears
      * of the new one (TIME-4). */
     LH_ASSERT(!c->intent_to_seal);
-    if (c->session != 0)
-        error = lh_grantor_continue(m->grantor, c->id, c->version, c->session, s->session, m->now,
-            s->received_at, m->config.chunk_term);
+    if (c->grant.session != 0)
+        error = lh_grantor_continue(m->grantor, c->id, c->version, c->grant.session, s->session,
+            m->now, s->received_at, m->config.chunk_term);
     if (error != LH_OK) /* it is `waiting` alone */
         error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session,
             m->now, s->received_at, m->config.chunk_term);
     LH_ASSERT(error == LH_OK);
-    if (c->recalling) {
+    if (c->grant.recalling) {
         error = lh_grantor_recall(m->grantor, c->id);
         LH_ASSERT(error == LH_OK);
     }
-    c->session = s->session;
+    c->grant.session = s->session;
 }
 
 /* Exactly the lease of the durable grant goes on in the session, if no intent to seal exists. */
@@ -54,23 +54,23 @@ static bool go_on(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, ui
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
-    if (c == NULL || c->holder != s || c->holder_incarnation != s->incarnation ||
-        c->version != version || c->sealed || c->intent_to_seal || c->session == s->session ||
+    if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
+        c->version != version || c->sealed || c->intent_to_seal || c->grant.session == s->session ||
         !lh_m_held(m, c))
         return false;
     enter_session(m, c, s);
-    if (c->waiting) {
+    if (c->grant.waiting) {
         LH_MARK("lease-continued-after-restart");
         /* What the former master was told we do not know; the holder acts on it, that is enough. It
          * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
          * wait ends, whatever becomes of this session (LEASE-7). */
-        c->sent = c->confirmed = true;
+        c->grant.sent = c->grant.confirmed = true;
         if (LH_PLANTED("term-shortened-by-setting")) {
-            TAILQ_REMOVE(&m->waiting, c, waiting_link);
-            c->waiting = false;
+            TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
+            c->grant.waiting = false;
         }
-    } else if (!c->confirmed) {
-        c->sent = false;
+    } else if (!c->grant.confirmed) {
+        c->grant.sent = false;
     } else {
         LH_MARK("lease-continued");
     }
@@ -86,17 +86,18 @@ static void carry_grants(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->todo, todo_link)
+    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
     {
-        bool lower = c->shown == m->shows && c->shown_version < c->version;
-        if (c->session == s->session || c->confirmed || c->holder_incarnation != s->incarnation ||
-            (c->waiting ? !lower : !lh_m_held(m, c)))
+        bool lower = c->grant.shown == m->shows && c->grant.shown_version < c->version;
+        if (c->grant.session == s->session || c->grant.confirmed ||
+            c->grant.incarnation != s->incarnation ||
+            (c->grant.waiting ? !lower : !lh_m_held(m, c)))
             continue;
         LH_MARK("grant-carried-over");
-        if (c->waiting)
+        if (c->grant.waiting)
             LH_MARK("grant-of-former-master-carried-over");
         enter_session(m, c, s);
-        c->sent = false;
+        c->grant.sent = false;
     }
 }
 
@@ -107,12 +108,12 @@ static void free_unshown(struct lh_master *m, struct lh_m_server *s)
     struct lh_m_chunk *c, *next;
 
     for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, held_link);
-        if (c->session == s->session || c->shown == m->shows ||
-            c->holder_incarnation != s->incarnation || LH_PLANTED("unshown-lease-kept"))
+        next = TAILQ_NEXT(c, grant.held_link);
+        if (c->grant.session == s->session || c->grant.shown == m->shows ||
+            c->grant.incarnation != s->incarnation || LH_PLANTED("unshown-lease-kept"))
             continue;
         LH_MARK("unshown-lease-freed");
-        if (c->waiting)
+        if (c->grant.waiting)
             LH_MARK("unshown-lease-freed-in-restart-wait");
         m->counts.unshown++;
         lh_m_given_back(m, c, "is free: its holder does not show it");
@@ -121,7 +122,7 @@ static void free_unshown(struct lh_master *m, struct lh_m_server *s)
 
 static void disown(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->holder_incarnation = LH_M_NOBODY;
+    c->grant.incarnation = LH_M_NOBODY;
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(m, c);
 }
@@ -130,10 +131,10 @@ static void disown_unshown(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->held, held_link)
+    TAILQ_FOREACH(c, &s->held, grant.held_link)
     {
-        if (c->session != s->session && c->shown != m->shows &&
-            c->holder_incarnation == s->incarnation)
+        if (c->grant.session != s->session && c->grant.shown != m->shows &&
+            c->grant.incarnation == s->incarnation)
             disown(m, c);
     }
 }
@@ -146,9 +147,9 @@ void lh_m_disown(struct lh_master *m, struct lh_m_server *s)
         "chunkserver %s: another process says that it is incarnation %" PRIu64
         ", as one from a copy of its data directory does; %zu leases are held until they run out",
         s->id, s->incarnation, s->held_count);
-    TAILQ_FOREACH(c, &s->held, held_link)
+    TAILQ_FOREACH(c, &s->held, grant.held_link)
     {
-        if (c->holder_incarnation == s->incarnation)
+        if (c->grant.incarnation == s->incarnation)
             disown(m, c);
     }
 }
@@ -174,9 +175,8 @@ void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
     struct lh_m_chunk *c, *next;
 
     for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, held_link);
-        if (c->holder_incarnation < s->incarnation ||
-            LH_PLANTED("leases-freed-on-reregistration")) {
+        next = TAILQ_NEXT(c, grant.held_link);
+        if (c->grant.incarnation < s->incarnation || LH_PLANTED("leases-freed-on-reregistration")) {
             LH_MARK("lease-freed-with-its-process");
             lh_m_lease_over(m, c, "is free: its process is dead");
         }
@@ -187,8 +187,8 @@ void lh_m_sum_begin(struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->held, held_link)
-    c->summed_version = 0;
+    TAILQ_FOREACH(c, &s->held, grant.held_link)
+    c->grant.summed_version = 0;
     s->sum = (struct lh_lease_sum){0};
 }
 
@@ -232,19 +232,20 @@ void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__
      * grant that it has not confirmed may still be on its way; that is sent again until it is
      * answered (LEASE-1). */
     for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, held_link);
-        if (c->summed_version == 0 || c->shown == m->shows)
+        next = TAILQ_NEXT(c, grant.held_link);
+        if (c->grant.summed_version == 0 || c->grant.shown == m->shows)
             continue;
         m->counts.differences++;
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 ": %s has ended its lease at version %" PRIu64
             " and it was not heard here",
-            c->id, s->id, c->granted_version);
+            c->id, s->id, c->grant.version);
         lh_m_given_back(m, c, "is over: its holder does not show it");
     }
     for (size_t i = 0; i < shown->n_leases; i++) {
         c = lh_m_chunk_find(m, shown->leases[i]->chunk);
-        if (c == NULL || c->holder != s) /* else, at another version: a newer grant is on its way */
+        if (c == NULL ||
+            c->grant.holder != s) /* else, at another version: a newer grant is on its way */
             recall_unknown(m, s, shown->leases[i]);
     }
 }

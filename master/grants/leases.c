@@ -21,32 +21,33 @@
  * means to do next, an intent to seal or a term of its own that ends, does not change it. */
 static void sum_update(struct lh_m_chunk *c)
 {
-    uint64_t version =
-        c->holder != NULL && c->confirmed && c->session != 0 && c->session == c->holder->session
-            ? c->granted_version
-            : 0;
+    uint64_t version = c->grant.holder != NULL && c->grant.confirmed && c->grant.session != 0 &&
+                               c->grant.session == c->grant.holder->session
+                           ? c->grant.version
+                           : 0;
 
-    if (version == c->summed_version)
+    if (version == c->grant.summed_version)
         return;
-    if (c->summed_version != 0)
-        lh_lease_sum_remove(&c->holder->sum, c->id, c->summed_version);
+    if (c->grant.summed_version != 0)
+        lh_lease_sum_remove(&c->grant.holder->sum, c->id, c->grant.summed_version);
     if (version != 0)
-        lh_lease_sum_add(&c->holder->sum, c->id, version);
-    c->summed_version = version;
+        lh_lease_sum_add(&c->grant.holder->sum, c->id, version);
+    c->grant.summed_version = version;
 }
 
 static void todo_update(struct lh_m_chunk *c)
 {
     /* After an intent to seal the holder hears of fences alone (FAIL-2a). */
-    bool wanted = c->holder != NULL && !c->intent_to_seal && (!c->confirmed || c->recalling);
+    bool wanted = c->grant.holder != NULL && !c->intent_to_seal &&
+                  (!c->grant.confirmed || c->grant.recalling);
 
-    if (wanted == c->in_todo)
+    if (wanted == c->grant.in_todo)
         return;
     if (wanted)
-        TAILQ_INSERT_TAIL(&c->holder->todo, c, todo_link);
+        TAILQ_INSERT_TAIL(&c->grant.holder->todo, c, grant.todo_link);
     else
-        TAILQ_REMOVE(&c->holder->todo, c, todo_link);
-    c->in_todo = wanted;
+        TAILQ_REMOVE(&c->grant.holder->todo, c, grant.todo_link);
+    c->grant.in_todo = wanted;
 }
 
 void lh_m_lease_changed(struct lh_m_chunk *c)
@@ -57,24 +58,24 @@ void lh_m_lease_changed(struct lh_m_chunk *c)
 
 void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
-    if (c->holder != NULL) {
-        if (c->in_todo)
-            TAILQ_REMOVE(&c->holder->todo, c, todo_link);
-        c->in_todo = false;
-        if (c->summed_version != 0)
-            lh_lease_sum_remove(&c->holder->sum, c->id, c->summed_version);
-        c->summed_version = 0;
-        TAILQ_REMOVE(&c->holder->held, c, held_link);
-        c->holder->held_count--;
+    if (c->grant.holder != NULL) {
+        if (c->grant.in_todo)
+            TAILQ_REMOVE(&c->grant.holder->todo, c, grant.todo_link);
+        c->grant.in_todo = false;
+        if (c->grant.summed_version != 0)
+            lh_lease_sum_remove(&c->grant.holder->sum, c->id, c->grant.summed_version);
+        c->grant.summed_version = 0;
+        TAILQ_REMOVE(&c->grant.holder->held, c, grant.held_link);
+        c->grant.holder->held_count--;
         RB_REMOVE(lh_m_leased, &m->leased, c);
     }
-    c->holder = s;
-    c->holder_incarnation = 0;
+    c->grant.holder = s;
+    c->grant.incarnation = 0;
     if (s != NULL) {
-        TAILQ_INSERT_TAIL(&s->held, c, held_link);
+        TAILQ_INSERT_TAIL(&s->held, c, grant.held_link);
         s->held_count++;
         RB_INSERT(lh_m_leased, &m->leased, c);
-        c->holder_incarnation = s->incarnation;
+        c->grant.incarnation = s->incarnation;
     }
 }
 
@@ -82,20 +83,20 @@ bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_lease_info info;
 
-    return c->session != 0 && lh_grantor_find(m->grantor, c->id, m->now, &info) &&
-           info.session == c->session;
+    return c->grant.session != 0 && lh_grantor_find(m->grantor, c->id, m->now, &info) &&
+           info.session == c->grant.session;
 }
 
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->waiting || lh_m_in_force(m, c);
+    return c->grant.waiting || lh_m_in_force(m, c);
 }
 
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_instant end = m->now;
 
-    if (c->waiting)
+    if (c->grant.waiting)
         end = m->wait_end;
     if (lh_m_in_force(m, c))
         end = lh_instant_max(end, lh_grantor_free_at(m->grantor, c->id, m->now));
@@ -104,32 +105,32 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->confirmed && !c->recalling && !c->intent_to_seal &&
-           c->session == c->holder->session && lh_m_in_force(m, c);
+    return c->grant.confirmed && !c->grant.recalling && !c->intent_to_seal &&
+           c->grant.session == c->grant.holder->session && lh_m_in_force(m, c);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
-    struct lh_m_server *s = c->holder;
+    struct lh_m_server *s = c->grant.holder;
 
     LH_ASSERT(s != NULL);
-    if (c->session != 0) {
+    if (c->grant.session != 0) {
         /* Whether the engine still had it does not matter. */
-        int error = lh_grantor_release(m->grantor, c->id, c->granted_version, c->session);
+        int error = lh_grantor_release(m->grantor, c->id, c->grant.version, c->grant.session);
         (void)error;
     }
-    if (c->waiting)
-        TAILQ_REMOVE(&m->waiting, c, waiting_link);
-    c->waiting = false;
+    if (c->grant.waiting)
+        TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
+    c->grant.waiting = false;
     lh_m_set_holder(m, c, NULL);
-    c->session = 0;
-    c->sent = c->confirmed = c->recalling = false;
+    c->grant.session = 0;
+    c->grant.sent = c->grant.confirmed = c->grant.recalling = false;
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(m, c);
     lh_m_touch(m, c->file);
     m->grant_owner->over(m, c, s);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
-        c->id, c->file->path, s->id, c->granted_version, why);
+        c->id, c->file->path, s->id, c->grant.version, why);
 }
 
 /* REC-1: full members of the newest durable version alone; SES-4 and SES-6: only those that hear us
@@ -143,7 +144,7 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 /* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
-    return (lh_m_drained(s) ? 2u : 0u) + (s == c->avoid ? 1u : 0u);
+    return (lh_m_drained(s) ? 2u : 0u) + (s == c->grant.avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */
@@ -155,7 +156,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         struct lh_m_server *s = c->members[i].server;
         if (!lh_m_can_lead(m, &c->members[i]))
             continue;
-        if (s == c->avoid && !lh_instant_reached(m->now, c->retry_at))
+        if (s == c->grant.avoid && !lh_instant_reached(m->now, c->grant.retry_at))
             continue;
         if (best == NULL) {
             best = s;
@@ -165,7 +166,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         } else if (s->held_count != best->held_count) {
             if (s->held_count < best->held_count)
                 best = s;
-        } else if (s == c->last_primary) {
+        } else if (s == c->grant.last_primary) {
             best = s;
         }
     }
@@ -185,8 +186,8 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
     if (lh_m_rests(m, c) || may_be_held_unknown(m, c))
         return false;
-    m->counts.expiries += c->holder != NULL;
-    if (c->holder != NULL)
+    m->counts.expiries += c->grant.holder != NULL;
+    if (c->grant.holder != NULL)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
     struct lh_m_server *s = choose_primary(m, c);
@@ -197,7 +198,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     }
     if (c->version == 0)
         LH_MARK("grant-first");
-    else if (s == c->last_primary)
+    else if (s == c->grant.last_primary)
         LH_MARK("grant-to-the-same");
     else
         LH_MARK("grant-to-another");
@@ -207,17 +208,17 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_creation_stop(m, c);
     c->created = true;
     lh_m_set_holder(m, c, s);
-    c->session = s->session;
-    c->granted_version = c->version;
-    c->sent = c->confirmed = c->recalling = false;
-    c->appends = 0;
+    c->grant.session = s->session;
+    c->grant.version = c->version;
+    c->grant.sent = c->grant.confirmed = c->grant.recalling = false;
+    c->grant.appends = 0;
     lh_m_lease_changed(c);
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
-    c->grant_ticket = c->ticket;
-    c->granted_at = m->now;
+    c->grant.ticket = c->ticket;
+    c->grant.at = m->now;
     if (LH_PLANTED("grant-sent-before-durable")) {
         lh_m_send_grant(m, c);
-        c->sent = false; /* this time did not count */
+        c->grant.sent = false; /* this time did not count */
     }
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
         c->id, c->file->path, c->version, s->id);
@@ -226,20 +227,20 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_server *s = c->holder;
+    struct lh_m_server *s = c->grant.holder;
     int error = lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
-        c->session, m->now, s->received_at, m->config.chunk_term);
+        c->grant.session, m->now, s->received_at, m->config.chunk_term);
 
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
     LH_MARK("grant-new-version-same-session");
     m->counts.regrants++;
-    c->granted_version = c->version = lh_m_next_version(c);
-    c->sent = c->confirmed = false; /* `recalling` carries over (LEASE-5) */
+    c->grant.version = c->version = lh_m_next_version(c);
+    c->grant.sent = c->grant.confirmed = false; /* `recalling` carries over (LEASE-5) */
     lh_m_lease_changed(c);
     lh_m_dirty_chunk(m, c);
-    c->grant_ticket = c->ticket;
-    c->granted_at = m->now;
+    c->grant.ticket = c->ticket;
+    c->grant.at = m->now;
 }
 
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
@@ -248,12 +249,12 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Grant grant = LEASEHOLD__GRANT__INIT;
     Leasehold__Member members[LH_REPLICATION_MAX];
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
-    struct lh_m_server *s = c->holder;
+    struct lh_m_server *s = c->grant.holder;
 
     LH_ASSERT(!c->intent_to_seal); /* FAIL-2a */
     /* It counts from the last heartbeat's stamp, also when sent again: our end moves first. */
-    if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->session, m->now,
-            s->received_at, m->config.chunk_term) != LH_OK)
+    if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->grant.session,
+            m->now, s->received_at, m->config.chunk_term) != LH_OK)
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold__member__init(&members[i]);
@@ -262,7 +263,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         members[i].joining = c->members[i].joining;
         pointers[i] = &members[i];
     }
-    grant.session = lh_m_wire_session(m, c->session);
+    grant.session = lh_m_wire_session(m, c->grant.session);
     grant.chunk = c->id;
     grant.version = c->version;
     grant.stamp = s->stamp;
@@ -275,9 +276,9 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.master_term = m->term;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     reply.grant = &grant;
-    if (c->sent)
+    if (c->grant.sent)
         LH_MARK("grant-sent-again");
-    c->sent = lh_m_send(m, s, &reply) || c->sent;
+    c->grant.sent = lh_m_send(m, s, &reply) || c->grant.sent;
 }
 
 static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
@@ -285,29 +286,29 @@ static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
 
-    recall.session = lh_m_wire_session(m, c->session);
+    recall.session = lh_m_wire_session(m, c->grant.session);
     recall.chunk = c->id;
     recall.version = c->version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
     reply.recall = &recall;
-    lh_m_send(m, c->holder, &reply);
+    lh_m_send(m, c->grant.holder, &reply);
 }
 
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_server *s = c->holder;
+    struct lh_m_server *s = c->grant.holder;
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
-    if (s == NULL || c->removed || c->intent_to_seal || c->session == 0 ||
-        c->session != s->session || !s->announced || !lh_m_is_durable(m, c->ticket) ||
+    if (s == NULL || c->removed || c->intent_to_seal || c->grant.session == 0 ||
+        c->grant.session != s->session || !s->announced || !lh_m_is_durable(m, c->ticket) ||
         !lh_m_in_force(m, c))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
-    if (!c->confirmed && !(c->recalling && c->sent))
+    if (!c->grant.confirmed && !(c->grant.recalling && c->grant.sent))
         lh_m_send_grant(m, c);
-    if (c->recalling && c->sent) {
+    if (c->grant.recalling && c->grant.sent) {
         LH_MARK("recall-sent");
-        if (!c->confirmed)
+        if (!c->grant.confirmed)
             LH_MARK("recall-before-confirm");
         send_recall(m, c);
     }
@@ -317,16 +318,16 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
 {
     int error;
 
-    if (c->recalling || c->intent_to_seal)
+    if (c->grant.recalling || c->intent_to_seal)
         return;
-    if (c->waiting)
+    if (c->grant.waiting)
         LH_MARK("recall-in-restart-wait");
     m->counts.recalls++;
-    c->recalling = true;
+    c->grant.recalling = true;
     error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
     (void)error;
     lh_m_lease_changed(c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
-        c->id, c->file->path, c->version, c->holder->id);
+        c->id, c->file->path, c->version, c->grant.holder->id);
     lh_m_push(m, c);
 }

@@ -12,13 +12,13 @@
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (!lh_instant_before(m->now, c->rest_until))
+    if (!lh_instant_before(m->now, c->grant.rest_until))
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (lh_instant_before(c->refused_at, s->registered_at) ||
-            (!s->failing && lh_instant_before(c->refused_at, s->failing_since)))
+        if (lh_instant_before(c->grant.refused_at, s->registered_at) ||
+            (!s->failing && lh_instant_before(c->grant.refused_at, s->failing_since)))
             return false;
     }
     return true;
@@ -27,24 +27,25 @@ bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 void lh_m_refused(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause)
 {
-    c->avoid = s;
-    c->retry_at = lh_instant_add(m->now, pause);
-    c->refusals++;
-    c->refused_at = m->now;
-    if (c->refusals >= c->member_count) {
+    c->grant.avoid = s;
+    c->grant.retry_at = lh_instant_add(m->now, pause);
+    c->grant.refusals++;
+    c->grant.refused_at = m->now;
+    if (c->grant.refusals >= c->member_count) {
         LH_MARK("grants-rest");
-        c->rest_until =
+        c->grant.rest_until =
             lh_instant_add(m->now, lh_m_backoff(m->config.refusal_rest, m->config.refusal_rest_max,
-                                       c->refusals - c->member_count));
-        c->retry_at = c->rest_until; /* who refused last may be asked as well as others then */
+                                       c->grant.refusals - c->member_count));
+        c->grant.retry_at =
+            c->grant.rest_until; /* who refused last may be asked as well as others then */
     }
-    lh_m_timer_arm(m, &c->timer, c->retry_at);
+    lh_m_timer_arm(m, &c->creation.timer, c->grant.retry_at);
 }
 
 void lh_m_accepted(struct lh_m_chunk *c)
 {
-    c->adopted_above = 0;
-    c->avoid = NULL;
+    c->grant.adopted_above = 0;
+    c->grant.avoid = NULL;
 }
 
 /* KEEP-4: no version that a server has in use is handed out. One that it has adopted above the
@@ -60,5 +61,5 @@ void lh_m_refused_version(
     LH_MARK("grant-below-adopted-version");
     lh_m_report_evidence(m, s, c, &report);
     if (c->version < adopted && c->seen_version < adopted)
-        c->adopted_above = adopted; /* too high to go above */
+        c->grant.adopted_above = adopted; /* too high to go above */
 }

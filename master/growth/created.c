@@ -47,7 +47,7 @@ void lh_m_on_created(
             lh_m_extra_note(m, c, s, LH_M_SPARE_VERSION, false, false);
         return;
     }
-    if (!c->creating || member->created)
+    if (!c->creation.under_way || member->created)
         return;
     if (ok) {
         member->created = true;
@@ -55,9 +55,9 @@ void lh_m_on_created(
         member->lost = false; /* what it had of this chunk was thrown away */
         lh_m_touch(m, c->file);
     } else {
-        c->unable = s;
-        c->unable_error = lh_error_from_wire((unsigned)report->error);
+        c->creation.unable = s;
+        c->creation.unable_error = lh_error_from_wire((unsigned)report->error);
         lh_m_creation_replace(
-            m, c, (uint32_t)(member - c->members), lh_error_text(c->unable_error));
+            m, c, (uint32_t)(member - c->members), lh_error_text(c->creation.unable_error));
     }
 }

@@ -24,11 +24,11 @@ bool lh_m_creation_done(const struct lh_m_chunk *c)
 
 void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->timer.fire = chunk_timer;
+    c->creation.timer.fire = chunk_timer;
     if (c->created)
         return;
-    c->creating = true;
-    TAILQ_INSERT_TAIL(&m->creating, c, creating_link);
+    c->creation.under_way = true;
+    TAILQ_INSERT_TAIL(&m->creating, c, creation.link);
 }
 
 int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
@@ -67,7 +67,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
-    lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_m_timer_arm(m, &c->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -115,9 +115,9 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
 
 static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_chunk, timer);
+    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_chunk, creation.timer);
 
-    if (!c->creating || lh_m_creation_done(c)) {
+    if (!c->creation.under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);
         return;
     }
@@ -126,5 +126,5 @@ static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
         if (!c->members[i].created)
             lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
-    lh_m_timer_arm(m, &c->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_m_timer_arm(m, &c->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
 }

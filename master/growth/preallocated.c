@@ -53,7 +53,7 @@ void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f)
 
 static bool rolling(const struct lh_m_file *f)
 {
-    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->roll != NULL;
+    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->seal.roll != NULL;
 }
 
 static void remove_member(struct lh_master *m, struct lh_m_spare *spare, uint32_t i)
@@ -293,5 +293,5 @@ void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
         return;
     }
     LH_MARK("spare-taken-while-created");
-    lh_m_timer_arm(m, &c->timer, until); /* as any other chunk's creation */
+    lh_m_timer_arm(m, &c->creation.timer, until); /* as any other chunk's creation */
 }

@@ -110,7 +110,7 @@ bool lh_m_report_evidence(
     if (r->version > c->seen_version)
         c->seen_version = r->version;
     /* Under a lease it keeps the lease's version; the next grant goes above what was seen. */
-    if (c->created && !c->sealed && !c->intent_to_seal && c->holder == NULL) {
+    if (c->created && !c->sealed && !c->intent_to_seal && c->grant.holder == NULL) {
         c->version = r->version;
         lh_m_dirty_chunk(m, c);
     }

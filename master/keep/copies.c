@@ -72,8 +72,8 @@ void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy)
 
     lh_m_timer_disarm(m, &copy->timer);
     TAILQ_REMOVE(&m->copies, copy, link);
-    TAILQ_REMOVE(&c->copies, copy, chunk_link);
-    c->copy_count--;
+    TAILQ_REMOVE(&c->repair.copies, copy, chunk_link);
+    c->repair.copy_count--;
     m->repair.copies--;
     copy->target->copies_in--;
     copy->source->copies_out--;
@@ -111,9 +111,9 @@ static void fail_copy(struct lh_master *m, struct lh_m_copy *copy, const char *w
     LH_MARK("copy-failed");
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": copying it to %s failed: %s", c->id,
         c->file->path, copy->target->id, why);
-    c->repair_avoid = copy->target;
-    c->repair_at = lh_instant_add(
-        m->now, lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, c->repair_failures++));
+    c->repair.avoid = copy->target;
+    c->repair.at = lh_instant_add(
+        m->now, lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, c->repair.failures++));
     leave_copy(m, copy);
 }
 
@@ -152,7 +152,7 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_copy *copy;
 
-    while ((copy = TAILQ_FIRST(&c->copies)) != NULL)
+    while ((copy = TAILQ_FIRST(&c->repair.copies)) != NULL)
         lh_m_copy_end(m, copy);
 }
 
@@ -160,10 +160,11 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 static bool better_source(
     const struct lh_m_chunk *c, const struct lh_m_server *a, const struct lh_m_server *b)
 {
-    if ((a == c->bad_source) != (b == c->bad_source))
-        return b == c->bad_source; /* a checksum at the end does not say whose bytes are wrong */
-    if ((a == c->holder) != (b == c->holder))
-        return b == c->holder; /* the primary has enough to do */
+    if ((a == c->repair.bad_source) != (b == c->repair.bad_source))
+        return b ==
+               c->repair.bad_source; /* a checksum at the end does not say whose bytes are wrong */
+    if ((a == c->grant.holder) != (b == c->grant.holder))
+        return b == c->grant.holder; /* the primary has enough to do */
     return a->copies_out < b->copies_out;
 }
 
@@ -238,8 +239,8 @@ bool lh_m_copy_begin(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
     copy->begun = m->now;
     copy->timer.fire = copy_timer;
     TAILQ_INSERT_TAIL(&m->copies, copy, link);
-    TAILQ_INSERT_TAIL(&c->copies, copy, chunk_link);
-    c->copy_count++;
+    TAILQ_INSERT_TAIL(&c->repair.copies, copy, chunk_link);
+    c->repair.copy_count++;
     m->repair.copies++;
     target->copies_in++;
     sources[0]->copies_out++;
@@ -262,7 +263,7 @@ void lh_m_copies_finish(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_server *sources[LH_REPLICATION_MAX];
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     {
         uint32_t count;
         if (copy->sealed || (count = choose_sources(m, c, copy->target, sources)) == 0)
@@ -340,13 +341,13 @@ void lh_m_on_copied(
     if (report->sealed != copy->sealed)
         return; /* the chunk was sealed meanwhile, and the copy goes on */
     m->repair.bytes_done += report->copied_bytes;
-    c->repair_failures = 0;
-    c->repair_avoid = NULL;
+    c->repair.failures = 0;
+    c->repair.avoid = NULL;
     if (!copy->sealed) {
         LH_MARK("copy-caught-up");
         copy->caught_up = true;
         progress(m, copy);
-        if (c->holder == NULL)
+        if (c->grant.holder == NULL)
             lh_m_repair_pause(m, c);
         lh_m_attend(m, c);
         return;

@@ -13,7 +13,7 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (s != c->holder && !lh_m_drained(s) && s->held_count < below &&
+        if (s != c->grant.holder && !lh_m_drained(s) && s->held_count < below &&
             lh_m_can_lead(m, &c->members[i]))
             return true;
     }
@@ -25,8 +25,8 @@ static unsigned being_recalled(const struct lh_m_server *s)
     const struct lh_m_chunk *c;
     unsigned count = 0;
 
-    TAILQ_FOREACH(c, &s->todo, todo_link)
-    count += c->recalling;
+    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    count += c->grant.recalling;
     return count;
 }
 
@@ -39,10 +39,10 @@ static void recall_some(struct lh_master *m, struct lh_m_server *s)
     while (asked < m->config.drain_recalls && looked < held && looked < m->config.step_work) {
         struct lh_m_chunk *c = TAILQ_FIRST(&s->held);
         /* To the end, so that those which stay do not keep the others from being looked at. */
-        TAILQ_REMOVE(&s->held, c, held_link);
-        TAILQ_INSERT_TAIL(&s->held, c, held_link);
+        TAILQ_REMOVE(&s->held, c, grant.held_link);
+        TAILQ_INSERT_TAIL(&s->held, c, grant.held_link);
         looked++;
-        if (c->recalling || c->sealed || c->intent_to_seal)
+        if (c->grant.recalling || c->sealed || c->intent_to_seal)
             continue;
         if (!another_can(m, c, SIZE_MAX)) {
             LH_MARK("drain-lease-stays");
@@ -95,7 +95,7 @@ void lh_m_balance_primaries(struct lh_master *m)
         struct lh_m_chunk *c;
         if (s->held_count - least <= slack || being_recalled(s) > 0)
             return;
-        TAILQ_FOREACH(c, &s->held, held_link)
+        TAILQ_FOREACH(c, &s->held, grant.held_link)
         {
             if (++looked > m->config.step_work)
                 return;

@@ -19,8 +19,8 @@ void lh_m_on_recovered(
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
-    if (c == NULL || c->holder != s || c->session != s->session || c->sealed || c->intent_to_seal ||
-        !c->sent)
+    if (c == NULL || c->grant.holder != s || c->grant.session != s->session || c->sealed ||
+        c->intent_to_seal || !c->grant.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
     if (c->version != report->version) {
@@ -32,7 +32,7 @@ void lh_m_on_recovered(
         struct lh_m_member *member = &c->members[i];
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(member->server->registered_at, c->granted_at))
+        if (lh_instant_before(member->server->registered_at, c->grant.at))
             lh_m_seen(m, c, member->server);
         if (!member->joining)
             continue;
@@ -46,16 +46,16 @@ void lh_m_on_recovered(
         lh_m_dirty_chunk(m, c);
     /* The primary counts on full members alone. If it says so in a new session, to this master or
      * to one that started since, it may not have heard who is one by now. */
-    bool again =
-        c->recovered_session != s->session && (c->waiting || c->recovered_version == c->version);
+    bool again = c->repair.recovered_session != s->session &&
+                 (c->grant.waiting || c->repair.recovered_version == c->version);
     if (joined || again)
-        c->tell_full = true;
-    c->refusals = 0;
-    c->recovered_version = c->version;
-    c->recovered_session = s->session;
+        c->repair.tell_full = true;
+    c->grant.refusals = 0;
+    c->repair.recovered_version = c->version;
+    c->repair.recovered_session = s->session;
     lh_m_tell_full(m, c);
-    if (c->repair_granted) {
-        c->repair_at = m->now; /* what it was granted for can begin */
+    if (c->repair.granted) {
+        c->repair.at = m->now; /* what it was granted for can begin */
         lh_m_repair_round(m);
     }
     lh_m_attend(m, c);
@@ -63,9 +63,9 @@ void lh_m_on_recovered(
 
 void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->tell_full || !lh_m_is_durable(m, c->ticket))
+    if (!c->repair.tell_full || !lh_m_is_durable(m, c->ticket))
         return;
-    c->tell_full = false;
-    if (c->holder != NULL && lh_m_has_primary(m, c))
+    c->repair.tell_full = false;
+    if (c->grant.holder != NULL && lh_m_has_primary(m, c))
         lh_m_send_grant(m, c);
 }

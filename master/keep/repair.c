@@ -32,9 +32,9 @@ static void set_condition(struct lh_master *m, struct lh_m_chunk *c, uint32_t go
 
     if (c->created && good < c->file->replication)
         condition = good == 0 ? LH_M_UNREADABLE : good == 1 ? LH_M_ENDANGERED : LH_M_DEGRADED;
-    m->repair.conditions[c->condition]--;
+    m->repair.conditions[c->repair.condition]--;
     m->repair.conditions[condition]++;
-    c->condition = condition;
+    c->repair.condition = condition;
 }
 
 /* ---- The queue. */
@@ -83,15 +83,15 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
     struct lh_m_server *extra = lh_m_extra_fit(m, c);
 
     if (extra != NULL && has_room_for_copy(m, c, extra) && lh_m_member(c, extra) == NULL &&
-        !(avoid && extra == c->repair_avoid))
+        !(avoid && extra == c->repair.avoid))
         return extra;
     for (uint32_t i = 0; i < c->member_count; i++)
         exclude[count++] = c->members[i];
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     if (count < 2 * LH_REPLICATION_MAX)
         exclude[count++] = (struct lh_m_member){.server = copy->target};
-    if (avoid && c->repair_avoid != NULL)
-        exclude[count++] = (struct lh_m_member){.server = c->repair_avoid, .lost = true};
+    if (avoid && c->repair.avoid != NULL)
+        exclude[count++] = (struct lh_m_member){.server = c->repair.avoid, .lost = true};
     return lh_m_place_copy(m, copy_bytes(c), exclude, count);
 }
 
@@ -99,10 +99,10 @@ static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk 
 {
     struct lh_m_server *target = NULL;
 
-    for (int avoid = c->repair_avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
+    for (int avoid = c->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
         for (uint32_t i = 0; c->sealed && i < c->member_count && target == NULL; i++)
             if (can_refresh(m, c, &c->members[i]) &&
-                !(avoid && c->members[i].server == c->repair_avoid))
+                !(avoid && c->members[i].server == c->repair.avoid))
                 target = c->members[i].server;
         if (target == NULL)
             target = choose_new(m, c, avoid);
@@ -139,7 +139,7 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
     uint32_t backed_by = c->file->min_replicas, recorded = lh_m_recorded(c);
 
-    if (!c->urgent || recorded >= backed_by || backed_by - recorded <= needed ||
+    if (!c->seal.urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;
     LH_MARK("lone-log-copied-at-once");
@@ -150,11 +150,11 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 {
     uint32_t needed = copies_needed(c, t);
 
-    while (c->copy_count > needed)
-        lh_m_copy_cancel(m, TAILQ_LAST(&c->copies, lh_m_copies));
+    while (c->repair.copy_count > needed)
+        lh_m_copy_cancel(m, TAILQ_LAST(&c->repair.copies, lh_m_copies));
     lh_m_copies_finish(m, c);
-    if (c->copy_count < needed && t->sources > 0)
-        lh_m_want(m, c, c->urgent ? 0 : t->good, (needed - c->copy_count) * c->length);
+    if (c->repair.copy_count < needed && t->sources > 0)
+        lh_m_want(m, c, c->seal.urgent ? 0 : t->good, (needed - c->repair.copy_count) * c->length);
     else
         lh_m_unwant(m, c);
     if (needed == 0 || LH_PLANTED("member-dropped-before-copy"))
@@ -164,7 +164,7 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 /* Who has not said that it recorded the seal is told again: the first time may have been lost. */
 static void tell_seal_again(struct lh_master *m, struct lh_m_chunk *c)
 {
-    for (uint32_t i = 0; i < c->member_count && c->seal_told; i++)
+    for (uint32_t i = 0; i < c->member_count && c->seal.reported; i++)
         if (!c->members[i].sealed && lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD) {
             LH_MARK("seal-told-again");
             lh_m_record_seal(m, c, c->members[i].server);
@@ -192,7 +192,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
         .seen = s->session,
     };
     m->repair.copies_done++;
-    c->joined_from = copy->source;
+    c->repair.joined_from = copy->source;
     lh_m_copy_end(m, copy);
     lh_m_regrant(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s joins it at version %" PRIu64, c->id,
@@ -205,7 +205,8 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
 static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     struct lh_m_member *worst = lh_m_most_useless(m, c);
-    bool recovered = c->recovered_version == c->version || LH_PLANTED("member-dropped-in-recovery");
+    bool recovered =
+        c->repair.recovered_version == c->version || LH_PLANTED("member-dropped-in-recovery");
 
     if (!recovered || worst == NULL || t->joining > 0 || c->member_count <= c->file->replication ||
         t->staying < c->file->replication ||
@@ -230,7 +231,7 @@ static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     bool needed = t->keep < c->file->replication;
-    struct lh_m_copy *copy = TAILQ_FIRST(&c->copies);
+    struct lh_m_copy *copy = TAILQ_FIRST(&c->repair.copies);
 
     if (needed && copy == NULL && t->joining == 0 && t->sources > 0)
         lh_m_want(m, c, t->good, 0);
@@ -293,10 +294,10 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
-    if (!c->repair_granted || (c->holder != NULL && !c->sealed && needs_primary(c, t) &&
-                                  !lh_instant_reached(m->now, c->granted_until)))
+    if (!c->repair.granted || (c->grant.holder != NULL && !c->sealed && needs_primary(c, t) &&
+                                  !lh_instant_reached(m->now, c->repair.granted_until)))
         return;
-    c->repair_granted = false;
+    c->repair.granted = false;
     m->repair.grants--;
     lh_m_repair_round(m);
 }
@@ -312,7 +313,7 @@ static bool is_settled(const struct lh_master *m, const struct lh_m_chunk *c)
 
 static bool is_free(const struct lh_m_chunk *c)
 {
-    return !c->sealed && c->holder == NULL;
+    return !c->sealed && c->grant.holder == NULL;
 }
 
 void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
@@ -321,14 +322,14 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
 
     set_condition(m, c, t.good);
     if (c->sealed || !needs_primary(c, &t))
-        c->repair_grants = 0;
+        c->repair.grants = 0;
     settle_grant(m, c, &t);
     if (!is_settled(m, c)) {
         lh_m_unwant(m, c);
         return;
     }
     if (c->sealed) {
-        c->urgent = c->urgent && !lh_m_backed(m, c);
+        c->seal.urgent = c->seal.urgent && !lh_m_backed(m, c);
         look_at_sealed(m, c, &t);
         lh_m_touch(m, c->file); /* somebody may wait to settle there */
         if (patrol && !c->dirty)
@@ -347,15 +348,15 @@ static void try_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh
     if (m->repair.grants >= m->config.repair_grants_max || !grant_helps(m, c, t))
         return;
     /* Not again and again, if it does not help. */
-    uint32_t tries = c->repair_grants < 4 ? c->repair_grants : 4;
-    c->repair_grants++;
-    c->repair_grant_at =
+    uint32_t tries = c->repair.grants < 4 ? c->repair.grants : 4;
+    c->repair.grants++;
+    c->repair.grant_at =
         lh_instant_add(m->now, lh_m_backoff(m->config.repair_grant, LH_DURATION_FOREVER, tries));
     if (!lh_m_grant_free(m, c))
         return;
     LH_MARK("grant-for-repair");
-    c->repair_granted = true;
-    c->granted_until = lh_instant_add(m->now, m->config.repair_grant);
+    c->repair.granted = true;
+    c->repair.granted_until = lh_instant_add(m->now, m->config.repair_grant);
     m->repair.grants++;
 }
 
@@ -374,7 +375,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
     uint32_t most = c->sealed ? copies_needed(c, &t) : 1;
-    while (c->copy_count < most && m->repair.copies < m->config.copies_max &&
+    while (c->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;
     lh_m_repair_look(m, c, false);
@@ -422,15 +423,16 @@ void lh_m_repair_step(struct lh_master *m)
     if (tries > m->config.step_work)
         tries = m->config.step_work;
     for (; tries > 0; tries--) {
-        struct lh_m_chunk key = {.id = m->repair.round_chunk, .want_good = m->repair.round_good};
+        struct lh_m_chunk key = {
+            .id = m->repair.round_chunk, .repair.want_good = m->repair.round_good};
         struct lh_m_chunk *c = RB_NFIND(lh_m_wanting, &m->wanting, &key);
         if (c == NULL || !any_stream_free(m)) {
             end_round(m);
             return;
         }
-        m->repair.round_good = c->want_good;
+        m->repair.round_good = c->repair.want_good;
         m->repair.round_chunk = c->id + 1;
-        struct lh_instant at = is_free(c) ? c->repair_grant_at : c->repair_at;
+        struct lh_instant at = is_free(c) ? c->repair.grant_at : c->repair.at;
         if (lh_instant_reached(m->now, at))
             try(m, c);
         else
@@ -443,10 +445,10 @@ void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_copy *copy;
 
     lh_m_unwant(m, c);
-    if (c->repair_granted)
+    if (c->repair.granted)
         m->repair.grants--;
-    c->repair_granted = false;
+    c->repair.granted = false;
     /* They end when the removal is durable, and their servers hear of it. */
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     lh_m_timer_disarm(m, &copy->timer);
 }

@@ -87,6 +87,6 @@ void lh_m_health_forget(struct lh_master *m, struct lh_m_chunk *c)
     if (c->attended)
         TAILQ_REMOVE(&m->attention, c, attention_link);
     c->attended = false;
-    m->repair.conditions[c->condition]--;
+    m->repair.conditions[c->repair.condition]--;
     lh_m_repair_forget(m, c);
 }

@@ -11,22 +11,22 @@
 
 void lh_m_unwant(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->wanting)
+    if (!c->repair.wanting)
         return;
     RB_REMOVE(lh_m_wanting, &m->wanting, c);
     m->repair.waiting--;
-    m->repair.want_bytes -= c->want_bytes;
-    c->wanting = false;
+    m->repair.want_bytes -= c->repair.want_bytes;
+    c->repair.wanting = false;
 }
 
 void lh_m_want(struct lh_master *m, struct lh_m_chunk *c, uint32_t good, uint64_t bytes)
 {
-    bool sooner = !c->wanting || good < c->want_good;
+    bool sooner = !c->repair.wanting || good < c->repair.want_good;
 
     lh_m_unwant(m, c);
-    c->wanting = true;
-    c->want_good = good;
-    c->want_bytes = bytes;
+    c->repair.wanting = true;
+    c->repair.want_good = good;
+    c->repair.want_bytes = bytes;
     RB_INSERT(lh_m_wanting, &m->wanting, c);
     m->repair.waiting++;
     m->repair.want_bytes += bytes;
@@ -49,7 +49,7 @@ void lh_m_repair_round(struct lh_master *m)
 /* Has somebody copied it, and only lacks a primary to join? */
 static bool is_awaited(const struct lh_m_chunk *c)
 {
-    const struct lh_m_copy *copy = TAILQ_FIRST(&c->copies);
+    const struct lh_m_copy *copy = TAILQ_FIRST(&c->repair.copies);
 
     return copy != NULL && copy->caught_up;
 }
@@ -60,10 +60,10 @@ void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c)
      * again and again. */
     if (is_awaited(c) && !LH_PLANTED("join-waits-for-the-next-grant")) {
         LH_MARK("grant-for-a-join");
-        c->repair_grant_at = m->now;
+        c->repair.grant_at = m->now;
     } else {
-        c->repair_grant_at =
-            lh_instant_max(c->repair_grant_at, lh_instant_add(m->now, m->config.repair_pause));
+        c->repair.grant_at =
+            lh_instant_max(c->repair.grant_at, lh_instant_add(m->now, m->config.repair_pause));
     }
     lh_m_attend(m, c);
 }

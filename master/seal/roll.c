@@ -78,16 +78,16 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
         ", after %" PRIu64 " ms, by the logs of %u of %u members",
         c->id, f->path, c->length, c->version,
         lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
-    c->backed = roll->backed;
-    c->rolled_at = m->now;
-    if (!c->backed)
+    c->seal.backed = roll->backed;
+    c->seal.rolled_at = m->now;
+    if (!c->seal.backed)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": a single member has shown its log: it is copied at once, "
             "and appends that were under way are answered once that is done",
             c->id, f->path);
     lh_m_roll_free(m, c);
     lh_m_set_sealed(m, c);
-    c->urgent = !lh_m_backed(m, c);
+    c->seal.urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
     if (f->spare == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
@@ -168,7 +168,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-    struct lh_m_roll *roll = c == NULL ? NULL : c->roll;
+    struct lh_m_roll *roll = c == NULL ? NULL : c->seal.roll;
 
     if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
@@ -205,7 +205,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_roll *roll = c->roll;
+    struct lh_m_roll *roll = c->seal.roll;
 
     if (roll == NULL || !lh_m_is_durable(m, roll->ticket))
         return;
@@ -236,8 +236,8 @@ void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && tail->roll != NULL && tail->roll->decided)
-        advance(m, tail->roll);
+    if (tail != NULL && tail->seal.roll != NULL && tail->seal.roll->decided)
+        advance(m, tail->seal.roll);
 }
 
 /* ---- (a) The beginning. */
@@ -246,31 +246,31 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_roll *roll = lh_alloc(sizeof *roll);
 
-    LH_ASSERT(c->roll == NULL && c->intent_to_seal && !c->sealed);
+    LH_ASSERT(c->seal.roll == NULL && c->intent_to_seal && !c->sealed);
     roll->chunk = c;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     roll->timer.fire = roll_timer;
     TAILQ_INSERT_TAIL(&m->rolls, roll, link);
-    c->roll = roll;
+    c->seal.roll = roll;
     return roll;
 }
 
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->roll == NULL)
+    if (c->seal.roll == NULL)
         return;
-    lh_m_timer_disarm(m, &c->roll->timer);
-    TAILQ_REMOVE(&m->rolls, c->roll, link);
-    free(c->roll);
-    c->roll = NULL;
+    lh_m_timer_disarm(m, &c->seal.roll->timer);
+    TAILQ_REMOVE(&m->rolls, c->seal.roll, link);
+    free(c->seal.roll);
+    c->seal.roll = NULL;
 }
 
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_MARK("restart-with-intent");
     roll_new(m, c)->resumed = true;
-    if (c->holder != NULL && lh_m_member(c, c->holder) != NULL)
-        lh_m_member(c, c->holder)->suspect = true;
+    if (c->grant.holder != NULL && lh_m_member(c, c->grant.holder) != NULL)
+        lh_m_member(c, c->grant.holder)->suspect = true;
 }
 
 void lh_m_rolls_start(struct lh_master *m)
@@ -293,7 +293,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
-        c->id, c->file->path, c->holder->id, why, lh_m_next_version(c), c->granted_version,
+        c->id, c->file->path, c->grant.holder->id, why, lh_m_next_version(c), c->grant.version,
         lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < suspect_count; i++)
@@ -322,7 +322,7 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
-                     !(member->suspect && member->server == c->holder);
+                     !(member->suspect && member->server == c->grant.holder);
         logs += there;
     }
     return logs > 0 &&
@@ -343,16 +343,16 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
         full += !c->members[i].joining;
     if (full < c->file->min_replicas)
         return true;
-    return c->short_version == c->version &&
-           lh_instant_before(m->now, lh_instant_add(c->short_at, m->config.short_for));
+    return c->seal.short_version == c->version &&
+           lh_instant_before(m->now, lh_instant_add(c->seal.short_at, m->config.short_for));
 }
 
 static enum trouble trouble(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_waiter *w)
 {
-    const struct lh_m_server *s = c->holder;
+    const struct lh_m_server *s = c->grant.holder;
 
-    if (s->link == 0 || c->session != s->session)
+    if (s->link == 0 || c->grant.session != s->session)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
@@ -381,7 +381,7 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (failed)
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
-        if (c->waiting && c->session == 0)
+        if (c->grant.waiting && c->grant.session == 0)
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:
@@ -389,7 +389,7 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
         return lh_instant_max(
-            at, lh_instant_add(is_asked(c->holder) ? c->holder->silent_since : m->now,
+            at, lh_instant_add(is_asked(c->grant.holder) ? c->grant.holder->silent_since : m->now,
                     m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
@@ -435,7 +435,7 @@ static void suspect(struct lh_m_chunk *c, enum trouble what)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].suspect = c->members[i].server == c->holder;
+            c->members[i].suspect = c->members[i].server == c->grant.holder;
 }
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
@@ -455,7 +455,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
             if (lh_instant_before(at, w->deadline))
                 lh_m_timer_arm(m, &w->timer, at);
             if (what == SILENT)
-                inquire(m, c->holder, w);
+                inquire(m, c->grant.holder, w);
             continue;
         }
         suspect(c, what);

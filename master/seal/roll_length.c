@@ -137,9 +137,9 @@ uint32_t lh_m_recorded(const struct lh_m_chunk *c)
  * for members that are away (KEEP-1). */
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_instant since = lh_instant_max(c->rolled_at, m->started_at);
+    struct lh_instant since = lh_instant_max(c->seal.rolled_at, m->started_at);
 
-    return !c->sealed || !c->intent_to_seal || c->backed ||
+    return !c->sealed || !c->intent_to_seal || c->seal.backed ||
            lh_m_recorded(c) >= c->file->min_replicas ||
            lh_instant_reached(m->now, lh_instant_add(since, m->config.grace)) ||
            LH_PLANTED("settle-told-too-early");

@@ -15,19 +15,19 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
-    if (c != NULL && c->intent_to_seal && c->holder == s &&
-        c->holder_incarnation == s->incarnation && report->version == c->granted_version) {
+    if (c != NULL && c->intent_to_seal && c->grant.holder == s &&
+        c->grant.incarnation == s->incarnation && report->version == c->grant.version) {
         LH_MARK(
             "seal-report-after-intent"); /* what is sealed is decided by fences; but it stopped */
         lh_m_lease_over(m, c, "was given up with a seal that came too late");
         return;
     }
     if (c == NULL || lh_m_member(c, s) == NULL || report->version != c->version ||
-        c->version == 0 || (c->holder != NULL && c->holder != s))
+        c->version == 0 || (c->grant.holder != NULL && c->grant.holder != s))
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
         LH_MARK("seal-report-again");
-        if (c->seal_told && lh_m_is_durable(m, c->ticket))
+        if (c->seal.reported && lh_m_is_durable(m, c->ticket))
             lh_m_record_seal(m, c, NULL);
         return;
     }
@@ -42,7 +42,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     }
     /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
      * ordered anything since this primary stopped. */
-    if (c->holder != NULL) {
+    if (c->grant.holder != NULL) {
         LH_MARK("seal-gives-lease-up");
         lh_m_lease_over(m, c, "was given up with the seal");
     }

@@ -12,16 +12,16 @@ RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
 
 RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
 
-RB_GENERATE(lh_m_leased, lh_m_chunk, held_node, compare_chunks)
+RB_GENERATE(lh_m_leased, lh_m_chunk, grant.held_node, compare_chunks)
 
 static int compare_wanting(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
 {
-    if (a->want_good != b->want_good)
-        return a->want_good < b->want_good ? -1 : 1;
+    if (a->repair.want_good != b->repair.want_good)
+        return a->repair.want_good < b->repair.want_good ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-RB_GENERATE(lh_m_wanting, lh_m_chunk, wanting_node, compare_wanting)
+RB_GENERATE(lh_m_wanting, lh_m_chunk, repair.wanting_node, compare_wanting)
 
 struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
 {
@@ -38,8 +38,8 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     c->id = id;
     c->file = f;
     TAILQ_INIT(&c->extras);
-    TAILQ_INIT(&c->copies);
-    m->repair.conditions[c->condition]++;
+    TAILQ_INIT(&c->repair.copies);
+    m->repair.conditions[c->repair.condition]++;
     c->index = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
@@ -91,18 +91,18 @@ uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
 
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->creating)
+    if (!c->creation.under_way)
         return;
-    c->creating = false;
-    TAILQ_REMOVE(&m->creating, c, creating_link);
-    lh_m_timer_disarm(m, &c->timer);
+    c->creation.under_way = false;
+    TAILQ_REMOVE(&m->creating, c, creation.link);
+    lh_m_timer_disarm(m, &c->creation.timer);
 }
 
 struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->copies, chunk_link)
+    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
     if (copy->target == s)
         return copy;
     return NULL;

@@ -17,6 +17,82 @@ struct lh_m_words {
     bool believed; /* often enough, for long enough */
 };
 
+/* Each concern has its part of the record, which it alone writes but for what is said there. */
+
+/* Of grants/: the lease. */
+struct lh_m_grant {
+    /* Durable. */
+    struct lh_m_server *holder; /* of the grant at `version` */
+    uint64_t incarnation;       /* of the holder */
+    uint64_t version;           /* the chunk's, unless a fence came after the grant (FAIL-2a) */
+
+    lh_session_id session;   /* where the engine holds it; 0 with a holder: `waiting` */
+    bool waiting;            /* LEASE-7: a former master's durable grant may still be in force */
+    bool sent;               /* the grant at `version` went out at least once */
+    bool confirmed;          /* the holder confirmed `version` */
+    bool recalling;          /* LEASE-5 */
+    bool in_todo;            /* of its holder */
+    uint64_t ticket;         /* the commit that made the newest grant durable (LEASE-1) */
+    struct lh_instant at;    /* when this master gave the newest version; zero: it did not */
+    uint64_t summed_version; /* at which it is in its holder's `sum`; 0: it is not */
+    uint64_t shown, shown_version; /* when a server showed it last (`m->shows`), at which version */
+    uint64_t appends;
+    struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
+    struct lh_m_server *last_primary;
+    struct lh_instant retry_at;   /* no grant to `avoid` before this */
+    struct lh_instant rest_until; /* nor to anybody: each member has refused */
+    uint32_t refusals;            /* since a primary last recovered */
+    struct lh_instant refused_at; /* the last one */
+    uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
+    struct lh_m_words lost_by_clients, short_by_primary;
+    TAILQ_ENTRY(lh_m_chunk) held_link, todo_link, waiting_link;
+    RB_ENTRY(lh_m_chunk) held_node; /* chunks with a holder, by id */
+};
+
+/* Of growth/: the replicas of a new chunk. */
+struct lh_m_creation {
+    struct lh_m_timer timer;    /* also after a refused grant */
+    bool under_way;             /* in `m->creating` */
+    struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
+    int unable_error;           /* and why */
+    TAILQ_ENTRY(lh_m_chunk) link;
+};
+
+/* Of seal/: what goes on before a seal, and who has it. */
+struct lh_m_seal {
+    struct lh_m_roll *roll;      /* NULL: none under way */
+    uint64_t short_version;      /* at this one too few members are left, as was reported */
+    struct lh_instant short_at;  /* when its primary last said so */
+    uint64_t unsure_version;     /* at this one its primary waits for all (REC-2a), likewise */
+    bool reported;               /* RecordSeal went out once since the seal is durable */
+    struct lh_instant rolled_at; /* when this master sealed it by fences; zero: it did not */
+    bool backed; /* this master has seen enough logs for the seal; see lh_m_backed() */
+    bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
+};
+
+/* Of keep/: what its replicas need. */
+struct lh_m_repair {
+    enum lh_m_condition condition; /* as it was when the chunk was last looked at */
+    bool wanting;                  /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    uint32_t want_good;
+    uint64_t want_bytes;
+    struct lh_m_copies copies;
+    uint32_t copy_count;
+    struct lh_instant at;            /* no copy is tried before this */
+    uint32_t failures;               /* of copies, in a row */
+    struct lh_m_server *avoid;       /* its copy failed last: another one, if there is */
+    bool granted;                    /* granted so that a primary looks after its members */
+    uint32_t grants;                 /* such grants that have not made it whole, in a row */
+    struct lh_instant grant_at;      /* and no other before this */
+    struct lh_instant granted_until; /* as such it counts until then */
+    uint64_t recovered_version;      /* the newest that its primary reported recovered */
+    lh_session_id recovered_session; /* and in which session */
+    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
+    /* Where the newest joining member was copied from; where one was whose log then did not fit. */
+    struct lh_m_server *joined_from, *bad_source;
+    RB_ENTRY(lh_m_chunk) wanting_node;
+};
+
 struct lh_m_chunk {
     /* Durable. */
     uint64_t id;
@@ -27,80 +103,22 @@ struct lh_m_chunk {
     uint32_t member_count;
     bool created, sealed, intent_to_seal;
     uint64_t length, checksum;
-    struct lh_m_server *holder; /* of the grant at `granted_version` */
-    uint64_t holder_incarnation;
-    uint64_t granted_version; /* `version`, unless a fence came after the grant (FAIL-2a) */
 
     bool dirty, removed;
+    bool attended; /* in `m->attention` */
     uint64_t ticket;
-    STAILQ_ENTRY(lh_m_chunk) dirty_link;
-
-    /* The lease. `session` is where the engine holds it; 0 with a holder: `waiting`. */
-    lh_session_id session;
-    bool waiting;   /* LEASE-7: a durable grant of a former master may still be in force */
-    bool sent;      /* the grant at `version` went out at least once */
-    bool confirmed; /* the holder confirmed `version` */
-    bool recalling; /* LEASE-5 */
-    uint64_t summed_version; /* at which it is in its holder's `sum`; 0: it is not */
-    uint64_t shown, shown_version; /* when a server showed it last (`m->shows`), at which version */
-    uint64_t appends;
-    struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
-    struct lh_m_server *last_primary;
-    /* Where the newest joining member was copied from; where one was whose log then did not fit. */
-    struct lh_m_server *joined_from, *bad_source;
-    struct lh_instant retry_at; /* no grant to `avoid` before this */
-    struct lh_instant rest_until; /* nor to anybody: each member has refused */
-    uint32_t refusals;            /* since a primary last recovered */
-    struct lh_instant refused_at; /* the last one */
-    uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
-
-    struct lh_m_timer timer;    /* creation, or a refused grant */
-    bool creating;              /* in `m->creating` */
-    struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
-    int unable_error;           /* and why */
-    uint64_t short_version; /* the operator was told that too few members are left at this one */
-    struct lh_instant short_at; /* when its primary last said so */
-    struct lh_m_words lost_by_clients, short_by_primary;
-    uint64_t unsure_version;    /* and that at this one its primary waits for all (REC-2a) */
-    struct lh_m_roll *roll;     /* NULL: none under way */
-    bool seal_told;         /* RecordSeal went out once since the seal is durable */
-    struct lh_instant rolled_at; /* when this master sealed it by fences; zero: it did not */
-    bool backed; /* this master has seen enough logs for the seal; see lh_m_backed() */
-    bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
-    uint64_t seen_version;  /* the highest that any server reported (KEEP-4) */
+    uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
-    uint64_t grant_ticket; /* the commit that made the newest grant durable (LEASE-1) */
-    struct lh_instant granted_at; /* when this master gave the newest version; zero: it did not */
 
-    /* Repair; see health.c and repair.c. */
-    enum lh_m_condition condition; /* as it was when the chunk was last looked at */
-    bool attended;                 /* in `m->attention` */
-    bool wanting;                  /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
-    uint32_t want_good;
-    uint64_t want_bytes;
-    struct lh_m_copies copies;
-    uint32_t copy_count;
-    struct lh_instant repair_at;      /* nothing is tried before this */
-    uint32_t repair_failures;         /* in a row */
-    struct lh_m_server *repair_avoid; /* its copy failed last: another one, if there is */
-    bool repair_granted;              /* granted so that a primary looks after its members */
-    uint32_t repair_grants;           /* such grants that have not made it whole, in a row */
-    struct lh_instant repair_grant_at; /* and no other before this */
-    struct lh_instant granted_until;  /* as such it counts until then */
-    uint64_t recovered_version; /* the newest that its primary reported recovered */
-    lh_session_id recovered_session; /* and in which session */
-    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
+    struct lh_m_grant grant;
+    struct lh_m_creation creation;
+    struct lh_m_seal seal;
+    struct lh_m_repair repair;
 
-    TAILQ_ENTRY(lh_m_chunk) held_link;
-    TAILQ_ENTRY(lh_m_chunk) todo_link;
-    bool in_todo;
-    TAILQ_ENTRY(lh_m_chunk) creating_link;
-    TAILQ_ENTRY(lh_m_chunk) waiting_link;
+    STAILQ_ENTRY(lh_m_chunk) dirty_link;
     RB_ENTRY(lh_m_chunk) all_node;  /* all chunks that are not removed, by id */
     RB_ENTRY(lh_m_chunk) open_node; /* unsealed chunks, by id */
-    RB_ENTRY(lh_m_chunk) held_node; /* chunks with a holder, by id */
     TAILQ_ENTRY(lh_m_chunk) attention_link;
-    RB_ENTRY(lh_m_chunk) wanting_node;
     UT_hash_handle hh; /* by id */
 };
 RB_HEAD(lh_m_all, lh_m_chunk);
@@ -110,8 +128,8 @@ RB_HEAD(lh_m_leased, lh_m_chunk);
 
 RB_PROTOTYPE(lh_m_all, lh_m_chunk, all_node, )
 RB_PROTOTYPE(lh_m_open, lh_m_chunk, open_node, )
-RB_PROTOTYPE(lh_m_leased, lh_m_chunk, held_node, )
-RB_PROTOTYPE(lh_m_wanting, lh_m_chunk, wanting_node, )
+RB_PROTOTYPE(lh_m_leased, lh_m_chunk, grant.held_node, )
+RB_PROTOTYPE(lh_m_wanting, lh_m_chunk, repair.wanting_node, )
 
 /* The version of the chunk's next grant: above every one that was ever heard of (KEEP-4). */
 static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)

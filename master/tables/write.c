@@ -113,10 +113,10 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.sealed = c->sealed;
     record.length = c->length;
     record.checksum = c->checksum;
-    if (c->holder != NULL && !c->sealed) {
-        record.holder = c->holder->id;
-        record.holder_incarnation = c->holder_incarnation;
-        record.granted_version = c->granted_version == c->version ? 0 : c->granted_version;
+    if (c->grant.holder != NULL && !c->sealed) {
+        record.holder = c->grant.holder->id;
+        record.holder_incarnation = c->grant.incarnation;
+        record.granted_version = c->grant.version == c->version ? 0 : c->grant.version;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
