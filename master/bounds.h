@@ -31,7 +31,7 @@
     X(repair_grant, 60000, "a lease granted for repair's sake counts as such; then twice as long") \
     X(repair_pause, 2000, "no such grant earlier than this after the last lease")                  \
     X(repair_round, 5000, "the next round over what is wanting, if nothing happens before")        \
-    X(patrol, 60000, "a walk over all chunks, if nothing happens before")                          \
+    X(sweep, 60000, "a walk over all chunks, if nothing happens before")                           \
     /* Deleting (KEEP-3, KEEP-5). */                                                               \
     X(garbage_first, 1000, "from the first replica of no use to a look at it")                     \
     X(garbage_again, 10000, "between two looks")                                                   \
@@ -45,7 +45,7 @@
 /* X(name, default, what it is for) */
 #define LH_MASTER_COUNTS(X)                                                                        \
     X(step_work, 1024, "chunks, leases or reports that one step looks at; the rest follows")       \
-    X(patrol_share, 64, "of these, at least so many for the patrol")                               \
+    X(sweep_share, 64, "of these, at least so many for the sweep")                                 \
     X(copies_max, 64, "copies under way, in the whole cluster")                                    \
     X(repair_grants_max, 8, "leases granted for repair's sake, at a time")                         \
     X(repair_work, 65536, "chunks that a step tries to repair, times servers")                     \

@@ -100,7 +100,7 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     LH_ASSERT(!f->dirty && !f->removed && !f->in_work);
     if (f->trashed)
         LH_ASSERT(RB_FIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, f) == f &&
-                  TAILQ_EMPTY(&f->waiters) && f->spare == NULL);
+                  TAILQ_EMPTY(&f->waiters) && f->prealloc == NULL);
     else
         LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);

@@ -42,7 +42,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_push(m, c);
     lh_m_tell_full(m, c);
     lh_m_roll_durable(m, c);
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
     lh_m_touch(m, c->file);
 }
 
@@ -72,7 +72,7 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     m->starved = false;
     m->counts.commits++;
     lh_m_replies_durable(m);
-    lh_m_spares_durable(m);
+    lh_m_preallocs_durable(m);
     lh_m_garbage_durable(m);
     for (size_t i = 0; i < commit->server_count; i++)
         lh_m_announce(m, commit->servers[i]);

@@ -278,12 +278,12 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
-    TAILQ_INIT(&m->new_spares);
+    TAILQ_INIT(&m->new_preallocs);
     TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);
-    TAILQ_INIT(&m->attention);
+    TAILQ_INIT(&m->enqueued);
     TAILQ_INIT(&m->copies);
     RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);
@@ -324,9 +324,9 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
     lh_m_waiter_free(m, w);
-    struct lh_m_spare *spare, *next_spare;
-    HASH_ITER(hh, m->spares, spare, next_spare)
-    lh_m_spare_free(m, spare);
+    struct lh_m_prealloc *prealloc, *next_prealloc;
+    HASH_ITER(hh, m->preallocs, prealloc, next_prealloc)
+    lh_m_prealloc_free(m, prealloc);
     struct lh_m_chunk *c, *next_chunk;
     HASH_ITER(hh, m->chunks, c, next_chunk)
     lh_m_chunk_free(m, c);

@@ -154,7 +154,7 @@ static const struct lh_m_session_owner session_owner = {
 
 static void confirmed(struct lh_master *m, struct lh_m_chunk *c)
 {
-    lh_m_spare_want(m, c->file);
+    lh_m_prealloc_want(m, c->file);
 }
 
 static void over(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
@@ -167,7 +167,7 @@ static void over(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *
 static void ran_out(struct lh_master *m, struct lh_m_chunk *c)
 {
     if (!c->intent_to_seal)
-        lh_m_spare_drop(m, c->file); /* else it is another tail's, or about to be */
+        lh_m_prealloc_drop(m, c->file); /* else it is another tail's, or about to be */
 }
 
 static const struct lh_m_grant_owner grant_owner = {
@@ -177,7 +177,7 @@ static const struct lh_m_grant_owner grant_owner = {
 };
 
 static const struct lh_m_growth_owner growth_owner = {
-    .changed = lh_m_roll_spare_changed,
+    .changed = lh_m_roll_prealloc_changed,
 };
 
 /* ---- Unary calls. */

@@ -379,16 +379,18 @@ static void no_chunk(const struct lh_master *m, uint64_t chunk, char *text, size
     const struct lh_m_tombstone *t;
 
     HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
-    if (lh_m_spare_known(m, chunk))
+    if (lh_m_prealloc_known(m, chunk))
         snprintf(text, text_size,
-            "chunk %" PRIu64 " is a spare: empty replicas that are the next chunk of a file once "
+            "chunk %" PRIu64
+            " is a preallocated chunk: empty replicas that are the next chunk of a file once "
             "its tail is full",
             chunk);
     else if (t != NULL && t->version > 0)
         snprintf(text, text_size, "chunk %" PRIu64 " was removed at version %" PRIu64, chunk,
             t->version);
     else if (t != NULL)
-        snprintf(text, text_size, "chunk %" PRIu64 " was a spare that was not used", chunk);
+        snprintf(
+            text, text_size, "chunk %" PRIu64 " was a preallocated chunk that was not used", chunk);
     else if (chunk >= m->next_chunk)
         snprintf(text, text_size, "there is no chunk %" PRIu64 " yet: the next one is %" PRIu64,
             chunk, m->next_chunk);

@@ -1,4 +1,4 @@
-/* What the operator is told of each replica of a chunk, and of servers for one more. */
+/* Explain: each replica of a chunk, and servers for one more. */
 #include "master/calls/explain_replicas.h"
 
 #include "master/calls/sentences.h"

@@ -1,4 +1,4 @@
-/* The file that a call names, and what is told of one. */
+/* The file that a call names, and what replies say of one. */
 #include "master/calls/named.h"
 
 #include "master/inventory/behind.h"

@@ -16,7 +16,7 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
 {
     lh_m_dirty_file(m, f);
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
-    lh_m_spare_drop(m, f);
+    lh_m_prealloc_drop(m, f);
     for (size_t i = 0; i < f->chunk_count; i++)
         lh_m_chunk_remove(m, f->chunks[i]);
     if (f->in_work)

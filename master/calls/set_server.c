@@ -11,16 +11,17 @@
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 
-/* Spares with a replica there are given back: they would be moved as soon as they are used. */
-static void drop_spares(struct lh_master *m, const struct lh_m_server *s)
+/* Preallocated chunks with a replica there are given back: they would be moved as soon as they are
+ * used. */
+static void drop_preallocs(struct lh_master *m, const struct lh_m_server *s)
 {
-    struct lh_m_spare *spare, *next;
+    struct lh_m_prealloc *prealloc, *next;
 
-    HASH_ITER(hh, m->spares, spare, next)
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        if (spare->members[i].server == s) {
-            LH_MARK("drain-drops-spare");
-            lh_m_spare_drop(m, spare->file);
+    HASH_ITER(hh, m->preallocs, prealloc, next)
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        if (prealloc->members[i].server == s) {
+            LH_MARK("drain-drops-preallocated");
+            lh_m_prealloc_drop(m, prealloc->file);
             break;
         }
 }
@@ -30,7 +31,7 @@ static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__Ser
     s->admin = admin;
     lh_m_dirty_server(m, s);
     if (lh_m_drained(s))
-        drop_spares(m, s);
+        drop_preallocs(m, s);
     lh_m_unsettled(m);
     lh_m_moving_restart(m, s);
     lh_fx_log(m->fx, LH_INFO, "chunkserver %s: %s, by the operator's word", s->id,
@@ -38,7 +39,7 @@ static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__Ser
         : admin == LEASEHOLD__SERVER_ADMIN__DRAINING ? "drained"
                                                      : "decommissioned");
     lh_m_touch_waited(m);
-    lh_m_patrol(m);
+    lh_m_sweep(m);
 }
 
 /* The server that the request names. NULL: `*error` and `text` say why. */

@@ -180,7 +180,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
         unbacked->seal.urgent = true; /* a master that has started since does not know it */
-        lh_m_attend(m, unbacked);
+        lh_m_enqueue(m, unbacked);
     }
     w->arrival_version = tail == NULL ? 0 : tail->version;
     if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version &&

@@ -81,7 +81,7 @@ void lh_m_trash_start(struct lh_master *m)
 static void into_trash(struct lh_master *m, struct lh_m_file *f)
 {
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed; it is in the trash");
-    lh_m_spare_drop(m, f);
+    lh_m_prealloc_drop(m, f);
     lh_m_timer_disarm(m, &f->timer);
     f->place_in_full_until = LH_INSTANT_NEVER;
     RB_REMOVE(lh_m_paths, &m->paths, f);

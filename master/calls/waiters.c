@@ -65,7 +65,7 @@ static void best_first(
     for (int good = 1; good >= 0; good--)
         for (uint32_t i = 0; i < c->member_count; i++) {
             const struct lh_m_member *member = &c->members[i];
-            int this_one = !member->suspect && !member->joining && !member->lost &&
+            int this_one = !member->excluded && !member->joining && !member->lost &&
                            !member->stale && lh_m_looks_alive(m, member->server);
             if (this_one == good)
                 view->pointers[count++] = &view->members[i];

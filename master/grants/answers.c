@@ -65,7 +65,7 @@ void lh_m_on_confirm(
         LH_MARK("grant-confirmed");
         c->grant.confirmed = true;
         lh_m_seen(m, c, s);
-        lh_m_attend(m, c);
+        lh_m_enqueue(m, c);
         lh_m_accepted(c);
         c->grant.last_primary = s;
         lh_m_lease_changed(c);

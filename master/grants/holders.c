@@ -167,7 +167,7 @@ void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Reg
     if (proven)
         free_unshown(m, s);
     else if (same_process && s->process != 0)
-        disown_unshown(m, s); /* granted to one that told no number: this may be another */
+        disown_unshown(m, s); /* granted to one that gave no number: this may be another */
 }
 
 void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)

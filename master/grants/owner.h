@@ -1,4 +1,4 @@
-/* What is told of leases to those above, who fill this in. */
+/* What leases report to those above them, who fill this in. */
 #ifndef LH_MASTER_GRANTS_OWNER_H
 #define LH_MASTER_GRANTS_OWNER_H
 

@@ -31,7 +31,7 @@ void lh_m_on_created(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
-    if (lh_m_spare_created(m, s, report))
+    if (lh_m_prealloc_created(m, s, report))
         return;
     if (c == NULL) {
         created_in_vain(m, s, report);
@@ -44,7 +44,7 @@ void lh_m_on_created(
         if (ok && lh_m_is_durable(m, c->ticket))
             lh_m_send_remove(m, s, c->id, 0);
         else if (ok)
-            lh_m_extra_note(m, c, s, LH_M_SPARE_VERSION, false, false);
+            lh_m_extra_note(m, c, s, LH_M_PREALLOC_VERSION, false, false);
         return;
     }
     if (!c->creation.under_way || member->created)

@@ -1,4 +1,4 @@
-/* What is told of new chunks to those above, who fill this in. */
+/* What new chunks report to those above them, who fill this in. */
 #ifndef LH_MASTER_GROWTH_OWNER_H
 #define LH_MASTER_GROWTH_OWNER_H
 

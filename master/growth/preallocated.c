@@ -1,16 +1,17 @@
-/* Spares: chunks that are created before they are needed.
+/* Preallocated chunks: they are created before they are needed.
  *
  * A file that has filled a chunk will fill the next one, too, and its writers stand still from the
  * full chunk's seal until the next one has a primary. Creating replicas (preallocation and a sync
- * at each member) is the longest part of that, so it is done ahead: while the tail takes appends,
- * its file has a spare, which is nothing but a chunk id that is durably used up and empty replicas
- * that have adopted version 1. When the tail is sealed, seal, next chunk and its first grant go
- * into the store in one commit: whoever sees the next chunk sees the seal (SEAL-1). If the spare's
- * replicas are not all there by then, the grant comes later, as with any chunk that is created.
+ * at each member) is the longest part of that, so it is done ahead. While the tail takes appends,
+ * its file has a preallocated chunk: a chunk id that is durably used up, and empty replicas that
+ * have adopted version 1. When the tail is sealed, seal, next chunk and its first grant go into the
+ * store in one commit: whoever sees the next chunk sees the seal (SEAL-1). If the replicas are not
+ * all there by then, the grant comes later, as with any chunk that is created.
  *
- * In the store a spare counts as removed from the beginning: it has a tombstone at version 0, which
- * goes when it becomes a chunk. So a restarted master, which forgets spares, has their replicas
- * removed when servers report them; servers do so only if they never held a byte. */
+ * In the store a preallocated chunk counts as removed from the beginning: it has a tombstone at
+ * version 0, which goes when it becomes a chunk of the file. So a restarted master, which forgets
+ * preallocated chunks, has their replicas removed when servers report them; servers do so only if
+ * they never held a byte. */
 #include "master/growth/preallocated.h"
 
 #include "master/grants/leases.h"
@@ -25,30 +26,30 @@
 
 #include <inttypes.h>
 
-void lh_m_spare_free(struct lh_master *m, struct lh_m_spare *spare)
+void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
 {
-    spare->file->spare = NULL;
-    lh_m_timer_disarm(m, &spare->timer);
-    if (!spare->asked)
-        TAILQ_REMOVE(&m->new_spares, spare, link);
-    HASH_DELETE(hh, m->spares, spare);
-    free(spare->members);
-    free(spare);
+    prealloc->file->prealloc = NULL;
+    lh_m_timer_disarm(m, &prealloc->timer);
+    if (!prealloc->asked)
+        TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
+    HASH_DELETE(hh, m->preallocs, prealloc);
+    free(prealloc->members);
+    free(prealloc);
 }
 
-void lh_m_spare_drop(struct lh_master *m, struct lh_m_file *f)
+void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_spare *spare = f->spare;
+    struct lh_m_prealloc *prealloc = f->prealloc;
 
-    if (spare == NULL)
+    if (prealloc == NULL)
         return;
-    for (uint32_t i = 0; spare->asked && i < spare->member_count; i++)
-        lh_m_send_remove(m, spare->members[i].server, spare->id, 0);
+    for (uint32_t i = 0; prealloc->asked && i < prealloc->member_count; i++)
+        lh_m_send_remove(m, prealloc->members[i].server, prealloc->id, 0);
     struct lh_m_tombstone *t = lh_alloc(sizeof *t);
-    t->chunk = spare->id;
+    t->chunk = prealloc->id;
     t->version = 0;
     HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
-    lh_m_spare_free(m, spare);
+    lh_m_prealloc_free(m, prealloc);
 }
 
 static bool rolling(const struct lh_m_file *f)
@@ -56,242 +57,245 @@ static bool rolling(const struct lh_m_file *f)
     return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->seal.roll != NULL;
 }
 
-static void remove_member(struct lh_master *m, struct lh_m_spare *spare, uint32_t i)
+static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, uint32_t i)
 {
     /* What it made goes again, if it hears of it: it never held a byte. */
-    if (spare->asked)
-        lh_m_send_remove(m, spare->members[i].server, spare->id, 0);
-    spare->members[i] = spare->members[--spare->member_count];
+    if (prealloc->asked)
+        lh_m_send_remove(m, prealloc->members[i].server, prealloc->id, 0);
+    prealloc->members[i] = prealloc->members[--prealloc->member_count];
 }
 
-static bool all_created(const struct lh_m_spare *spare)
+static bool all_created(const struct lh_m_prealloc *prealloc)
 {
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        if (!spare->members[i].created)
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        if (!prealloc->members[i].created)
             return false;
     return true;
 }
 
-/* `unable` (NULL: whoever has not yet) does not create its replica. A spare that a roll waits for
- * goes on without it, or elsewhere. */
-static void without(struct lh_master *m, struct lh_m_spare *spare, const struct lh_m_server *unable)
+/* `unable` (NULL: whoever has not yet) does not create its replica. A
+ * preallocated chunk that a roll waits for goes on without it, or elsewhere. */
+static void without(
+    struct lh_master *m, struct lh_m_prealloc *prealloc, const struct lh_m_server *unable)
 {
-    struct lh_m_member suspects[LH_REPLICATION_MAX];
-    struct lh_m_file *f = spare->file;
+    struct lh_m_member excluded[LH_REPLICATION_MAX];
+    struct lh_m_file *f = prealloc->file;
 
     if (!rolling(f)) {
-        lh_m_spare_drop(m, f);
+        lh_m_prealloc_drop(m, f);
         return;
     }
     LH_MARK("roll-next-chunk-without-a-member");
-    for (uint32_t i = spare->member_count; i-- > 0;) {
-        struct lh_m_server *s = spare->members[i].server;
-        if (unable == NULL ? spare->members[i].created : s != unable)
+    for (uint32_t i = prealloc->member_count; i-- > 0;) {
+        struct lh_m_server *s = prealloc->members[i].server;
+        if (unable == NULL ? prealloc->members[i].created : s != unable)
             continue;
         s->avoid_until = lh_instant_add(
             m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
-        remove_member(m, spare, i);
+        remove_member(m, prealloc, i);
     }
-    uint32_t count = lh_m_suspects(f->chunks[f->chunk_count - 1], suspects);
-    if (spare->member_count < f->min_replicas)
-        lh_m_spare_for_roll(m, f, suspects, count);
-    else if (all_created(spare))
-        lh_m_timer_disarm(m, &spare->timer);
+    uint32_t count = lh_m_excluded(f->chunks[f->chunk_count - 1], excluded);
+    if (prealloc->member_count < f->min_replicas)
+        lh_m_prealloc_for_roll(m, f, excluded, count);
+    else if (all_created(prealloc))
+        lh_m_timer_disarm(m, &prealloc->timer);
     m->growth_owner->changed(m, f);
 }
 
 static void not_in_time(struct lh_master *m, struct lh_m_timer *timer)
 {
-    without(m, LH_M_OWNER(timer, struct lh_m_spare, timer), NULL);
+    without(m, LH_M_OWNER(timer, struct lh_m_prealloc, timer), NULL);
 }
 
 /* In this step's commit: an id that is used up, and a tombstone for it. */
-static void spare_new(
+static void prealloc_new(
     struct lh_master *m, struct lh_m_file *f, struct lh_m_server *const *chosen, uint32_t count)
 {
-    struct lh_m_spare *spare = lh_alloc(sizeof *spare);
+    struct lh_m_prealloc *prealloc = lh_alloc(sizeof *prealloc);
 
-    spare->id = m->next_chunk++;
-    spare->file = f;
-    spare->member_count = count;
-    spare->members = lh_alloc_array(count, sizeof *spare->members);
+    prealloc->id = m->next_chunk++;
+    prealloc->file = f;
+    prealloc->member_count = count;
+    prealloc->members = lh_alloc_array(count, sizeof *prealloc->members);
     for (uint32_t i = 0; i < count; i++) {
-        spare->members[i].server = chosen[i];
+        prealloc->members[i].server = chosen[i];
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_dirty_master(m);
-    lh_m_dirty_tombstone(m, spare->id, true);
-    spare->ticket = m->next_ticket;
-    spare->timer.fire = not_in_time;
-    lh_m_timer_arm(m, &spare->timer, lh_instant_add(m->now, m->config.create_timeout));
-    HASH_ADD(hh, m->spares, id, sizeof spare->id, spare);
-    TAILQ_INSERT_TAIL(&m->new_spares, spare, link);
-    f->spare = spare;
+    lh_m_dirty_tombstone(m, prealloc->id, true);
+    prealloc->ticket = m->next_ticket;
+    prealloc->timer.fire = not_in_time;
+    lh_m_timer_arm(m, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
+    HASH_ADD(hh, m->preallocs, id, sizeof prealloc->id, prealloc);
+    TAILQ_INSERT_TAIL(&m->new_preallocs, prealloc, link);
+    f->prealloc = prealloc;
 }
 
-void lh_m_spare_want(struct lh_master *m, struct lh_m_file *f)
+void lh_m_prealloc_want(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
 
-    if (f->spare != NULL || f->chunk_count < 2 || f->trashed)
+    if (f->prealloc != NULL || f->chunk_count < 2 || f->trashed)
         return;
     if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
         return;
-    spare_new(m, f, chosen, f->replication);
+    prealloc_new(m, f, chosen, f->replication);
 }
 
 /* ---- For a file that rolls over (FAIL-2a). */
 
 static bool fit(const struct lh_master *m, const struct lh_m_server *s,
-    const struct lh_m_member *suspects, uint32_t count)
+    const struct lh_m_member *excluded, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (suspects[i].server == s)
+        if (excluded[i].server == s)
             return false;
     return lh_m_reachable(m, s) && !s->failing;
 }
 
-uint32_t lh_m_spare_fit(const struct lh_master *m, const struct lh_m_file *f,
-    const struct lh_m_member *suspects, uint32_t count)
+uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
+    const struct lh_m_member *excluded, uint32_t count)
 {
     uint32_t left = 0;
 
-    for (uint32_t i = 0; f->spare != NULL && i < f->spare->member_count; i++)
-        left += fit(m, f->spare->members[i].server, suspects, count);
+    for (uint32_t i = 0; f->prealloc != NULL && i < f->prealloc->member_count; i++)
+        left += fit(m, f->prealloc->members[i].server, excluded, count);
     return left;
 }
 
-void lh_m_spare_for_roll(
-    struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *suspects, uint32_t count)
+void lh_m_prealloc_for_roll(
+    struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *excluded, uint32_t count)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
-    struct lh_m_spare *spare = f->spare;
+    struct lh_m_prealloc *prealloc = f->prealloc;
 
     if (f->trashed)
         return; /* it does not go on */
-    if (lh_m_spare_fit(m, f, suspects, count) >= f->min_replicas) {
-        LH_MARK("roll-keeps-spare");
-        for (uint32_t i = spare->member_count; i-- > 0;)
-            if (!fit(m, spare->members[i].server, suspects, count))
-                remove_member(m, spare, i);
-        if (all_created(spare))
-            lh_m_timer_disarm(m, &spare->timer);
+    if (lh_m_prealloc_fit(m, f, excluded, count) >= f->min_replicas) {
+        LH_MARK("roll-keeps-preallocated");
+        for (uint32_t i = prealloc->member_count; i-- > 0;)
+            if (!fit(m, prealloc->members[i].server, excluded, count))
+                remove_member(m, prealloc, i);
+        if (all_created(prealloc))
+            lh_m_timer_disarm(m, &prealloc->timer);
         return;
     }
-    lh_m_spare_drop(m, f);
-    uint32_t found = lh_m_place(m, f->chunk_size, f->replication, suspects, count, chosen);
+    lh_m_prealloc_drop(m, f);
+    uint32_t found = lh_m_place(m, f->chunk_size, f->replication, excluded, count, chosen);
     if (found < f->min_replicas)
         return;
-    LH_MARK("roll-makes-spare");
-    spare_new(m, f, chosen, found);
+    LH_MARK("roll-makes-preallocated");
+    prealloc_new(m, f, chosen, found);
 }
 
-bool lh_m_spare_ready(const struct lh_master *m, const struct lh_m_file *f)
+bool lh_m_prealloc_ready(const struct lh_master *m, const struct lh_m_file *f)
 {
-    for (uint32_t i = 0; i < f->spare->member_count; i++)
-        if (!f->spare->members[i].created || !lh_m_reachable(m, f->spare->members[i].server))
+    for (uint32_t i = 0; i < f->prealloc->member_count; i++)
+        if (!f->prealloc->members[i].created || !lh_m_reachable(m, f->prealloc->members[i].server))
             return false;
     return true;
 }
 
-bool lh_m_spare_shrink(struct lh_master *m, struct lh_m_file *f)
+bool lh_m_prealloc_shrink(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_spare *spare = f->spare;
+    struct lh_m_prealloc *prealloc = f->prealloc;
     uint32_t ready = 0;
 
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        ready += spare->members[i].created && lh_m_reachable(m, spare->members[i].server);
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        ready += prealloc->members[i].created && lh_m_reachable(m, prealloc->members[i].server);
     if (ready < f->min_replicas)
         return false;
-    for (uint32_t i = spare->member_count; i-- > 0;)
-        if (!spare->members[i].created || !lh_m_reachable(m, spare->members[i].server))
-            remove_member(m, spare, i);
+    for (uint32_t i = prealloc->member_count; i-- > 0;)
+        if (!prealloc->members[i].created || !lh_m_reachable(m, prealloc->members[i].server))
+            remove_member(m, prealloc, i);
     return true;
 }
 
 /* Only when its id can never be used for another chunk again. */
-void lh_m_spares_durable(struct lh_master *m)
+void lh_m_preallocs_durable(struct lh_master *m)
 {
-    struct lh_m_spare *spare;
+    struct lh_m_prealloc *prealloc;
 
-    while ((spare = TAILQ_FIRST(&m->new_spares)) != NULL && lh_m_is_durable(m, spare->ticket)) {
-        TAILQ_REMOVE(&m->new_spares, spare, link);
-        spare->asked = true;
-        for (uint32_t i = 0; i < spare->member_count; i++)
-            lh_m_send_create(
-                m, spare->file, spare->id, LH_M_SPARE_VERSION, spare->members[i].server);
+    while ((prealloc = TAILQ_FIRST(&m->new_preallocs)) != NULL &&
+           lh_m_is_durable(m, prealloc->ticket)) {
+        TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
+        prealloc->asked = true;
+        for (uint32_t i = 0; i < prealloc->member_count; i++)
+            lh_m_send_create(m, prealloc->file, prealloc->id, LH_M_PREALLOC_VERSION,
+                prealloc->members[i].server);
     }
 }
 
-bool lh_m_spare_created(
+bool lh_m_prealloc_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
-    struct lh_m_spare *spare;
+    struct lh_m_prealloc *prealloc;
 
-    HASH_FIND(hh, m->spares, &report->chunk, sizeof report->chunk, spare);
-    if (spare == NULL)
+    HASH_FIND(hh, m->preallocs, &report->chunk, sizeof report->chunk, prealloc);
+    if (prealloc == NULL)
         return false;
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
-        without(m, spare, s);
+        without(m, prealloc, s);
         return true;
     }
     bool wanted = false;
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        if (spare->members[i].server == s) {
-            spare->members[i].created = true;
-            spare->members[i].seen = s->session;
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        if (prealloc->members[i].server == s) {
+            prealloc->members[i].created = true;
+            prealloc->members[i].seen = s->session;
             wanted = true;
         }
     if (!wanted) {
-        LH_MARK("spare-created-by-former-member");
-        lh_m_send_remove(m, s, spare->id, 0); /* the first one came before there was anything */
+        LH_MARK("preallocated-created-by-former-member");
+        lh_m_send_remove(m, s, prealloc->id, 0); /* the first one came before there was anything */
     }
-    if (all_created(spare)) {
-        lh_m_timer_disarm(m, &spare->timer);
-        m->growth_owner->changed(m, spare->file);
+    if (all_created(prealloc)) {
+        lh_m_timer_disarm(m, &prealloc->timer);
+        m->growth_owner->changed(m, prealloc->file);
     }
     return true;
 }
 
 /* Its replicas are there, or are being made, by servers that can be reached. */
-static bool comes_soon(const struct lh_master *m, const struct lh_m_spare *spare)
+static bool comes_soon(const struct lh_master *m, const struct lh_m_prealloc *prealloc)
 {
-    for (uint32_t i = 0; i < spare->member_count; i++)
-        if (!lh_m_reachable(m, spare->members[i].server) || lh_m_missed(spare->members[i].server))
+    for (uint32_t i = 0; i < prealloc->member_count; i++)
+        if (!lh_m_reachable(m, prealloc->members[i].server) ||
+            lh_m_missed(prealloc->members[i].server))
             return false;
     return true;
 }
 
-void lh_m_spare_take(struct lh_master *m, struct lh_m_file *f)
+void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_spare *spare = f->spare;
+    struct lh_m_prealloc *prealloc = f->prealloc;
 
-    if (spare == NULL)
+    if (prealloc == NULL)
         return;
-    if (!comes_soon(m, spare)) {
-        LH_MARK("spare-not-ready");
-        lh_m_spare_drop(m, f);
+    if (!comes_soon(m, prealloc)) {
+        LH_MARK("preallocated-not-ready");
+        lh_m_prealloc_drop(m, f);
         return;
     }
-    LH_MARK("spare-taken");
-    bool ready = all_created(spare);
-    struct lh_instant until = spare->timer.at;
-    struct lh_m_chunk *c = lh_m_chunk_new(m, f, spare->id);
+    LH_MARK("preallocated-taken");
+    bool ready = all_created(prealloc);
+    struct lh_instant until = prealloc->timer.at;
+    struct lh_m_chunk *c = lh_m_chunk_new(m, f, prealloc->id);
     lh_m_dirty_tombstone(m, c->id, false);
-    c->members = spare->members;
-    c->member_count = spare->member_count;
-    spare->members = NULL;
-    lh_m_spare_free(m, spare);
+    c->members = prealloc->members;
+    c->member_count = prealloc->member_count;
+    prealloc->members = NULL;
+    lh_m_prealloc_free(m, prealloc);
     lh_m_creation_start(m, c);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
-        "chunk %" PRIu64 " of \"%s\": a spare takes its place at file offset "
+        "chunk %" PRIu64 " of \"%s\": a preallocated chunk takes its place at file offset "
         "%" PRIu64,
         c->id, f->path, c->start);
     if (ready) {
         lh_m_grant_free(m, c);
         return;
     }
-    LH_MARK("spare-taken-while-created");
+    LH_MARK("preallocated-taken-while-created");
     lh_m_timer_arm(m, &c->creation.timer, until); /* as any other chunk's creation */
 }

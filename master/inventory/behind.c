@@ -69,7 +69,7 @@ static bool unknown_evidence(
         return true;
     }
     HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
-    if (leaving != NULL || lh_m_spare_known(m, r->chunk))
+    if (leaving != NULL || lh_m_prealloc_known(m, r->chunk))
         return false;
     HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
     if (t == NULL) {
@@ -80,8 +80,8 @@ static bool unknown_evidence(
             s->id, r->chunk);
         return true;
     }
-    /* A spare's has the version of its first grant, and never held a byte. */
-    if (t->version == 0 ? r->version <= LH_M_SPARE_VERSION && r->length == 0
+    /* A preallocated chunk's has the version of its first grant, and never held a byte. */
+    if (t->version == 0 ? r->version <= LH_M_PREALLOC_VERSION && r->length == 0
                         : r->version <= t->version)
         return false;
     LH_MARK("report-above-tombstone");
@@ -97,8 +97,8 @@ bool lh_m_report_evidence(
 {
     if (c == NULL)
         return unknown_evidence(m, s, r);
-    /* A spare that became a chunk has the version of its first grant before it is granted. */
-    if (r->version <= c->version || (!c->created && r->version <= LH_M_SPARE_VERSION))
+    /* What was preallocated has the version of its first grant before it is granted. */
+    if (r->version <= c->version || (!c->created && r->version <= LH_M_PREALLOC_VERSION))
         return false;
     LH_MARK("report-above-record");
     lh_m_set_behind(m,

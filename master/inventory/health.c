@@ -14,7 +14,7 @@ static bool within_grace(const struct lh_master *m, struct lh_instant since)
     return lh_instant_before(m->now, lh_instant_add(since, m->config.grace));
 }
 
-/* Has everything that the server's registration told been looked at? */
+/* Has all that the server's registration reported been looked at? */
 static bool heard_out(const struct lh_m_server *s)
 {
     return s->announced && s->report_next == s->report_count;
@@ -89,7 +89,7 @@ void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
     if (member == NULL || member->seen == s->session)
         return;
     member->seen = s->session;
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
 }
 
 void lh_m_reported(
@@ -113,7 +113,7 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
     if (!c->created)
         return; /* it is being made anew, or made elsewhere */
     lh_m_dirty_chunk(m, c);
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
 }
 
 static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
@@ -127,7 +127,7 @@ static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
         s->session == 0 ? "is away" : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
-    lh_m_patrol(m);
+    lh_m_sweep(m);
 }
 
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
@@ -138,5 +138,5 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
         lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->away_since, m->config.grace));
     else if (s->failing)
         lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->failing_since, m->config.grace));
-    lh_m_patrol(m);
+    lh_m_sweep(m);
 }

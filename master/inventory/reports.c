@@ -42,15 +42,15 @@ void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
     s->report_count = s->report_next = s->reports_unknown = 0;
 }
 
-void lh_m_spare_reported(
+void lh_m_prealloc_reported(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
 {
-    struct lh_m_spare *spare;
+    struct lh_m_prealloc *prealloc;
 
-    HASH_FIND(hh, m->spares, &r->chunk, sizeof r->chunk, spare);
-    for (uint32_t i = 0; spare != NULL && i < spare->member_count; i++)
-        if (spare->members[i].server == s && !r->lost)
-            spare->members[i].seen = s->session;
+    HASH_FIND(hh, m->preallocs, &r->chunk, sizeof r->chunk, prealloc);
+    for (uint32_t i = 0; prealloc != NULL && i < prealloc->member_count; i++)
+        if (prealloc->members[i].server == s && !r->lost)
+            prealloc->members[i].seen = s->session;
 }
 
 /* A reported replica of a chunk that there is not. */
@@ -59,7 +59,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
     struct lh_m_tombstone *t;
     struct lh_m_chunk *leaving;
 
-    lh_m_spare_reported(m, s, r);
+    lh_m_prealloc_reported(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
         /* Left alone until the operator has looked (KEEP-4). */
         s->reports_unknown++;
@@ -74,7 +74,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
     }
 }
 
-/* One reported replica: does its server have to be told something about it? */
+/* One reported replica: does its server have to hear something about it? */
 static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);

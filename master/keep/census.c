@@ -24,7 +24,7 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
             lh_m_drained(member->server) || lh_m_move_of(m, c->id, member->server) != NULL;
         bool is_good = lh_m_member_health(m, c, member) == LH_M_GOOD;
         if (member->leaving != leaving)
-            lh_m_attend(m, c);
+            lh_m_enqueue(m, c);
         member->leaving = leaving;
         moving = moving || leaving;
         good_ones += is_good;

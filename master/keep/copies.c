@@ -78,7 +78,7 @@ void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy)
     copy->target->copies_in--;
     copy->source->copies_out--;
     free(copy);
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
     lh_m_repair_round(m); /* a place is free */
 }
 
@@ -279,17 +279,17 @@ void lh_m_on_progress(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
 {
     for (size_t i = 0; i < heartbeat->n_copies; i++) {
-        const Leasehold__CopyProgress *told = heartbeat->copies[i];
-        struct lh_m_chunk *c = lh_m_chunk_find(m, told->chunk);
+        const Leasehold__CopyProgress *report = heartbeat->copies[i];
+        struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
         struct lh_m_copy *copy = c == NULL ? NULL : lh_m_copy_find(c, s);
         if (copy == NULL || copy->caught_up)
             continue;
-        if (!copy->told || told->length != copy->length)
+        if (!copy->reported || report->length != copy->length)
             progress(m, copy);
-        if (copy->told && told->length > copy->length)
-            meter(m, copy, told->length - copy->length);
-        copy->told = true;
-        copy->length = told->length;
+        if (copy->reported && report->length > copy->length)
+            meter(m, copy, report->length - copy->length);
+        copy->reported = true;
+        copy->length = report->length;
     }
 }
 
@@ -349,7 +349,7 @@ void lh_m_on_copied(
         progress(m, copy);
         if (c->grant.holder == NULL)
             lh_m_repair_pause(m, c);
-        lh_m_attend(m, c);
+        lh_m_enqueue(m, c);
         return;
     }
     LH_MARK("copy-complete");

@@ -124,7 +124,7 @@ static void bury_kept(struct lh_master *m)
         {
             struct lh_m_tombstone *t;
             HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
-            if (lh_m_chunk_find(m, k->chunk) == NULL && !lh_m_spare_known(m, k->chunk) &&
+            if (lh_m_chunk_find(m, k->chunk) == NULL && !lh_m_prealloc_known(m, k->chunk) &&
                 (t == NULL || t->version < k->version))
                 lh_m_bury(m, k->chunk, k->version);
         }

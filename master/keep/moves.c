@@ -103,7 +103,7 @@ static void try_move(
         .for_space = for_space,
         .until = lh_instant_add(m->now, m->config.move_timeout),
     };
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": its replica on %s is to go elsewhere, for the sake of %s",
         c->id, c->file->path, member->server->id, for_space ? "space" : "failure domains");

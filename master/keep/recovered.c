@@ -58,7 +58,7 @@ void lh_m_on_recovered(
         c->repair.at = m->now; /* what it was granted for can begin */
         lh_m_repair_round(m);
     }
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
 }
 
 void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)

@@ -13,8 +13,8 @@
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_copies_free(m, c);
-    if (c->attended)
-        TAILQ_REMOVE(&m->attention, c, attention_link);
+    if (c->enqueued)
+        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
     HASH_DELETE(hh, m->chunks, c);

@@ -316,7 +316,7 @@ static bool is_free(const struct lh_m_chunk *c)
     return !c->sealed && c->grant.holder == NULL;
 }
 
-void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
+void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
 {
     struct lh_m_tally t = lh_m_tally(m, c);
 
@@ -332,7 +332,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool patrol)
         c->seal.urgent = c->seal.urgent && !lh_m_backed(m, c);
         look_at_sealed(m, c, &t);
         lh_m_touch(m, c->file); /* somebody may wait to settle there */
-        if (patrol && !c->dirty)
+        if (swept && !c->dirty)
             tell_seal_again(m, c);
     } else if (is_free(c)) {
         look_at_free(m, c, &t);

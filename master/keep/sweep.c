@@ -1,6 +1,6 @@
 /* Which chunks are looked at, and when.
  *
- * A change that concerns one chunk puts it into `attention`. One that concerns many (a server came,
+ * A change that concerns one chunk puts it into `enqueued`. One that concerns many (a server came,
  * went, or was away for too long) begins a *sweep*, a walk over all chunks by id; if nothing
  * happens there is one a minute. A step looks at `step_work` chunks at most, `patrol_share` of them
  * for the sweep; the rest follows in steps of its own. */
@@ -15,10 +15,10 @@
 
 /* ---- Who is looked at, and when. */
 
-static void patrol_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void sweep_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.patrol));
-    lh_m_patrol(m);
+    lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.sweep));
+    lh_m_sweep(m);
 }
 
 void lh_m_health_start(struct lh_master *m)
@@ -31,62 +31,62 @@ void lh_m_health_start(struct lh_master *m)
         lh_m_server_changed(m, s);
     }
     m->repair.meter_from = m->now;
-    m->repair.patrol_timer.fire = patrol_timer;
-    lh_m_timer_arm(m, &m->repair.patrol_timer, lh_instant_add(m->now, m->config.patrol));
+    m->repair.sweep_timer.fire = sweep_timer;
+    lh_m_timer_arm(m, &m->repair.sweep_timer, lh_instant_add(m->now, m->config.sweep));
     lh_m_repair_start(m);
-    lh_m_patrol(m);
+    lh_m_sweep(m);
 }
 
-static size_t attend(struct lh_master *m, size_t left)
+static size_t look_at_enqueued(struct lh_master *m, size_t left)
 {
     struct lh_m_chunk *c;
 
-    for (; left > 0 && (c = TAILQ_FIRST(&m->attention)) != NULL; left--) {
-        TAILQ_REMOVE(&m->attention, c, attention_link);
-        c->attended = false;
+    for (; left > 0 && (c = TAILQ_FIRST(&m->enqueued)) != NULL; left--) {
+        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
+        c->enqueued = false;
         lh_m_repair_look(m, c, false);
     }
     return left;
 }
 
-static void go_on_patrol(struct lh_master *m, size_t left)
+static void go_on_sweeping(struct lh_master *m, size_t left)
 {
-    struct lh_m_chunk key = {.id = m->repair.patrol_next};
+    struct lh_m_chunk key = {.id = m->repair.sweep_next};
     struct lh_m_chunk *c = RB_NFIND(lh_m_all, &m->all, &key);
 
     for (; left > 0 && c != NULL; left--, c = RB_NEXT(lh_m_all, &m->all, c)) {
-        m->repair.patrol_next = c->id + 1;
+        m->repair.sweep_next = c->id + 1;
         lh_m_repair_look(m, c, true);
     }
     if (c != NULL)
         return;
-    m->repair.patrolling = m->repair.patrol_again;
-    m->repair.patrol_again = false;
-    m->repair.patrol_next = 0;
-    if (!m->repair.patrolling)
+    m->repair.sweeping = m->repair.sweep_again;
+    m->repair.sweep_again = false;
+    m->repair.sweep_next = 0;
+    if (!m->repair.sweeping)
         lh_m_repair_round(m);
 }
 
 void lh_m_health_step(struct lh_master *m)
 {
-    size_t share = m->config.patrol_share, work = m->config.step_work;
-    size_t left = attend(m, work > share ? work - share : 1);
+    size_t share = m->config.sweep_share, work = m->config.step_work;
+    size_t left = look_at_enqueued(m, work > share ? work - share : 1);
 
-    if (m->repair.patrolling)
-        go_on_patrol(m, left + share);
+    if (m->repair.sweeping)
+        go_on_sweeping(m, left + share);
     lh_m_repair_step(m);
 }
 
 bool lh_m_health_busy(const struct lh_master *m)
 {
-    return !TAILQ_EMPTY(&m->attention) || m->repair.patrolling || m->repair.round;
+    return !TAILQ_EMPTY(&m->enqueued) || m->repair.sweeping || m->repair.round;
 }
 
 void lh_m_health_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->attended)
-        TAILQ_REMOVE(&m->attention, c, attention_link);
-    c->attended = false;
+    if (c->enqueued)
+        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
+    c->enqueued = false;
     m->repair.conditions[c->repair.condition]--;
     lh_m_repair_forget(m, c);
 }

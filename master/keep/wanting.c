@@ -65,5 +65,5 @@ void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c)
         c->repair.grant_at =
             lh_instant_max(c->repair.grant_at, lh_instant_add(m->now, m->config.repair_pause));
     }
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
 }

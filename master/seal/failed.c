@@ -79,9 +79,9 @@ static bool roll_over_short(struct lh_master *m, struct lh_m_chunk *c,
 {
     c->seal.short_at = m->now;
     for (uint32_t i = 0; i < c->member_count; i++)
-        c->members[i].suspect = true;
+        c->members[i].excluded = true;
     for (uint32_t i = 0; i < left_count; i++)
-        lh_m_member(c, left[i].server)->suspect = false;
+        lh_m_member(c, left[i].server)->excluded = false;
     return appends_wait && lh_m_roll_short(m, c);
 }
 

@@ -3,7 +3,7 @@
  *
  *   (a) the intent to seal, a version above the grant's and the id of the next chunk: one commit
  *   (b) Fence to every full member, CreateReplica to the members of the next chunk, at once
- *   (c) the shortest log that an undoubted member reports is what is sealed (roll_length.c)
+ *   (c) the shortest log that an verified member reports is what is sealed (roll_length.c)
  *   (d) the seal, the next chunk and its grant: one commit
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
@@ -89,9 +89,9 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
     lh_m_set_sealed(m, c);
     c->seal.urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
-    if (f->spare == NULL)
+    if (f->prealloc == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
-    lh_m_spare_take(m, f);
+    lh_m_prealloc_take(m, f);
     lh_m_touch(m, f);
 }
 
@@ -101,11 +101,11 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
     struct lh_m_file *f = roll->chunk->file;
     struct lh_duration patience = m->config.roll_patience;
 
-    if (f->spare == NULL || lh_m_spare_ready(m, f))
+    if (f->prealloc == NULL || lh_m_prealloc_ready(m, f))
         return true;
     LH_MARK("roll-waits-for-next-chunk");
     if (lh_instant_reached(m->now, lh_instant_add(roll->decided_at, patience)) &&
-        lh_m_spare_shrink(m, f))
+        lh_m_prealloc_shrink(m, f))
         return true;
     return lh_instant_reached(m->now, lh_instant_add(roll->decided_at, m->config.create_timeout));
 }
@@ -181,10 +181,10 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .length = report->length,
             .checksum = report->checksum,
             .committed = report->committed,
-            .doubted = report->doubted,
+            .unverified = report->doubted,
             .primary = report->primary,
             .read_back = report->read_back,
-            .cut = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
+            .truncated = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
         LH_MARK("fence-finds-no-replica");
@@ -232,7 +232,7 @@ void lh_m_rolls_advance(struct lh_master *m)
     }
 }
 
-void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f)
+void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
@@ -270,7 +270,7 @@ void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
     LH_MARK("restart-with-intent");
     roll_new(m, c)->resumed = true;
     if (c->grant.holder != NULL && lh_m_member(c, c->grant.holder) != NULL)
-        lh_m_member(c, c->grant.holder)->suspect = true;
+        lh_m_member(c, c->grant.holder)->excluded = true;
 }
 
 void lh_m_rolls_start(struct lh_master *m)
@@ -287,8 +287,8 @@ void lh_m_rolls_start(struct lh_master *m)
 
 static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
-    struct lh_m_member suspects[LH_REPLICATION_MAX];
-    uint32_t suspect_count = lh_m_suspects(c, suspects);
+    struct lh_m_member excluded[LH_REPLICATION_MAX];
+    uint32_t excluded_count = lh_m_excluded(c, excluded);
 
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
@@ -296,8 +296,8 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         c->id, c->file->path, c->grant.holder->id, why, lh_m_next_version(c), c->grant.version,
         lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
-    for (uint32_t i = 0; i < suspect_count; i++)
-        suspects[i].server->missed_at = m->now;
+    for (uint32_t i = 0; i < excluded_count; i++)
+        excluded[i].server->missed_at = m->now;
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_lease_changed(c);
@@ -305,7 +305,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
     roll->ticket = c->ticket;
-    lh_m_spare_for_roll(m, c->file, suspects, suspect_count);
+    lh_m_prealloc_for_roll(m, c->file, excluded, excluded_count);
     arm(m, roll);
     if (LH_PLANTED("roll-fence-before-durable"))
         send_fences(m, roll, NULL);
@@ -314,21 +314,20 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 /* Is there what a roll needs: a log to seal by, and servers to go on with? */
 static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_m_member suspects[LH_REPLICATION_MAX];
+    struct lh_m_member excluded[LH_REPLICATION_MAX];
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
-    uint32_t suspect_count = lh_m_suspects(c, suspects), wanted = c->file->min_replicas;
+    uint32_t excluded_count = lh_m_excluded(c, excluded), wanted = c->file->min_replicas;
     uint32_t logs = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
-                     !(member->suspect && member->server == c->grant.holder);
+                     !(member->excluded && member->server == c->grant.holder);
         logs += there;
     }
-    return logs > 0 &&
-           (lh_m_spare_fit(m, c->file, suspects, suspect_count) >= wanted ||
-               lh_m_place(m, c->file->chunk_size, wanted, suspects, suspect_count, chosen) ==
-                   wanted);
+    return logs > 0 && (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted ||
+                           lh_m_place(m, c->file->chunk_size, wanted, excluded, excluded_count,
+                               chosen) == wanted);
 }
 
 /* What is wrong with the tail's primary, as far as the master can see for itself. */
@@ -431,11 +430,11 @@ static const char *words(enum trouble what)
 }
 
 /* Whom is the next chunk to be placed without? */
-static void suspect(struct lh_m_chunk *c, enum trouble what)
+static void exclude(struct lh_m_chunk *c, enum trouble what)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].suspect = c->members[i].server == c->grant.holder;
+            c->members[i].excluded = c->members[i].server == c->grant.holder;
 }
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
@@ -458,7 +457,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
                 inquire(m, c->grant.holder, w);
             continue;
         }
-        suspect(c, what);
+        exclude(c, what);
         if (!possible(m, c)) {
             LH_MARK("roll-impossible");
             return;

@@ -15,11 +15,12 @@ bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_rolls_start(struct lh_master *m);
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c); /* nothing if there is none */
-/* A commit with the chunk is durable, its server registered, a stream broke, its spare changed. */
+/* A commit with the chunk is durable, its server registered, a stream broke, the chunk preallocated
+ * for its file changed. */
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s);
 void lh_m_rolls_advance(struct lh_master *m);
-void lh_m_roll_spare_changed(struct lh_master *m, struct lh_m_file *f);
+void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f);
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
 
 #endif

@@ -1,7 +1,7 @@
 /* How long was the log? What the logs say that answered a roll's fences, step (c) of FAIL-2a: which
  * length and checksum are sealed, whether enough is known for that, and whom to wait for.
  *
- *   the shortest log that has all that was ever acknowledged counts; doubted ones do not (REC-2a)
+ *   the shortest log that has all that was ever acknowledged counts; not unverified ones (REC-2a)
  *   a single one is enough: everybody has what was acknowledged. But nobody settles by it before it
  *   is on as many disks as an append that is acknowledged (APP-5a); the primary's own is already
  *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
@@ -38,7 +38,7 @@ static uint32_t votes(const struct lh_m_roll *roll, const struct lh_m_fenced *a)
 
     for (uint32_t i = 0; i < roll->answer_count; i++) {
         const struct lh_m_fenced *b = &roll->answers[i];
-        if (!b->doubted && b->length == a->length && b->checksum == a->checksum)
+        if (!b->unverified && b->length == a->length && b->checksum == a->checksum)
             count += b->primary ? LH_REPLICATION_MAX : 1;
     }
     return count;
@@ -49,13 +49,13 @@ static bool better(
 {
     if (LH_PLANTED("roll-takes-the-longest"))
         return a->length > b->length;
-    if (a->cut == b->cut && a->length == b->length)
+    if (a->truncated == b->truncated && a->length == b->length)
         return votes(roll, a) > votes(roll, b) && !LH_PLANTED("first-of-two-logs-counts");
     /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
      * that were all cut the longest has the most, and rot is not everywhere. */
-    if (a->cut != b->cut)
-        return b->cut;
-    return a->cut ? a->length > b->length : a->length < b->length;
+    if (a->truncated != b->truncated)
+        return b->truncated;
+    return a->truncated ? a->length > b->length : a->length < b->length;
 }
 
 /* The shortest log of those that have everything that was ever acknowledged; NULL: none is known
@@ -71,7 +71,7 @@ static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
     for (uint32_t i = 0; i < roll->answer_count; i++) {
         const struct lh_m_fenced *a = &roll->answers[i];
         if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
-            (a->doubted || a->length < committed))
+            (a->unverified || a->length < committed))
             continue; /* REC-2a */
         if (best == NULL || better(roll, a, best))
             best = a;
@@ -105,7 +105,7 @@ static uint32_t logs_shown(const struct lh_m_roll *roll)
     uint32_t logs = 0;
 
     for (uint32_t i = 0; i < roll->answer_count; i++)
-        logs += !roll->answers[i].doubted;
+        logs += !roll->answers[i].unverified;
     return logs;
 }
 
@@ -119,7 +119,7 @@ static bool enough(const struct lh_m_roll *roll, uint64_t length, uint32_t neede
         const struct lh_m_fenced *a = &roll->answers[i];
         if (a->primary)
             return true;
-        logs += !a->doubted && a->length >= length;
+        logs += !a->unverified && a->length >= length;
     }
     return logs >= needed;
 }
@@ -149,7 +149,7 @@ bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
  * is not everywhere (FAIL-3). */
 static bool is_sure(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
 {
-    return !best->cut || logs_shown(roll) > 1 || LH_PLANTED("lone-cut-log-counts");
+    return !best->truncated || logs_shown(roll) > 1 || LH_PLANTED("lone-cut-log-counts");
 }
 
 /* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
@@ -164,7 +164,7 @@ static bool nobody_awaited(const struct lh_master *m, const struct lh_m_roll *ro
         if (!lh_m_log_counts(m, member) || lh_m_roll_answer(roll, member->server) != NULL)
             continue;
         *all = false;
-        awaited = awaited || (!member->suspect && lh_m_looks_alive(m, member->server));
+        awaited = awaited || (!member->excluded && lh_m_looks_alive(m, member->server));
     }
     return !awaited;
 }
@@ -175,7 +175,7 @@ static bool is_disputed(const struct lh_m_roll *roll, const struct lh_m_fenced *
 {
     for (uint32_t i = 0; i < roll->answer_count; i++) {
         const struct lh_m_fenced *a = &roll->answers[i];
-        if (!a->doubted && a->length == best->length && a->checksum != best->checksum &&
+        if (!a->unverified && a->length == best->length && a->checksum != best->checksum &&
             votes(roll, a) >= votes(roll, best))
             return !LH_PLANTED("first-of-two-logs-counts");
     }
@@ -235,7 +235,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         best = longest(roll);
         if (!all || best == NULL)
             return; /* somebody who is away may have it all (REC-2a) */
-        LH_MARK("roll-all-doubted");
+        LH_MARK("roll-all-unverified");
         m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
@@ -261,7 +261,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         if (!many)
             LH_MARK("roll-by-a-lone-log");
     }
-    if (!best->doubted && is_disputed(roll, best)) {
+    if (!best->unverified && is_disputed(roll, best)) {
         LH_MARK("roll-disputed-to-the-end");
         m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,

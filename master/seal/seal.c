@@ -53,7 +53,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": sealed by %s at version %" PRIu64 ", %" PRIu64 " bytes",
         c->id, c->file->path, s->id, c->version, c->length);
-    lh_m_spare_take(m, c->file);
+    lh_m_prealloc_take(m, c->file);
 }
 
 void lh_m_on_seal_recorded(
@@ -79,5 +79,5 @@ void lh_m_on_seal_recorded(
             "chunk %" PRIu64 " of \"%s\": %s lacks what the seal covers, and is refreshed", c->id,
             c->file->path, s->id);
     }
-    lh_m_attend(m, c);
+    lh_m_enqueue(m, c);
 }

@@ -1,4 +1,4 @@
-/* What sessions tell those above them, who fill this in: a session knows no chunk. */
+/* What sessions report to those above them, who fill this in: a session knows no chunk. */
 #ifndef LH_MASTER_SESSIONS_OWNER_H
 #define LH_MASTER_SESSIONS_OWNER_H
 

@@ -134,7 +134,7 @@ void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
     m->session_owner->changed(m, s);
 }
 
-/* What the server will be told once its registration is durable (SES-1). The leases continued are
+/* The answer, which goes out once the registration is durable (SES-1). The leases continued are
  * in the engine from now on, and nothing that happens meanwhile gives them to somebody else. */
 static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     const Leasehold__Register *request, struct lh_m_chunk *const *continued, size_t count)

@@ -20,20 +20,20 @@ void lh_m_touch_waited(struct lh_master *m)
     lh_m_touch(m, f);
 }
 
-void lh_m_attend(struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_enqueue(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->attended || c->removed)
+    if (c->enqueued || c->removed)
         return;
-    c->attended = true;
-    TAILQ_INSERT_TAIL(&m->attention, c, attention_link);
+    c->enqueued = true;
+    TAILQ_INSERT_TAIL(&m->enqueued, c, enqueued_link);
 }
 
-void lh_m_patrol(struct lh_master *m)
+void lh_m_sweep(struct lh_master *m)
 {
-    if (m->repair.patrolling && m->repair.patrol_next > 0) {
-        m->repair.patrol_again = true;
+    if (m->repair.sweeping && m->repair.sweep_next > 0) {
+        m->repair.sweep_again = true;
         return;
     }
-    m->repair.patrolling = true;
-    m->repair.patrol_next = 0;
+    m->repair.sweeping = true;
+    m->repair.sweep_next = 0;
 }

@@ -5,9 +5,9 @@
 #include "master/tables/tables.h"
 
 /* The chunk is looked at in this step or soon: something of it changed that repair may act on. */
-void lh_m_attend(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_enqueue(struct lh_master *m, struct lh_m_chunk *c);
 /* All chunks are: something changed that concerns many. */
-void lh_m_patrol(struct lh_master *m);
+void lh_m_sweep(struct lh_master *m);
 void lh_m_touch(struct lh_master *m, struct lh_m_file *f);
 void lh_m_touch_waited(struct lh_master *m);
 

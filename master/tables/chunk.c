@@ -79,13 +79,13 @@ struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_se
     return NULL;
 }
 
-uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects)
+uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].suspect)
-            suspects[count++] = c->members[i];
+        if (c->members[i].excluded)
+            excluded[count++] = c->members[i];
     return count;
 }
 
@@ -115,10 +115,10 @@ bool lh_m_copy_at(
     return lh_m_copy_find(c, s) != NULL;
 }
 
-bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk)
+bool lh_m_prealloc_known(const struct lh_master *m, uint64_t chunk)
 {
-    struct lh_m_spare *spare;
+    struct lh_m_prealloc *prealloc;
 
-    HASH_FIND(hh, m->spares, &chunk, sizeof chunk, spare);
-    return spare != NULL;
+    HASH_FIND(hh, m->preallocs, &chunk, sizeof chunk, prealloc);
+    return prealloc != NULL;
 }

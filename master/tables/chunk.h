@@ -105,7 +105,7 @@ struct lh_m_chunk {
     uint64_t length, checksum;
 
     bool dirty, removed;
-    bool attended; /* in `m->attention` */
+    bool enqueued; /* in `m->enqueued` */
     uint64_t ticket;
     uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
@@ -118,7 +118,7 @@ struct lh_m_chunk {
     STAILQ_ENTRY(lh_m_chunk) dirty_link;
     RB_ENTRY(lh_m_chunk) all_node;  /* all chunks that are not removed, by id */
     RB_ENTRY(lh_m_chunk) open_node; /* unsealed chunks, by id */
-    TAILQ_ENTRY(lh_m_chunk) attention_link;
+    TAILQ_ENTRY(lh_m_chunk) enqueued_link;
     UT_hash_handle hh; /* by id */
 };
 RB_HEAD(lh_m_all, lh_m_chunk);
@@ -142,9 +142,9 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s);
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
-bool lh_m_spare_known(const struct lh_master *m, uint64_t chunk);
+bool lh_m_prealloc_known(const struct lh_master *m, uint64_t chunk);
 /* The members that the next chunk is placed without; how many. */
-uint32_t lh_m_suspects(const struct lh_m_chunk *c, struct lh_m_member *suspects);
+uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded);
 /* The one to that server; NULL: none. */
 struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s);
 /* Is a replica of `c` being copied to the server? */

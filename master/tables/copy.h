@@ -14,8 +14,8 @@ struct lh_m_copy {
     bool refresh;                        /* the target is a member */
     bool caught_up;                      /* it can join now */
     struct lh_instant begun;
-    uint64_t length;         /* bytes of the log that are there, as it last told */
-    bool told;               /* `length` */
+    uint64_t length;         /* bytes of the log that are there, as it last reported */
+    bool reported;           /* `length` */
     uint64_t metered;        /* bytes that arrived, of what the meter counted */
     struct lh_m_timer timer; /* it makes no progress */
     TAILQ_ENTRY(lh_m_copy) link;

@@ -4,7 +4,7 @@
 
 #include "master/tables/tables.h"
 
-/* A spare's tombstone, at version 0: put, or taken back (see spare.c). */
+/* A preallocated chunk's tombstone, at version 0: put, or taken back. */
 void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
 /* Replicas of a chunk that has no record, up to this version, may go: durably. */
 void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);

@@ -21,7 +21,7 @@ struct lh_m_file {
     STAILQ_ENTRY(lh_m_file) dirty_link;
 
     struct lh_m_chunk **chunks; /* by index */
-    struct lh_m_spare *spare;   /* NULL: none */
+    struct lh_m_prealloc *prealloc; /* NULL: none */
     size_t chunk_count, chunk_capacity;
 
     TAILQ_HEAD(, lh_m_waiter) waiters;

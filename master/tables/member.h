@@ -12,7 +12,7 @@ struct lh_m_member {
     bool stale;   /* it lacks what its chunk's seal covers, and must be refreshed */
     bool sealed;  /* it has recorded the chunk's seal, as far as this master heard */
     bool leaving; /* another server is to take its place: it is drained, or too much lies on it */
-    bool suspect; /* its chunk's primary, lost, or a member that this cannot go on without: what
+    bool excluded; /* its chunk's primary, lost, or a member that this cannot go on without: what
                      comes after a roll is placed elsewhere (FAIL-2a) */
     lh_session_id seen; /* in this session its server has shown that it has the replica */
 };

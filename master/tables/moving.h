@@ -14,7 +14,7 @@ struct lh_m_move {
     struct lh_m_server *from;
     bool for_space;
     bool moved;              /* it is no member any more; its bytes may still be there */
-    struct lh_instant until; /* moved: the server has told its room anew by then; else: given up */
+    struct lh_instant until; /* moved: the server has reported its room by then; else: given up */
 };
 
 /* See moving.c. */

@@ -5,8 +5,8 @@
 #include "master/tables/common.h"
 #include "master/tables/timers.h"
 
-/* A chunk that was created ahead of its need; see spare.c. */
-struct lh_m_spare {
+/* A chunk that was created ahead of its need; see growth/preallocated.c. */
+struct lh_m_prealloc {
     uint64_t id;
     struct lh_m_file *file;
     struct lh_m_member *members;
@@ -14,11 +14,11 @@ struct lh_m_spare {
     uint64_t ticket; /* the commit that uses up the id */
     bool asked;      /* CreateReplica was sent */
     struct lh_m_timer timer;
-    TAILQ_ENTRY(lh_m_spare) link; /* in `m->new_spares` until asked */
+    TAILQ_ENTRY(lh_m_prealloc) link; /* in `m->new_preallocs` until asked */
     UT_hash_handle hh;            /* by id */
 };
 
-/* The version at which a spare's replicas are created: that of its first grant. */
-#define LH_M_SPARE_VERSION 1u
+/* The version at which a preallocated chunk's replicas are created: that of its first grant. */
+#define LH_M_PREALLOC_VERSION 1u
 
 #endif

@@ -9,9 +9,9 @@
 struct lh_m_fenced {
     const struct lh_m_server *server;
     uint64_t length, checksum, committed;
-    bool doubted;
+    bool unverified;
     bool primary; /* its length is what it had committed as the primary */
-    bool cut;     /* FAIL-3: it may have been longer once */
+    bool truncated; /* FAIL-3: it may have been longer once */
     bool read_back; /* it is what the disk has, which may not be what was written */
 };
 

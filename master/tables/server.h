@@ -23,7 +23,7 @@ struct lh_m_server {
     char *id;
     char *machine_id, *address, *failure_domain;
     uint64_t incarnation, registration;
-    uint64_t process; /* a number that this process drew; 0: it told none (SES-5a) */
+    uint64_t process; /* a number that this process drew; 0: it gave none (SES-5a) */
 
     bool dirty;
     uint64_t ticket;
@@ -50,7 +50,7 @@ struct lh_m_server {
     bool inquired;
 
     uint64_t capacity_bytes, free_bytes, replicas;
-    uint64_t placed_bytes; /* given to it since it last told its free bytes */
+    uint64_t placed_bytes; /* given to it since it last reported its free bytes */
     bool failing;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
     struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */

@@ -45,7 +45,7 @@ struct lh_master {
     struct lh_m_timer wait_timer;
     uint64_t shows; /* how often a server has shown its leases; see holders.c */
 
-    /* Who is told by those below; filled in at creation. */
+    /* Who hears of what happens below; filled in at creation. */
     const struct lh_m_session_owner *session_owner;
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
@@ -83,14 +83,14 @@ struct lh_master {
     struct lh_m_tombstone *tombstones; /* hash */
     struct lh_m_link *links;           /* hash */
     struct lh_m_waiter *waiters;       /* hash */
-    struct lh_m_spare *spares;         /* hash */
-    TAILQ_HEAD(, lh_m_spare) new_spares;
+    struct lh_m_prealloc *preallocs;   /* hash */
+    TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_chunk) creating;
     TAILQ_HEAD(, lh_m_chunk) waiting;
     TAILQ_HEAD(, lh_m_file) waited;
     TAILQ_HEAD(, lh_m_file) work;
-    TAILQ_HEAD(, lh_m_chunk) attention; /* chunks to be looked at in this step or the next ones */
+    TAILQ_HEAD(, lh_m_chunk) enqueued;  /* chunks to be looked at in this step or the next ones */
     struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {
@@ -102,12 +102,12 @@ struct lh_master {
         struct lh_instant meter_from;       /* what arrived since then ... */
         uint64_t meter_bytes, last_bytes;   /* ... and in the interval before */
         struct lh_duration last_interval;
-        bool patrolling, patrol_again, round, round_again;
+        bool sweeping, sweep_again, round, round_again;
         struct lh_instant round_retry; /* a chunk that the round passed over can be tried then */
-        uint64_t patrol_next; /* the chunk that the patrol looks at next */
+        uint64_t sweep_next;           /* the chunk that the sweep looks at next */
         uint32_t round_good;  /* the round goes on behind this place in `wanting` */
         uint64_t round_chunk;
-        struct lh_m_timer patrol_timer, round_timer;
+        struct lh_m_timer sweep_timer, round_timer;
     } repair;
     struct lh_instant consent_from; /* no primary is asked for consent before this */
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */

@@ -5,7 +5,7 @@
  *   'f' file                  a File
  *   'k' file index            a Chunk
  *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
- *                             0 for a spare (creation ahead of need), until it becomes a chunk
+ *                             0 for a preallocated chunk, until it becomes a file's
  *   's' server_id             a Server
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/tables/write.h"
