@@ -35,9 +35,9 @@ bool lh_master_session_of(const struct lh_master *m, const char *server, struct 
     const struct lh_m_server *s;
 
     HASH_FIND_STR(m->servers, server, s);
-    if (s == NULL || s->session == 0 || !lh_grantor_session_live(m->grantor, s->session, now))
+    if (s == NULL || s->session.id == 0 || !lh_grantor_session_live(m->grantor, s->session.id, now))
         return false;
-    *session = lh_m_wire_session(m, s->session);
-    *end = lh_grantor_session_end_of(m->grantor, s->session);
+    *session = lh_m_wire_session(m, s->session.id);
+    *end = lh_grantor_session_end_of(m->grantor, s->session.id);
     return true;
 }

@@ -14,7 +14,7 @@ static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
         return;
     /* It is the tail: nothing comes after it before its seal. */
     LH_ASSERT(roll->chunk == c && c->index + 1 == c->file->chunk_count && c->created);
-    LH_ASSERT(!m->started || (roll->timer.armed && roll->ticket < m->next_ticket));
+    LH_ASSERT(!m->started || (roll->timer.armed && roll->ticket < m->commit.next_ticket));
     LH_ASSERT(roll->answer_count <= c->member_count);
     /* Nobody is asked, so nobody has answered, before the intent is durable. */
     LH_ASSERT(roll->answer_count == 0 || lh_m_is_durable(m, roll->ticket));
@@ -23,7 +23,7 @@ static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 
 static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
-    LH_ASSERT(!c->dirty && c->ticket < m->next_ticket);
+    LH_ASSERT(!c->dirty && c->ticket < m->commit.next_ticket);
     if (c->removed) {
         LH_ASSERT(c->file == NULL && c->grant.holder == NULL && !lh_m_is_durable(m, c->ticket));
         return;
@@ -75,10 +75,10 @@ static void check_extras(const struct lh_master *m)
     size_t extras = 0, kept = 0, trashed = 0;
     const struct lh_m_file *f;
 
-    TAILQ_FOREACH(e, &m->extras, all_link)
+    TAILQ_FOREACH(e, &m->garbage.extras, all_link)
     {
         size_t found = 0;
-        LH_ASSERT(e->server->session != 0);
+        LH_ASSERT(e->server->session.id != 0);
         TAILQ_FOREACH(other, &e->chunk->extras, link)
         found += other->server == e->server;
         LH_ASSERT(found == 1);
@@ -89,7 +89,8 @@ static void check_extras(const struct lh_master *m)
     kept++;
     for (f = m->files; f != NULL; f = f->hh.next)
         trashed += f->trashed;
-    LH_ASSERT(extras == m->extra_count && kept == m->kept_count && trashed == m->trash_count);
+    LH_ASSERT(extras == m->garbage.extra_count && kept == m->garbage.kept_count &&
+              trashed == m->trash_count);
 }
 
 static void check_file(const struct lh_master *m, struct lh_m_file *f)
@@ -121,13 +122,13 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
     size_t held = 0;
 
     LH_ASSERT(!s->dirty);
-    LH_ASSERT(!s->announced || !s->announcing);
-    if (s->link != 0) {
+    LH_ASSERT(!s->session.announced || !s->session.announcing);
+    if (s->session.link != 0) {
         struct lh_m_link *l;
-        HASH_FIND(hh, m->links, &s->link, sizeof s->link, l);
+        HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
         LH_ASSERT(l != NULL && l->server == s);
     }
-    TAILQ_FOREACH(c, &s->held, grant.held_link)
+    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
     {
         LH_ASSERT(c->grant.holder == s &&
                   (c->grant.incarnation <= s->incarnation || c->grant.incarnation == LH_M_NOBODY));
@@ -137,10 +138,10 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
             lh_lease_sum_add(&sum, c->id, c->grant.summed_version);
         held++;
     }
-    LH_ASSERT(held == s->held_count);
-    LH_ASSERT(lh_lease_sum_equal(sum, s->sum));
-    LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session == 0 && s->link == 0));
-    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    LH_ASSERT(held == s->leases.count);
+    LH_ASSERT(lh_lease_sum_equal(sum, s->leases.sum));
+    LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session.id == 0 && s->session.link == 0));
+    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
     LH_ASSERT(c->grant.in_todo && c->grant.holder == s);
 }
 
@@ -189,7 +190,7 @@ static void check_repair(const struct lh_master *m)
         }
         LH_ASSERT(in == s->copies_in && out == s->copies_out);
         LH_ASSERT(in <= m->config.repair_streams && out <= 2 * m->config.repair_streams);
-        LH_ASSERT(in == 0 || s->session != 0);
+        LH_ASSERT(in == 0 || s->session.id != 0);
     }
 }
 
@@ -212,7 +213,7 @@ void lh_master_check(const struct lh_master *m)
     struct lh_m_server *s;
     const struct lh_m_reply *r;
     const struct lh_m_commit *commit;
-    uint64_t ticket = m->durable;
+    uint64_t ticket = m->commit.durable;
 
     if (m->stopped)
         return; /* memory may be ahead for good, and nobody acts on it */
@@ -230,13 +231,14 @@ void lh_master_check(const struct lh_master *m)
     LH_ASSERT(c->grant.waiting);
     TAILQ_FOREACH(c, &m->creating, creation.link)
     LH_ASSERT(c->creation.under_way);
-    TAILQ_FOREACH(commit, &m->commits, link)
+    TAILQ_FOREACH(commit, &m->commit.under_way, link)
     LH_ASSERT(commit->ticket == ++ticket);
-    LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->next_ticket));
-    ticket = m->durable;
-    TAILQ_FOREACH(r, &m->replies, queue)
+    LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->commit.next_ticket));
+    ticket = m->commit.durable;
+    TAILQ_FOREACH(r, &m->commit.replies, queue)
     {
-        LH_ASSERT(r->ticket > m->durable && r->ticket >= ticket && r->ticket < m->next_ticket);
+        LH_ASSERT(r->ticket > m->commit.durable && r->ticket >= ticket &&
+                  r->ticket < m->commit.next_ticket);
         ticket = r->ticket;
     }
 }

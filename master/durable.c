@@ -48,7 +48,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
 {
-    struct lh_m_commit *commit = TAILQ_FIRST(&m->commits);
+    struct lh_m_commit *commit = TAILQ_FIRST(&m->commit.under_way);
 
     if (commit == NULL || commit->ticket != ticket)
         return;
@@ -67,8 +67,8 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
         lh_fx_stopped(m->fx, error);
         return;
     }
-    TAILQ_REMOVE(&m->commits, commit, link);
-    m->durable = ticket;
+    TAILQ_REMOVE(&m->commit.under_way, commit, link);
+    m->commit.durable = ticket;
     m->starved = false;
     m->counts.commits++;
     lh_m_replies_durable(m);

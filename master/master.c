@@ -58,7 +58,7 @@ static void start(struct lh_master *m)
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
     lh_m_moving_start(m);
-    lh_m_health_start(m);
+    lh_m_sweep_start(m);
     m->term++;
     if (m->config.restored)
         lh_m_restored(m);
@@ -67,8 +67,8 @@ static void start(struct lh_master *m)
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
     lh_m_dirty_master(m);
-    m->namespace_ticket = m->next_ticket;
-    LH_ASSERT(m->next_ticket == 1);
+    m->commit.namespace_ticket = m->commit.next_ticket;
+    LH_ASSERT(m->commit.next_ticket == 1);
 
     lh_m_rolls_start(m);
     TAILQ_FOREACH(c, &m->waiting, grant.waiting_link)
@@ -102,8 +102,8 @@ static void take_expired(struct lh_master *m)
         struct lh_m_chunk *c = lh_m_chunk_find(m, what.lease.key);
         if (c == NULL || c->grant.holder == NULL || c->grant.session != what.lease.session)
             continue;
-        if (c->grant.waiting &&
-            !(c->grant.session == c->grant.holder->session && c->grant.holder->confirmed)) {
+        if (c->grant.waiting && !(c->grant.session == c->grant.holder->session.id &&
+                                    c->grant.holder->session.confirmed)) {
             /* Continued, and the answer may have been lost: what a former master promised runs on,
              * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
              * than ours. */
@@ -217,14 +217,14 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     if (!m->stopped) {
         lh_m_look_at_reports(m);
         if (!m->stopping)
-            lh_m_health_step(m);
+            lh_m_sweep_step(m);
         while ((f = TAILQ_FIRST(&m->work)) != NULL) {
             TAILQ_REMOVE(&m->work, f, work_link);
             f->in_work = false;
             lh_m_file_advance(m, f);
         }
         lh_m_flush(m);
-        if (m->stopping && TAILQ_EMPTY(&m->commits)) {
+        if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
             m->stopped = true;
             lh_fx_stopped(fx, LH_OK);
         }
@@ -240,13 +240,13 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
         return (struct lh_instant){0};
     struct lh_instant at = lh_grantor_deadline(m->grantor);
     at = lh_instant_min(at, lh_m_timers_deadline(m));
-    if (lh_m_health_busy(m) && !m->stopping)
+    if (lh_m_sweep_busy(m) && !m->stopping)
         return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
         struct lh_m_server *s;
         TAILQ_FOREACH(s, &m->all_servers, all_link)
-        if (s->announced && s->report_next < s->report_count)
+        if (s->session.announced && s->report.next < s->report.count)
             return m->now;
     }
     return at;
@@ -267,13 +267,13 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->holder_session_term = lh_term_for_holder(config->session_term, config->drift_ppm);
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
     lh_m_wire(m);
-    m->next_ticket = 1;
+    m->commit.next_ticket = 1;
     m->grantor = lh_grantor_create(0);
     RB_INIT(&m->timers);
     RB_INIT(&m->paths);
     RB_INIT(&m->trash);
     RB_INIT(&m->all);
-    TAILQ_INIT(&m->extras);
+    TAILQ_INIT(&m->garbage.extras);
     lh_m_garbage_init(m);
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
@@ -287,26 +287,26 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->copies);
     RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);
-    STAILQ_INIT(&m->dirty_servers);
-    STAILQ_INIT(&m->dirty_chunks);
-    STAILQ_INIT(&m->dirty_tombstones);
-    STAILQ_INIT(&m->dirty_files);
-    TAILQ_INIT(&m->commits);
-    TAILQ_INIT(&m->replies);
+    STAILQ_INIT(&m->commit.dirty_servers);
+    STAILQ_INIT(&m->commit.dirty_chunks);
+    STAILQ_INIT(&m->commit.dirty_tombstones);
+    STAILQ_INIT(&m->commit.dirty_files);
+    TAILQ_INIT(&m->commit.under_way);
+    TAILQ_INIT(&m->commit.replies);
     return m;
 }
 
 static void free_queues(struct lh_master *m)
 {
     struct lh_m_reply *r;
-    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
-        TAILQ_REMOVE(&m->replies, r, queue);
+    while ((r = TAILQ_FIRST(&m->commit.replies)) != NULL) {
+        TAILQ_REMOVE(&m->commit.replies, r, queue);
         lh_buf_clear(&r->message);
         free(r);
     }
     struct lh_m_commit *commit;
-    while ((commit = TAILQ_FIRST(&m->commits)) != NULL) {
-        TAILQ_REMOVE(&m->commits, commit, link);
+    while ((commit = TAILQ_FIRST(&m->commit.under_way)) != NULL) {
+        TAILQ_REMOVE(&m->commit.under_way, commit, link);
         free(commit->chunks);
         free(commit->servers);
         free(commit);
@@ -341,13 +341,13 @@ void lh_master_destroy(struct lh_master *m)
     {
         HASH_DELETE(hh, m->servers, s);
         lh_m_extras_forget(m, s);
-        lh_buf_clear(&s->announcement);
+        lh_buf_clear(&s->session.announcement);
         free(s->id);
         free(s->machine_id);
         free(s->address);
         free(s->failure_domain);
         free(s->census.obstacle);
-        free(s->reports);
+        free(s->report.items);
         free(s);
     }
     struct lh_m_tombstone *t, *next_tombstone;

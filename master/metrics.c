@@ -19,7 +19,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
     {
         known++;
         live += lh_m_live(m, s);
-        failing += s->failing;
+        failing += s->room.failing;
         draining += lh_m_drained(s);
     }
     lh_metrics_family(
@@ -113,7 +113,7 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
     }
     GAUGE("term", "The master's term: counts its starts.", m->term);
     COUNTER(commits, "commits", "Commits of the metadata store.");
-    GAUGE("commits_pending", "Commits under way.", m->next_ticket - 1 - m->durable);
+    GAUGE("commits_pending", "Commits under way.", m->commit.next_ticket - 1 - m->commit.durable);
 }
 
 void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)

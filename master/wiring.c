@@ -58,10 +58,10 @@ static void announced(struct lh_master *m, struct lh_m_server *s)
     TAILQ_FOREACH(c, &m->creating, creation.link)
     if (lh_m_member(c, s) != NULL)
         lh_m_creation_send(m, c, s);
-    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
     lh_m_push(m, c);
     lh_m_roll_announced(m, s);
-    if (s->report_count == 0)
+    if (s->report.count == 0)
         lh_m_server_changed(m, s);
 }
 
@@ -77,7 +77,7 @@ static void answered(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
     lh_m_push(m, c);
 }
 
@@ -86,7 +86,7 @@ static void stream_ended(struct lh_master *m, struct lh_m_server *s)
     struct lh_m_chunk *c;
 
     while (LH_PLANTED("regrant-when-session-breaks") && s != NULL &&
-           (c = TAILQ_FIRST(&s->held)) != NULL)
+           (c = TAILQ_FIRST(&s->leases.held)) != NULL)
         lh_m_lease_over(m, c, "went with its session");
     lh_m_rolls_advance(m);
 }

@@ -82,14 +82,14 @@ static void say_holder(
 {
     char silent[LH_WHEN_BYTES], left[LH_WHEN_BYTES];
 
-    lh_m_how_long(lh_instant_until(s->received_at, m->now), silent);
+    lh_m_how_long(lh_instant_until(s->session.received_at, m->now), silent);
     if (!lh_m_live(m, s)) {
         lh_m_say(out, "%s has no session with this master.", s->id);
         return;
     }
     lh_m_how_long(
-        lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)), left);
-    if (s->link == 0)
+        lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session.id)), left);
+    if (s->session.link == 0)
         lh_m_say(out,
             "%s is lost: its session stream broke, and nothing came for %s; its session runs for "
             "another %s.",

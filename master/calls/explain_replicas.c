@@ -29,11 +29,12 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
         live++;
         if (without != NULL && lh_m_member(without, s) != NULL)
             members++;
-        else if (s->failing)
+        else if (s->room.failing)
             failing++;
         else if (lh_m_drained(s))
             drained++;
-        else if (s->free_bytes < s->placed_bytes || s->free_bytes - s->placed_bytes < bytes)
+        else if (s->room.free_bytes < s->room.placed_bytes ||
+                 s->room.free_bytes - s->room.placed_bytes < bytes)
             full++;
     }
     if (live == 0) {
@@ -64,9 +65,9 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
                                                             : "the chunkserver is being drained");
         break;
     case LH_M_AWAY:
-        lh_m_how_long(lh_instant_until(s->away_since, m->now), away);
+        lh_m_how_long(lh_instant_until(s->session.away_since, m->now), away);
         lh_m_how_long(lh_m_grace_left(m, s), left);
-        if (s->failing)
+        if (s->room.failing)
             lh_m_say(out,
                 "%s has a disk that does not answer; if that stays so, its replica is copied "
                 "elsewhere in %s.",
@@ -82,7 +83,7 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
         break;
     case LH_M_GONE:
         lh_m_say(out, "%s is gone: %s for longer than the grace period.", s->id,
-            s->failing ? "its disk has not answered" : "it has been away");
+            s->room.failing ? "its disk has not answered" : "it has been away");
         break;
     case LH_M_LOST:
         lh_m_say(out, "%s has lost its replica: it is of no use until it is copied anew.", s->id);

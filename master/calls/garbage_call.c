@@ -14,13 +14,13 @@ void lh_m_garbage_call(struct lh_master *m, uint64_t link, const Leasehold__Garb
     if (request->resume && m->behind != NULL) {
         lh_m_garbage_resume(m);
         lh_m_trash_start(m);
-        ticket = m->resume_ticket;
+        ticket = m->garbage.resume_ticket;
     }
     reply.deleting = m->behind == NULL;
     if (m->behind != NULL)
         reply.why_not = m->behind;
     reply.files_trashed = m->trash_count;
-    reply.replicas_extra = m->extra_count + m->kept_count;
-    reply.replicas_deleted = m->extras_deleted;
+    reply.replicas_extra = m->garbage.extra_count + m->garbage.kept_count;
+    reply.replicas_deleted = m->garbage.deleted;
     lh_m_reply(m, link, ticket, &reply.base);
 }

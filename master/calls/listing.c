@@ -153,7 +153,7 @@ static void lease_view(
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     lease->appends = c->grant.appends;
     lease->session_live =
-        lh_m_live(m, c->grant.holder) && c->grant.session == c->grant.holder->session;
+        lh_m_live(m, c->grant.holder) && c->grant.session == c->grant.holder->session.id;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */

@@ -42,7 +42,7 @@ static bool tail_ready(
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
         lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, tail->grant.holder->received_at)) {
+        !lh_instant_before(w->arrived_at, tail->grant.holder->session.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
     }

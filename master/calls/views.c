@@ -55,18 +55,18 @@ void lh_m_server_view(
     info->address = s->address;
     info->incarnation = s->incarnation;
     info->live = lh_m_live(m, s);
-    info->failing = s->failing;
+    info->failing = s->room.failing;
     info->reachable = lh_m_reachable(m, s);
     if (info->live)
         info->session_left_ms = lh_duration_ms(
-            lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session)));
+            lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session.id)));
     else
-        info->away_ms = lh_duration_ms(lh_instant_until(s->away_since, m->now));
+        info->away_ms = lh_duration_ms(lh_instant_until(s->session.away_since, m->now));
     info->grace_left_ms = lh_duration_ms(lh_m_grace_left(m, s));
-    info->capacity_bytes = s->capacity_bytes;
-    info->free_bytes = s->free_bytes;
-    info->replicas = s->replicas;
-    info->primaries = s->held_count;
+    info->capacity_bytes = s->room.capacity_bytes;
+    info->free_bytes = s->room.free_bytes;
+    info->replicas = s->room.replicas;
+    info->primaries = s->leases.count;
     info->failure_domain = s->failure_domain;
     info->admin = s->admin;
     info->safe_to_stop = lh_m_safe_to_stop(m, s);

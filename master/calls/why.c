@@ -48,7 +48,7 @@ static void say_no_place(
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        bool counts = lh_m_live(m, s) && !s->failing;
+        bool counts = lh_m_live(m, s) && !s->room.failing;
         live += counts;
         drained += counts && lh_m_drained(s);
     }
@@ -81,7 +81,7 @@ static void say_nobody_can(
         counts[member->lost            ? LOST
                : member->joining       ? JOINING
                : !lh_m_reachable(m, s) ? AWAY
-               : s->failing            ? FAILING
+               : s->room.failing       ? FAILING
                                        : REFUSED]++;
         drained += lh_m_drained(s);
     }

@@ -31,8 +31,8 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         places[asked++] = i;
     }
     /* LEASE-4: the engine refuses those that are being recalled. */
-    lh_grantor_extend_many(m->grantor, s->session, m->now, s->received_at, m->config.chunk_term,
-        names, asked, results);
+    lh_grantor_extend_many(m->grantor, s->session.id, m->now, s->session.received_at,
+        m->config.chunk_term, names, asked, results);
     for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
         m->counts.extensions += extended[places[i]];
@@ -51,7 +51,7 @@ void lh_m_on_confirm(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session ||
+    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id ||
         c->grant.version != confirm->version || !c->grant.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */

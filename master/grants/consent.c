@@ -91,7 +91,8 @@ void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
     hear(m, c, &c->grant.lost_by_clients);
     /* What recovers is not disturbed: it would begin anew elsewhere. */
     if (c->grant.lost_by_clients.believed && c->repair.recovered_version == c->version &&
-        (lh_instant_before(c->grant.lost_by_clients.first_at, c->grant.holder->received_at) ||
+        (lh_instant_before(
+             c->grant.lost_by_clients.first_at, c->grant.holder->session.received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
 }

@@ -36,17 +36,17 @@ static void enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m
      * of the new one (TIME-4). */
     LH_ASSERT(!c->intent_to_seal);
     if (c->grant.session != 0)
-        error = lh_grantor_continue(m->grantor, c->id, c->version, c->grant.session, s->session,
-            m->now, s->received_at, m->config.chunk_term);
+        error = lh_grantor_continue(m->grantor, c->id, c->version, c->grant.session, s->session.id,
+            m->now, s->session.received_at, m->config.chunk_term);
     if (error != LH_OK) /* it is `waiting` alone */
-        error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session,
-            m->now, s->received_at, m->config.chunk_term);
+        error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session.id,
+            m->now, s->session.received_at, m->config.chunk_term);
     LH_ASSERT(error == LH_OK);
     if (c->grant.recalling) {
         error = lh_grantor_recall(m->grantor, c->id);
         LH_ASSERT(error == LH_OK);
     }
-    c->grant.session = s->session;
+    c->grant.session = s->session.id;
 }
 
 /* Exactly the lease of the durable grant goes on in the session, if no intent to seal exists. */
@@ -55,8 +55,8 @@ static bool go_on(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, ui
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
     if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
-        c->version != version || c->sealed || c->intent_to_seal || c->grant.session == s->session ||
-        !lh_m_held(m, c))
+        c->version != version || c->sealed || c->intent_to_seal ||
+        c->grant.session == s->session.id || !lh_m_held(m, c))
         return false;
     enter_session(m, c, s);
     if (c->grant.waiting) {
@@ -86,10 +86,10 @@ static void carry_grants(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
     {
         bool lower = c->grant.shown == m->shows && c->grant.shown_version < c->version;
-        if (c->grant.session == s->session || c->grant.confirmed ||
+        if (c->grant.session == s->session.id || c->grant.confirmed ||
             c->grant.incarnation != s->incarnation ||
             (c->grant.waiting ? !lower : !lh_m_held(m, c)))
             continue;
@@ -107,9 +107,9 @@ static void free_unshown(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c, *next;
 
-    for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
+    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
         next = TAILQ_NEXT(c, grant.held_link);
-        if (c->grant.session == s->session || c->grant.shown == m->shows ||
+        if (c->grant.session == s->session.id || c->grant.shown == m->shows ||
             c->grant.incarnation != s->incarnation || LH_PLANTED("unshown-lease-kept"))
             continue;
         LH_MARK("unshown-lease-freed");
@@ -131,9 +131,9 @@ static void disown_unshown(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->held, grant.held_link)
+    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
     {
-        if (c->grant.session != s->session && c->grant.shown != m->shows &&
+        if (c->grant.session != s->session.id && c->grant.shown != m->shows &&
             c->grant.incarnation == s->incarnation)
             disown(m, c);
     }
@@ -146,8 +146,8 @@ void lh_m_disown(struct lh_master *m, struct lh_m_server *s)
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: another process says that it is incarnation %" PRIu64
         ", as one from a copy of its data directory does; %zu leases are held until they run out",
-        s->id, s->incarnation, s->held_count);
-    TAILQ_FOREACH(c, &s->held, grant.held_link)
+        s->id, s->incarnation, s->leases.count);
+    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
     {
         if (c->grant.incarnation == s->incarnation)
             disown(m, c);
@@ -174,7 +174,7 @@ void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
 {
     struct lh_m_chunk *c, *next;
 
-    for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
+    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
         next = TAILQ_NEXT(c, grant.held_link);
         if (c->grant.incarnation < s->incarnation || LH_PLANTED("leases-freed-on-reregistration")) {
             LH_MARK("lease-freed-with-its-process");
@@ -187,9 +187,9 @@ void lh_m_sum_begin(struct lh_m_server *s)
 {
     struct lh_m_chunk *c;
 
-    TAILQ_FOREACH(c, &s->held, grant.held_link)
+    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
     c->grant.summed_version = 0;
-    s->sum = (struct lh_lease_sum){0};
+    s->leases.sum = (struct lh_lease_sum){0};
 }
 
 /* ---- Within a session. */
@@ -200,7 +200,7 @@ bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *h
 
     if (theirs == NULL || LH_PLANTED("difference-not-resolved"))
         return false; /* a server of before LEASE-8 */
-    return !lh_lease_sum_equal(s->sum, (struct lh_lease_sum){theirs->count, theirs->hash});
+    return !lh_lease_sum_equal(s->leases.sum, (struct lh_lease_sum){theirs->count, theirs->hash});
 }
 
 /* It acts on what is not its: asked to stop. */
@@ -215,7 +215,7 @@ static void recall_unknown(
         "chunk %" PRIu64 ": %s may act on it at version %" PRIu64
         ", and has no lease of it here: asked to give it up",
         shown->chunk, s->id, shown->version);
-    recall.session = lh_m_wire_session(m, s->session);
+    recall.session = lh_m_wire_session(m, s->session.id);
     recall.chunk = shown->chunk;
     recall.version = shown->version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
@@ -231,7 +231,7 @@ void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__
     /* The stream is ordered: it confirmed the lease before it sent this, and has ended it since. A
      * grant that it has not confirmed may still be on its way; that is sent again until it is
      * answered (LEASE-1). */
-    for (c = TAILQ_FIRST(&s->held); c != NULL; c = next) {
+    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
         next = TAILQ_NEXT(c, grant.held_link);
         if (c->grant.summed_version == 0 || c->grant.shown == m->shows)
             continue;

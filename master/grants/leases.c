@@ -22,16 +22,16 @@
 static void sum_update(struct lh_m_chunk *c)
 {
     uint64_t version = c->grant.holder != NULL && c->grant.confirmed && c->grant.session != 0 &&
-                               c->grant.session == c->grant.holder->session
+                               c->grant.session == c->grant.holder->session.id
                            ? c->grant.version
                            : 0;
 
     if (version == c->grant.summed_version)
         return;
     if (c->grant.summed_version != 0)
-        lh_lease_sum_remove(&c->grant.holder->sum, c->id, c->grant.summed_version);
+        lh_lease_sum_remove(&c->grant.holder->leases.sum, c->id, c->grant.summed_version);
     if (version != 0)
-        lh_lease_sum_add(&c->grant.holder->sum, c->id, version);
+        lh_lease_sum_add(&c->grant.holder->leases.sum, c->id, version);
     c->grant.summed_version = version;
 }
 
@@ -44,9 +44,9 @@ static void todo_update(struct lh_m_chunk *c)
     if (wanted == c->grant.in_todo)
         return;
     if (wanted)
-        TAILQ_INSERT_TAIL(&c->grant.holder->todo, c, grant.todo_link);
+        TAILQ_INSERT_TAIL(&c->grant.holder->leases.todo, c, grant.todo_link);
     else
-        TAILQ_REMOVE(&c->grant.holder->todo, c, grant.todo_link);
+        TAILQ_REMOVE(&c->grant.holder->leases.todo, c, grant.todo_link);
     c->grant.in_todo = wanted;
 }
 
@@ -60,20 +60,20 @@ void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
 {
     if (c->grant.holder != NULL) {
         if (c->grant.in_todo)
-            TAILQ_REMOVE(&c->grant.holder->todo, c, grant.todo_link);
+            TAILQ_REMOVE(&c->grant.holder->leases.todo, c, grant.todo_link);
         c->grant.in_todo = false;
         if (c->grant.summed_version != 0)
-            lh_lease_sum_remove(&c->grant.holder->sum, c->id, c->grant.summed_version);
+            lh_lease_sum_remove(&c->grant.holder->leases.sum, c->id, c->grant.summed_version);
         c->grant.summed_version = 0;
-        TAILQ_REMOVE(&c->grant.holder->held, c, grant.held_link);
-        c->grant.holder->held_count--;
+        TAILQ_REMOVE(&c->grant.holder->leases.held, c, grant.held_link);
+        c->grant.holder->leases.count--;
         RB_REMOVE(lh_m_leased, &m->leased, c);
     }
     c->grant.holder = s;
     c->grant.incarnation = 0;
     if (s != NULL) {
-        TAILQ_INSERT_TAIL(&s->held, c, grant.held_link);
-        s->held_count++;
+        TAILQ_INSERT_TAIL(&s->leases.held, c, grant.held_link);
+        s->leases.count++;
         RB_INSERT(lh_m_leased, &m->leased, c);
         c->grant.incarnation = s->incarnation;
     }
@@ -106,7 +106,7 @@ struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     return c->grant.confirmed && !c->grant.recalling && !c->intent_to_seal &&
-           c->grant.session == c->grant.holder->session && lh_m_in_force(m, c);
+           c->grant.session == c->grant.holder->session.id && lh_m_in_force(m, c);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
@@ -137,7 +137,7 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
  * and whose disk answers. */
 bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !member->joining && !member->lost && !member->server->failing &&
+    return !member->joining && !member->lost && !member->server->room.failing &&
            lh_m_reachable(m, member->server);
 }
 
@@ -163,8 +163,8 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         } else if (reluctance(c, s) != reluctance(c, best)) {
             if (reluctance(c, s) < reluctance(c, best))
                 best = s;
-        } else if (s->held_count != best->held_count) {
-            if (s->held_count < best->held_count)
+        } else if (s->leases.count != best->leases.count) {
+            if (s->leases.count < best->leases.count)
                 best = s;
         } else if (s == c->grant.last_primary) {
             best = s;
@@ -191,8 +191,9 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
     struct lh_m_server *s = choose_primary(m, c);
-    if (s == NULL || lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
-                         s->session, m->now, s->received_at, m->config.chunk_term) != LH_OK) {
+    if (s == NULL ||
+        lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE, s->session.id,
+            m->now, s->session.received_at, m->config.chunk_term) != LH_OK) {
         LH_MARK("grant-to-nobody");
         return false;
     }
@@ -208,7 +209,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_creation_stop(m, c);
     c->created = true;
     lh_m_set_holder(m, c, s);
-    c->grant.session = s->session;
+    c->grant.session = s->session.id;
     c->grant.version = c->version;
     c->grant.sent = c->grant.confirmed = c->grant.recalling = false;
     c->grant.appends = 0;
@@ -229,7 +230,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_server *s = c->grant.holder;
     int error = lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
-        c->grant.session, m->now, s->received_at, m->config.chunk_term);
+        c->grant.session, m->now, s->session.received_at, m->config.chunk_term);
 
     /* The caller saw the lease in force in this very session. */
     LH_ASSERT(error == LH_OK);
@@ -254,7 +255,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     LH_ASSERT(!c->intent_to_seal); /* FAIL-2a */
     /* It counts from the last heartbeat's stamp, also when sent again: our end moves first. */
     if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, c->grant.session,
-            m->now, s->received_at, m->config.chunk_term) != LH_OK)
+            m->now, s->session.received_at, m->config.chunk_term) != LH_OK)
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold__member__init(&members[i]);
@@ -266,7 +267,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.session = lh_m_wire_session(m, c->grant.session);
     grant.chunk = c->id;
     grant.version = c->version;
-    grant.stamp = s->stamp;
+    grant.stamp = s->session.stamp;
     grant.term_ns = m->holder_chunk_term.ns;
     grant.n_members = c->member_count;
     grant.members = pointers;
@@ -300,8 +301,8 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
     if (s == NULL || c->removed || c->intent_to_seal || c->grant.session == 0 ||
-        c->grant.session != s->session || !s->announced || !lh_m_is_durable(m, c->ticket) ||
-        !lh_m_in_force(m, c))
+        c->grant.session != s->session.id || !s->session.announced ||
+        !lh_m_is_durable(m, c->ticket) || !lh_m_in_force(m, c))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
     if (!c->grant.confirmed && !(c->grant.recalling && c->grant.sent))

@@ -17,8 +17,8 @@ bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (lh_instant_before(c->grant.refused_at, s->registered_at) ||
-            (!s->failing && lh_instant_before(c->grant.refused_at, s->failing_since)))
+        if (lh_instant_before(c->grant.refused_at, s->session.registered_at) ||
+            (!s->room.failing && lh_instant_before(c->grant.refused_at, s->room.failing_since)))
             return false;
     }
     return true;

@@ -90,7 +90,7 @@ static void without(
         struct lh_m_server *s = prealloc->members[i].server;
         if (unable == NULL ? prealloc->members[i].created : s != unable)
             continue;
-        s->avoid_until = lh_instant_add(
+        s->room.avoid_until = lh_instant_add(
             m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
         remove_member(m, prealloc, i);
     }
@@ -123,7 +123,7 @@ static void prealloc_new(
     }
     lh_m_dirty_master(m);
     lh_m_dirty_tombstone(m, prealloc->id, true);
-    prealloc->ticket = m->next_ticket;
+    prealloc->ticket = m->commit.next_ticket;
     prealloc->timer.fire = not_in_time;
     lh_m_timer_arm(m, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
     HASH_ADD(hh, m->preallocs, id, sizeof prealloc->id, prealloc);
@@ -150,7 +150,7 @@ static bool fit(const struct lh_master *m, const struct lh_m_server *s,
     for (uint32_t i = 0; i < count; i++)
         if (excluded[i].server == s)
             return false;
-    return lh_m_reachable(m, s) && !s->failing;
+    return lh_m_reachable(m, s) && !s->room.failing;
 }
 
 uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
@@ -242,7 +242,7 @@ bool lh_m_prealloc_created(
     for (uint32_t i = 0; i < prealloc->member_count; i++)
         if (prealloc->members[i].server == s) {
             prealloc->members[i].created = true;
-            prealloc->members[i].seen = s->session;
+            prealloc->members[i].seen = s->session.id;
             wanted = true;
         }
     if (!wanted) {

@@ -15,7 +15,7 @@ void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t i
 
     if (!lh_m_live(m, s))
         return;
-    create.session = lh_m_wire_session(m, s->session);
+    create.session = lh_m_wire_session(m, s->session.id);
     create.chunk = id;
     create.version = version;
     create.chunk_size = f->chunk_size;
@@ -44,7 +44,7 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
         struct lh_m_server *s = c->members[i].server;
         if ((only != NULL && only != s) || !lh_m_live(m, s))
             continue;
-        seal.session = lh_m_wire_session(m, s->session);
+        seal.session = lh_m_wire_session(m, s->session.id);
         lh_m_send(m, s, &reply);
     }
 }
@@ -60,7 +60,7 @@ void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
         lh_m_keep(m, s, chunk, version); /* KEEP-4 */
         return;
     }
-    remove.session = lh_m_wire_session(m, s->session);
+    remove.session = lh_m_wire_session(m, s->session.id);
     remove.chunk = chunk;
     remove.version = version;
     remove.master_term = m->term;
@@ -84,5 +84,5 @@ void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint6
     k->chunk = chunk;
     k->version = version == 0 ? 1 : version;
     TAILQ_INSERT_TAIL(&s->kept, k, link);
-    m->kept_count++;
+    m->garbage.kept_count++;
 }

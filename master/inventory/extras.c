@@ -10,8 +10,9 @@
 
 void lh_m_garbage_soon(struct lh_master *m)
 {
-    if (!m->garbage_timer.armed && lh_m_deleting(m) && (m->extra_count > 0 || m->kept_count > 0))
-        lh_m_timer_arm(m, &m->garbage_timer, lh_instant_add(m->now, m->config.garbage_first));
+    if (!m->garbage.timer.armed && lh_m_deleting(m) &&
+        (m->garbage.extra_count > 0 || m->garbage.kept_count > 0))
+        lh_m_timer_arm(m, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_first));
 }
 
 struct lh_m_extra *lh_m_extra_find(const struct lh_m_chunk *c, const struct lh_m_server *s)
@@ -28,8 +29,8 @@ void lh_m_extra_forget(struct lh_master *m, struct lh_m_extra *e)
 {
     TAILQ_REMOVE(&e->chunk->extras, e, link);
     TAILQ_REMOVE(&e->server->extras, e, of_link);
-    TAILQ_REMOVE(&m->extras, e, all_link);
-    m->extra_count--;
+    TAILQ_REMOVE(&m->garbage.extras, e, all_link);
+    m->garbage.extra_count--;
     free(e);
 }
 
@@ -46,8 +47,8 @@ void lh_m_extra_note(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
         e->server = s;
         TAILQ_INSERT_TAIL(&c->extras, e, link);
         TAILQ_INSERT_TAIL(&s->extras, e, of_link);
-        TAILQ_INSERT_TAIL(&m->extras, e, all_link);
-        m->extra_count++;
+        TAILQ_INSERT_TAIL(&m->garbage.extras, e, all_link);
+        m->garbage.extra_count++;
     }
     e->version = version;
     e->sealed = sealed;
@@ -65,7 +66,7 @@ void lh_m_extras_forget(struct lh_master *m, struct lh_m_server *s)
         lh_m_extra_forget(m, e);
     while ((k = TAILQ_FIRST(&s->kept)) != NULL) {
         TAILQ_REMOVE(&s->kept, k, link);
-        m->kept_count--;
+        m->garbage.kept_count--;
         free(k);
     }
 }

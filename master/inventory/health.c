@@ -17,7 +17,7 @@ static bool within_grace(const struct lh_master *m, struct lh_instant since)
 /* Has all that the server's registration reported been looked at? */
 static bool heard_out(const struct lh_m_server *s)
 {
-    return s->announced && s->report_next == s->report_count;
+    return s->session.announced && s->report.next == s->report.count;
 }
 
 enum lh_m_health lh_m_member_health(
@@ -30,22 +30,22 @@ enum lh_m_health lh_m_member_health(
         return LH_M_JOINING;
     if (member->lost)
         return LH_M_LOST;
-    if (s->session == 0)
-        return within_grace(m, s->away_since) ? LH_M_AWAY : LH_M_GONE;
+    if (s->session.id == 0)
+        return within_grace(m, s->session.away_since) ? LH_M_AWAY : LH_M_GONE;
     if (!lh_m_live(m, s) || !heard_out(s))
         return LH_M_AWAY;
-    if (member->seen != s->session)
+    if (member->seen != s->session.id)
         return LH_M_MISSING;
-    if (s->failing)
-        return within_grace(m, s->failing_since) ? LH_M_AWAY : LH_M_GONE;
+    if (s->room.failing)
+        return within_grace(m, s->room.failing_since) ? LH_M_AWAY : LH_M_GONE;
     return member->stale ? LH_M_STALE : LH_M_GOOD;
 }
 
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
 {
-    struct lh_instant since = s->session == 0 ? s->away_since : s->failing_since;
+    struct lh_instant since = s->session.id == 0 ? s->session.away_since : s->room.failing_since;
 
-    return (s->session == 0 || s->failing) && !within_grace(m, since) &&
+    return (s->session.id == 0 || s->room.failing) && !within_grace(m, since) &&
            s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
 }
 
@@ -76,19 +76,20 @@ bool lh_m_is_source(
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
 {
-    if (s->session != 0 && !s->failing)
+    if (s->session.id != 0 && !s->room.failing)
         return lh_nanoseconds(0);
-    return lh_instant_until(m->now,
-        lh_instant_add(s->session == 0 ? s->away_since : s->failing_since, m->config.grace));
+    return lh_instant_until(
+        m->now, lh_instant_add(s->session.id == 0 ? s->session.away_since : s->room.failing_since,
+                    m->config.grace));
 }
 
 void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
     struct lh_m_member *member = lh_m_member(c, s);
 
-    if (member == NULL || member->seen == s->session)
+    if (member == NULL || member->seen == s->session.id)
         return;
-    member->seen = s->session;
+    member->seen = s->session.id;
     lh_m_enqueue(m, c);
 }
 
@@ -118,25 +119,27 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
 
 static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    const struct lh_m_server *s = LH_M_OWNER(timer, struct lh_m_server, grace_timer);
+    const struct lh_m_server *s = LH_M_OWNER(timer, struct lh_m_server, room.grace_timer);
 
     if (lh_m_forgotten(s))
         return;
     LH_MARK("grace-over");
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
-        s->session == 0 ? "is away" : "has had a failing disk",
+        s->session.id == 0 ? "is away" : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
     lh_m_sweep(m);
 }
 
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
-    s->grace_timer.fire = grace_timer;
-    lh_m_timer_disarm(m, &s->grace_timer);
-    if (s->session == 0)
-        lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->away_since, m->config.grace));
-    else if (s->failing)
-        lh_m_timer_arm(m, &s->grace_timer, lh_instant_add(s->failing_since, m->config.grace));
+    s->room.grace_timer.fire = grace_timer;
+    lh_m_timer_disarm(m, &s->room.grace_timer);
+    if (s->session.id == 0)
+        lh_m_timer_arm(
+            m, &s->room.grace_timer, lh_instant_add(s->session.away_since, m->config.grace));
+    else if (s->room.failing)
+        lh_m_timer_arm(
+            m, &s->room.grace_timer, lh_instant_add(s->room.failing_since, m->config.grace));
     lh_m_sweep(m);
 }

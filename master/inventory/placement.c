@@ -8,12 +8,13 @@
 
 void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
 {
-    s->placed_bytes = s->placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->placed_bytes + bytes;
+    s->room.placed_bytes =
+        s->room.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->room.placed_bytes + bytes;
 }
 
 bool lh_m_missed(const struct lh_m_server *s)
 {
-    return lh_instant_before(s->received_at, s->missed_at);
+    return lh_instant_before(s->session.received_at, s->room.missed_at);
 }
 
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
@@ -22,18 +23,21 @@ bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t 
         return false;
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
-    return lh_m_live(m, s) && s->announced && s->link != 0 && !s->failing &&
-           (lh_m_reachable(m, s) || !s->confirmed) && lh_instant_reached(m->now, s->avoid_until) &&
-           s->free_bytes >= s->placed_bytes && s->free_bytes - s->placed_bytes >= bytes;
+    return lh_m_live(m, s) && s->session.announced && s->session.link != 0 && !s->room.failing &&
+           (lh_m_reachable(m, s) || !s->session.confirmed) &&
+           lh_instant_reached(m->now, s->room.avoid_until) &&
+           s->room.free_bytes >= s->room.placed_bytes &&
+           s->room.free_bytes - s->room.placed_bytes >= bytes;
 }
 
 /* Free space in sixteenths of the capacity: small differences must not outweigh everything else. */
 static unsigned room(const struct lh_m_server *s)
 {
-    uint64_t left = s->free_bytes - s->placed_bytes;
+    uint64_t left = s->room.free_bytes - s->room.placed_bytes;
 
-    return s->capacity_bytes == 0 ? 0
-                                  : (unsigned)((unsigned __int128)left * 16 / s->capacity_bytes);
+    return s->room.capacity_bytes == 0
+               ? 0
+               : (unsigned)((unsigned __int128)left * 16 / s->room.capacity_bytes);
 }
 
 /* Is `a` the better place? Strictly: ties go to the server that registered first. */
@@ -41,13 +45,13 @@ static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
 {
     if (room(a) != room(b))
         return room(a) > room(b);
-    if (a->held_count != b->held_count)
-        return a->held_count < b->held_count;
-    if (a->placed_bytes != b->placed_bytes)
-        return a->placed_bytes < b->placed_bytes;
-    if (a->replicas != b->replicas)
-        return a->replicas < b->replicas;
-    return a->free_bytes > b->free_bytes;
+    if (a->leases.count != b->leases.count)
+        return a->leases.count < b->leases.count;
+    if (a->room.placed_bytes != b->room.placed_bytes)
+        return a->room.placed_bytes < b->room.placed_bytes;
+    if (a->room.replicas != b->room.replicas)
+        return a->room.replicas < b->room.replicas;
+    return a->room.free_bytes > b->room.free_bytes;
 }
 
 bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b)

@@ -15,11 +15,11 @@ void lh_m_reports_keep(
 {
     if (request->n_replicas == 0)
         return;
-    s->reports = lh_alloc_array(request->n_replicas, sizeof *s->reports);
-    s->report_count = request->n_replicas;
+    s->report.items = lh_alloc_array(request->n_replicas, sizeof *s->report.items);
+    s->report.count = request->n_replicas;
     for (size_t i = 0; i < request->n_replicas; i++) {
         const Leasehold__ReplicaReport *r = request->replicas[i];
-        s->reports[i] = (struct lh_m_report){.chunk = r->chunk,
+        s->report.items[i] = (struct lh_m_report){.chunk = r->chunk,
             .version = r->version,
             .length = r->length,
             .sealed = r->sealed,
@@ -35,11 +35,11 @@ void lh_m_reports_keep(
 
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
 {
-    if (s->report_next < s->report_count)
+    if (s->report.next < s->report.count)
         m->reporting--;
-    free(s->reports);
-    s->reports = NULL;
-    s->report_count = s->report_next = s->reports_unknown = 0;
+    free(s->report.items);
+    s->report.items = NULL;
+    s->report.count = s->report.next = s->report.unknown = 0;
 }
 
 void lh_m_prealloc_reported(
@@ -50,7 +50,7 @@ void lh_m_prealloc_reported(
     HASH_FIND(hh, m->preallocs, &r->chunk, sizeof r->chunk, prealloc);
     for (uint32_t i = 0; prealloc != NULL && i < prealloc->member_count; i++)
         if (prealloc->members[i].server == s && !r->lost)
-            prealloc->members[i].seen = s->session;
+            prealloc->members[i].seen = s->session.id;
 }
 
 /* A reported replica of a chunk that there is not. */
@@ -62,7 +62,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
     lh_m_prealloc_reported(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
         /* Left alone until the operator has looked (KEEP-4). */
-        s->reports_unknown++;
+        s->report.unknown++;
         lh_m_keep(m, s, r->chunk, r->version);
         return;
     }
@@ -114,21 +114,21 @@ void lh_m_look_at_reports(struct lh_master *m)
         return;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        if (s->report_next == s->report_count || !s->announced)
+        if (s->report.next == s->report.count || !s->session.announced)
             continue;
-        while (left > 0 && s->report_next < s->report_count) {
-            look_at(m, s, &s->reports[s->report_next++]);
+        while (left > 0 && s->report.next < s->report.count) {
+            look_at(m, s, &s->report.items[s->report.next++]);
             left--;
         }
-        if (s->report_next == s->report_count) {
-            if (s->reports_unknown > 0)
+        if (s->report.next == s->report.count) {
+            if (s->report.unknown > 0)
                 lh_fx_log(m->fx, LH_WARN,
                     "chunkserver %s has %zu replicas that this master knows nothing of; they are "
                     "left alone",
-                    s->id, s->reports_unknown);
-            free(s->reports);
-            s->reports = NULL;
-            s->report_count = s->report_next = 0;
+                    s->id, s->report.unknown);
+            free(s->report.items);
+            s->report.items = NULL;
+            s->report.count = s->report.next = 0;
             m->reporting--;
             lh_m_server_changed(m, s);
         }

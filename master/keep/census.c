@@ -82,7 +82,7 @@ static bool all_reachable(const struct lh_master *m)
     const struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if ((s->census.members > 0 || s->session != 0) && (s->failing || !lh_m_reachable(m, s)))
+    if ((s->census.members > 0 || s->session.id != 0) && (s->room.failing || !lh_m_reachable(m, s)))
         return false;
     return true;
 }
@@ -103,7 +103,7 @@ static struct lh_m_server *fullest(const struct lh_master *m)
         return NULL;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        if (lh_m_drained(s) || !lh_m_reachable(m, s) || s->capacity_bytes == 0)
+        if (lh_m_drained(s) || !lh_m_reachable(m, s) || s->room.capacity_bytes == 0)
             continue;
         if (most == NULL || lh_m_used(s) > lh_m_used(most))
             most = s;
@@ -155,8 +155,8 @@ static void forget(struct lh_master *m, struct lh_m_server *s)
     lh_m_dismiss(m, s);
     s->incarnation = s->registration = 0;
     s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
-    s->capacity_bytes = s->free_bytes = s->replicas = s->placed_bytes = 0;
-    s->failing = false;
+    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
+    s->room.failing = false;
     lh_m_dirty_server(m, s);
     LH_ASSERT(lh_m_forgotten(s));
 }
@@ -178,7 +178,7 @@ static void end_census(struct lh_master *m)
         if (lh_m_drained(s) && (s->census.copying || s->copies_in > 0))
             s->census.first = v->begun + 1;
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
-            lh_m_counted(m, s) && s->census.members == 0 && s->held_count == 0)
+            lh_m_counted(m, s) && s->census.members == 0 && s->leases.count == 0)
             forget(m, s);
         note_obstacle(m, s);
     }

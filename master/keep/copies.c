@@ -203,7 +203,7 @@ static void send_copy(struct lh_master *m, struct lh_m_copy *copy,
         members[i].address = sources[i]->address;
         pointers[i] = &members[i];
     }
-    order.session = lh_m_wire_session(m, copy->target->session);
+    order.session = lh_m_wire_session(m, copy->target->session.id);
     order.chunk = c->id;
     order.version = copy->version = c->version;
     order.chunk_size = c->file->chunk_size;
@@ -329,7 +329,7 @@ void lh_m_on_copied(
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         int error = lh_error_from_wire((unsigned)report->error);
         if (error == LH_ERR_DISK_FULL)
-            s->avoid_until = lh_instant_add(m->now, m->config.copy_stall);
+            s->room.avoid_until = lh_instant_add(m->now, m->config.copy_stall);
         if (error == LH_ERR_CORRUPT)
             lh_fx_log(m->fx, LH_ERROR,
                 "chunk %" PRIu64 " of \"%s\": what %s copied does not add up to the chunk's "

@@ -13,14 +13,14 @@ bool lh_m_counted(const struct lh_master *m, const struct lh_m_server *s)
 
 bool lh_m_safe_to_stop(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return lh_m_drained(s) && lh_m_counted(m, s) && s->census.needed == 0 && s->held_count == 0;
+    return lh_m_drained(s) && lh_m_counted(m, s) && s->census.needed == 0 && s->leases.count == 0;
 }
 
 uint64_t lh_m_replicas_to_move(const struct lh_master *m, const struct lh_m_server *s)
 {
     if (!lh_m_drained(s))
         return 0;
-    return lh_m_counted(m, s) ? s->census.needed : s->replicas;
+    return lh_m_counted(m, s) ? s->census.needed : s->room.replicas;
 }
 
 bool lh_m_draining(const struct lh_master *m, const struct lh_m_server *s)

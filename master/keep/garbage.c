@@ -20,8 +20,8 @@ static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer);
 
 void lh_m_garbage_init(struct lh_master *m)
 {
-    TAILQ_INIT(&m->extras);
-    m->garbage_timer.fire = garbage_timer;
+    TAILQ_INIT(&m->garbage.extras);
+    m->garbage.timer.fire = garbage_timer;
 }
 
 /* ---- Extras. */
@@ -104,7 +104,7 @@ void lh_m_on_removed(
             s->id, lh_error_text(lh_error_from_wire((unsigned)report->error)));
         return;
     }
-    m->extras_deleted++;
+    m->garbage.deleted++;
     if (e != NULL && e->asked)
         lh_m_extra_forget(m, e);
 }
@@ -144,7 +144,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
             if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
                 lh_m_send_remove(m, s, k->chunk, t->version);
             TAILQ_REMOVE(&s->kept, k, link);
-            m->kept_count--;
+            m->garbage.kept_count--;
             free(k);
             left--;
         }
@@ -157,32 +157,32 @@ static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
     size_t left = m->config.step_work;
     struct lh_m_extra *e;
 
-    if (!lh_m_deleting(m) || !lh_m_is_durable(m, m->resume_ticket))
+    if (!lh_m_deleting(m) || !lh_m_is_durable(m, m->garbage.resume_ticket))
         return; /* armed again by the operator's word, and when that is durable */
     left = send_kept(m, left);
-    if (m->garbage_round == 0)
-        m->garbage_round = m->extra_count;
-    for (; left > 0 && m->garbage_round > 0; left--, m->garbage_round--) {
-        e = TAILQ_FIRST(&m->extras);
+    if (m->garbage.round == 0)
+        m->garbage.round = m->garbage.extra_count;
+    for (; left > 0 && m->garbage.round > 0; left--, m->garbage.round--) {
+        e = TAILQ_FIRST(&m->garbage.extras);
         if (e == NULL) {
-            m->garbage_round = 0;
+            m->garbage.round = 0;
             break;
         }
-        TAILQ_REMOVE(&m->extras, e, all_link);
-        TAILQ_INSERT_TAIL(&m->extras, e, all_link);
+        TAILQ_REMOVE(&m->garbage.extras, e, all_link);
+        TAILQ_INSERT_TAIL(&m->garbage.extras, e, all_link);
         look_at_extra(m, e);
     }
-    if (m->garbage_round > 0 || m->kept_count > 0)
+    if (m->garbage.round > 0 || m->garbage.kept_count > 0)
         lh_m_timer_arm(m, timer, m->now);
-    else if (m->extra_count > 0)
+    else if (m->garbage.extra_count > 0)
         lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.garbage_again));
 }
 
 void lh_m_garbage_durable(struct lh_master *m)
 {
-    if (!m->resumed || !lh_m_is_durable(m, m->resume_ticket))
+    if (!m->garbage.resumed || !lh_m_is_durable(m, m->garbage.resume_ticket))
         return;
-    m->resumed = false;
+    m->garbage.resumed = false;
     lh_m_garbage_soon(m);
 }
 
@@ -194,6 +194,6 @@ void lh_m_garbage_resume(struct lh_master *m)
     m->behind = NULL;
     lh_m_dirty_master(m);
     bury_kept(m);
-    m->resumed = true;
-    m->resume_ticket = m->next_ticket;
+    m->garbage.resumed = true;
+    m->garbage.resume_ticket = m->commit.next_ticket;
 }

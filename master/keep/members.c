@@ -97,7 +97,7 @@ void lh_m_complete(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server
     }
     member->lost = member->stale = false;
     member->sealed = true;
-    member->seen = s->session;
+    member->seen = s->session.id;
     lh_m_enqueue(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s has a whole replica", c->id,
         c->file->path, s->id);

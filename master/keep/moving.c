@@ -41,7 +41,7 @@ void lh_m_moving_start(struct lh_master *m)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        s->away_since = m->now;
+        s->session.away_since = m->now;
         s->census.first = 1;
     }
     m->moving.next_census = m->now;

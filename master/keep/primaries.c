@@ -13,7 +13,7 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (s != c->grant.holder && !lh_m_drained(s) && s->held_count < below &&
+        if (s != c->grant.holder && !lh_m_drained(s) && s->leases.count < below &&
             lh_m_can_lead(m, &c->members[i]))
             return true;
     }
@@ -25,7 +25,7 @@ static unsigned being_recalled(const struct lh_m_server *s)
     const struct lh_m_chunk *c;
     unsigned count = 0;
 
-    TAILQ_FOREACH(c, &s->todo, grant.todo_link)
+    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
     count += c->grant.recalling;
     return count;
 }
@@ -34,13 +34,13 @@ static unsigned being_recalled(const struct lh_m_server *s)
 static void recall_some(struct lh_master *m, struct lh_m_server *s)
 {
     unsigned asked = being_recalled(s);
-    size_t looked = 0, held = s->held_count;
+    size_t looked = 0, held = s->leases.count;
 
     while (asked < m->config.drain_recalls && looked < held && looked < m->config.step_work) {
-        struct lh_m_chunk *c = TAILQ_FIRST(&s->held);
+        struct lh_m_chunk *c = TAILQ_FIRST(&s->leases.held);
         /* To the end, so that those which stay do not keep the others from being looked at. */
-        TAILQ_REMOVE(&s->held, c, grant.held_link);
-        TAILQ_INSERT_TAIL(&s->held, c, grant.held_link);
+        TAILQ_REMOVE(&s->leases.held, c, grant.held_link);
+        TAILQ_INSERT_TAIL(&s->leases.held, c, grant.held_link);
         looked++;
         if (c->grant.recalling || c->sealed || c->intent_to_seal)
             continue;
@@ -59,7 +59,7 @@ void lh_m_recall_from_drained(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if (lh_m_drained(s) && s->held_count > 0)
+    if (lh_m_drained(s) && s->leases.count > 0)
         recall_some(m, s);
 }
 
@@ -71,11 +71,11 @@ static struct lh_m_server *busiest(const struct lh_master *m, size_t below, size
     *least = SIZE_MAX;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        if (lh_m_drained(s) || s->failing || !lh_m_reachable(m, s))
+        if (lh_m_drained(s) || s->room.failing || !lh_m_reachable(m, s))
             continue;
-        if (s->held_count < *least)
-            *least = s->held_count;
-        if (s->held_count < below && (most == NULL || s->held_count > most->held_count))
+        if (s->leases.count < *least)
+            *least = s->leases.count;
+        if (s->leases.count < below && (most == NULL || s->leases.count > most->leases.count))
             most = s;
     }
     return most;
@@ -91,21 +91,21 @@ void lh_m_balance_primaries(struct lh_master *m)
     if (!lh_m_may_balance(m))
         return;
     while (looked < m->config.step_work && (s = busiest(m, below, &least)) != NULL) {
-        size_t slack = s->held_count / 5 > 2 ? s->held_count / 5 : 2;
+        size_t slack = s->leases.count / 5 > 2 ? s->leases.count / 5 : 2;
         struct lh_m_chunk *c;
-        if (s->held_count - least <= slack || being_recalled(s) > 0)
+        if (s->leases.count - least <= slack || being_recalled(s) > 0)
             return;
-        TAILQ_FOREACH(c, &s->held, grant.held_link)
+        TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
         {
             if (++looked > m->config.step_work)
                 return;
             if (c->sealed || c->intent_to_seal || !lh_m_has_primary(m, c) ||
-                !another_can(m, c, s->held_count - 1))
+                !another_can(m, c, s->leases.count - 1))
                 continue;
             LH_MARK("balance-recalls");
             lh_m_recall(m, c);
             return;
         }
-        below = s->held_count;
+        below = s->leases.count;
     }
 }

@@ -19,7 +19,7 @@ void lh_m_on_recovered(
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session || c->sealed ||
+    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id || c->sealed ||
         c->intent_to_seal || !c->grant.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
@@ -32,7 +32,7 @@ void lh_m_on_recovered(
         struct lh_m_member *member = &c->members[i];
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(member->server->registered_at, c->grant.at))
+        if (lh_instant_before(member->server->session.registered_at, c->grant.at))
             lh_m_seen(m, c, member->server);
         if (!member->joining)
             continue;
@@ -46,13 +46,13 @@ void lh_m_on_recovered(
         lh_m_dirty_chunk(m, c);
     /* The primary counts on full members alone. If it says so in a new session, to this master or
      * to one that started since, it may not have heard who is one by now. */
-    bool again = c->repair.recovered_session != s->session &&
+    bool again = c->repair.recovered_session != s->session.id &&
                  (c->grant.waiting || c->repair.recovered_version == c->version);
     if (joined || again)
         c->repair.tell_full = true;
     c->grant.refusals = 0;
     c->repair.recovered_version = c->version;
-    c->repair.recovered_session = s->session;
+    c->repair.recovered_session = s->session.id;
     lh_m_tell_full(m, c);
     if (c->repair.granted) {
         c->repair.at = m->now; /* what it was granted for can begin */

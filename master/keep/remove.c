@@ -41,7 +41,7 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_set_holder(m, c, NULL);
     c->grant.session = 0;
     lh_m_dirty_chunk(m, c);
-    lh_m_health_forget(m, c);
+    lh_m_sweep_forget(m, c);
     c->removed = true;
 
     struct lh_m_tombstone *t = lh_alloc(sizeof *t);

@@ -189,7 +189,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
         .server = s,
         .joining = !LH_PLANTED("joining-counts-as-full"),
         .created = true,
-        .seen = s->session,
+        .seen = s->session.id,
     };
     m->repair.copies_done++;
     c->repair.joined_from = copy->source;
@@ -222,7 +222,7 @@ static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (!c->members[i].lost && lh_m_live(m, s) && s->link == 0)
+        if (!c->members[i].lost && lh_m_live(m, s) && s->session.link == 0)
             return true;
     }
     return false;

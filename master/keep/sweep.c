@@ -21,13 +21,13 @@ static void sweep_timer(struct lh_master *m, struct lh_m_timer *timer)
     lh_m_sweep(m);
 }
 
-void lh_m_health_start(struct lh_master *m)
+void lh_m_sweep_start(struct lh_master *m)
 {
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
     {
-        s->away_since = m->now;
+        s->session.away_since = m->now;
         lh_m_server_changed(m, s);
     }
     m->repair.meter_from = m->now;
@@ -67,7 +67,7 @@ static void go_on_sweeping(struct lh_master *m, size_t left)
         lh_m_repair_round(m);
 }
 
-void lh_m_health_step(struct lh_master *m)
+void lh_m_sweep_step(struct lh_master *m)
 {
     size_t share = m->config.sweep_share, work = m->config.step_work;
     size_t left = look_at_enqueued(m, work > share ? work - share : 1);
@@ -77,12 +77,12 @@ void lh_m_health_step(struct lh_master *m)
     lh_m_repair_step(m);
 }
 
-bool lh_m_health_busy(const struct lh_master *m)
+bool lh_m_sweep_busy(const struct lh_master *m)
 {
     return !TAILQ_EMPTY(&m->enqueued) || m->repair.sweeping || m->repair.round;
 }
 
-void lh_m_health_forget(struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_sweep_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
     if (c->enqueued)
         TAILQ_REMOVE(&m->enqueued, c, enqueued_link);

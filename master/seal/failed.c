@@ -141,7 +141,7 @@ void lh_m_on_member_failed(
     uint32_t left_count;
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session ||
+    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id ||
         c->version != report->version || c->sealed || c->intent_to_seal || !lh_m_held(m, c) ||
         is_named(s, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-ignored");
@@ -150,7 +150,7 @@ void lh_m_on_member_failed(
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
         if (is_named(member->server, report->server_ids, report->n_server_ids)) {
-            member->server->missed_at = m->now;
+            member->server->room.missed_at = m->now;
             if (member->joining)
                 c->repair.bad_source = c->repair.joined_from;
         }

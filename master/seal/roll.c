@@ -39,7 +39,7 @@ static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_se
 
     if (!lh_m_live(m, s))
         return;
-    fence.session = lh_m_wire_session(m, s->session);
+    fence.session = lh_m_wire_session(m, s->session.id);
     fence.chunk = c->id;
     fence.version = c->version;
     fence.master_term = m->term;
@@ -176,7 +176,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
         if (report->version != c->version || report->length > c->file->chunk_size)
             return; /* makes no sense, or is an answer to a fence before a jump */
-        member->seen = s->session;
+        member->seen = s->session.id;
         roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
             .length = report->length,
             .checksum = report->checksum,
@@ -280,7 +280,7 @@ void lh_m_rolls_start(struct lh_master *m)
     TAILQ_FOREACH(roll, &m->rolls, link)
     {
         roll->began = m->now;
-        roll->ticket = m->next_ticket; /* the start's: before it nobody is told anything */
+        roll->ticket = m->commit.next_ticket; /* the start's: before it nobody is told anything */
         arm(m, roll);
     }
 }
@@ -297,7 +297,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
-        excluded[i].server->missed_at = m->now;
+        excluded[i].server->room.missed_at = m->now;
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_lease_changed(c);
@@ -351,11 +351,11 @@ static enum trouble trouble(
 {
     const struct lh_m_server *s = c->grant.holder;
 
-    if (s->link == 0 || c->grant.session != s->session)
+    if (s->session.link == 0 || c->grant.session != s->session.id)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
-    if (!lh_instant_before(s->received_at, w->arrived_at))
+    if (!lh_instant_before(s->session.received_at, w->arrived_at))
         return NO_TROUBLE;
     return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
@@ -363,7 +363,8 @@ static enum trouble trouble(
 /* It was asked whether it lives, and has not answered since. */
 static bool is_asked(const struct lh_m_server *s)
 {
-    return s->inquired && lh_instant_before(s->received_at, s->silent_since);
+    return s->session.inquired &&
+           lh_instant_before(s->session.received_at, s->session.silent_since);
 }
 
 /* From when on the primary counts as lost if the trouble lasts. */
@@ -388,7 +389,8 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
         return lh_instant_max(
-            at, lh_instant_add(is_asked(c->grant.holder) ? c->grant.holder->silent_since : m->now,
+            at, lh_instant_add(
+                    is_asked(c->grant.holder) ? c->grant.holder->session.silent_since : m->now,
                     m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
@@ -400,26 +402,26 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
-    struct lh_instant next = lh_instant_add(s->inquired_at, m->config.inquiry_pause);
+    struct lh_instant next = lh_instant_add(s->session.inquired_at, m->config.inquiry_pause);
 
-    if (s->inquired && !lh_instant_before(s->inquired_at, w->arrived_at))
+    if (s->session.inquired && !lh_instant_before(s->session.inquired_at, w->arrived_at))
         return; /* it was asked since */
-    if (s->inquired && lh_instant_before(m->now, next)) {
+    if (s->session.inquired && lh_instant_before(m->now, next)) {
         LH_MARK("inquiry-put-off");
         lh_m_timer_arm(m, &w->timer, lh_instant_min(w->deadline, next));
         return;
     }
     LH_MARK("inquiry-sent");
     m->counts.inquiries++;
-    inquiry.session = lh_m_wire_session(m, s->session);
+    inquiry.session = lh_m_wire_session(m, s->session.id);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
     reply.inquiry = &inquiry;
     if (!lh_m_send(m, s, &reply))
         return; /* its registration is not answered yet: when it is, it has shown life */
     if (!is_asked(s))
-        s->silent_since = m->now;
-    s->inquired = true;
-    s->inquired_at = m->now;
+        s->session.silent_since = m->now;
+    s->session.inquired = true;
+    s->session.inquired_at = m->now;
 }
 
 static const char *words(enum trouble what)

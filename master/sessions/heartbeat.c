@@ -25,21 +25,22 @@ void lh_m_unknown_session(
 
 void lh_m_remember_answer(struct lh_master *m, struct lh_m_server *s, uint64_t stamp)
 {
-    s->answers[s->answer_next].stamp = stamp;
-    s->answers[s->answer_next].at = m->now;
-    s->answers[s->answer_next].sent = true;
-    s->answer_next = (s->answer_next + 1) % LH_ANSWERS;
+    s->session.answers[s->session.answer_next].stamp = stamp;
+    s->session.answers[s->session.answer_next].at = m->now;
+    s->session.answers[s->session.answer_next].sent = true;
+    s->session.answer_next = (s->session.answer_next + 1) % LH_ANSWERS;
 }
 
 /* Which of our answers has the server received? (SES-4) */
 void lh_m_note_confirmed(struct lh_m_server *s, uint64_t last_stamp)
 {
     for (unsigned i = 0; i < LH_ANSWERS; i++) {
-        if (!s->answers[i].sent || s->answers[i].stamp != last_stamp)
+        if (!s->session.answers[i].sent || s->session.answers[i].stamp != last_stamp)
             continue;
-        s->confirmed_at =
-            s->confirmed ? lh_instant_max(s->confirmed_at, s->answers[i].at) : s->answers[i].at;
-        s->confirmed = true;
+        s->session.confirmed_at =
+            s->session.confirmed ? lh_instant_max(s->session.confirmed_at, s->session.answers[i].at)
+                                 : s->session.answers[i].at;
+        s->session.confirmed = true;
     }
 }
 
@@ -84,28 +85,28 @@ void lh_m_on_heartbeat(
 {
     struct lh_instant received_at = m->now; /* TIME-4 */
     if (LH_PLANTED("grantor-clock-read-before-receipt"))
-        received_at = s->received_at;
-    if (lh_grantor_session_renew(m->grantor, s->session, received_at, m->config.session_term) !=
+        received_at = s->session.received_at;
+    if (lh_grantor_session_renew(m->grantor, s->session.id, received_at, m->config.session_term) !=
         LH_OK) {
-        lh_m_unknown_session(m, s->link, heartbeat);
+        lh_m_unknown_session(m, s->session.link, heartbeat);
         return;
     }
     m->counts.heartbeats++;
-    s->received_at = m->now;
-    s->stamp = heartbeat->stamp;
+    s->session.received_at = m->now;
+    s->session.stamp = heartbeat->stamp;
     lh_m_note_confirmed(s, heartbeat->last_stamp);
-    s->free_bytes = heartbeat->free_bytes;
-    s->replicas = heartbeat->replicas;
-    s->placed_bytes = 0;
+    s->room.free_bytes = heartbeat->free_bytes;
+    s->room.replicas = heartbeat->replicas;
+    s->room.placed_bytes = 0;
     if (heartbeat->failing)
         LH_MARK("heartbeat-failing");
-    if (s->failing != (heartbeat->failing != 0)) {
+    if (s->room.failing != (heartbeat->failing != 0)) {
         lh_fx_log(m->fx, heartbeat->failing ? LH_WARN : LH_INFO, "chunkserver %s: its disk %s",
             s->id,
             heartbeat->failing ? "does not answer; it gets no leases and no replicas"
                                : "answers again");
-        s->failing = heartbeat->failing;
-        s->failing_since = m->now;
+        s->room.failing = heartbeat->failing;
+        s->room.failing_since = m->now;
         m->session_owner->changed(m, s);
     }
     answer_heartbeat(m, s, heartbeat);

@@ -21,8 +21,8 @@ struct lh_m_link *lh_m_link_find(const struct lh_master *m, uint64_t link)
 
 void lh_m_link_forget(struct lh_master *m, struct lh_m_link *l)
 {
-    if (l->server != NULL && l->server->link == l->id)
-        l->server->link = 0;
+    if (l->server != NULL && l->server->session.link == l->id)
+        l->server->session.link = 0;
     HASH_DELETE(hh, m->links, l);
     free(l);
 }

@@ -12,18 +12,18 @@ uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s)
 
 bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return s->session != 0 && lh_grantor_session_live(m->grantor, s->session, m->now);
+    return s->session.id != 0 && lh_grantor_session_live(m->grantor, s->session.id, m->now);
 }
 
 bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
 {
-    if (!lh_m_live(m, s) || s->link == 0 || !s->announced)
+    if (!lh_m_live(m, s) || s->session.link == 0 || !s->session.announced)
         return false;
     if (LH_PLANTED("one-way-partition-is-health"))
         return true;
-    if (!s->confirmed)
+    if (!s->session.confirmed)
         return false;
-    if (lh_instant_before(m->now, lh_instant_add(s->confirmed_at, m->config.session_term)))
+    if (lh_instant_before(m->now, lh_instant_add(s->session.confirmed_at, m->config.session_term)))
         return true;
     LH_MARK("server-hears-nothing");
     return false;
@@ -33,15 +33,15 @@ bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s)
 {
     struct lh_duration two = lh_duration_add(m->heartbeat, m->heartbeat);
 
-    return lh_m_live(m, s) && s->link != 0 &&
-           lh_instant_before(m->now, lh_instant_add(s->received_at, two));
+    return lh_m_live(m, s) && s->session.link != 0 &&
+           lh_instant_before(m->now, lh_instant_add(s->session.received_at, two));
 }
 
 bool lh_m_send(struct lh_master *m, struct lh_m_server *s, Leasehold__SessionReply *reply)
 {
-    if (s->link == 0 || !s->announced)
+    if (s->session.link == 0 || !s->session.announced)
         return false;
-    lh_fx_send(m->fx, s->link, &reply->base, NULL);
+    lh_fx_send(m->fx, s->session.link, &reply->base, NULL);
     return true;
 }
 

@@ -110,27 +110,27 @@ static void replace_text(char **to, const char *text)
 static void end_registration(
     struct lh_master *m, struct lh_m_server *s, uint64_t stays, int error, const char *why)
 {
-    if (s->session != 0)
-        lh_grantor_session_close(m->grantor, s->session); /* frees nothing (SES-5) */
-    if (s->link != 0 && s->link != stays) {
-        struct lh_m_link *old = lh_m_link_find(m, s->link);
-        lh_fx_close(m->fx, s->link, error, why);
+    if (s->session.id != 0)
+        lh_grantor_session_close(m->grantor, s->session.id); /* frees nothing (SES-5) */
+    if (s->session.link != 0 && s->session.link != stays) {
+        struct lh_m_link *old = lh_m_link_find(m, s->session.link);
+        lh_fx_close(m->fx, s->session.link, error, why);
         if (old != NULL)
             lh_m_link_forget(m, old);
     }
     m->session_owner->ended(m, s, true);
-    lh_buf_clear(&s->announcement);
-    s->announcing = s->announced = s->confirmed = false;
-    memset(s->answers, 0, sizeof s->answers);
-    s->answer_next = 0;
+    lh_buf_clear(&s->session.announcement);
+    s->session.announcing = s->session.announced = s->session.confirmed = false;
+    memset(s->session.answers, 0, sizeof s->session.answers);
+    s->session.answer_next = 0;
 }
 
 void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
 {
-    LH_ASSERT(s->held_count == 0);
+    LH_ASSERT(s->leases.count == 0);
     end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
-    s->session = 0;
-    s->away_since = m->now;
+    s->session.id = 0;
+    s->session.away_since = m->now;
     m->session_owner->changed(m, s);
 }
 
@@ -151,7 +151,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
         items[i].term_ns = m->holder_chunk_term.ns;
         pointers[i] = &items[i];
     }
-    registered.session = lh_m_wire_session(m, s->session);
+    registered.session = lh_m_wire_session(m, s->session.id);
     registered.master_term = m->term;
     registered.stamp = request->stamp;
     registered.term_ns = m->holder_session_term.ns;
@@ -162,9 +162,9 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
     uint8_t *to;
-    s->announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(&reply.base), &to);
+    s->session.announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(&reply.base), &to);
     protobuf_c_message_pack(&reply.base, to);
-    s->announcing = true;
+    s->session.announcing = true;
     free(items);
     free(pointers);
 }
@@ -192,8 +192,8 @@ void lh_m_on_register(
         LH_MARK("registration-of-new-process");
     m->counts.registrations++;
     end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
-    if (l->server != NULL && l->server != s && l->server->link == l->id)
-        l->server->link = 0; /* a stream that speaks for another server now */
+    if (l->server != NULL && l->server != s && l->server->session.link == l->id)
+        l->server->session.link = 0; /* a stream that speaks for another server now */
     if (same_incarnation && !same_process)
         m->session_owner->doubled(m, s);
     s->incarnation = request->incarnation;
@@ -205,24 +205,24 @@ void lh_m_on_register(
     lh_m_dirty_server(m, s);
     if ((!same_incarnation && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
         m->session_owner->process_died(m, s);
-    else if (!same_incarnation && s->held_count > 0)
+    else if (!same_incarnation && s->leases.count > 0)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s: a new incarnation on another machine; its %zu leases are held until "
             "they run out",
-            s->id, s->held_count);
+            s->id, s->leases.count);
 
     lh_m_unsettled(m);
-    s->session = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
-    s->link = l->id;
-    s->received_at = s->registered_at = m->now;
-    s->stamp = request->stamp;
-    s->capacity_bytes = request->capacity_bytes;
-    s->free_bytes = request->free_bytes;
-    s->replicas = request->n_replicas;
-    s->placed_bytes = 0;
-    s->failing = false;
+    s->session.id = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
+    s->session.link = l->id;
+    s->session.received_at = s->session.registered_at = m->now;
+    s->session.stamp = request->stamp;
+    s->room.capacity_bytes = request->capacity_bytes;
+    s->room.free_bytes = request->free_bytes;
+    s->room.replicas = request->n_replicas;
+    s->room.placed_bytes = 0;
+    s->room.failing = false;
     l->server = s;
-    l->session = s->session;
+    l->session = s->session.id;
 
     struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
     size_t count;
@@ -238,18 +238,18 @@ void lh_m_on_register(
 
 void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
 {
-    if (!s->announcing || !lh_m_is_durable(m, s->ticket))
+    if (!s->session.announcing || !lh_m_is_durable(m, s->ticket))
         return;
-    s->announcing = false;
-    if (s->link == 0) {
-        lh_buf_clear(&s->announcement);
+    s->session.announcing = false;
+    if (s->session.link == 0) {
+        lh_buf_clear(&s->session.announcement);
         return;
     }
-    s->announced = true;
+    s->session.announced = true;
     struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
-    e->link = s->link;
-    e->header = lh_buf_take(&s->announcement);
-    lh_m_remember_answer(m, s, s->stamp);
+    e->link = s->session.link;
+    e->header = lh_buf_take(&s->session.announcement);
+    lh_m_remember_answer(m, s, s->session.stamp);
 
     m->session_owner->announced(m, s);
     lh_m_touch_waited(m);

@@ -11,28 +11,28 @@ void lh_m_dirty_master(struct lh_master *m)
 
 void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s)
 {
-    s->ticket = m->next_ticket;
+    s->ticket = m->commit.next_ticket;
     if (!s->dirty)
-        STAILQ_INSERT_TAIL(&m->dirty_servers, s, dirty_link);
+        STAILQ_INSERT_TAIL(&m->commit.dirty_servers, s, dirty_link);
     s->dirty = true;
 }
 
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->ticket = m->next_ticket;
+    c->ticket = m->commit.next_ticket;
     if (c->file != NULL)
-        c->file->ticket = m->next_ticket;
+        c->file->ticket = m->commit.next_ticket;
     if (!c->dirty)
-        STAILQ_INSERT_TAIL(&m->dirty_chunks, c, dirty_link);
+        STAILQ_INSERT_TAIL(&m->commit.dirty_chunks, c, dirty_link);
     c->dirty = true;
 }
 
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
 {
-    f->ticket = m->next_ticket;
-    m->namespace_ticket = m->next_ticket;
+    f->ticket = m->commit.next_ticket;
+    m->commit.namespace_ticket = m->commit.next_ticket;
     if (!f->dirty)
-        STAILQ_INSERT_TAIL(&m->dirty_files, f, dirty_link);
+        STAILQ_INSERT_TAIL(&m->commit.dirty_files, f, dirty_link);
     f->dirty = true;
 }
 
@@ -49,7 +49,7 @@ void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
     }
     t->version = version;
     *mark = (struct lh_m_mark){.chunk = chunk, .version = version, .put = true};
-    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
+    STAILQ_INSERT_TAIL(&m->commit.dirty_tombstones, mark, link);
 }
 
 void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put)
@@ -58,5 +58,5 @@ void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put)
 
     mark->chunk = chunk;
     mark->put = put;
-    STAILQ_INSERT_TAIL(&m->dirty_tombstones, mark, link);
+    STAILQ_INSERT_TAIL(&m->commit.dirty_tombstones, mark, link);
 }

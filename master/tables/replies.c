@@ -5,7 +5,8 @@
 
 uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
 {
-    return f != NULL && f->ticket > m->namespace_ticket ? f->ticket : m->namespace_ticket;
+    return f != NULL && f->ticket > m->commit.namespace_ticket ? f->ticket
+                                                               : m->commit.namespace_ticket;
 }
 
 /* Every reply has one. */
@@ -47,21 +48,21 @@ void lh_m_reply(
     r->message = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
     protobuf_c_message_pack(message, to);
     /* Nearly always the newest ticket: look for the place from the end. */
-    struct lh_m_reply *before = TAILQ_LAST(&m->replies, lh_m_reply_queue);
+    struct lh_m_reply *before = TAILQ_LAST(&m->commit.replies, lh_m_reply_queue);
     while (before != NULL && before->ticket > ticket)
         before = TAILQ_PREV(before, lh_m_reply_queue, queue);
     if (before == NULL)
-        TAILQ_INSERT_HEAD(&m->replies, r, queue);
+        TAILQ_INSERT_HEAD(&m->commit.replies, r, queue);
     else
-        TAILQ_INSERT_AFTER(&m->replies, before, r, queue);
+        TAILQ_INSERT_AFTER(&m->commit.replies, before, r, queue);
 }
 
 void lh_m_replies_durable(struct lh_master *m)
 {
     struct lh_m_reply *r;
 
-    while ((r = TAILQ_FIRST(&m->replies)) != NULL && lh_m_is_durable(m, r->ticket)) {
-        TAILQ_REMOVE(&m->replies, r, queue);
+    while ((r = TAILQ_FIRST(&m->commit.replies)) != NULL && lh_m_is_durable(m, r->ticket)) {
+        TAILQ_REMOVE(&m->commit.replies, r, queue);
         struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
         e->link = r->link;
         e->header = lh_buf_take(&r->message);
@@ -74,8 +75,8 @@ void lh_m_replies_starved(struct lh_master *m)
 {
     struct lh_m_reply *r;
 
-    while ((r = TAILQ_FIRST(&m->replies)) != NULL) {
-        TAILQ_REMOVE(&m->replies, r, queue);
+    while ((r = TAILQ_FIRST(&m->commit.replies)) != NULL) {
+        TAILQ_REMOVE(&m->commit.replies, r, queue);
         refuse_starved(m, r->link);
         lh_buf_clear(&r->message);
         free(r);

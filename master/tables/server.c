@@ -15,8 +15,8 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
     s->machine_id = lh_strdup("");
     s->address = lh_strdup("");
     s->failure_domain = lh_strdup("");
-    TAILQ_INIT(&s->held);
-    TAILQ_INIT(&s->todo);
+    TAILQ_INIT(&s->leases.held);
+    TAILQ_INIT(&s->leases.todo);
     TAILQ_INIT(&s->extras);
     TAILQ_INIT(&s->kept);
     TAILQ_INSERT_TAIL(&m->all_servers, s, all_link);

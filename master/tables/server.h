@@ -18,25 +18,16 @@ struct lh_m_report {
 /* Answers that were sent to a server and not confirmed yet (SES-4). */
 #define LH_ANSWERS 8
 
-struct lh_m_server {
-    /* Durable (SES-1). */
-    char *id;
-    char *machine_id, *address, *failure_domain;
-    uint64_t incarnation, registration;
-    uint64_t process; /* a number that this process drew; 0: it gave none (SES-5a) */
-
-    bool dirty;
-    uint64_t ticket;
-    STAILQ_ENTRY(lh_m_server) dirty_link;
-
-    lh_session_id session; /* 0: none */
-    uint64_t link;         /* 0: none; the session may go on without one */
-    bool announced;        /* Registered was sent */
-    bool announcing;       /* it waits in `announcement` for `ticket` */
+/* Of sessions/: the session that it has, or had. */
+struct lh_m_session {
+    lh_session_id id; /* 0: none */
+    uint64_t link;    /* 0: none; the session may go on without one */
+    bool announced;   /* Registered was sent */
+    bool announcing;  /* it waits in `announcement` for the server's `ticket` */
     struct lh_buf announcement;
     struct lh_instant registered_at; /* when the present session began */
-    struct lh_instant received_at; /* when the last heartbeat (or the registration) came */
-    uint64_t stamp;                /* its stamp */
+    struct lh_instant received_at;   /* when the last heartbeat (or the registration) came */
+    uint64_t stamp;                  /* its stamp */
     struct {
         uint64_t stamp;
         struct lh_instant at;
@@ -45,37 +36,63 @@ struct lh_m_server {
     unsigned answer_next;
     struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
     bool confirmed;
-    struct lh_instant inquired_at; /* when it was last asked whether it lives */
+    struct lh_instant inquired_at;  /* when it was last asked whether it lives */
     struct lh_instant silent_since; /* when it was first asked so without having answered since */
     bool inquired;
+    struct lh_instant away_since; /* without a session: since then, or since this master's start */
+};
 
+/* Of inventory/: what it can take. */
+struct lh_m_room {
     uint64_t capacity_bytes, free_bytes, replicas;
     uint64_t placed_bytes; /* given to it since it last reported its free bytes */
-    bool failing;
+    bool failing;          /* its disk does not answer, ... */
+    struct lh_instant failing_since;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
     struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */
-    Leasehold__ServerAdmin admin;  /* durable: what the operator wants of it */
-    struct lh_instant away_since;  /* without a session: since then, or since this master's start */
-    struct lh_instant failing_since; /* `failing`: since then */
-    struct lh_m_timer grace_timer;   /* away or failing: when its members are GONE (KEEP-1) */
-    uint32_t copies_in, copies_out; /* replicas that it is receiving, or is the first source of */
-    struct {
-        uint64_t members, needed;               /* as the last complete census found them */
-        uint64_t members_so_far, needed_so_far; /* in the one under way */
-        uint64_t first; /* an earlier census began before the operator's word, and says nothing */
-        bool copying;   /* it was receiving replicas when the one under way began */
-        char *obstacle; /* why they have nowhere to go; NULL: as far as is known they have */
-    } census;           /* see moving.c */
+    struct lh_m_timer grace_timer; /* away or failing: when its members are GONE (KEEP-1) */
+};
 
-    TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose `holder` it is */
-    size_t held_count;
+/* Of keep/: what a census has counted on it. */
+struct lh_m_census {
+    uint64_t members, needed;               /* as the last complete census found them */
+    uint64_t members_so_far, needed_so_far; /* in the one under way */
+    uint64_t first; /* an earlier census began before the operator's word, and says nothing */
+    bool copying;   /* it was receiving replicas when the one under way began */
+    char *obstacle; /* why they have nowhere to go; NULL: as far as is known they have */
+};
+
+/* Of grants/: the leases that it holds. */
+struct lh_m_leases {
+    TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose holder it is */
+    size_t count;
     TAILQ_HEAD(, lh_m_chunk) todo; /* of these: grant not confirmed, or recall not answered */
-    struct lh_lease_sum sum; /* of these: what it has confirmed in its session (LEASE-8) */
+    struct lh_lease_sum sum;       /* of these: what it has confirmed in its session (LEASE-8) */
+};
 
+struct lh_m_server {
+    /* Durable (SES-1). */
+    char *id;
+    char *machine_id, *address, *failure_domain;
+    uint64_t incarnation, registration;
+    uint64_t process;             /* a number that this process drew; 0: it gave none (SES-5a) */
+    Leasehold__ServerAdmin admin; /* what the operator wants of it */
+
+    bool dirty;
+    uint64_t ticket;
+    STAILQ_ENTRY(lh_m_server) dirty_link;
+
+    struct lh_m_session session;
+    struct lh_m_room room;
+    struct lh_m_leases leases;
+    struct lh_m_census census;
+    struct {
+        struct lh_m_report *items; /* of the registration, looked at from `next` on */
+        size_t count, next, unknown;
+    } report;
+    uint32_t copies_in, copies_out;  /* replicas that it is receiving, or is the first source of */
     TAILQ_HEAD(, lh_m_extra) extras; /* its replicas of chunks that it is no member of */
     TAILQ_HEAD(, lh_m_kept) kept;    /* removals that wait while nothing is deleted (KEEP-4) */
-    struct lh_m_report *reports; /* of the registration, looked at from `report_next` on */
-    size_t report_count, report_next, reports_unknown;
 
     TAILQ_ENTRY(lh_m_server) all_link;
     UT_hash_handle hh; /* by id */

@@ -69,13 +69,15 @@ struct lh_master {
     struct lh_m_trash trash;
     uint64_t trash_number; /* of the file that is removed next */
     size_t trash_count, purged; /* `purged`: chunks in this step */
-    struct lh_m_extras extras;
-    size_t extra_count, kept_count;
-    uint64_t extras_deleted;
-    struct lh_m_timer garbage_timer;
-    size_t garbage_round; /* extras that it still has to look at */
-    bool resumed; /* kept removals go out once `resume_ticket` is durable */
-    uint64_t resume_ticket;
+    struct {
+        struct lh_m_extras extras;
+        size_t extra_count, kept_count;
+        uint64_t deleted;
+        struct lh_m_timer timer;
+        size_t round; /* extras that it still has to look at */
+        bool resumed; /* kept removals go out once `resume_ticket` is durable */
+        uint64_t resume_ticket;
+    } garbage;
     struct lh_m_chunk *chunks; /* hash */
     struct lh_m_all all;
     struct lh_m_open open;
@@ -113,20 +115,22 @@ struct lh_master {
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
 
-    STAILQ_HEAD(, lh_m_server) dirty_servers;
-    STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
-    STAILQ_HEAD(, lh_m_file) dirty_files;
-    STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
-    uint64_t next_ticket;      /* of this step's commit, should there be one */
-    uint64_t durable;          /* all commits up to this one are */
-    uint64_t namespace_ticket; /* of the last commit that created, renamed or removed a file */
-    TAILQ_HEAD(, lh_m_commit) commits;
-    TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
+    struct {
+        STAILQ_HEAD(, lh_m_server) dirty_servers;
+        STAILQ_HEAD(, lh_m_chunk) dirty_chunks;
+        STAILQ_HEAD(, lh_m_file) dirty_files;
+        STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
+        uint64_t next_ticket;      /* of this step's commit, should there be one */
+        uint64_t durable;          /* all commits up to this one are */
+        uint64_t namespace_ticket; /* of the last one that created, renamed or removed a file */
+        TAILQ_HEAD(, lh_m_commit) under_way;
+        TAILQ_HEAD(lh_m_reply_queue, lh_m_reply) replies; /* by ticket */
+    } commit;
 };
 
 static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
 {
-    return ticket <= m->durable;
+    return ticket <= m->commit.durable;
 }
 
 #endif

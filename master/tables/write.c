@@ -156,22 +156,23 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
 
 void lh_m_flush(struct lh_master *m)
 {
-    if (!m->dirty && STAILQ_EMPTY(&m->dirty_servers) && STAILQ_EMPTY(&m->dirty_chunks) &&
-        STAILQ_EMPTY(&m->dirty_files) && STAILQ_EMPTY(&m->dirty_tombstones))
+    if (!m->dirty && STAILQ_EMPTY(&m->commit.dirty_servers) &&
+        STAILQ_EMPTY(&m->commit.dirty_chunks) && STAILQ_EMPTY(&m->commit.dirty_files) &&
+        STAILQ_EMPTY(&m->commit.dirty_tombstones))
         return;
 
     struct lh_m_commit *commit = lh_alloc(sizeof *commit);
-    commit->ticket = m->next_ticket++;
-    TAILQ_INSERT_TAIL(&m->commits, commit, link);
+    commit->ticket = m->commit.next_ticket++;
+    TAILQ_INSERT_TAIL(&m->commit.under_way, commit, link);
     lh_fx_persist(m->fx, commit->ticket);
     if (m->dirty)
         put_master(m);
     m->dirty = false;
 
     struct lh_m_mark *mark;
-    while ((mark = STAILQ_FIRST(&m->dirty_tombstones)) != NULL) {
+    while ((mark = STAILQ_FIRST(&m->commit.dirty_tombstones)) != NULL) {
         uint8_t key[KEY_MAX], version[8];
-        STAILQ_REMOVE_HEAD(&m->dirty_tombstones, link);
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_tombstones, link);
         put_u64(version, mark->version);
         if (mark->put)
             lh_fx_put(m->fx, key, number_key(key, 'r', mark->chunk), version, sizeof version);
@@ -180,16 +181,16 @@ void lh_m_flush(struct lh_master *m)
         free(mark);
     }
     struct lh_m_server *s;
-    while ((s = STAILQ_FIRST(&m->dirty_servers)) != NULL) {
-        STAILQ_REMOVE_HEAD(&m->dirty_servers, dirty_link);
+    while ((s = STAILQ_FIRST(&m->commit.dirty_servers)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_servers, dirty_link);
         s->dirty = false;
         put_server(m, s);
         LH_GROW(commit->servers, commit->server_capacity, commit->server_count + 1);
         commit->servers[commit->server_count++] = s;
     }
     struct lh_m_chunk *c;
-    while ((c = STAILQ_FIRST(&m->dirty_chunks)) != NULL) {
-        STAILQ_REMOVE_HEAD(&m->dirty_chunks, dirty_link);
+    while ((c = STAILQ_FIRST(&m->commit.dirty_chunks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_chunks, dirty_link);
         c->dirty = false;
         if (c->removed)
             delete_chunk(m, c);
@@ -199,8 +200,8 @@ void lh_m_flush(struct lh_master *m)
         commit->chunks[commit->chunk_count++] = c->id;
     }
     struct lh_m_file *f;
-    while ((f = STAILQ_FIRST(&m->dirty_files)) != NULL) {
-        STAILQ_REMOVE_HEAD(&m->dirty_files, dirty_link);
+    while ((f = STAILQ_FIRST(&m->commit.dirty_files)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_files, dirty_link);
         f->dirty = false;
         if (f->removed) {
             uint8_t key[KEY_MAX];
