@@ -2,6 +2,7 @@
 #include "sim/cluster/cluster.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/cluster/stranger.h"
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
@@ -222,6 +223,12 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
         (void)snprintf(name, sizeof name, "c%u", (unsigned)(i + 1));
         c->client_nodes[i] = lh_sim_add(c->sim, name, &lh_sim_client_role, c);
     }
+    c->strangers = lh_alloc_array(config->strangers, sizeof(struct lh_sim_stranger *));
+    for (size_t i = 0; i < config->strangers; i++) {
+        (void)snprintf(name, sizeof name, "x%u", (unsigned)(i + 1));
+        c->strangers[i] = lh_sim_stranger_create(c, (uint32_t)(i + 1));
+        (void)lh_sim_add(c->sim, name, &lh_sim_stranger_role, c->strangers[i]);
+    }
     measure_space(c);
     return c;
 }
@@ -232,6 +239,9 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     lh_sim_programs_deinit(c);
     lh_sim_workload_deinit(c);
     lh_sim_questions_deinit(c);
+    for (size_t i = 0; i < c->config.strangers; i++)
+        lh_sim_stranger_destroy(c->strangers[i]);
+    free(c->strangers);
     free(c->servers);
     free(c->server_nodes);
     free(c->client_nodes);

@@ -24,6 +24,7 @@ struct lh_sim_cluster_config {
     struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
     struct lh_client_config client;      /* the same */
     size_t servers, clients;
+    size_t strangers; /* that misbehave from the beginning on (stranger.h) */
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
     /* Faults will make single replicas useless for good (FAIL-5; a `buffered` one that is shorter

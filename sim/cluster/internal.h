@@ -60,6 +60,7 @@ struct lh_sim_cluster {
     struct server *servers;
     struct lh_sim_node **server_nodes;
     struct lh_sim_node **client_nodes;
+    struct lh_sim_stranger **strangers;
     struct request *requests, *idle_requests;
     uint64_t asides_over; /* true ns by which nothing of lh_sim_ask_aside() is under way any more */
     struct lh_sim_program *programs, *last_program;

@@ -1,6 +1,7 @@
 #include "sim/cluster/program.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/cluster/stranger.h"
 
 #include "batch/batch.h"
 #include "proto/codec.h"
@@ -471,6 +472,8 @@ void lh_sim_programs_end(struct lh_sim_cluster *c)
 {
     for (struct lh_sim_program *p = c->programs; p != NULL; p = p->next)
         lh_sim_program_end(p);
+    for (size_t i = 0; i < c->config.strangers; i++)
+        lh_sim_stranger_end(c->strangers[i]);
 }
 
 const struct lh_sim_program *lh_sim_program_find(const struct lh_sim_cluster *c, const char *name)

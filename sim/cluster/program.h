@@ -51,7 +51,7 @@ struct lh_sim_program *lh_sim_program_start(
 
 /* It begins no further operations; what is under way goes on. */
 void lh_sim_program_end(struct lh_sim_program *p);
-void lh_sim_programs_end(struct lh_sim_cluster *c); /* all of them */
+void lh_sim_programs_end(struct lh_sim_cluster *c); /* all of them, and strangers */
 
 /* NULL: no program of that name was started. */
 const struct lh_sim_program *lh_sim_program_find(const struct lh_sim_cluster *c, const char *name);

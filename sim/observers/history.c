@@ -208,6 +208,51 @@ void lh_ob_history_does(struct lh_sim_observers *o, struct actor *a, const struc
         complete(o, s->effect);
 }
 
+/* Do its records' lengths add up? A checksum alone says little of what a stranger sends. */
+static bool is_filled(const struct lh_buf *bytes, const struct lh_sim_batch *b)
+{
+    uint64_t at = LH_SIM_BATCH_HEADER;
+    uint32_t length;
+
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (at + sizeof length > b->size || !lh_buf_read(bytes, at, &length, sizeof length))
+            return false;
+        at += sizeof length + length;
+    }
+    return at == b->size;
+}
+
+/* A stranger's batch may be stored if it is the one that comes next in what it has said since it
+ * first opened the writer; any other one never was sent, as far as anybody may see. */
+void lh_ob_history_stranger(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    struct lh_sim_batch b;
+
+    if (failed(o) || s->effect->kind != LH_FX_SEND || s->method != LH_METHOD_APPEND ||
+        s->message == NULL)
+        return;
+    const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
+    if (m->writer != 0) {
+        struct writer *w = get_writer(o->history, m->writer);
+        if (!w->strange)
+            w->next = m->first_sequence;
+        w->strange = true;
+    }
+    if (!lh_sim_batch_in(s->payload, 0, &b) || !is_filled(s->payload, &b))
+        return;
+    struct writer *w = get_writer(o->history, b.writer);
+    if (!w->strange || b.sequence != w->next)
+        return;
+    LH_GROW(w->batches, w->capacity, w->count + 1);
+    w->batches[w->count++] = (struct submitted){.sequence = b.sequence,
+        .count = b.count,
+        .size = b.size,
+        .crc = b.crc,
+        .sent_at = lh_sim_now(o->sim),
+        .done_at = UINT64_MAX};
+    w->next += b.count;
+}
+
 /* Nobody will be told any more; what was submitted may be stored all the same. */
 void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
 {

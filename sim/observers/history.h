@@ -21,6 +21,8 @@ struct writer {
     uint64_t id;
     UT_hash_handle hh;
     uint64_t file;             /* 0: which one is not sure */
+    bool strange;              /* a stranger's: it settles nothing, and begins anywhere */
+    uint64_t next;             /* a stranger's: the sequence number that is its next */
     struct submitted *batches; /* by sequence */
     size_t count, capacity;
 };

@@ -384,6 +384,7 @@ void lh_ob_history_init(struct lh_sim_observers *o);
 void lh_ob_history_deinit(struct lh_sim_observers *o);
 void lh_ob_history_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_history_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_history_stranger(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
 /* True ns: when the program submitted it; 0: nobody did. */

@@ -50,7 +50,7 @@ bool lh_sim_batch_header(const uint8_t *bytes, struct lh_sim_batch *b)
         .writer = lh_get64(bytes + 16),
         .sequence = lh_get64(bytes + 24)};
     return memcmp(bytes + 4, "LHB1", 4) == 0 && b->count > 0 && b->writer != 0 &&
-           b->sequence <= UINT64_MAX - 1 - b->count &&
+           b->sequence <= UINT64_MAX - b->count &&
            b->size >= LH_SIM_BATCH_HEADER + UINT64_C(4) * b->count;
 }
 

@@ -3,6 +3,7 @@
 #include "sim/observers/history.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/cluster/stranger.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,16 +222,28 @@ static void links_lives(struct lh_sim_observers *o, const struct actor *a, enum 
 
 /* ---- Watching ---- */
 
+/* What strangers do is nobody's concern, nor what they say as if they were servers; only what comes
+ * of it is. What they append in order may be stored. */
+static bool is_strange(const struct lh_sim_sight *s)
+{
+    return lh_sim_is_stranger(s->node) ||
+           (s->method == LH_METHOD_SESSION && s->peer != NULL && lh_sim_is_stranger(s->peer));
+}
+
 static void takes(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
-    lh_ob_keep_takes(o, lh_ob_actor(o, s->node), s);
-    if (failed(o))
+    if (lh_sim_is_stranger(s->node))
         return;
     struct actor *a = lh_ob_actor(o, s->node);
     a->clock = s->input->now;
     a->stepped_at = lh_sim_now(o->sim);
+    if (is_strange(s))
+        return;
+    lh_ob_keep_takes(o, a, s);
+    if (failed(o))
+        return;
     a->stopping = a->stopping || s->input->kind == LH_IN_STOP;
     links_takes(o, a, s);
     lh_ob_history_takes(o, a, s);
@@ -253,6 +266,10 @@ static void does(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
+    if (is_strange(s)) {
+        lh_ob_history_stranger(o, s);
+        return;
+    }
     lh_ob_keep_does(o, lh_ob_actor(o, s->node), s);
     if (failed(o))
         return;
@@ -278,7 +295,7 @@ static void stepped(void *arg, struct lh_sim_node *node)
 {
     struct lh_sim_observers *o = arg;
 
-    if (failed(o))
+    if (failed(o) || lh_sim_is_stranger(node))
         return;
     struct actor *a = lh_ob_actor(o, node);
     if (a->part == PART_SERVER) {
@@ -293,7 +310,7 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
 {
     struct lh_sim_observers *o = arg;
 
-    if (failed(o))
+    if (failed(o) || lh_sim_is_stranger(node))
         return;
     struct actor *a = lh_ob_actor(o, node);
     if (what == LH_SIM_LIFE_RESTORED) {

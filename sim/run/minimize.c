@@ -267,6 +267,12 @@ static bool fewer_nodes(struct search *s)
         again = try(s, &plan);
         any |= again;
     }
+    for (bool again = s->best->settings.strangers > 0; again && !s->over;) {
+        struct lh_sim_plan plan = candidate(s);
+        plan.settings.strangers--;
+        again = try(s, &plan) && s->best->settings.strangers > 0;
+        any |= again;
+    }
     return any;
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const names[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin", "restored"};
+    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
@@ -324,6 +324,9 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         break;
     case LH_SIM_PROFILE_RESTORED:
         draw_restoring(plan, &random);
+        break;
+    case LH_SIM_PROFILE_STRANGERS:
+        plan->settings.strangers = few(&random, 1, 4);
         break;
     default:
         break;

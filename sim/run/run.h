@@ -27,6 +27,7 @@ enum lh_sim_profile {
     LH_SIM_PROFILE_CLOCKS,   /* clocks leave rho: INV-1 and INV-2 may break, nothing else (INV-7) */
     LH_SIM_PROFILE_RUIN,     /* more damage than the protocol survives: loss must be reported */
     LH_SIM_PROFILE_RESTORED, /* the master's store becomes an older copy: nothing is deleted */
+    LH_SIM_PROFILE_STRANGERS, /* FAULTS, and programs that misbehave beside the others */
     LH_SIM_PROFILE_COUNT
 };
 

@@ -41,6 +41,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("seed", lh_sim_slot_seed, seed),
     SLOT("servers", lh_sim_slot_small, servers),
     SLOT("clients", lh_sim_slot_small, clients),
+    SLOT("strangers", lh_sim_slot_small, strangers),
     SLOT("session-term", lh_sim_slot_duration, session_term),
     SLOT("chunk-term", lh_sim_slot_duration, chunk_term),
     SLOT("drift", lh_sim_slot_small, drift_ppm),
@@ -81,6 +82,7 @@ static const char *const phrases[] = {
     "seed <seed>",
     "chunkservers <servers>",
     "clients <clients>",
+    "strangers <strangers>",
     "session term <session-term>",
     "chunk term <chunk-term>",
     "drift <drift> ppm",
@@ -298,9 +300,10 @@ bool lh_sim_is_planted(const char *name)
 static bool check_nodes(const struct lh_sim_settings *s, char *text, size_t text_size)
 {
     if (s->servers < 1 || s->clients < 1 || s->servers > LH_SIM_NODES_MAX ||
-        s->clients > LH_SIM_NODES_MAX || s->servers + s->clients + 1 > LH_SIM_NODES_MAX)
+        s->clients > LH_SIM_NODES_MAX || s->strangers > LH_SIM_NODES_MAX ||
+        s->servers + s->clients + s->strangers + 1 > LH_SIM_NODES_MAX)
         return lh_sim_complain(text, text_size,
-            "there must be a chunkserver and a client, and at most %d of both",
+            "there must be a chunkserver and a client, and at most %d of both and of strangers",
             LH_SIM_NODES_MAX - 1);
     return true;
 }
@@ -335,6 +338,7 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
 
     c.servers = s->servers;
     c.clients = s->clients;
+    c.strangers = s->strangers;
     c.master.session_term = s->session_term;
     c.master.chunk_term = s->chunk_term;
     c.master.drift_ppm = s->drift_ppm;

@@ -29,7 +29,7 @@ struct lh_sim_file_setting {
 
 struct lh_sim_settings {
     uint64_t seed;
-    uint32_t servers, clients;
+    uint32_t servers, clients, strangers;
     struct lh_duration session_term, chunk_term;
     uint32_t drift_ppm;
     uint32_t replication, min_replicas;

@@ -31,7 +31,7 @@ def simulator(*args):
 class SimulatorTest(unittest.TestCase):
 
     def test_a_seed_is_always_the_same_run(self):
-        for profile in ("swarm", "calm", "clocks", "ruin", "restored"):
+        for profile in ("swarm", "calm", "clocks", "ruin", "restored", "strangers"):
             for seed in range(1, 6):
                 # How it ends is the swarms' question.
                 _, output = simulator("run", "--seed", str(seed), "--profile", profile,
@@ -59,6 +59,10 @@ class SimulatorTest(unittest.TestCase):
 
     def test_nothing_is_deleted_behind_an_older_copy_of_the_store(self):
         code, _ = simulator("swarm", "--profile=restored", "--runs=100", "--first", FIRST)
+        self.assertEqual(code, 0, "what it printed stands above")
+
+    def test_programs_that_misbehave_are_noticed_by_nobody(self):
+        code, _ = simulator("swarm", "--profile=strangers", "--runs=100", "--first", FIRST)
         self.assertEqual(code, 0, "what it printed stands above")
 
     def test_small_scope(self):

@@ -450,10 +450,10 @@ static void mistakes_are_explained(void **state)
                                    "\"wait\", \"settle\", " ACTIONS " or \"mend\""},
         {HEAD "seed five\n", "x:2: found \"five\", expected a number below 18446744073709551616"},
         {HEAD "seed 1 2\n", "x:2: found \"2\", expected the end of the line"},
-        {HEAD "chunkservers 0\nwait 1s\n",
-            "x:2: there must be a chunkserver and a client, and at most 63 of both"},
-        {HEAD "chunkservers 64\n",
-            "x:2: there must be a chunkserver and a client, and at most 63 of both"},
+        {HEAD "chunkservers 0\nwait 1s\n", "x:2: there must be a chunkserver and a client, and at "
+                                           "most 63 of both and of strangers"},
+        {HEAD "chunkservers 64\n", "x:2: there must be a chunkserver and a client, and at most 63 "
+                                   "of both and of strangers"},
         {HEAD "session term 10s\n",
             "x:2: the chunk term must not be shorter than the session term"},
         {HEAD "session term 100ms\n", "x:2: the session term must be between 200 ms and an hour"},

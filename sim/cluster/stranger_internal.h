@@ -1,0 +1,84 @@
+/* What the files of strangers share: stranger.c (whom, when), stranger_appends.c, stranger_asks.c
+ * (what). Inside sim/cluster/ only. */
+#ifndef LH_SIM_STRANGER_INTERNAL_H
+#define LH_SIM_STRANGER_INTERNAL_H
+
+#include "sim/cluster/stranger.h"
+
+#include "sim/cluster/internal.h"
+
+#include "base/probe.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Streams that it has open at once; then the oldest is left alone, and open. */
+#define TALKS 24u
+
+/* A stream, or a call, that it began. */
+struct talk {
+    uint64_t link; /* 0: none */
+    enum lh_method method;
+    uint64_t chunk, version;
+    bool opened;            /* APPEND: the writer is */
+    uint64_t writer, first; /* APPEND */
+    uint64_t next;          /* APPEND: the batch that is next, from 0 */
+};
+
+struct lh_sim_stranger {
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node;
+    struct lh_prng random;
+    struct lh_instant next;
+    bool ended;
+    uint64_t links;
+    struct talk talks[TALKS];
+    size_t talk;
+    struct lh_effects *fx; /* of the present step */
+};
+
+/* ---- Chances ---- */
+
+static inline uint64_t below(struct lh_sim_stranger *x, uint64_t bound)
+{
+    return lh_prng_below(&x->random, bound);
+}
+
+/* What no program means, or just beside what it does. */
+uint64_t lh_sim_x_absurd(struct lh_sim_stranger *x, uint64_t right);
+
+/* ---- Whom, and about what ---- */
+
+/* Some file's last chunk, or an older one. False: there is none yet. */
+bool lh_sim_x_chunk(struct lh_sim_stranger *x, struct lh_sim_chunk *chunk);
+
+/* The chunk's primary, mostly. */
+const char *lh_sim_x_server(struct lh_sim_stranger *x, uint64_t chunk);
+
+/* ---- Streams ---- */
+
+struct talk *lh_sim_x_begin(struct lh_sim_stranger *x, enum lh_method method, const char *address);
+
+/* One of its streams of that method, NONE: of any; NULL: there is none. */
+struct talk *lh_sim_x_talk(struct lh_sim_stranger *x, enum lh_method method);
+
+void lh_sim_x_say(struct lh_sim_stranger *x, const struct talk *t, const void *message);
+
+/* ---- stranger_appends.c ---- */
+
+void lh_sim_x_leave_gap(struct lh_sim_stranger *x);
+void lh_sim_x_repeat(struct lh_sim_stranger *x);
+void lh_sim_x_open_wrongly(struct lh_sim_stranger *x);
+void lh_sim_x_send_malformed(struct lh_sim_stranger *x);
+
+/* ---- stranger_asks.c ---- */
+
+void lh_sim_x_read(struct lh_sim_stranger *x);
+void lh_sim_x_settle(struct lh_sim_stranger *x);
+void lh_sim_x_replicate(struct lh_sim_stranger *x);
+void lh_sim_x_speak_in_a_session(struct lh_sim_stranger *x);
+void lh_sim_x_ask_master(struct lh_sim_stranger *x);
+
+#endif
