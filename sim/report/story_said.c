@@ -1,6 +1,5 @@
-/* Messages in words: which of them matter, and what they say (docs/protocol.md, from "The session
- * stream" on). What is sent is told where it is sent; what only its arrival shows, where it
- * arrives. */
+/* Messages in words: which of them matter, and what they say (docs/messages.md). What is
+ * sent is told where it is sent; what only its arrival shows, where it arrives. */
 #include "sim/report/internal.h"
 
 #include "proto/leasehold.pb-c.h"
