@@ -87,21 +87,20 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
     GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", copying);
     GAUGE("replicas_unusable", "Of these, lost ones.", lost);
     GAUGE("log_bytes", "Bytes in their logs.", bytes);
-    GAUGE("capacity_bytes", "Bytes that the disk has, or that were offered.",
-        cs->host.config.capacity_bytes);
+    GAUGE("capacity_bytes", "Bytes of the disk, or of --capacity.", cs->host.config.capacity_bytes);
     GAUGE("free_bytes", "Bytes that are free.", cs->host.config.free_bytes);
-    GAUGE("promised_bytes", "Of these, bytes that logs which grow may still take: not offered.",
+    GAUGE("promised_bytes", "Of these, bytes promised to growing logs: not offered.",
         lh_cs_space_promised(&cs->logs));
     by_error(out, "leasehold_chunkserver_replicas_lost_total",
-        "Replicas lost until they are copied anew, by why.", cs->host.counts.replicas_lost);
+        "Replicas lost until they are copied again, by reason.", cs->host.counts.replicas_lost);
     histogram(out, "leasehold_chunkserver_disk_write_seconds", "Writes to chunk files.",
         &cs->host.counts.disk_write);
     histogram(out, "leasehold_chunkserver_disk_sync_seconds", "Syncs of chunk files.",
         &cs->host.counts.disk_sync);
     COUNTER(disk_shortages, "disk_shortages",
         "Times that the machine had no descriptor or memory for an operation on the disk.");
-    GAUGE("disk_starved", "Operations on the disk that wait because of that.", starved);
-    COUNTER(pauses, "pauses", "Times that it ran later than it had asked for: it was paused.");
+    GAUGE("disk_starved", "Operations on the disk that wait because of a shortage.", starved);
+    COUNTER(pauses, "pauses", "Times that the process was paused: it ran later than planned.");
     GAUGE("unwritten_bytes", "Bytes accepted as primary or secondary and not written.",
         cs->logs.unwritten);
     GAUGE("writers", "Writers in the tables of all logs in memory.", writers);
@@ -110,7 +109,7 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
     COUNTER(bytes_read, "read_bytes", "Bytes of these.");
     by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",
         cs->host.counts.read_errors);
-    COUNTER(settles, "settles", "Questions about a sealed chunk's writer answered (APP-5a).");
+    COUNTER(settles, "settles", "Requests to settle a writer answered (APP-5a).");
 }
 
 static void upkeep(const struct lh_chunkserver *cs, struct lh_metrics *out)

@@ -23,7 +23,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
         draining += lh_m_drained(s);
     }
     lh_metrics_family(
-        out, "leasehold_master_chunkservers", LH_METRIC_GAUGE, "Chunkservers, by what they are.");
+        out, "leasehold_master_chunkservers", LH_METRIC_GAUGE, "Chunkservers, by state.");
     const struct {
         const char *state;
         uint64_t count;
@@ -51,10 +51,10 @@ static void leases(const struct lh_master *m, struct lh_metrics *out)
     COUNTER(unshown, "leases_unshown",
         "Leases freed because their holder registered and did not show them (SES-5a).");
     COUNTER(differences, "lease_differences",
-        "Leases of which a comparison with their holder found another belief (LEASE-8).");
+        "Leases about which master and holder disagreed (LEASE-8).");
     COUNTER(inquiries, "inquiries", "Primaries asked for a sign of life.");
     COUNTER(rolls, "rolls", "Chunks sealed because their primary was lost (FAIL-2a).");
-    COUNTER(seals, "seals", "Chunks sealed, for whatever reason.");
+    COUNTER(seals, "seals", "Chunks sealed, for any reason.");
     lh_metrics_family(out, "leasehold_master_tail_wait_seconds", LH_METRIC_HISTOGRAM,
         "How long a client waited for its file's primary: the time without one.");
     lh_metrics_histogram(out, NULL, 0, &m->counts.tail_wait);
@@ -77,7 +77,7 @@ static void replicas(const struct lh_master *m, struct lh_metrics *out)
         info.chunks_endangered);
     GAUGE("chunks_unreadable", "Of these, chunks without a good replica.", info.chunks_unreadable);
     GAUGE("copies_running", "Replicas that are being copied.", info.copies_running);
-    GAUGE("copies_waiting", "Replicas that wait for being copied.", info.copies_waiting);
+    GAUGE("copies_waiting", "Replicas that wait to be copied.", info.copies_waiting);
     GAUGE("repair_left_bytes", "Bytes that are still to be copied.", info.bytes_left);
     lh_metrics_single(out, "leasehold_master_copies_total", LH_METRIC_COUNTER,
         "Replicas copied completely.", info.copies_done);

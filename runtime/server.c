@@ -117,22 +117,22 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
     lh_metrics_single(out, "leasehold_connections_accepted_total", LH_METRIC_COUNTER,
         "Connections accepted.", c.accepted);
     lh_metrics_single(out, "leasehold_connections_refused_total", LH_METRIC_COUNTER,
-        "Connections turned away, since there were too many.", c.refused);
+        "Connections refused, because there were too many.", c.refused);
     lh_metrics_family(out, "leasehold_connections_cut_total", LH_METRIC_COUNTER,
-        "Connections closed by this side, by why: idle for longest, or cancelling without end.");
+        "Connections closed by this side, by reason: long idle, or too many cancelled calls.");
     lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);
     lh_metrics_count(out, &(struct lh_label){"why", "cancelling"}, 1, c.cut_cancelling);
     lh_metrics_single(
         out, "leasehold_calls", LH_METRIC_GAUGE, "Calls and streams served now.", n.calls);
     lh_metrics_single(out, "leasehold_calls_refused_total", LH_METRIC_COUNTER,
-        "Calls refused, since there were too many or their replies were not taken.",
+        "Calls refused, because there were too many or their replies were not read.",
         n.calls_refused);
     lh_metrics_single(out, "leasehold_replies_waiting_bytes", LH_METRIC_GAUGE,
-        "Bytes of replies that nobody has taken.", n.unsent);
+        "Bytes of replies that peers have not read.", n.unsent);
     lh_metrics_single(out, "leasehold_replies_dropped_total", LH_METRIC_COUNTER,
-        "Replies dropped, since nobody took them.", n.replies_dropped);
+        "Replies dropped, because peers did not read them.", n.replies_dropped);
     lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
-        "Times that the server did not answer itself over a new connection.",
+        "Times that the server got no answer from itself over a new connection.",
         lh_hearing_failures());
 }
 
