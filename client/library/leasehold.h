@@ -1,4 +1,4 @@
-/* Leasehold, the C client: files that only grow, kept on several servers.
+/* Leasehold, the C client: append-only files, stored on several servers.
  *
  * A file is an ordered sequence of records. Any number of programs append to it at the same time
  * and any number read it. A record that was acknowledged is stored on every member of its chunk's
@@ -17,28 +17,29 @@
  *
  * CAVEATS
  *
- * - A timeout says nothing about a record. LH_ERR_DEADLINE_EXCEEDED from lh_append() means that
- *   the record is not acknowledged *yet*: the appender goes on trying, and lh_flush() tells how
- *   it ended. Appending the same record again would store it twice.
- * - An appender that has failed stays failed: every later call on it returns the same error. What
- *   it had not acknowledged by then is unknown, stored or not. A program that must know reads the
- *   file's end (its records should carry something to recognise them by), then opens a new
- *   appender.
+ * - A timeout does not decide whether a record is stored. LH_ERR_DEADLINE_EXCEEDED from lh_append()
+ *   means that the record is not acknowledged *yet*: the appender continues to try, and lh_flush()
+ *   returns the outcome. Appending the same record again would store it twice.
+ * - An appender that has failed stays failed: every later call on it returns the same error. A
+ *   record that it had not acknowledged by then may be stored or not. A program that must know
+ *   reads the file's end (its records should contain something to recognise them by), then opens a
+ *   new appender.
  * - "Exactly once" is per appender: it holds through lost connections, primaries and masters, not
- *   through the end of the process. What was not acknowledged when a process died is unknown.
- * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library asks again;
- *   then the second try may find the first one's work and report LH_ERR_ALREADY_EXISTS or
- *   LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
+ *   through the end of the process. When a process dies, a record that was not acknowledged may be
+ *   stored or not.
+ * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library sends the call
+ *   again. The second try may then find the result of the first and report LH_ERR_ALREADY_EXISTS
+ *   or LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
  * - Do not use a handle in a child after fork(): open the cluster there.
- * - A reader's record points into the reader's memory and is gone with the next call on that
+ * - A reader's record points into the reader's memory and is valid until the next call on that
  *   reader.
  * - Closing a cluster, an appender or a reader while another thread is in a call on it is a bug
  *   in the program. Close appenders and readers before their cluster.
  * - Callbacks come from one thread of the library per cluster, one at a time. A slow callback
  *   delays the others and, through the memory limit, in the end the appends.
  * - The library never prints, never installs a signal handler and never reads the environment. It
- *   starts threads when a cluster is opened. Out of memory for its small structures, it aborts
- *   the process.
+ *   starts threads when a cluster is opened. If it gets no memory for its small structures, it
+ *   aborts the process.
  *
  * CONVENTIONS
  *
@@ -47,8 +48,8 @@
  * lh_last_error() then says in a sentence what happened to which thing.
  *
  * Timeouts are in milliseconds from the call. LH_NO_TIMEOUT waits for ever; 0 does not wait at
- * all, which is of use only where it is mentioned. Sizes are in bytes. Strings are UTF-8, end in
- * NUL, and are copied by whoever keeps them.
+ * all, which is useful only where it is mentioned. Sizes are in bytes. Strings are UTF-8 and end in
+ * NUL. The library copies the strings that it keeps.
  *
  * Threads: every function may be called by any thread at any time, on the same handle too, except
  * that a reader belongs to one thread at a time, and except as the Caveats say of closing.
@@ -87,9 +88,9 @@ extern "C" {
 /* No master, or no server of the chunk, could be reached within the timeout. Check the addresses
  * and that the servers run; the same call may succeed later. */
 #define LH_ERR_UNAVAILABLE (-4)
-/* The timeout came first. For an append: unknown, see the Caveats. For other calls: repeat the
- * call, with a longer timeout if it keeps happening. After a primary died, appends wait for its
- * lease to run out: `leasehold leases` shows for how long. */
+/* The timeout came first. For an append the outcome is unknown, see the Caveats. For other calls:
+ * repeat the call, with a longer timeout if it keeps happening. After a primary died, appends wait
+ * for its lease to run out: `leasehold leases` shows for how long. */
 #define LH_ERR_DEADLINE_EXCEEDED (-5)
 /* The chunk has moved on to a newer version, another server or a next chunk. The library handles
  * these four itself; they are seen only as the reason in lh_last_error(). */
@@ -97,20 +98,20 @@ extern "C" {
 #define LH_ERR_NOT_PRIMARY   (-7)
 #define LH_ERR_NO_REPLICA    (-8)
 #define LH_ERR_CHUNK_FULL    (-9)
-/* The servers know other records under this appender's numbers. The appender has failed; report
- * it as a bug. */
+/* The servers have other records with this appender's sequence numbers. The appender has failed;
+ * report it as a bug. */
 #define LH_ERR_OUT_OF_SEQUENCE (-10)
 /* The record is longer than lh_appender_record_max(). Split it or, up to LH_RECORD_BYTES_MAX,
  * create the file with larger chunks: lh_chunk_size_for(). */
 #define LH_ERR_TOO_LARGE (-11)
-/* A server's disk is full. Free space or add servers; appending goes on by itself then, unless
- * the appender's `give_up_ms` comes first. */
+/* A server's disk is full. Free space or add servers; appending then continues by itself, unless
+ * the time `give_up_ms` of the appender is over. */
 #define LH_ERR_DISK_FULL (-12)
-/* A server's disk failed. Reading goes to other replicas by itself; if this is returned there was
+/* A server's disk failed. A reader tries other replicas by itself; if this is returned there was
  * none. */
 #define LH_ERR_IO (-13)
 /* Stored data does not match its checksum on any replica that could be reached. Report it to
- * whoever runs the cluster; lh_reader_open() at a later position passes over the damage. */
+ * the operators of the cluster. lh_reader_open() at a later position skips the damage. */
 #define LH_ERR_CORRUPT (-14)
 /* Between servers only; as LH_ERR_UNAVAILABLE if ever seen. */
 #define LH_ERR_UNKNOWN_SESSION    (-15)
@@ -119,14 +120,14 @@ extern "C" {
 /* Fewer live servers than the file's replication. Start servers or create with a smaller
  * replication. */
 #define LH_ERR_NOT_ENOUGH_SERVERS (-18)
-/* The handle was closed while the call, or the record, was under way. */
+/* The handle was closed while the call, or the record, was in flight. */
 #define LH_ERR_CANCELLED (-19)
 /* The server is going down. Repeat the call. */
 #define LH_ERR_SHUTTING_DOWN (-20)
 /* A server sent, or refused as malformed, something that the other side should never have sent.
- * Check that all parts are of versions that fit together. */
+ * Check that all parts have compatible versions. */
 #define LH_ERR_MALFORMED (-21)
-/* Of the servers' own starting; never returned by this library. */
+/* Errors at the start of a server; never returned by this library. */
 #define LH_ERR_IN_USE         (-22)
 #define LH_ERR_WRONG_FORMAT   (-23)
 #define LH_ERR_WRONG_IDENTITY (-24)
@@ -135,9 +136,9 @@ extern "C" {
 #define LH_ERR_NO_MEMORY (-26)
 /* The server is too old to know this call. Upgrade it. */
 #define LH_ERR_UNIMPLEMENTED (-27)
-/* Another server still holds the lease, nobody holds it, or a new primary is being brought up to
- * date. The library waits these out by itself; lh_recall() may return LEASE_HELD when its wait
- * was too short: the lease runs out in `lease_left_ms`. */
+/* Another server still holds the lease, no server holds it, or a new primary is being brought up to
+ * date. The library waits by itself until this is over; lh_recall() may return LEASE_HELD when its
+ * wait was too short: the lease runs out in `lease_left_ms`. */
 #define LH_ERR_LEASE_HELD (-28)
 #define LH_ERR_RECOVERING (-29)
 #define LH_ERR_NOT_LEASED (-32)
@@ -160,8 +161,8 @@ const char *lh_error_name(int error);
 /* One phrase for a person. Static, never NULL. */
 const char *lh_error_text(int error);
 
-/* Whether the same call may succeed later without anybody correcting the program or its
- * arguments. Not a reason to repeat an append: see the Caveats. */
+/* Whether the same call may succeed later without a correction of the program or its arguments.
+ * Not a reason to repeat an append: see the Caveats. */
 bool lh_error_may_retry(int error);
 
 /* What went wrong in the last call of this thread that returned an error: a sentence that names
@@ -174,16 +175,16 @@ const char *lh_last_error(void);
 struct lh_cluster;
 
 struct lh_cluster_options {
-    /* How long one try of a call waits for a server before it tries another one. 5000 if 0. Not
-     * the timeout of any call here: that goes on trying. */
+    /* How long one try of a call waits for a server before it tries another one. 5000 if 0. This is
+     * not the timeout of a call: a call tries until its own timeout. */
     uint64_t try_timeout_ms;
     /* The longest pause between two tries; pauses grow from 10 ms and vary randomly.
      * 1000 if 0. */
     uint64_t backoff_max_ms;
-    /* Is told, as a sentence, which server a call has been waiting for, after 2 s, 4 s, 8 s and so
-     * on, so that a program need not wait in silence. Not of reading, which may wait for records
-     * that nobody has appended yet, nor of appends. Called in the thread of the call, with no lock
-     * held; it may not use the cluster. NULL: nobody is told. */
+    /* Called with a sentence that says which server a call waits for, after 2 s, 4 s, 8 s and so
+     * on, so that a program can show it. Not called for reads, which may wait for records that are
+     * not appended yet, nor for appends. Called in the thread of the call, with no lock held. It
+     * must not use the cluster. NULL: no callback. */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
 };
@@ -191,7 +192,7 @@ struct lh_cluster_options {
 /* Opens a cluster and starts the library's threads for it. `masters` is a comma-separated list of
  * host:port; they are tried in turn. Nothing is contacted yet.
  *   INVALID_ARGUMENT  an address is malformed
- *   SYSTEM            no thread or socket to be had */
+ *   SYSTEM            no thread or socket is available */
 int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);
 
@@ -206,10 +207,10 @@ enum lh_durability {
     LH_SYNCED = 1    /* acknowledged: on every member's disk (fdatasync) */
 };
 
-/* What becomes of a file's appends when the primary of its last chunk is lost. */
+/* What happens to appends when the primary of a file's last chunk is lost. */
 enum lh_on_primary_loss {
     LH_LOSS_AS_CONFIGURED = 0, /* the master's default */
-    LH_LOSS_ROLL = 1,          /* that chunk is sealed, and the file goes on in the next one */
+    LH_LOSS_ROLL = 1,          /* that chunk is sealed, and the file continues in the next */
     LH_LOSS_WAIT = 2           /* appends wait until the lost primary's lease is over */
 };
 
@@ -231,7 +232,7 @@ struct lh_file_info {
     uint64_t sealed_length;   /* bytes in all chunks but the one that still grows */
     uint64_t created_unix_ms; /* wall clock of the master; for showing, not for deciding */
     enum lh_on_primary_loss on_primary_loss;
-    bool trashed;           /* removed, but can be restored ... */
+    bool trashed;           /* removed, and can be restored ... */
     uint64_t trash_left_ms; /* ... for this much time of a running master */
 };
 
@@ -455,7 +456,7 @@ struct lh_chunk_state {
     uint64_t lease_left_ms;
     bool rolling;      /* it is being sealed because its primary was lost */
     bool trashed;      /* its file is in the trash */
-    bool created;      /* false: its replicas are not all made yet; it holds nothing */
+    bool created;      /* false: not all its replicas are created; it is empty */
     uint64_t checksum; /* sealed: of its whole log */
 };
 
@@ -478,7 +479,7 @@ struct lh_explanation {
     bool has_chunk; /* false: the file has no chunk yet; `chunk` is all zeros */
     struct lh_chunk_state chunk;
     bool writable;    /* an append would be ordered now */
-    char **sentences; /* what is, who may act until when, what is missing, what is next */
+    char **sentences; /* the state; who may act until when; what is missing and next */
     size_t sentence_count;
 };
 
@@ -491,16 +492,16 @@ int lh_explain(struct lh_cluster *cluster, const char *path, uint64_t chunk, uin
 void lh_explanation_deinit(struct lh_explanation *explanation);
 
 struct lh_garbage_info {
-    bool deleting;             /* the master deletes what nobody needs */
+    bool deleting;             /* the master deletes replicas that nobody needs */
     char *why_not;             /* or "" */
     uint64_t files_trashed;    /* in the trash now */
-    uint64_t replicas_extra;   /* known to be of no use, not deleted yet */
+    uint64_t replicas_extra;   /* of no use, and not deleted yet */
     uint64_t replicas_deleted; /* since the master's start */
 };
 
-/* Tells whether the master deletes what nobody needs. With `resume` it begins again after it had
- * stopped because its metadata looked like an older copy: only for an operator who has made sure
- * that it is the newest there is. Deinit `info` afterwards.
+/* Returns whether the master deletes replicas that nobody needs. With `resume` the master deletes
+ * again after it had stopped because its metadata looked like an older copy. Only an operator who
+ * has made sure that this metadata is the newest should use it. Deinit `info` afterwards.
  *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_garbage(
     struct lh_cluster *cluster, bool resume, uint64_t timeout_ms, struct lh_garbage_info *info);
@@ -517,8 +518,8 @@ struct lh_replica_status {
 
 /* Asks the chunkserver at `address`, and no other, for its replica of a chunk. One try.
  *   NO_REPLICA   it has none
- *   CORRUPT, IO  it has found it damaged, and shows nothing of it
- *   RECOVERING   it reads it back, or copies it: ask again later
+ *   CORRUPT, IO  it has found the replica damaged, and shows nothing of it
+ *   RECOVERING   it reads the replica back, or copies it: ask again later
  *   UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_replica_stat(struct lh_cluster *cluster, const char *address, uint64_t chunk,
     uint64_t timeout_ms, struct lh_replica_status *status);
@@ -532,7 +533,7 @@ struct lh_replica_scan {
 /* Reads on in that server's replica, up to 4 MiB or one batch and never beyond `end` bytes, checks
  * each batch, and moves `scan` behind them. LH_END once `scan->offset` is `end`. After an error
  * `scan` stands where the whole bytes end.
- *   CORRUPT      what follows is damaged, by the server's word or by its bytes
+ *   CORRUPT      what follows is damaged: the server says so, or its bytes are wrong
  *   MALFORMED    no batch ends at `end`, or the log is shorter
  *   and the errors of lh_replica_stat() */
 int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t chunk, uint64_t end,
@@ -546,9 +547,9 @@ struct lh_recall_result {
     uint64_t lease_left_ms; /* with LEASE_HELD: the old lease may run this much longer */
 };
 
-/* Asks a chunk's primary to give its lease up and, unless `only_release`, gives the chunk to
+/* Asks a chunk's primary to give up its lease and, unless `only_release`, gives the chunk to
  * another member. Names the chunk by its id or, when `chunk` is 0, by the path of the file whose
- * last chunk it is (`path` may be NULL otherwise). Appends under way are not lost: appenders go
+ * last chunk it is (`path` may be NULL otherwise). Appends in flight are not lost: appenders go
  * to the new primary. `result` may be NULL; otherwise deinit it afterwards, also after
  * LEASE_HELD, which fills it.
  *   LEASE_HELD   the primary did not answer within the timeout; nobody else can have the chunk
@@ -560,7 +561,7 @@ void lh_recall_result_deinit(struct lh_recall_result *result);
 
 /* ---- Appending ---- */
 
-/* Where a record is: for ever. Positions in one file compare by offset, then index. */
+/* Where a record is, which never changes. Positions in one file compare by offset, then index. */
 struct lh_position {
     uint64_t offset; /* bytes from the file's start to the batch that the record came in */
     uint32_t index;  /* of the record in that batch, from 0 */
@@ -578,13 +579,13 @@ struct lh_appender_options {
     uint64_t memory_bytes_max;
     /* For how long the appender tries to store a record before it fails for good. 600,000
      * (10 min) if 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s
-     * by default) and its grace period (5 min) by a minute or two: so long a file may wait for a
-     * new primary, or for the replacement of members that are gone. */
+     * by default) and its grace period (5 min) by a minute or two: a file may wait that long for
+     * a new primary, or for the replacement of members that are gone. */
     uint64_t give_up_ms;
 };
 
-/* Opens an appender on an existing file. Each has an order of its own; several may be open on one
- * file, in one program or many. `timeout_ms` is this call's only.
+/* Opens an appender on an existing file. Each appender has its own order; several may be open on
+ * one file, in one program or many. `timeout_ms` is this call's only.
  *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_appender_open(struct lh_cluster *cluster, const char *path,
     const struct lh_appender_options *options, uint64_t timeout_ms, struct lh_appender **appender);
@@ -595,17 +596,17 @@ uint32_t lh_appender_record_max(const struct lh_appender *appender);
 /* The longest record that any file takes; files whose chunks have 64 MiB or more do. */
 #define LH_RECORD_BYTES_MAX 16777180u
 
-/* The smallest chunk size, of the powers of two, of files that take records of so many bytes; 0:
- * no file does. */
+/* The smallest power of two that, as a chunk size, allows records of so many bytes; 0: no chunk
+ * size does. */
 uint64_t lh_chunk_size_for(uint64_t record_bytes);
 
 /* Appends one record (it may be empty) and waits until it is acknowledged. `position` may be
  * NULL. Several threads may do so on one appender: their records share batches.
  *   TOO_LARGE           not taken
- *   WOULD_BLOCK         not taken: no room within the timeout (a timeout of 0 included), or called
- *                       in a callback while there is no room
- *   DEADLINE_EXCEEDED   taken but not acknowledged yet: the appender goes on trying. Never what a
- *                       failed appender returns
+ *   WOULD_BLOCK         not taken: no memory within the timeout (a timeout of 0 included), or
+ *                       called in a callback while there is no memory
+ *   DEADLINE_EXCEEDED   taken but not acknowledged yet: the appender continues to try. A failed
+ *                       appender never returns this
  *   others              the appender has failed; the record is unknown, or not taken if it had
  *                       failed before: NOT_FOUND (the file was removed), OUT_OF_SEQUENCE, CLOSED,
  *                       or the reason of the last try when give_up_ms was over: UNAVAILABLE,
@@ -613,20 +614,20 @@ uint64_t lh_chunk_size_for(uint64_t record_bytes);
 int lh_append(struct lh_appender *appender, const void *record, size_t size, uint64_t timeout_ms,
     struct lh_position *position);
 
-/* Called in the library's callback thread with the fate of `count` records. Error LH_OK: they are
- * stored at `first`, and at the indexes following it. Otherwise they are unknown (not
+/* Called in the library's callback thread with the outcome of `count` records. Error LH_OK: they
+ * are stored at `first`, and at the indexes following it. Otherwise they are unknown (not
  * LH_ERR_WOULD_BLOCK and the like: those were returned by the appending call, which has no
  * callback). Within one appender callbacks come in the order of the records; each record is
- * reported exactly once. The callback may call everything here except lh_flush() and closing; an
- * append without room does not wait in it. */
+ * reported exactly once. The callback may call everything here except lh_flush() and closing. An
+ * append in a callback does not wait for memory. */
 typedef void (*lh_append_callback)(void *arg, int error, struct lh_position first, uint32_t count);
 
 /* Appends one record without waiting for its acknowledgement; it is copied before the call
- * returns. While the memory limit is reached the call waits at most `timeout_ms` for room (0: not
+ * returns. While the memory limit is reached the call waits at most `timeout_ms` for memory (0: not
  * at all). `callback` may be NULL: then only lh_flush() and lh_appender_close() report errors.
  * Records appended one after another with the same callback and the same `arg` may be reported
  * together.
- *   WOULD_BLOCK   not taken: no room
+ *   WOULD_BLOCK   not taken: no memory
  *   TOO_LARGE     not taken
  *   others        not taken: the appender has failed before (as lh_append()) */
 int lh_append_async(struct lh_appender *appender, const void *record, size_t size,
@@ -637,7 +638,7 @@ struct lh_record_ref {
     size_t size;
 };
 
-/* Appends `count` records in order, as so many calls of lh_append_async() would. `*taken` (not
+/* Appends `count` records in order, like `count` calls of lh_append_async(). `*taken` (not
  * NULL) is how many of them were taken, also when an error is returned: then the record at that
  * index was the first that was not. */
 int lh_append_many(struct lh_appender *appender, const struct lh_record_ref *records, size_t count,
@@ -646,7 +647,7 @@ int lh_append_many(struct lh_appender *appender, const struct lh_record_ref *rec
 /* Waits until every record taken before this call is acknowledged and its callback has returned.
  * There is no need to flush for progress: records go out by themselves, the first at once and the
  * others as soon as an answer is back or a batch is full.
- *   DEADLINE_EXCEEDED   not all are acknowledged yet; they are being tried on
+ *   DEADLINE_EXCEEDED   not all are acknowledged yet; the appender continues to try
  *   WOULD_BLOCK         called in a callback
  *   others              the appender has failed (as lh_append()) */
 int lh_flush(struct lh_appender *appender, uint64_t timeout_ms);
@@ -660,9 +661,9 @@ struct lh_appender_stats {
 };
 void lh_appender_stats(struct lh_appender *appender, struct lh_appender_stats *stats);
 
-/* Flushes, then closes and frees, whatever the flush returned; returns that. What is not
- * acknowledged by then is unknown and is reported to its callbacks as LH_ERR_CANCELLED before
- * this returns. NULL is allowed. Never from a callback. */
+/* Flushes, then closes and frees, whatever the flush returned; returns the flush's result. The
+ * outcome of records that are not acknowledged by then is unknown. They are reported to their
+ * callbacks as LH_ERR_CANCELLED before this returns. NULL is allowed. Never from a callback. */
 int lh_appender_close(struct lh_appender *appender, uint64_t timeout_ms);
 
 /* ---- Reading ---- */
@@ -701,12 +702,12 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
  *   INVALID_ARGUMENT    the start is no position of this file
  *   CORRUPT             on every replica; the reader stays before the damage
  *   NOT_FOUND           the file was removed
- *   UNAVAILABLE, IO, NOT_LEASED, LEASE_HELD, RECOVERING and the like: what has kept the reader
- *                       from going on when the timeout came; it stays where it is, call again */
+ *   UNAVAILABLE, IO, NOT_LEASED, LEASE_HELD, RECOVERING and the like: why the reader
+ *                       could not continue within the timeout; it keeps its place, call again */
 int lh_reader_next(struct lh_reader *reader, uint64_t timeout_ms, struct lh_record *record);
 
-/* A whole batch as it is stored (docs/formats.md), for programs that copy or that want no call
- * per record. */
+/* A whole batch as it is stored (docs/formats.md), for programs that copy, or that do not want
+ * one call per record. */
 struct lh_batch {
     const void *data; /* the reader's, until the next call on it; `size` bytes, header included */
     size_t size;
@@ -720,13 +721,13 @@ struct lh_batch {
  * Results as lh_reader_next(). */
 int lh_reader_next_batch(struct lh_reader *reader, uint64_t timeout_ms, struct lh_batch *batch);
 
-/* Takes a batch of lh_reader_next_batch() apart: `*cursor` is 0 for the first record and is moved
- * on by each call. True with the record, false at the end. The record is valid as long as the
- * batch. */
+/* Iterates over the records of a batch of lh_reader_next_batch(): `*cursor` is 0 for the first
+ * record and is advanced by each call. True with the record, false at the end. The record is valid
+ * as long as the batch. */
 bool lh_batch_next(const struct lh_batch *batch, size_t *cursor, const void **data, size_t *size);
 
-/* The position of the record that lh_reader_next() would return next: where to start another
- * time. */
+/* The position of the record that lh_reader_next() would return next: where to start
+ * another time. */
 struct lh_position lh_reader_position(const struct lh_reader *reader);
 
 /* Closes and frees. NULL is allowed. */
