@@ -113,7 +113,7 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
     }
     GAUGE("term", "The master's term: counts its starts.", m->term);
     COUNTER(commits, "commits", "Commits of the metadata store.");
-    GAUGE("commits_pending", "Commits under way.", m->commit.next_ticket - 1 - m->commit.durable);
+    GAUGE("commits_pending", "Commits in flight.", m->commit.next_ticket - 1 - m->commit.durable);
 }
 
 void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)
