@@ -175,7 +175,7 @@ void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);
 
-    if (l != NULL && l->user->half_closed != NULL)
+    if (l != NULL && l->user->half_closed != NULL && !LH_PLANTED("half-close-ignored"))
         l->user->half_closed(l);
 }
 

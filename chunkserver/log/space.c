@@ -64,9 +64,10 @@ static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased =
 void lh_cs_space_ahead(struct lh_cs_replica *r)
 {
     uint64_t length = r->written + r->writing, room = r->header.chunk_size - length;
-    uint64_t ahead = ahead_of(r, length);
+    bool whole = LH_PLANTED("whole-chunk-reserved");
+    uint64_t ahead = whole ? room : ahead_of(r, length);
 
-    if (r->space.reserving > 0 || length < r->cs->config.bounds.reserve_least_bytes ||
+    if (r->space.reserving > 0 || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
         length < r->space.again_at || r->space.reserved >= r->header.chunk_size || room == 0)
         return;
     r->space.reserving = length + (ahead < room ? ahead : room);
@@ -83,7 +84,7 @@ void lh_cs_space_given_back(struct lh_cs_replica *r)
 void lh_cs_space_rests(struct lh_cs_replica *r)
 {
     leave(r);
-    if (r->space.reserved > r->end) {
+    if (r->space.reserved > r->end && !LH_PLANTED("whole-chunk-reserved")) {
         LH_MARK("reserve-given-back");
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 
 #include <stdlib.h>
 
@@ -70,8 +71,9 @@ enum lh_sequence lh_writers_classify(const struct lh_writers *w, const struct lh
 
     if (writer == NULL)
         return h->sequence == opened_at  ? LH_SEQUENCE_NEXT
-               : h->sequence > opened_at ? LH_SEQUENCE_GAP
-                                         : LH_SEQUENCE_OTHER;
+               : h->sequence < opened_at ? LH_SEQUENCE_OTHER
+               : LH_PLANTED("gap-taken") ? LH_SEQUENCE_NEXT
+                                         : LH_SEQUENCE_GAP;
     if (h->sequence == writer->last + 1)
         return LH_SEQUENCE_NEXT;
     if (h->sequence > writer->last)

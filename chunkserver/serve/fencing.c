@@ -16,7 +16,7 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
     fenced.chunk = chunk;
     fenced.version = version;
     fenced.error = (Leasehold__ErrorCode)-error;
-    if (error == LH_OK) {
+    if (error == LH_OK && r != NULL) {
         fenced.length = r->end;
         fenced.checksum = r->checksum;
         fenced.doubted = lh_cs_replica_unverified(r);
@@ -75,6 +75,10 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
     if (error == LH_OK && lh_cs_replica_sealing(r)) {
         LH_MARK("fence-after-seal");
         return; /* it was decided without this answer */
+    }
+    if (r == NULL && LH_PLANTED("fenced-without-replica")) {
+        answer(cs, NULL, m->chunk, m->version, LH_OK);
+        return;
     }
     if (error != LH_OK || LH_PLANTED("roll-without-fence")) {
         LH_MARK("fence-refused");

@@ -279,7 +279,8 @@ static void hedge(struct lh_client_chunk_reader *cr)
 {
     size_t member = next_member(cr, true);
 
-    if (member == cr->chunk.member_count || !lh_client_hedge_spend(cr->reader->client))
+    if (member == cr->chunk.member_count || !lh_client_hedge_spend(cr->reader->client) ||
+        LH_PLANTED("late-read-asked-of-one"))
         return;
     LH_MARK("reader-hedges");
     lh_client_read_begin(cr, member, lh_nanoseconds(0));

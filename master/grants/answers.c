@@ -24,10 +24,11 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         const Leasehold__ChunkVersion *active = heartbeat->active[i];
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
-        if (c == NULL || c->grant.holder != s || c->intent_to_seal || c->version != active->version)
+        if (c == NULL || c->grant.holder != s || c->grant.version != active->version ||
+            (c->intent_to_seal && !LH_PLANTED("extended-after-intent")))
             continue; /* no extension after an intent to seal (FAIL-2a) */
         c->grant.appends = active->appends;
-        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->version};
+        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->grant.version};
         places[asked++] = i;
     }
     /* LEASE-4: the engine refuses those that are being recalled. */
@@ -144,7 +145,7 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     bool at_once =
         !c->grant.recalling &&
         lh_instant_before(m->now, lh_instant_add(c->grant.at, m->config.refusal_rest_max));
-    if (!release->ran_out) {
+    if (!release->ran_out && !(c->grant.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
         c->grant.avoid = s;
         c->grant.retry_at = m->now;
         if (at_once)

@@ -66,7 +66,7 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     struct lh_m_file *f = c->file;
 
     if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->grant.holder) || !another_can(m, c) ||
-        lh_instant_before(m->now, m->consent_from))
+        lh_instant_before(m->now, m->consent_from) || LH_PLANTED("lost-primary-kept"))
         return;
     if (lh_instant_before(m->now, f->consent_from)) {
         LH_MARK("consent-rests");

@@ -34,13 +34,13 @@ static void enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m
 
     /* Never shorter than what the old session promised: the holder may act on that until it hears
      * of the new one (TIME-4). */
-    LH_ASSERT(!c->intent_to_seal);
+    LH_ASSERT(!c->intent_to_seal || LH_PLANTED("continued-after-intent"));
     if (c->grant.session != 0)
-        error = lh_grantor_continue(m->grantor, c->id, c->version, c->grant.session, s->session.id,
-            m->now, s->session.received_at, m->config.chunk_term);
+        error = lh_grantor_continue(m->grantor, c->id, c->grant.version, c->grant.session,
+            s->session.id, m->now, s->session.received_at, m->config.chunk_term);
     if (error != LH_OK) /* it is `waiting` alone */
-        error = lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, s->session.id,
-            m->now, s->session.received_at, m->config.chunk_term);
+        error = lh_grantor_grant(m->grantor, c->id, c->grant.version, LH_LEASE_EXCLUSIVE,
+            s->session.id, m->now, s->session.received_at, m->config.chunk_term);
     LH_ASSERT(error == LH_OK);
     if (c->grant.recalling) {
         error = lh_grantor_recall(m->grantor, c->id);
@@ -55,8 +55,8 @@ static bool go_on(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, ui
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
     if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
-        c->version != version || c->sealed || c->intent_to_seal ||
-        c->grant.session == s->session.id || !lh_m_held(m, c))
+        c->grant.version != version || c->sealed || c->grant.session == s->session.id ||
+        (c->intent_to_seal && !LH_PLANTED("continued-after-intent")) || !lh_m_held(m, c))
         return false;
     enter_session(m, c, s);
     if (c->grant.waiting) {

@@ -378,6 +378,19 @@ static void renew(struct session *s, const struct request *r)
     s->grantor_end = lh_instant_max(s->grantor_end, grantor_end(r->received, s->session_term.ns));
 }
 
+/* FAIL-2a: after an intent to seal the old lease is left to run out. */
+static void goes_on(struct lh_sim_observers *o, const struct actor *server, const struct request *r,
+    const Leasehold__Continued *lease, const char *what)
+{
+    const struct chunk *c = lh_ob_chunk(o, lease->chunk);
+
+    if (c->decided_intent && lh_instant_before(c->intent_at, r->received))
+        lh_sim_fail(o->sim, "INV-2", c->id,
+            "the master %s the lease of %s of chunk %llu at version %llu, and had decided to seal "
+            "the chunk without it (FAIL-2a)",
+            what, server->name, U(c->id), U(lease->version));
+}
+
 static void said_by_master(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionReply *m)
 {
@@ -392,10 +405,12 @@ static void said_by_master(
             return;
         s = open_session(o, server, m->registered->session, r->incarnation);
         renew(s, r);
-        for (size_t i = 0; i < m->registered->n_continued; i++)
+        for (size_t i = 0; i < m->registered->n_continued; i++) {
+            goes_on(o, server, r, m->registered->continued[i], "continues");
             promise(o, server, s, r, m->registered->continued[i]->chunk,
                 m->registered->continued[i]->version, true)
                 ->confirmed = true;
+        }
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         r = find_request(b, m->heartbeat->stamp);
@@ -403,9 +418,11 @@ static void said_by_master(
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK || r == NULL || s == NULL)
             return;
         renew(s, r);
-        for (size_t i = 0; i < m->heartbeat->n_extended; i++)
+        for (size_t i = 0; i < m->heartbeat->n_extended; i++) {
+            goes_on(o, server, r, m->heartbeat->extended[i], "extends");
             promise(o, server, s, r, m->heartbeat->extended[i]->chunk,
                 m->heartbeat->extended[i]->version, false);
+        }
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
         r = find_request(b, m->grant->stamp);

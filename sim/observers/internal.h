@@ -130,6 +130,7 @@ struct chunk {
     uint64_t decided_version, decided_granted;
     int32_t decided_holder;
     bool decided_intent, decided_sealed;
+    struct lh_instant intent_at; /* on the master's clock: when it decided that */
 
     /* The last SealReport that the master has heard, and when a primary last told it that too few
      * members are left (true ns; 0: never). */

@@ -98,6 +98,8 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
     c->decided_holder = holder;
     c->decided_version = s->version;
     c->decided_granted = s->granted_version == 0 ? s->version : s->granted_version;
+    if (s->intent_to_seal && !c->decided_intent)
+        c->intent_at = o->master->clock;
     c->decided_intent = s->intent_to_seal;
     c->decided_sealed = s->sealed;
     leasehold_stored__chunk__free_unpacked(s, NULL);

@@ -28,6 +28,11 @@ static const struct lh_sim_bug bugs[] = {
         "while batches are under way the primary does not look at its lease again; with one that "
         "hangs it orders and answers readers long after the lease",
         "INV-1"},
+    {"ordered-without-lease", "TIME-5",
+        "whoever has opened a stream may append on it for good; a primary whose timer is late "
+        "orders "
+        "what comes after its lease",
+        "INV-1"},
     {"read-without-lease", "TIME-5",
         "a primary that wakes up from a long pause answers a waiting reader before it looks at its "
         "lease; the reader misses what the next primary has acknowledged",
@@ -73,6 +78,16 @@ static const struct lh_sim_bug bugs[] = {
     {"drain-releases-early", "LEASE-5",
         "a recalled lease is released while appends are under way, and they are acknowledged later",
         "INV-1"},
+    {"recall-returns-to-its-holder", "LEASE-5",
+        "a lease that was recalled is given to any member, its last holder too; the operator's "
+        "recall "
+        "comes to nothing",
+        "story"},
+    {"lost-primary-kept", "LEASE-5",
+        "a primary that lives is never asked to let another; whoever cannot reach it waits as long "
+        "as "
+        "it is cut off",
+        "story"},
     {"delayed-grant-revives-lease", "LEASE-6",
         "a grant that was sent twice is acted on again after its version was released; what is "
         "acknowledged then lies beyond the seal, or beside another primary",
@@ -123,6 +138,10 @@ static const struct lh_sim_bug bugs[] = {
         "a version that was there before, and equality, are confirmed without a sync of the bytes "
         "below; a power loss takes what was reported as durable",
         "INV-4"},
+    {"adopted-without-replica", "FENCE-1",
+        "a server that has no replica of a chunk adopts its version all the same, with an empty "
+        "log",
+        "INV-4"},
     {"old-version-accepted", "FENCE-1",
         "a replica takes messages of versions below its own; an old primary's, delayed, displace "
         "the present one",
@@ -131,6 +150,11 @@ static const struct lh_sim_bug bugs[] = {
     /* Appending. */
     {"offset-given-twice", "APP-2",
         "batches that one reply acknowledges are all told the offset of the first", "INV-4"},
+    {"half-close-ignored", "APP-3",
+        "a stream that its client has half-closed stays open; a member waits for a primary that "
+        "says "
+        "nothing more",
+        "story"},
     {"acknowledged-before-every-member", "APP-3",
         "members that are away do not count; a batch is acknowledged that they lack", "INV-4"},
     {"progress-is-no-life", "APP-3",
@@ -164,6 +188,11 @@ static const struct lh_sim_bug bugs[] = {
         "a repeat of an ordered batch is acknowledged at once; the primary dies before a member "
         "has it",
         "INV-4"},
+    {"gap-taken", "APP-5",
+        "a writer's first batch on a stream may begin behind the sequence number that it opened "
+        "with; "
+        "what it left out is lost",
+        "INV-6"},
     {"chunk-full-is-a-verdict", "APP-5a",
         "CHUNK_FULL is believed to say that nothing was stored; of a batch sent before on a "
         "connection that broke there are two copies",
@@ -182,6 +211,8 @@ static const struct lh_sim_bug bugs[] = {
         "readers get what is written, committed or not; it vanishes with its primary", "INV-4"},
     {"end-taken-from-secondary", "APP-6",
         "a reader takes any member's word for the end; a secondary lags behind", "INV-6"},
+    {"late-read-asked-of-one", "APP-6",
+        "a READ that is late is waited for; one slow member holds up its readers", "story"},
     {"both-reads-count", "APP-6",
         "a late READ is asked of another member too, and the answers to both are given out",
         "INV-6"},
@@ -225,6 +256,17 @@ static const struct lh_sim_bug bugs[] = {
         "members are fenced while the intent is being written down; the master crashes, continues "
         "the lease, and the chunk stands still between two versions",
         "INV-3"},
+    {"fenced-without-replica", "FENCE-1",
+        "a server whose replica is lost answers a fence with an empty log, and the seal is at its "
+        "end",
+        "INV-4"},
+    {"extended-after-intent", "FAIL-2a",
+        "the old primary's heartbeats prolong its lease while the chunk is being sealed; it acts "
+        "until it is fenced",
+        "INV-2"},
+    {"continued-after-intent", "FAIL-2a",
+        "a primary that registers again goes on with its lease while its chunk is being sealed",
+        "INV-2"},
     {"roll-without-fence", "FAIL-2a",
         "a member answers a fence with its length and does not adopt the version; the old primary "
         "commits more behind the seal",
@@ -321,6 +363,10 @@ static const struct lh_sim_bug bugs[] = {
         "the log goes on before the tear and the file is not cut; an old batch behind it comes "
         "back to life",
         "INV-5"},
+    {"whole-chunk-reserved", "FAIL-6",
+        "a log reserves its whole chunk with its first record and keeps it; small files take the "
+        "disk",
+        "story"},
     {"shortage-condemns-replica", "FAIL-6",
         "an operation for which the machine had no descriptor loses its replica; one short of them "
         "for a minute loses all that it is asked for",
