@@ -9,6 +9,7 @@
 #include "master/keep/recovered.h"
 #include "master/keep/remove.h"
 #include "master/seal/roll.h"
+#include "master/seal/seal.h"
 #include "master/sessions/registration.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
@@ -33,10 +34,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_chunk_free(m, c);
         return;
     }
-    if (c->sealed && !c->seal.reported) {
-        c->seal.reported = true;
-        lh_m_record_seal(m, c, NULL);
-    }
+    lh_m_seal_durable(m, c);
     if (c->creation.under_way)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);

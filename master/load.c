@@ -3,6 +3,7 @@
 #include "master/growth/creation.h"
 #include "master/master.h"
 #include "master/seal/roll.h"
+#include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
@@ -135,18 +136,13 @@ static void take_chunk(
     c->checksum = record->checksum;
     c->intent_to_seal = record->intent_to_seal;
     if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
-        lh_m_set_holder(m, c, lh_m_server_get(m, record->holder));
-        c->grant.incarnation = record->holder_incarnation;
-        c->grant.version = record->granted_version == 0 ? record->version : record->granted_version;
         LH_MARK("restart-with-lease");
-        c->grant.waiting = true; /* LEASE-7 */
-        TAILQ_INSERT_TAIL(&m->waiting, c, grant.waiting_link);
-        lh_m_lease_changed(c);
+        lh_m_grant_load(m, c, lh_m_server_get(m, record->holder), record->holder_incarnation,
+            record->granted_version == 0 ? record->version : record->granted_version);
     }
     if (record->sealed) {
-        lh_m_set_sealed(m, c);
         LH_MARK("restart-with-seal");
-        c->seal.reported = true; /* who missed it reports its replica unsealed */
+        lh_m_seal_load(m, c);
     } else {
         if (!record->created)
             LH_MARK("restart-in-creation");

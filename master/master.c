@@ -22,7 +22,6 @@
 #include "master/sessions/links.h"
 #include "master/sessions/reach.h"
 #include "master/sessions/sessions.h"
-#include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
@@ -57,6 +56,7 @@ static void start(struct lh_master *m)
     m->wait_timer.fire = lh_m_wait_ended;
     lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
+    lh_m_sessions_start(m);
     lh_m_moving_start(m);
     lh_m_sweep_start(m);
     m->term++;
@@ -95,27 +95,10 @@ static void take_expired(struct lh_master *m)
 
     for (size_t i = 0; i < m->config.step_work && lh_grantor_expire(m->grantor, m->now, &what);
          i++) {
-        if (what.is_session) {
+        if (what.is_session)
             lh_m_session_expired(m, what.context, what.session);
-            continue;
-        }
-        struct lh_m_chunk *c = lh_m_chunk_find(m, what.lease.key);
-        if (c == NULL || c->grant.holder == NULL || c->grant.session != what.lease.session)
-            continue;
-        if (c->grant.waiting && !(c->grant.session == c->grant.holder->session.id &&
-                                    c->grant.holder->session.confirmed)) {
-            /* Continued, and the answer may have been lost: what a former master promised runs on,
-             * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
-             * than ours. */
-            LH_MARK("lease-ended-in-restart-wait");
-            c->grant.session = 0;
-            c->grant.confirmed = c->grant.sent = false;
-            lh_m_lease_changed(c);
-            lh_m_touch(m, c->file);
-        } else {
-            LH_MARK("lease-run-out");
-            lh_m_ran_out(m, c);
-        }
+        else
+            lh_m_lease_expired(m, what.lease.key, what.lease.session);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "master/grants/leases.h"
 #include "master/growth/creation.h"
 #include "master/seal/roll.h"
+#include "master/seal/roll_length.h"
 #include "master/sessions/reach.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
@@ -179,7 +180,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     w->unsettled_chunk = request->unsettled_chunk;
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
-        unbacked->seal.urgent = true; /* a master that has started since does not know it */
+        lh_m_set_urgent(unbacked); /* a master that has started since does not know it */
         lh_m_enqueue(m, unbacked);
     }
     w->arrival_version = tail == NULL ? 0 : tail->version;

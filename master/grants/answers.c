@@ -124,6 +124,28 @@ void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c)
     m->grant_owner->ran_out(m, c);
 }
 
+void lh_m_lease_expired(struct lh_master *m, uint64_t chunk, lh_session_id session)
+{
+    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+
+    if (c == NULL || c->grant.holder == NULL || c->grant.session != session)
+        return;
+    if (c->grant.waiting &&
+        !(c->grant.session == c->grant.holder->session.id && c->grant.holder->session.confirmed)) {
+        /* Continued, and the answer may have been lost: what a former master promised runs on,
+         * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
+         * than ours. */
+        LH_MARK("lease-ended-in-restart-wait");
+        c->grant.session = 0;
+        c->grant.confirmed = c->grant.sent = false;
+        lh_m_lease_changed(c);
+        lh_m_touch(m, c->file);
+    } else {
+        LH_MARK("lease-run-out");
+        lh_m_ran_out(m, c);
+    }
+}
+
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);

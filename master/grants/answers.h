@@ -14,5 +14,7 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
 /* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
 void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
     bool *extended);
+/* The engine says that the chunk's lease, of that session, has ended. */
+void lh_m_lease_expired(struct lh_master *m, uint64_t chunk, lh_session_id session);
 
 #endif

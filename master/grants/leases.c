@@ -79,6 +79,27 @@ void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
     }
 }
 
+void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (c->grant.waiting)
+        TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
+    c->grant.waiting = false;
+    /* The engine keeps a lease that runs: nobody else will ever ask for this key. */
+    lh_m_set_holder(m, c, NULL);
+    c->grant.session = 0;
+}
+
+void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
+    uint64_t incarnation, uint64_t version)
+{
+    lh_m_set_holder(m, c, holder);
+    c->grant.incarnation = incarnation;
+    c->grant.version = version;
+    c->grant.waiting = true; /* LEASE-7 */
+    TAILQ_INSERT_TAIL(&m->waiting, c, grant.waiting_link);
+    lh_m_lease_changed(c);
+}
+
 bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     struct lh_lease_info info;

@@ -27,5 +27,10 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_lease_changed(struct lh_m_chunk *c);
 /* Does the engine hold it in force? */
 bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c);
+/* The chunk is removed: nobody holds it any more. */
+void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c);
+/* What the store says of a former master's grant. */
+void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
+    uint64_t incarnation, uint64_t version);
 
 #endif

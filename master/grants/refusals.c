@@ -42,6 +42,11 @@ void lh_m_refused(
     lh_m_timer_arm(m, &c->creation.timer, c->grant.retry_at);
 }
 
+void lh_m_refusals_end(struct lh_m_chunk *c)
+{
+    c->grant.refusals = 0;
+}
+
 void lh_m_accepted(struct lh_m_chunk *c)
 {
     c->grant.adopted_above = 0;

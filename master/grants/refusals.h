@@ -13,5 +13,7 @@ void lh_m_refused_version(
 void lh_m_accepted(struct lh_m_chunk *c);
 /* Is it offered to nobody for now, because everybody has refused? */
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c);
+/* A primary has recovered: who refuses after that begins a new row of refusals. */
+void lh_m_refusals_end(struct lh_m_chunk *c);
 
 #endif

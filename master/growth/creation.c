@@ -91,8 +91,7 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
 {
     struct lh_m_server *old = c->members[i].server, *fresh;
 
-    old->room.avoid_until =
-        lh_instant_add(m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
+    lh_m_avoid(m, old, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
     if (lh_m_place(m, c->file->chunk_size, 1, c->members, c->member_count, &fresh) == 1) {
         LH_MARK("creation-elsewhere");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,

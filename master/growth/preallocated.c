@@ -90,8 +90,7 @@ static void without(
         struct lh_m_server *s = prealloc->members[i].server;
         if (unable == NULL ? prealloc->members[i].created : s != unable)
             continue;
-        s->room.avoid_until = lh_instant_add(
-            m->now, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
+        lh_m_avoid(m, s, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
         remove_member(m, prealloc, i);
     }
     uint32_t count = lh_m_excluded(f->chunks[f->chunk_count - 1], excluded);

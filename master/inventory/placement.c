@@ -12,6 +12,16 @@ void lh_m_reserve(struct lh_m_server *s, uint64_t bytes)
         s->room.placed_bytes > UINT64_MAX - bytes ? UINT64_MAX : s->room.placed_bytes + bytes;
 }
 
+void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause)
+{
+    s->room.avoid_until = lh_instant_add(m->now, pause);
+}
+
+void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s)
+{
+    s->room.missed_at = m->now;
+}
+
 bool lh_m_missed(const struct lh_m_server *s)
 {
     return lh_instant_before(s->session.received_at, s->room.missed_at);

@@ -19,5 +19,9 @@ bool lh_m_missed(const struct lh_m_server *s);
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
 /* Are both in one failure domain? A server that names none is one of its own. */
 bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b);
+/* The server cannot take a replica: nothing is put there for so long. */
+void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause);
+/* Others miss the server now (lh_m_missed()). */
+void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s);
 
 #endif

@@ -10,7 +10,6 @@
 #include "master/sessions/registration.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
-#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 static void count(struct lh_master *m, struct lh_m_chunk *c)
@@ -153,11 +152,6 @@ static void forget(struct lh_master *m, struct lh_m_server *s)
     lh_fx_log(m->fx, LH_INFO,
         "chunkserver %s is decommissioned: nothing is left on it that any chunk needs", s->id);
     lh_m_dismiss(m, s);
-    s->incarnation = s->registration = 0;
-    s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
-    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
-    s->room.failing = false;
-    lh_m_dirty_server(m, s);
     LH_ASSERT(lh_m_forgotten(s));
 }
 

@@ -160,9 +160,9 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 static bool better_source(
     const struct lh_m_chunk *c, const struct lh_m_server *a, const struct lh_m_server *b)
 {
-    if ((a == c->repair.bad_source) != (b == c->repair.bad_source))
+    if ((a == c->seal.bad_source) != (b == c->seal.bad_source))
         return b ==
-               c->repair.bad_source; /* a checksum at the end does not say whose bytes are wrong */
+               c->seal.bad_source; /* a checksum at the end does not say whose bytes are wrong */
     if ((a == c->grant.holder) != (b == c->grant.holder))
         return b == c->grant.holder; /* the primary has enough to do */
     return a->copies_out < b->copies_out;
@@ -329,7 +329,7 @@ void lh_m_on_copied(
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         int error = lh_error_from_wire((unsigned)report->error);
         if (error == LH_ERR_DISK_FULL)
-            s->room.avoid_until = lh_instant_add(m->now, m->config.copy_stall);
+            lh_m_avoid(m, s, m->config.copy_stall);
         if (error == LH_ERR_CORRUPT)
             lh_fx_log(m->fx, LH_ERROR,
                 "chunk %" PRIu64 " of \"%s\": what %s copied does not add up to the chunk's "

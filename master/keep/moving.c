@@ -40,10 +40,7 @@ void lh_m_moving_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
-        s->session.away_since = m->now;
-        s->census.first = 1;
-    }
+    s->census.first = 1;
     m->moving.next_census = m->now;
     m->moving.timer.fire = on_timer;
     lh_m_timer_arm(m, &m->moving.timer, m->now);

@@ -2,6 +2,7 @@
 #include "master/keep/recovered.h"
 
 #include "master/grants/leases.h"
+#include "master/grants/refusals.h"
 #include "master/inventory/health.h"
 #include "master/keep/wanting.h"
 #include "master/tables/changed.h"
@@ -50,7 +51,7 @@ void lh_m_on_recovered(
                  (c->grant.waiting || c->repair.recovered_version == c->version);
     if (joined || again)
         c->repair.tell_full = true;
-    c->grant.refusals = 0;
+    lh_m_refusals_end(c);
     c->repair.recovered_version = c->version;
     c->repair.recovered_session = s->session.id;
     lh_m_tell_full(m, c);

@@ -31,15 +31,10 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
     lh_m_timer_disarm(m, &c->creation.timer);
-    if (c->grant.waiting)
-        TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
-    c->grant.waiting = false;
     RB_REMOVE(lh_m_all, &m->all, c);
     if (!c->sealed)
         RB_REMOVE(lh_m_open, &m->open, c);
-    /* The engine keeps a lease that runs: nobody else will ever ask for this key. */
-    lh_m_set_holder(m, c, NULL);
-    c->grant.session = 0;
+    lh_m_grant_forget(m, c);
     lh_m_dirty_chunk(m, c);
     lh_m_sweep_forget(m, c);
     c->removed = true;

@@ -329,7 +329,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
         return;
     }
     if (c->sealed) {
-        c->seal.urgent = c->seal.urgent && !lh_m_backed(m, c);
+        lh_m_urgent_update(m, c);
         look_at_sealed(m, c, &t);
         lh_m_touch(m, c->file); /* somebody may wait to settle there */
         if (swept && !c->dirty)

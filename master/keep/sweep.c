@@ -26,10 +26,7 @@ void lh_m_sweep_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
-        s->session.away_since = m->now;
-        lh_m_server_changed(m, s);
-    }
+    lh_m_server_changed(m, s);
     m->repair.meter_from = m->now;
     m->repair.sweep_timer.fire = sweep_timer;
     lh_m_timer_arm(m, &m->repair.sweep_timer, lh_instant_add(m->now, m->config.sweep));

@@ -6,6 +6,7 @@
 #include "master/grants/leases.h"
 #include "master/inventory/extras.h"
 #include "master/inventory/health.h"
+#include "master/inventory/placement.h"
 #include "master/seal/roll.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
@@ -150,9 +151,9 @@ void lh_m_on_member_failed(
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
         if (is_named(member->server, report->server_ids, report->n_server_ids)) {
-            member->server->room.missed_at = m->now;
+            lh_m_note_missed(m, member->server);
             if (member->joining)
-                c->repair.bad_source = c->repair.joined_from;
+                c->seal.bad_source = c->repair.joined_from;
         }
         if (is_named(member->server, report->lost_ids, report->n_lost_ids) && !member->joining) {
             LH_MARK("member-failed-is-lost");

@@ -297,7 +297,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
-        excluded[i].server->room.missed_at = m->now;
+        lh_m_note_missed(m, excluded[i].server);
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_lease_changed(c);
@@ -360,13 +360,6 @@ static enum trouble trouble(
     return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
 
-/* It was asked whether it lives, and has not answered since. */
-static bool is_asked(const struct lh_m_server *s)
-{
-    return s->session.inquired &&
-           lh_instant_before(s->session.received_at, s->session.silent_since);
-}
-
 /* From when on the primary counts as lost if the trouble lasts. */
 static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_chunk *c,
     const struct lh_m_waiter *w, enum trouble what)
@@ -390,18 +383,16 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
         return lh_instant_max(
             at, lh_instant_add(
-                    is_asked(c->grant.holder) ? c->grant.holder->session.silent_since : m->now,
+                    lh_m_is_asked(c->grant.holder) ? c->grant.holder->session.silent_since : m->now,
                     m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }
 }
 
-/* INV-9: asks the primary whether it lives. The answer is a heartbeat. */
+/* INV-9: asks the primary whether it lives, unless it was asked just now. */
 static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_waiter *w)
 {
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
     struct lh_instant next = lh_instant_add(s->session.inquired_at, m->config.inquiry_pause);
 
     if (s->session.inquired && !lh_instant_before(s->session.inquired_at, w->arrived_at))
@@ -411,17 +402,7 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
         lh_m_timer_arm(m, &w->timer, lh_instant_min(w->deadline, next));
         return;
     }
-    LH_MARK("inquiry-sent");
-    m->counts.inquiries++;
-    inquiry.session = lh_m_wire_session(m, s->session.id);
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
-    reply.inquiry = &inquiry;
-    if (!lh_m_send(m, s, &reply))
-        return; /* its registration is not answered yet: when it is, it has shown life */
-    if (!is_asked(s))
-        s->session.silent_since = m->now;
-    s->session.inquired = true;
-    s->session.inquired_at = m->now;
+    lh_m_inquire(m, s);
 }
 
 static const char *words(enum trouble what)

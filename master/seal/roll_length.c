@@ -124,6 +124,16 @@ static bool enough(const struct lh_m_roll *roll, uint64_t length, uint32_t neede
     return logs >= needed;
 }
 
+void lh_m_set_urgent(struct lh_m_chunk *c)
+{
+    c->seal.urgent = true;
+}
+
+void lh_m_urgent_update(const struct lh_master *m, struct lh_m_chunk *c)
+{
+    c->seal.urgent = c->seal.urgent && !lh_m_backed(m, c);
+}
+
 uint32_t lh_m_recorded(const struct lh_m_chunk *c)
 {
     uint32_t count = 0;

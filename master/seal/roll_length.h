@@ -24,5 +24,8 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
 /* Of a roll that is not decided yet: decides what will be sealed, if enough is known and nobody is
  * waited for any more. */
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll);
+/* Somebody waits until the seal of `c` is backed; and: is that still so? */
+void lh_m_set_urgent(struct lh_m_chunk *c);
+void lh_m_urgent_update(const struct lh_master *m, struct lh_m_chunk *c);
 
 #endif

@@ -11,6 +11,20 @@
 
 #include <inttypes.h>
 
+void lh_m_seal_load(struct lh_master *m, struct lh_m_chunk *c)
+{
+    lh_m_set_sealed(m, c);
+    c->seal.reported = true; /* who missed it reports its replica unsealed */
+}
+
+void lh_m_seal_durable(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (!c->sealed || c->seal.reported)
+        return;
+    c->seal.reported = true;
+    lh_m_record_seal(m, c, NULL);
+}
+
 void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);

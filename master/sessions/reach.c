@@ -49,3 +49,27 @@ void lh_m_unsettled(struct lh_master *m)
 {
     m->unsettled_until = lh_instant_add(m->now, m->config.create_timeout);
 }
+
+bool lh_m_is_asked(const struct lh_m_server *s)
+{
+    return s->session.inquired &&
+           lh_instant_before(s->session.received_at, s->session.silent_since);
+}
+
+void lh_m_inquire(struct lh_master *m, struct lh_m_server *s)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
+
+    LH_MARK("inquiry-sent");
+    m->counts.inquiries++;
+    inquiry.session = lh_m_wire_session(m, s->session.id);
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
+    reply.inquiry = &inquiry;
+    if (!lh_m_send(m, s, &reply))
+        return; /* its registration is not answered yet: when it is, it has shown life */
+    if (!lh_m_is_asked(s))
+        s->session.silent_since = m->now;
+    s->session.inquired = true;
+    s->session.inquired_at = m->now;
+}

@@ -13,5 +13,9 @@ bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s);
 bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s);
 /* Nothing speaks against its being alive: linked, and a heartbeat came in time. */
 bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s);
+/* Asks the server whether it lives. The answer is a heartbeat. */
+void lh_m_inquire(struct lh_master *m, struct lh_m_server *s);
+/* It was asked so, and has not answered since. */
+bool lh_m_is_asked(const struct lh_m_server *s);
 
 #endif

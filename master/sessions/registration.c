@@ -132,6 +132,11 @@ void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
     s->session.id = 0;
     s->session.away_since = m->now;
     m->session_owner->changed(m, s);
+    s->incarnation = s->registration = 0;
+    s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
+    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
+    s->room.failing = false;
+    lh_m_dirty_server(m, s);
 }
 
 /* The answer, which goes out once the registration is durable (SES-1). The leases continued are

@@ -11,6 +11,14 @@
 
 #include <inttypes.h>
 
+void lh_m_sessions_start(struct lh_master *m)
+{
+    struct lh_m_server *s;
+
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+    s->session.away_since = m->now;
+}
+
 void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
 {
     struct lh_m_link *l = lh_m_link_find(m, link);

@@ -8,5 +8,7 @@ void lh_m_session_message(
 /* `ended`: by whom, in words; NULL: the stream broke. */
 void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended);
 void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session_id session);
+/* This master begins: no server has a session with it yet. */
+void lh_m_sessions_start(struct lh_master *m);
 
 #endif

@@ -17,7 +17,7 @@ struct lh_m_words {
     bool believed; /* often enough, for long enough */
 };
 
-/* Each concern has its part of the record, which it alone writes but for what is said there. */
+/* Each concern has its part of the record, which it alone writes. */
 
 /* Of grants/: the lease. */
 struct lh_m_grant {
@@ -67,6 +67,7 @@ struct lh_m_seal {
     bool reported;               /* RecordSeal went out once since the seal is durable */
     struct lh_instant rolled_at; /* when this master sealed it by fences; zero: it did not */
     bool backed; /* this master has seen enough logs for the seal; see lh_m_backed() */
+    struct lh_m_server *bad_source; /* a member was copied from there whose log then did not fit */
     bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
 };
 
@@ -88,8 +89,7 @@ struct lh_m_repair {
     uint64_t recovered_version;      /* the newest that its primary reported recovered */
     lh_session_id recovered_session; /* and in which session */
     bool tell_full; /* joining members became full: the primary hears of it once that is durable */
-    /* Where the newest joining member was copied from; where one was whose log then did not fit. */
-    struct lh_m_server *joined_from, *bad_source;
+    struct lh_m_server *joined_from; /* where the newest joining member was copied from */
     RB_ENTRY(lh_m_chunk) wanting_node;
 };
 

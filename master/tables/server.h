@@ -42,7 +42,7 @@ struct lh_m_session {
     struct lh_instant away_since; /* without a session: since then, or since this master's start */
 };
 
-/* Of inventory/: what it can take. */
+/* Of inventory/, but for what sessions/ hears of it: what it can take. */
 struct lh_m_room {
     uint64_t capacity_bytes, free_bytes, replicas;
     uint64_t placed_bytes; /* given to it since it last reported its free bytes */
