@@ -113,6 +113,23 @@ bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r);
 /* READY and not sealed or being sealed */
 bool lh_cs_replica_usable(const struct lh_cs_replica *r);
 
+/* Writes an empty replica with this header, in place of what is there if that has none. */
+void lh_cs_replica_create(
+    struct lh_cs_replica *r, const struct lh_chunk_header *h, struct lh_cs_job job);
+/* Nothing of its log counts any more, also what is to be written: it is to be created anew.
+ * `replace`: there is a file, which goes first. */
+void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace);
+/* Nobody's full member from now on (REC-4); a job says so on the disk. */
+void lh_cs_replica_mark_incomplete(struct lh_cs_replica *r);
+/* Nothing below this version is taken from now on (FENCE-1). */
+void lh_cs_replica_fence(struct lh_cs_replica *r, uint64_t version);
+/* Records the seal: the log is cut to its length. */
+void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job);
+/* It goes, with its file. Every role of it has ended. The replica may be freed here. */
+void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job);
+/* For "shortest-log-wins": what the primary has not is taken away here. */
+void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum);
+
 /* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
 bool lh_cs_replica_accept(
     struct lh_cs_replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);

@@ -45,6 +45,12 @@ void lh_cs_report_lost(struct lh_cs_replica *r, int error)
     lh_cs_send(r->cs, &m);
 }
 
+void lh_cs_report_registered(struct lh_cs_replica *r)
+{
+    r->unreported.loss = LH_OK;
+    r->unreported.creation = false;
+}
+
 void lh_cs_report_unreported(struct lh_cs_logs *logs)
 {
     struct lh_cs_replica *r, *next;

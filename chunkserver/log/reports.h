@@ -13,7 +13,9 @@ void lh_cs_report_created(struct lh_cs_host *cs, uint64_t chunk, int error);
  * created. */
 void lh_cs_report_creation(struct lh_cs_replica *r, int error);
 void lh_cs_report_lost(struct lh_cs_replica *r, int error);
-/* A session has begun: tells of replicas that were lost, or created, after its registration was
+/* A registration says what it is: nothing of before is left to be reported. */
+void lh_cs_report_registered(struct lh_cs_replica *r);
+/* A session has begun: reports replicas that were lost, or created, after its registration was
  * sent. */
 void lh_cs_report_unreported(struct lh_cs_logs *logs);
 

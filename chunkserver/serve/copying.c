@@ -85,7 +85,7 @@ static void mark_and_cut(struct lh_cs_copying *c, uint64_t length)
     if (length < r->end)
         LH_MARK("copy-cuts-log");
     end_roles(r);
-    r->incomplete = true;
+    lh_cs_replica_mark_incomplete(r);
     lh_cs_served(r)->diverged = false;
     c->marked = true;
     c->cut_to = LH_CS_NO_CUT;
@@ -104,25 +104,19 @@ static void make_anew(struct lh_cs_copying *c, bool replace)
     struct lh_cs_replica *r = c->replica;
 
     end_roles(r);
-    r->state = LH_CS_REPLICA_CREATING;
-    r->headless = replace; /* LH_CS_JOB_CREATE: the file that is there goes first */
-    r->header = (struct lh_chunk_header){
+    lh_cs_replica_clear(r, replace);
+    lh_cs_replica_mark_incomplete(r);
+    lh_cs_served(r)->diverged = false;
+    c->made_anew = c->marked = true;
+    c->cut_to = LH_CS_NO_CUT;
+    const struct lh_chunk_header h = {
         .chunk = r->chunk,
         .version = r->adopting,
         .chunk_size = c->chunk_size,
         .durability = c->durability,
         .copying = true,
     };
-    r->header_synced = false;
-    r->incomplete = true;
-    lh_cs_served(r)->diverged = false;
-    r->end = r->written = r->synced = r->committed = r->checksum = 0;
-    lh_cs_replica_drop_unwritten(r);
-    lh_writers_clear(&r->writers);
-    c->made_anew = c->marked = true;
-    c->cut_to = LH_CS_NO_CUT;
-    lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_CREATE, .owner = job_done});
-    lh_cs_replica_pump(r);
+    lh_cs_replica_create(r, &h, (struct lh_cs_job){.owner = job_done});
 }
 
 void lh_cs_copying_restart(struct lh_cs_copying *c)
@@ -152,8 +146,7 @@ static void whole(struct lh_cs_copying *c)
         return;
     }
     c->sealing = true;
-    if (c->version > r->adopting)
-        r->adopting = c->version;
+    lh_cs_replica_fence(r, c->version);
     lh_cs_replica_submit(r, (struct lh_cs_job){
                                 .kind = LH_CS_JOB_SEAL,
                                 .owner = job_done,

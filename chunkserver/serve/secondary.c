@@ -193,15 +193,11 @@ static int store(struct lh_cs_replica *r, struct lh_buf *batches)
     return LH_OK;
 }
 
-/* For "shortest-log-wins": what the primary has not is taken away here. */
-static void truncate_log(struct lh_cs_replica *r, uint64_t length, uint64_t checksum)
+/* For "shortest-log-wins". */
+static void take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum)
 {
-    r->end = r->written = r->synced = lh_cs_served(r)->feed.acked = length;
-    r->checksum = checksum;
-    if (r->committed > length)
-        r->committed = length;
-    lh_writers_clear(&r->writers);
-    lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRUNCATE, .length = length});
+    lh_cs_served(r)->feed.acked = length;
+    lh_cs_replica_take_away(r, length, checksum);
 }
 
 /* What primaries send is bounded like what clients do (--pending-bytes). Holding them waits for
@@ -263,7 +259,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
         /* Checked as the message arrives, in the stream's order; bytes behind it may follow before
          * the answer is durable. */
         if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
-            truncate_log(r, m->length, m->checksum);
+            take_away(r, m->length, m->checksum);
         if (m->length != r->end ||
             (m->checksum != r->checksum && !LH_PLANTED("equality-by-length-alone")))
             error = LH_ERR_CORRUPT;

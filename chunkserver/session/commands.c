@@ -150,7 +150,7 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
             return;
         }
         LH_MARK("seal-of-missed-version-adds-up");
-        r->adopting = m->version;
+        lh_cs_replica_fence(r, m->version);
     }
     if (r->state != LH_CS_REPLICA_READY || r->adopting != m->version)
         return; /* the master resends it when this server registers */
@@ -173,21 +173,13 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         return;
     }
     LH_MARK("seal-recorded");
-    if (r->end > m->length && r->writers_known && !lh_writers_cut(&r->writers, m->length)) {
-        LH_MARK("seal-cuts-unknown-writers");
-        lh_writers_clear(&r->writers);
-        r->writers_known = false; /* read back when somebody asks */
-    }
-    lh_cs_replica_submit(r, (struct lh_cs_job){
-                                .kind = LH_CS_JOB_SEAL,
-                                .owner = sealed,
-                                .session = m->session,
-                                .version = m->version,
-                                .length = m->length,
-                                .checksum = m->checksum,
-                            });
-    lh_cs_replica_readable(r); /* settlings */
-    lh_cs_replica_pump(r);
+    lh_cs_replica_seal(r, (struct lh_cs_job){
+                              .owner = sealed,
+                              .session = m->session,
+                              .version = m->version,
+                              .length = m->length,
+                              .checksum = m->checksum,
+                          });
 }
 
 static void created(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
@@ -221,8 +213,7 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     }
     if (r == NULL)
         r = lh_cs_replica_add(s->logs, m->chunk, LH_CS_REPLICA_CREATING);
-    r->state = LH_CS_REPLICA_CREATING;
-    r->header = (struct lh_chunk_header){
+    struct lh_chunk_header h = {
         .chunk = m->chunk,
         .version = m->version,
         .chunk_size = m->chunk_size,
@@ -230,11 +221,8 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
                           ? LEASEHOLD__DURABILITY__SYNCED
                           : LEASEHOLD__DURABILITY__BUFFERED,
     };
-    r->adopting = m->version;
-    memcpy(r->header.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
-    lh_cs_replica_submit(
-        r, (struct lh_cs_job){.kind = LH_CS_JOB_CREATE, .owner = created, .session = m->session});
-    lh_cs_replica_pump(r);
+    memcpy(h.equal_boot, cs->config.boot_id, LH_BOOT_ID_BYTES);
+    lh_cs_replica_create(r, &h, (struct lh_cs_job){.owner = created, .session = m->session});
 }
 
 static void replica_removed(struct lh_cs_host *cs, uint64_t chunk, int error)
@@ -295,14 +283,7 @@ static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m
     lh_cs_seal_forget(s->primaries, r->chunk);
     lh_cs_serving_refuse(r, LH_ERR_NO_REPLICA);
     lh_holder_forget(cs->holder, r->chunk);
-    lh_cs_replica_drop_unwritten(r);
-    r->end = r->written + r->writing;
-    r->state = LH_CS_REPLICA_REMOVING;
-    /* What waits would vouch for bytes that are not written any more. */
-    lh_cs_jobs_drop_waiting(r, LH_ERR_NO_REPLICA);
-    lh_cs_replica_submit(
-        r, (struct lh_cs_job){.kind = LH_CS_JOB_REMOVE, .owner = removed, .session = m->session});
-    lh_cs_replica_pump(r);
+    lh_cs_replica_remove(r, (struct lh_cs_job){.owner = removed, .session = m->session});
 }
 
 void lh_cs_commands_message(struct lh_cs_session *s, const Leasehold__SessionReply *m)

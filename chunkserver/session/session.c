@@ -38,8 +38,7 @@ static void fill_reports(struct lh_cs_session *s, Leasehold__Register *reg)
         report->sealed = lh_cs_replica_sealed_durably(r);
         report->doubted = lh_cs_replica_unverified(r);
         report->lost = r->state == LH_CS_REPLICA_LOST;
-        r->unreported.loss = LH_OK;
-        r->unreported.creation = false;
+        lh_cs_report_registered(r);
         report->copying = r->incomplete;
         reg->replicas[reg->n_replicas++] = report;
     }
