@@ -4,7 +4,7 @@
  * Rooms, lowest first; each is a package that knows only those before it:
  *   host/     the step under way, configuration, links, the way to the master
  *   log/      what is on the disk: one chunk's header and log, changes of them, reading them back
- *   primary/  the order of appends, their commit, recovery, and what the master is told of leases
+ *   primary/  the order of appends, their commit, recovery, reports of leases to the master
  *   serve/    everybody else's requests to a replica, copies of it, the scrub
  *   session/  the session with the master, and its commands
  * This file's own .c composes them: it makes the rooms known to each other, takes an input to the

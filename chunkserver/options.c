@@ -24,7 +24,7 @@ static bool reachable(const char *address)
     return strtoul(colon + 1, NULL, 10) <= 65535;
 }
 
-/* What others can connect to: --advertise, or --listen. NULL: neither says; told to stderr. */
+/* What others can connect to: --advertise, or --listen. NULL: neither says; said on stderr. */
 static const char *advertised(const struct lh_chunkserver_options *o)
 {
     const char *address = o->advertise != NULL ? o->advertise : o->server.listen;

@@ -1,4 +1,4 @@
-/* What leasehold-chunkserver is told on its command line, in its environment or its config file. */
+/* The options of leasehold-chunkserver: command line, environment, config file. */
 #ifndef LH_CHUNKSERVER_OPTIONS_H
 #define LH_CHUNKSERVER_OPTIONS_H
 

@@ -1,5 +1,4 @@
-/* What a chunkserver's core is told when it is made, and the names that it shares with whoever runs
- * it. */
+/* The configuration of a chunkserver's core, and the names that it shares with whoever runs it. */
 #ifndef LH_CHUNKSERVER_HOST_CONFIG_H
 #define LH_CHUNKSERVER_HOST_CONFIG_H
 

@@ -103,7 +103,7 @@ static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
         (unsigned long long)d->shortage.times);
 }
 
-/* What waits because of a shortage is tried once more. */
+/* What waits because of a shortage is tried again. */
 static void ask_again(void *owner)
 {
     struct lh_cs_logs *logs = owner;

@@ -45,7 +45,7 @@ struct lh_buf lh_chunk_header_encode(const struct lh_chunk_header *h)
     lh_put64(p + AT_CHUNK_SIZE, h->chunk_size);
     lh_put32(p + AT_DURABILITY, h->durability);
     lh_put32(p + AT_FLAGS, (h->sealed ? FLAG_SEALED : 0) | (h->lost ? FLAG_LOST : 0) |
-                               (h->copying ? FLAG_COPYING : 0) | (h->cut ? FLAG_CUT : 0));
+                               (h->copying ? FLAG_COPYING : 0) | (h->truncated ? FLAG_CUT : 0));
     lh_put64(p + AT_SEALED_LENGTH, h->sealed_length);
     lh_put64(p + AT_SEALED_CHECKSUM, h->sealed_checksum);
     lh_put64(p + AT_EQUAL_LENGTH, h->equal_length);
@@ -71,7 +71,7 @@ static int decode_slot(const uint8_t *p, struct lh_chunk_header *h)
         .sealed = (lh_get32(p + AT_FLAGS) & FLAG_SEALED) != 0,
         .lost = (lh_get32(p + AT_FLAGS) & FLAG_LOST) != 0,
         .copying = (lh_get32(p + AT_FLAGS) & FLAG_COPYING) != 0,
-        .cut = (lh_get32(p + AT_FLAGS) & FLAG_CUT) != 0,
+        .truncated = (lh_get32(p + AT_FLAGS) & FLAG_CUT) != 0,
         .sealed_length = lh_get64(p + AT_SEALED_LENGTH),
         .sealed_checksum = lh_get64(p + AT_SEALED_CHECKSUM),
         .equal_length = lh_get64(p + AT_EQUAL_LENGTH),

@@ -18,9 +18,9 @@ struct lh_chunk_header {
     uint64_t chunk_size;
     uint8_t durability; /* leasehold.Durability */
     bool sealed;
-    bool lost;    /* FAIL-5: of no use until it is copied anew */
-    bool cut;     /* FAIL-3: at a start its end was no whole batch; it may have been longer */
-    bool copying; /* REC-4: incomplete, whatever the rest says */
+    bool lost;      /* FAIL-5: of no use until it is copied anew */
+    bool truncated; /* FAIL-3: at a start its end was no whole batch; it may have been longer */
+    bool copying;   /* REC-4: incomplete, whatever the rest says */
     uint64_t sealed_length;
     uint64_t sealed_checksum;
     uint64_t equal_length; /* the log's length when equality was last confirmed: known good */

@@ -29,7 +29,7 @@ struct lh_cs_log_users {
     void (*cut_back)(struct lh_cs_replica *r, int error);
     /* It is about to be lost: every role of it ends. */
     void (*lost)(struct lh_cs_replica *r, int error);
-    /* A sealed log was read back once more, or turned out to be rotten. */
+    /* A sealed log was read back again, or turned out to be rotten. */
     void (*read_back)(struct lh_cs_replica *r);
 };
 
@@ -58,7 +58,7 @@ struct lh_cs_logs {
 
 void lh_cs_logs_init(struct lh_cs_logs *logs, struct lh_cs_host *cs,
     const struct lh_cs_log_users *users, void *self);
-/* Frees all replicas; nothing is told to anybody. */
+/* Frees all replicas; nothing is reported to anybody. */
 void lh_cs_logs_deinit(struct lh_cs_logs *logs);
 
 #endif

@@ -15,7 +15,7 @@ enum lh_cs_replica_state {
     LH_CS_REPLICA_CREATING,
     LH_CS_REPLICA_LOADING,    /* its header is being read */
     LH_CS_REPLICA_SCANNING,   /* its log is being read back */
-    LH_CS_REPLICA_TRUNCATING, /* its file is being cut; then it is read back once more */
+    LH_CS_REPLICA_TRUNCATING, /* its file is being cut; then it is read back again */
     LH_CS_REPLICA_READY,
     LH_CS_REPLICA_LOST, /* unreadable, failed or marked so (FAIL-4, FAIL-5) */
     LH_CS_REPLICA_REMOVING
@@ -90,7 +90,7 @@ struct lh_cs_replica {
         struct lh_cs_replica *before, *after;
     } table;
 
-    struct {           /* reports.c: what the master was not told by a registration */
+    struct {           /* reports.c: what a registration did not report */
         int loss;      /* why it was lost, after a registration that called it good */
         bool creation; /* it was created after a registration that did not name it */
     } unreported;

@@ -1,4 +1,4 @@
-/* What the master is told of replicas that come and go. */
+/* What is reported to the master of replicas that come and go. */
 #include "chunkserver/log/reports.h"
 
 #include "chunkserver/log/replica.h"

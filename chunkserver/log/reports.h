@@ -1,4 +1,4 @@
-/* What the master is told of replicas that come and go: created, lost. */
+/* What is reported to the master of replicas that come and go: created, lost. */
 #ifndef LH_CHUNKSERVER_LOG_REPORTS_H
 #define LH_CHUNKSERVER_LOG_REPORTS_H
 

@@ -60,7 +60,7 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
     lh_cs_scan_loaded(r);
 }
 
-/* SEAL-1: that the seal was recorded is told in the registration. A former process may have died
+/* SEAL-1: the registration reports that the seal was recorded. A former process may have died
  * before its header was on the disk, so it is synced first. */
 static void found_sealed(struct lh_cs_replica *r)
 {
@@ -202,7 +202,7 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
         lh_fx_log(r->cs->fx, LH_WARN, "chunk %llu: cutting a torn tail at %llu",
             (unsigned long long)r->chunk, (unsigned long long)good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to
-         * life (FAIL-3); then it is read back once more. */
+         * life (FAIL-3); then it is read back again. */
         r->written = good;
         lh_buf_clear(&r->scan.rest);
         r->state = LH_CS_REPLICA_TRUNCATING;

@@ -57,14 +57,15 @@ static bool done(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool marks_truncated(const struct lh_cs_replica *r, const struct lh_cs_job *j)
 {
-    return j->at_start && !r->header.cut && !LH_PLANTED("cut-log-gives-a-length");
+    return j->at_start && !r->header.truncated && !LH_PLANTED("cut-log-gives-a-length");
 }
 
 /* Does the header say already that the log was equal at `length`? So it is with a chunk that is
  * new. */
 static bool vouches_for(const struct lh_cs_replica *r, uint64_t length)
 {
-    return r->header.equal_length == length && r->header.committed <= length && !r->header.cut &&
+    return r->header.equal_length == length && r->header.committed <= length &&
+           !r->header.truncated &&
            memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
 }
 
@@ -113,7 +114,7 @@ static void note_incomplete(struct lh_cs_replica *r, uint64_t length)
     forget_committed(r, length);
 }
 
-/* The seal is the master's word, also if this server knows of more: a loss was reported (REC-2a),
+/* The master decides the seal, also if this server knows of more: a loss was reported (REC-2a),
  * or the master's metadata is an older copy (KEEP-4). */
 static void seal_below(struct lh_cs_replica *r, uint64_t length)
 {
@@ -202,7 +203,7 @@ static bool confirm_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     bool wait = must_be_verified(r, j->length);
     r->header.equal_length = j->length;
     r->header.copying = false; /* it has joined (REC-4) */
-    r->header.cut = false;
+    r->header.truncated = false;
     if (r->header.committed > j->length)
         r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
     memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
@@ -226,7 +227,7 @@ static bool seal_header(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     seal_below(r, j->length);
     r->header.sealed = true;
-    r->header.copying = r->header.cut = false;
+    r->header.copying = r->header.truncated = false;
     r->header.version = j->version;
     r->header.sealed_length = j->length;
     r->header.sealed_checksum = j->checksum;
@@ -246,7 +247,7 @@ static bool seal(struct lh_cs_replica *r, struct lh_cs_job *j)
 }
 
 /* ------------------------------------------------------------------------------------------------
- * TRUNCATE. A tear cannot be told from rot: from here on this log may be one that lacks something
+ * TRUNCATE. A tear looks like rot: from here on this log may be one that lacks something
  * (FAIL-3). Both slots may be new: one of them has to be on the disk. */
 
 static bool truncate_done(struct lh_cs_replica *r, struct lh_cs_job *j)
@@ -268,7 +269,7 @@ static bool truncate_mark(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (!marks_truncated(r, j))
         return truncate_file(r, j);
-    r->header.cut = true;
+    r->header.truncated = true;
     return write_header(r, j, truncate_mark_written);
 }
 

@@ -1,4 +1,4 @@
-/* What the master is told of leases and of chunks that were led. */
+/* What is reported to the master of leases and of chunks that were led. */
 #include "chunkserver/primary/leases.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* What the master is told of leases and of chunks that were led: grants confirmed or refused,
- * leases released, chunks full, records that may be lost. */
+/* What is reported to the master of leases and of chunks that were led: grants confirmed or
+ * refused, leases released, chunks full, records that may be lost. */
 #ifndef LH_CHUNKSERVER_PRIMARY_LEASES_H
 #define LH_CHUNKSERVER_PRIMARY_LEASES_H
 

@@ -315,7 +315,7 @@ static void replied(struct lh_cs_link *l, const void *message, struct lh_buf *pa
         LH_MARK("member-confirms");
         m->state = LH_CS_MEMBER_EQUAL;
         m->unverified = m->truncated = m->differs = false;
-        /* What it confirmed is durable there; it need not say so once more. */
+        /* What it confirmed is durable there; it need not say so again. */
         if (m->length < m->target)
             note_durable(m, m->target);
         lh_cs_member_pump(m);

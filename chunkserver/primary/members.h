@@ -45,7 +45,7 @@ struct lh_cs_member {
     struct lh_duration backoff;
     struct lh_instant reported_at; /* MemberFailed sent; zero: not */
     bool diverged;                 /* its log is not what it should be, and ours is */
-    bool reported;                 /* the operator was told that it fails */
+    bool reported;                 /* its failing was logged */
     bool refused;                  /* it answered with an error that waiting does not mend */
 };
 

@@ -1,9 +1,9 @@
 /* The primary of a chunk: the order of appends and their commit (APP-2, APP-3), sealing (SEAL-1),
- * giving the lease up (LEASE-5), and what the master is told of members that fail (REC-3).
+ * giving the lease up (LEASE-5), and what is reported of members that fail (REC-3).
  *
- * A primary part lives for one version. A new grant ends it and begins another one: streams are
- * told STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). Before it takes
- * appends it recovers: recovery.c. */
+ * A primary part lives for one version. A new grant ends it and begins another one: streams end
+ * with STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). Before it
+ * takes appends it recovers: recovery.c. */
 #include "chunkserver/primary/primary.h"
 
 #include "base/alloc.h"

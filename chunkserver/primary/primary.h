@@ -74,13 +74,13 @@ void lh_cs_primary_grant(
  * full ones. */
 void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g);
 /* Ends the primary part and says nothing of its lease: a new version of it begins, or a seal report
- * gives it up. Streams are told `error`. Every other end is one of those below. */
+ * gives it up. Streams end with `error`. Every other end is one of those below. */
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error);
 /* Stops ordering; commits what is under way, then releases the lease. */
 void lh_cs_primary_recall(struct lh_cs_primary *p);
 /* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
 void lh_cs_primary_abandon(struct lh_cs_primary *p, int error);
-/* The lease has run out on this server's clock; the master may think otherwise, and is told. */
+/* The lease has run out on this server's clock. The master may think otherwise: it is reported. */
 void lh_cs_primary_run_out(struct lh_cs_primary *p);
 bool lh_cs_primary_may_act(const struct lh_cs_primary *p);
 /* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */

@@ -3,7 +3,7 @@
  * it and confirms that it is equal; then appends are taken (primary.c).
  *
  * What vouches for all that was acknowledged is decided here too (REC-2a, FAIL-3): a member that
- * is away is waited for until others do, and a possible loss is told if nobody does. */
+ * is away is waited for until others do, and a possible loss is reported if nobody does. */
 #include "chunkserver/primary/recovery.h"
 
 #include "chunkserver/primary/appending.h"
@@ -29,7 +29,7 @@ static uint64_t known_committed(const struct lh_cs_primary *p)
 /* Do the logs of the full members that have adopted this version vouch for all that was
  * acknowledged? */
 struct witnesses {
-    unsigned verified; /* REC-2a: not in doubt, nor below a committed length */
+    unsigned verified; /* REC-2a: verified, and not below a committed length */
     unsigned whole;    /* and of these, not cut at a start (FAIL-3) */
 };
 
@@ -48,7 +48,7 @@ static struct witnesses witnesses(const struct lh_cs_primary *p)
     if (p->state > LH_CS_PRIMARY_EQUALIZING)
         return (struct witnesses){1, 1};
     if (p->state > LH_CS_PRIMARY_ADOPTING)
-        witness(&w, lh_cs_replica_unverified(r), r->header.cut, r->end >= committed);
+        witness(&w, lh_cs_replica_unverified(r), r->header.truncated, r->end >= committed);
     for (size_t i = 0; i < p->member_count; i++) {
         const struct lh_cs_member *m = &p->members[i];
         if (m->state >= LH_CS_MEMBER_ADOPTED && lh_cs_member_counts(m))
@@ -57,7 +57,7 @@ static struct witnesses witnesses(const struct lh_cs_primary *p)
     return w;
 }
 
-/* A tear cannot be told from rot, so a log that was cut alone vouches for nothing. Two do: rot is
+/* A tear looks like rot, so a log that was cut alone vouches for nothing. Two do: rot is
  * not everywhere. */
 bool lh_cs_primary_is_sure(const struct lh_cs_primary *p)
 {
@@ -75,7 +75,7 @@ static void equalize(struct lh_cs_primary *p)
 
     p->state = LH_CS_PRIMARY_EQUALIZING;
     p->self_equal = false;
-    p->was_truncated = r->header.cut;
+    p->was_truncated = r->header.truncated;
     lh_cs_replica_submit(r, (struct lh_cs_job){
                                 .kind = LH_CS_JOB_CONFIRM,
                                 .owner = lh_cs_primary_job_done,

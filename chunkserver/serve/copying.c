@@ -18,7 +18,7 @@ static void timer(void *owner);
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
 /* ------------------------------------------------------------------------------------------------
- * What the master is told. */
+ * What is reported to the master. */
 
 static void answer(struct lh_cs_host *cs, const struct lh_cs_copying *c, uint64_t chunk,
     uint64_t version, uint64_t length, int error)
@@ -265,10 +265,10 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
         whole(c);
         return;
     }
-    if (!c->sealed && c->caught_up && !c->told) {
+    if (!c->sealed && c->caught_up && !c->reported) {
         LH_MARK("copy-caught-up");
         r->cs->counts.copies++;
-        c->told = true;
+        c->reported = true;
         tell(c, LH_OK);
     }
     lh_cs_copy_ask(c, false);
@@ -320,7 +320,7 @@ static void take_command(struct lh_cs_copying *c, const Leasehold__CopyReplica *
     c->length = m->length;
     c->checksum = m->checksum;
     c->source = c->failed = c->unfit = 0;
-    c->told = false;
+    c->reported = false;
     c->progress_at = c->retry_at = c->replica->cs->now;
     c->forgotten_at = LH_INSTANT_NEVER;
     c->backoff = c->replica->cs->config.reconnect_min;
@@ -411,7 +411,7 @@ void lh_cs_copying_session_begins(struct lh_cs_serving *room)
     {
         c->forgotten_at =
             lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.copy_forgotten_ms));
-        c->told = false; /* the session before may have taken it along */
+        c->reported = false; /* the session before may have taken it along */
         lh_timer_set(&cs->timers, &c->timer,
             lh_timer_is_set(&c->timer) ? lh_instant_min(c->timer.at, c->forgotten_at)
                                        : c->forgotten_at);

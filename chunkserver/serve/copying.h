@@ -38,7 +38,7 @@ struct lh_cs_copying {
     bool restarted;    /* it did not add up once, and was begun anew from nothing */
     bool sealing;      /* all of it is here and agrees; the seal is being written */
     bool caught_up;    /* unsealed: all that the source said was committed is here, or nearly */
-    bool told;         /* and the master has been told so */
+    bool reported;     /* and so it was reported to the master */
     int error;         /* why the replica was lost meanwhile */
     struct lh_instant progress_at, retry_at, forgotten_at;
     struct lh_duration backoff;

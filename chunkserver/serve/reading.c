@@ -14,7 +14,7 @@ static bool answers_as_primary(const struct lh_cs_replica *r)
            (lh_cs_primary_may_act(lh_cs_primary_of(r)) || LH_PLANTED("read-without-lease"));
 }
 
-/* A member that is being copied to is told of committed bytes before it has written them. */
+/* A member that is being copied to hears of committed bytes before it has written them. */
 static uint64_t readable(const struct lh_cs_replica *r)
 {
     if (LH_PLANTED("uncommitted-bytes-read"))

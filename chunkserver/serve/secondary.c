@@ -22,7 +22,7 @@ static void answer(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repl
         m.length = lh_cs_replica_durable(r);
         m.checksum = r->checksum;
         m.doubted = lh_cs_replica_unverified(r);
-        m.cut = r->header.cut;
+        m.cut = r->header.truncated;
         m.differs = lh_cs_served(r)->feed.differs;
         m.committed = lh_cs_replica_known_committed(r);
     }

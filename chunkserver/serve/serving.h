@@ -27,10 +27,10 @@ struct lh_cs_served {
 
     struct {                           /* secondary.c */
         uint64_t link;                 /* the primary that feeds this replica; 0: none */
-        struct lh_instant reported_at; /* when that primary was last told that bytes come */
+        struct lh_instant reported_at; /* when that primary last heard that bytes come */
         bool adopted;                  /* its ADOPT was answered: bytes may come */
         bool differs;   /* from what the primary says it should be: the stream ended with that */
-        uint64_t acked; /* the durable length that it was told */
+        uint64_t acked; /* the durable length that was reported to it */
     } feed;
     struct {              /* fencing.c: what this server had committed when it was fenced */
         uint64_t version; /* by which; 0: it was not, or was not the primary */
@@ -52,7 +52,7 @@ static inline struct lh_cs_served *lh_cs_served(const struct lh_cs_replica *r)
 
 void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struct lh_cs_logs *logs);
 
-/* Everybody who reads it or asks about it is told `error`. */
+/* Everybody who reads it or asks about it gets `error`. */
 void lh_cs_serving_refuse(struct lh_cs_replica *r, int error);
 
 /* What happens to a replica (log/logs.h). */

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* What has run out ends before anything is shown, and not at the next turn of its timer: nothing is
+/* What has run out ends before anything is shown, and not when its timer fires: nothing is
  * neither shown nor over. */
 static void end_run_out(struct lh_cs_session *s)
 {
