@@ -7,9 +7,10 @@
  * appender is open and has stored a record.
  *
  * Prints one line of JSON. bench/run starts clusters for it and puts the lines into a table. */
-#include "client/leasehold.h"
+#include "client/library/leasehold.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -167,10 +168,11 @@ static void append(const struct options *o, struct lh_cluster *cluster, bool syn
         free(workers[i].latencies_us10);
     }
     double seconds = now_s() - began;
-    printf("{\"records\": %llu, \"seconds\": %.3f, \"records_per_s\": %.0f, \"mb_per_s\": %.1f, "
-           "\"failures\": %llu",
-        (unsigned long long)records, seconds, (double)records / seconds,
-        (double)records * (double)o->size / seconds / 1e6, (unsigned long long)failures);
+    printf("{\"records\": %" PRIu64
+           ", \"seconds\": %.3f, \"records_per_s\": %.0f, \"mb_per_s\": %.1f, "
+           "\"failures\": %" PRIu64,
+        records, seconds, (double)records / seconds,
+        (double)records * (double)o->size / seconds / 1e6, failures);
     if (samples > 0) {
         qsort(all, samples, sizeof *all, by_value);
         printf(", \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f", all[samples / 2] / 10.0,
@@ -202,10 +204,10 @@ static void read_all(const struct options *o, struct lh_cluster *cluster)
     if (error != LH_END)
         die("read", error);
     lh_reader_close(reader);
-    printf("{\"records\": %llu, \"seconds\": %.3f, \"records_per_s\": %.0f, \"mb_per_s\": %.1f, "
+    printf("{\"records\": %" PRIu64
+           ", \"seconds\": %.3f, \"records_per_s\": %.0f, \"mb_per_s\": %.1f, "
            "\"failures\": 0}\n",
-        (unsigned long long)records, seconds, (double)records / seconds,
-        (double)bytes / seconds / 1e6);
+        records, seconds, (double)records / seconds, (double)bytes / seconds / 1e6);
 }
 
 static const char *value_of(int argc, char **argv, const char *name, const char *otherwise)

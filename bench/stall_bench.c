@@ -8,8 +8,9 @@
  *   end     print one line of JSON: of the appenders' longest pauses since `begin` the median and
  *           the largest (a pause that goes on counts), records stored, seconds
  * The end of the input ends it. `--async` keeps many appends under way: for throughput. */
-#include "client/leasehold.h"
+#include "client/library/leasehold.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -129,8 +130,9 @@ static void end(struct worker *workers, unsigned count, double began)
         pthread_mutex_unlock(&w->lock);
     }
     qsort(pauses, count, sizeof *pauses, by_value);
-    printf("{\"median_ms\": %.3f, \"worst_ms\": %.3f, \"records\": %llu, \"seconds\": %.3f}\n",
-        pauses[count / 2] * 1e3, pauses[count - 1] * 1e3, (unsigned long long)records, now - began);
+    printf("{\"median_ms\": %.3f, \"worst_ms\": %.3f, \"records\": %" PRIu64
+           ", \"seconds\": %.3f}\n",
+        pauses[count / 2] * 1e3, pauses[count - 1] * 1e3, records, now - began);
     fflush(stdout);
 }
 

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,7 @@ static void show_duration(uint64_t ns, char *to, size_t size)
     for (const struct unit *u = durations; u->name != NULL; u++)
         if (ns % u->factor == 0 && u->factor > best->factor && u->factor <= UINT64_C(1000000000))
             best = u;
-    snprintf(to, size, "%llu%s", (unsigned long long)(ns / best->factor), best->name);
+    snprintf(to, size, "%" PRIu64 "%s", ns / best->factor, best->name);
 }
 
 static void show_size(uint64_t bytes, char *to, size_t size)
@@ -204,8 +205,7 @@ static void show_size(uint64_t bytes, char *to, size_t size)
     for (const struct unit *u = sizes; u->name != NULL; u++)
         if (strchr(u->name, 'i') != NULL && bytes != 0 && bytes % u->factor == 0)
             best = u;
-    snprintf(to, size, "%llu%s", (unsigned long long)(bytes / best->factor),
-        best->factor == 1 ? "" : best->name);
+    snprintf(to, size, "%" PRIu64 "%s", bytes / best->factor, best->factor == 1 ? "" : best->name);
 }
 
 static void show(const struct lh_flag *f, uint64_t v, char *to, size_t size)
@@ -215,7 +215,7 @@ static void show(const struct lh_flag *f, uint64_t v, char *to, size_t size)
     else if (f->type == LH_FLAG_SIZE)
         show_size(v, to, size);
     else
-        snprintf(to, size, "%llu", (unsigned long long)v);
+        snprintf(to, size, "%" PRIu64, v);
 }
 
 static bool in_range(

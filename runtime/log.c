@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -115,7 +116,7 @@ static void put_line(
         n += put_json(line + n, message);
         line[n++] = '"';
         if (repeated > 0)
-            n += (size_t)snprintf(line + n, 64, ",\"repeated\":%llu", (unsigned long long)repeated);
+            n += (size_t)snprintf(line + n, 64, ",\"repeated\":%" PRIu64, repeated);
         line[n++] = '}';
     } else {
         static const char *const columns[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
@@ -123,8 +124,7 @@ static void put_line(
         /* Control characters would let a peer's text forge lines. */
         n += lh_text_show(line + n, sizeof line - n - 80, message);
         if (repeated > 0)
-            n += (size_t)snprintf(
-                line + n, 64, " (repeated %llu times)", (unsigned long long)repeated);
+            n += (size_t)snprintf(line + n, 64, " (repeated %" PRIu64 " times)", repeated);
     }
     line[n++] = '\n';
     /* A log that cannot be written is nowhere to be complained about. */

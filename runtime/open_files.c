@@ -97,14 +97,12 @@ void lh_files_close_all(struct lh_files *files)
 
     struct verdict *v, *after;
 
-    HASH_ITER(hh, files->open, e, next)
-    {
+    HASH_ITER(hh, files->open, e, next) {
         LH_ASSERT(e->users == 0);
         forget(files, e);
         entry_close(e);
     }
-    HASH_ITER(hh, files->verdicts, v, after)
-    {
+    HASH_ITER(hh, files->verdicts, v, after) {
         HASH_DEL(files->verdicts, v);
         free(v);
     }

@@ -345,10 +345,9 @@ static bool refuse_read(struct lh_loop *loop, struct lh_disk_io *io)
 {
     if (!io->for_reply)
         return false;
-    uint64_t before =
-        atomic_fetch_add(&loop->reading_bytes, io->length) + lh_rpc_unsent(loop->rpc);
-    bool refused = loop->config.unsent_max != 0 && before > 0 &&
-                   before + io->length > loop->config.unsent_max;
+    uint64_t before = atomic_fetch_add(&loop->reading_bytes, io->length) + lh_rpc_unsent(loop->rpc);
+    bool refused =
+        loop->config.unsent_max != 0 && before > 0 && before + io->length > loop->config.unsent_max;
     if (refused)
         io->error = LH_ERR_SHORTAGE;
     return refused;

@@ -74,7 +74,7 @@ struct lh_loop {
     struct outbox outbox;    /* filled under the lock ... */
     struct outbox sending;   /* ... emptied by the one thread that set `delivering` */
     bool delivering;
-    _Atomic bool outbox_waits; /* something was put in and may not have been delivered */
+    _Atomic bool outbox_waits;      /* something was put in and may not have been delivered */
     _Atomic uint64_t reading_bytes; /* asked of the disk for replies */
     bool stop_asked;
     bool stopped; /* the core emitted STOPPED, or the loop is being destroyed: nothing is fed */

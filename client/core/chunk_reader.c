@@ -17,6 +17,7 @@
 #include "client/core/reader.h"
 #include "client/core/silent.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,9 +170,10 @@ static void round_failed(struct lh_client_chunk_reader *cr)
         /* Nothing says that a batch ever began here but the program. */
         char why[LH_CALL_TEXT_BYTES];
         snprintf(why, sizeof why,
-            "%s: no batch begins at offset %llu; a start is a position from an appender or a "
+            "%s: no batch begins at offset %" PRIu64
+            "; a start is a position from an appender or a "
             "reader",
-            r->path, (unsigned long long)r->start);
+            r->path, r->start);
         lh_client_reader_end_fetch(r, LH_ERR_INVALID_ARGUMENT, why);
     } else if (everywhere && at_program) {
         lh_client_reader_end_fetch(r, LH_ERR_CORRUPT, r->text);
@@ -227,8 +229,8 @@ void lh_client_chunk_reader_failed(
     struct lh_client *c = r->client;
     char what[80];
 
-    snprintf(what, sizeof what, "chunk %llu at %llu, %.40s", (unsigned long long)cr->chunk.chunk,
-        (unsigned long long)cr->offset, address);
+    snprintf(what, sizeof what, "chunk %" PRIu64 " at %" PRIu64 ", %.40s", cr->chunk.chunk,
+        cr->offset, address);
     lh_client_reader_say(r, error, what, text);
     /* Who is no member any more says nothing about those who are. */
     for (size_t i = 0; i < cr->chunk.member_count; i++) {

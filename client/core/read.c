@@ -9,6 +9,7 @@
 #include "client/core/silent.h"
 #include "proto/codec.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -104,8 +105,8 @@ static void nothing_more(struct lh_client_read *read, const Leasehold__ReadReply
         cr->at_end = false;
     } else if (m->committed < cr->offset && (m->primary || m->sealed)) {
         char text[LH_CALL_TEXT_BYTES];
-        snprintf(text, sizeof text, "%s: offset %llu is beyond the end", r->path,
-            (unsigned long long)lh_client_chunk_reader_position(cr));
+        snprintf(text, sizeof text, "%s: offset %" PRIu64 " is beyond the end", r->path,
+            lh_client_chunk_reader_position(cr));
         cancel_other(read);
         lh_client_reader_end_fetch(r, LH_ERR_INVALID_ARGUMENT, text);
         cr->at_end = true;

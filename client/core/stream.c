@@ -113,8 +113,7 @@ static void end(struct lh_client_stream *s, int error, const char *text)
     struct lh_client_writer *w, *next;
 
     lh_client_link_close(s->client, &s->link);
-    HASH_ITER(hh, s->writers, w, next)
-    {
+    HASH_ITER(hh, s->writers, w, next) {
         w->on_refused(w->owner, error, text);
     }
     LH_ASSERT(s->writers == NULL);
@@ -375,8 +374,7 @@ void lh_client_streams_check(const struct lh_client *c)
             openings += w->opening;
         }
         LH_ASSERT(openings == s->openings);
-        DL_FOREACH2(s->waiting, b, waiting_next)
-        {
+        DL_FOREACH2(s->waiting, b, waiting_next) {
             LH_ASSERT(b->in_flight && b->message == NULL);
             waiting += b->batch.size;
         }

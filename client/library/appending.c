@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,7 @@ static int wait_for_room(struct lh_appender *a, uint32_t bytes, uint64_t timeout
     while (a->error == LH_OK && !a->closing && a->memory > 0 && a->memory + bytes > a->memory_max) {
         if (!in_time)
             return lh_fail(LH_ERR_WOULD_BLOCK,
-                "the appender holds %llu bytes that are not acknowledged yet",
-                (unsigned long long)a->memory);
+                "the appender holds %" PRIu64 " bytes that are not acknowledged yet", a->memory);
         if (ready->first != NULL) {
             pthread_mutex_unlock(&a->mutex);
             lh_ready_submit(ready);
@@ -79,8 +79,9 @@ static int too_large(const struct lh_appender *a, size_t size)
             "a record of %zu bytes: this file takes up to %u, and none takes more than %u", size,
             a->record_max, LH_RECORD_BYTES_MAX);
     return lh_fail(LH_ERR_TOO_LARGE,
-        "a record of %zu bytes: this file takes up to %u; one with chunks of %llu bytes takes it",
-        size, a->record_max, (unsigned long long)chunk_size);
+        "a record of %zu bytes: this file takes up to %u; one with chunks of %" PRIu64
+        " bytes takes it",
+        size, a->record_max, chunk_size);
 }
 
 /* Takes one record; with the mutex. */
@@ -192,8 +193,7 @@ int lh_append(struct lh_appender *a, const void *record, size_t size, uint64_t t
         in_time = lh_cond_wait(&b->done_cond, &a->mutex, timeout_ms, &begun);
     if (!b->done)
         error = lh_fail(LH_ERR_DEADLINE_EXCEEDED,
-            "not acknowledged within %llu ms; the appender goes on trying",
-            (unsigned long long)timeout_ms);
+            "not acknowledged within %" PRIu64 " ms; the appender goes on trying", timeout_ms);
     else if (b->error != LH_OK)
         error = lh_fail(b->error, "%s", b->submit.call.text);
     else if (position != NULL)
@@ -231,9 +231,9 @@ int lh_flush(struct lh_appender *a, uint64_t timeout_ms)
         error = failure(a);
     else if (a->first != NULL && a->first->submit.sequence < end)
         error = lh_fail(LH_ERR_DEADLINE_EXCEEDED,
-            "%llu records are not acknowledged within %llu ms; the appender goes on trying",
-            (unsigned long long)(a->stats.records_taken - a->stats.records_stored),
-            (unsigned long long)timeout_ms);
+            "%" PRIu64 " records are not acknowledged within %" PRIu64
+            " ms; the appender goes on trying",
+            a->stats.records_taken - a->stats.records_stored, timeout_ms);
     pthread_mutex_unlock(&a->mutex);
     return error;
 }

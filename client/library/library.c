@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,11 +118,11 @@ static void tell_of_waiting(
     char text[LH_CALL_TEXT_BYTES];
 
     if (call->kind == LH_CALL_SERVER)
-        snprintf(text, sizeof text, "chunkserver %s has not answered for %llu s",
-            ((const struct lh_server_call *)call)->address, (unsigned long long)(ms / 1000));
+        snprintf(text, sizeof text, "chunkserver %s has not answered for %" PRIu64 " s",
+            ((const struct lh_server_call *)call)->address, ms / 1000);
     else
-        snprintf(text, sizeof text, "no master has answered for %llu s (%s)",
-            (unsigned long long)(ms / 1000), cluster->masters);
+        snprintf(text, sizeof text, "no master has answered for %" PRIu64 " s (%s)", ms / 1000,
+            cluster->masters);
     cluster->on_waiting(cluster->on_waiting_arg, text);
 }
 

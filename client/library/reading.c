@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "batch/batch.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +39,8 @@ int lh_reader_open(struct lh_cluster *cluster, const char *path,
     if (o.readahead_bytes == 0)
         o.readahead_bytes = READAHEAD_DEFAULT;
     if (o.readahead_bytes < READAHEAD_MIN)
-        return lh_fail(LH_ERR_INVALID_ARGUMENT, "readahead_bytes is %llu, less than 1 MiB",
-            (unsigned long long)o.readahead_bytes);
+        return lh_fail(LH_ERR_INVALID_ARGUMENT, "readahead_bytes is %" PRIu64 ", less than 1 MiB",
+            o.readahead_bytes);
     struct lh_reader_open_call call = {
         .call.kind = LH_CALL_READER_OPEN,
         .path = path,
@@ -146,8 +147,8 @@ static int next_in_batch(struct lh_reader *r, struct lh_record *record)
         return LH_OK;
     }
     if (r->index != r->batch.count)
-        return lh_fail(LH_ERR_CORRUPT, "the batch at offset %llu has fewer records than it says",
-            (unsigned long long)r->batch.offset);
+        return lh_fail(LH_ERR_CORRUPT,
+            "the batch at offset %" PRIu64 " has fewer records than it says", r->batch.offset);
     r->in_batch = false;
     return LH_END;
 }

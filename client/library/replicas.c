@@ -4,6 +4,8 @@
 #include "batch/batch.h"
 #include "proto/codec.h"
 
+#include <inttypes.h>
+
 #define PIECE_BYTES (4u << 20)
 
 /* Behind every log's end: an answer says how the replica is, and carries no bytes. */
@@ -62,12 +64,12 @@ static int check_batches(const struct lh_buf *batches, uint64_t end, struct lh_r
         struct lh_batch_header h;
         int error = lh_batch_check(batches, at, LH_BATCH_BYTES_LIMIT, &h);
         if (error != LH_OK)
-            return lh_fail(LH_ERR_CORRUPT, "the batch at %llu is damaged: %s",
-                (unsigned long long)scan->offset,
+            return lh_fail(LH_ERR_CORRUPT, "the batch at %" PRIu64 " is damaged: %s", scan->offset,
                 error == LH_ERR_WOULD_BLOCK ? "it is cut off" : lh_error_text(error));
         if (h.size > end - scan->offset)
-            return lh_fail(LH_ERR_MALFORMED, "the batch at %llu does not end at %llu or before",
-                (unsigned long long)scan->offset, (unsigned long long)end);
+            return lh_fail(LH_ERR_MALFORMED,
+                "the batch at %" PRIu64 " does not end at %" PRIu64 " or before", scan->offset,
+                end);
         scan->checksum = lh_log_checksum(scan->checksum, &h);
         scan->offset += h.size;
         at += h.size;
@@ -89,8 +91,8 @@ int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t c
     int error = read_at(cluster, address, chunk, scan->offset,
         left < PIECE_BYTES ? left : PIECE_BYTES, timeout_ms, &reply, &batches);
     if (error == LH_OK && batches.size == 0)
-        error = lh_fail(LH_ERR_MALFORMED, "the log ends at %llu, before %llu",
-            (unsigned long long)scan->offset, (unsigned long long)end);
+        error = lh_fail(
+            LH_ERR_MALFORMED, "the log ends at %" PRIu64 ", before %" PRIu64, scan->offset, end);
     else if (error == LH_ERR_INVALID_ARGUMENT)
         error = LH_ERR_MALFORMED; /* sealed, and shorter */
     if (error == LH_OK)

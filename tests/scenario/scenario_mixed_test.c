@@ -4,6 +4,8 @@
  * seed; run it alone with LH_SIM_SEED=N, at length with LH_SIM_SEEDS=COUNT. */
 #include "tests/scenario/scenario.h"
 
+#include <inttypes.h>
+
 #define SEEDS 150
 
 static struct lh_sim_node *any_server(struct lh_sim_cluster *c, size_t servers)
@@ -174,7 +176,7 @@ static void everything_at_once(void **state)
 
     (void)state;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        print_message("seed %llu\n", (unsigned long long)seed);
+        print_message("seed %" PRIu64 "\n", seed);
         run_seed(seed);
     }
 }

@@ -5,6 +5,7 @@
 #include "sim/scenario/scenario.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -39,11 +40,10 @@ static struct lh_sim_scenario_result run_well(const struct lh_sim_scenario *s, c
     struct lh_sim_scenario_result r = run(s);
 
     if (!r.ok)
-        fail_msg(
-            "%s:%u (seed %llu): %s", path, r.line, (unsigned long long)s->settings.seed, r.text);
+        fail_msg("%s:%u (seed %" PRIu64 "): %s", path, r.line, s->settings.seed, r.text);
     if (r.idle_line != 0)
-        fail_msg("%s:%u (seed %llu): there is nothing to do this to", path, r.idle_line,
-            (unsigned long long)s->settings.seed);
+        fail_msg("%s:%u (seed %" PRIu64 "): there is nothing to do this to", path, r.idle_line,
+            s->settings.seed);
     return r;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -273,9 +274,9 @@ static void storm(uint64_t seed)
             assert_int_equal(s.writers[i].acked + 1, s.writers[i].next);
     check_logs(s.w, s.members);
     if (getenv("LH_TEST_LOG") != NULL)
-        (void)fprintf(stderr, "seed %llu: %zu acknowledged, version %llu, %u members%s\n",
-            (unsigned long long)seed, s.w->acked_count, (unsigned long long)s.version,
-            count(s.members), s.sealed ? ", sealed" : "");
+        (void)fprintf(stderr,
+            "seed %" PRIu64 ": %zu acknowledged, version %" PRIu64 ", %u members%s\n", seed,
+            s.w->acked_count, s.version, count(s.members), s.sealed ? ", sealed" : "");
     world_destroy(s.w);
 }
 
@@ -293,7 +294,7 @@ static void storms(void **state)
 
     (void)state;
     for (uint64_t seed = first; seed < first + runs; seed++) {
-        print_message("storm %llu\n", (unsigned long long)seed);
+        print_message("storm %" PRIu64 "\n", seed);
         storm(seed);
     }
 }

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "lease/term.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -960,8 +961,8 @@ uint64_t position(const struct conn *c, uint64_t sequence)
     for (size_t i = 0; i < c->stored_count; i++)
         if (c->stored[i].sequence == sequence)
             return c->stored[i].offset;
-    fail_msg("%llu was not acknowledged (%s: %s)", (unsigned long long)sequence,
-        lh_error_name(c->error), c->text == NULL ? "" : c->text);
+    fail_msg("%" PRIu64 " was not acknowledged (%s: %s)", sequence, lh_error_name(c->error),
+        c->text == NULL ? "" : c->text);
     return 0;
 }
 

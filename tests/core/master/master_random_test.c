@@ -9,6 +9,7 @@
 #include "base/prng.h"
 #include "tests/core/master/master_world.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -548,7 +549,7 @@ static void random_schedules_keep_the_invariants(void **state)
     for (uint64_t seed = first; seed < first + runs; seed++) {
         /* If it fails, this is the last line before it: replay with LH_SEED. */
         if (one != NULL || many != NULL)
-            print_message("seed %llu\n", (unsigned long long)seed);
+            print_message("seed %" PRIu64 "\n", seed);
         run(seed);
     }
 }

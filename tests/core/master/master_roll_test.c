@@ -1,7 +1,7 @@
 /* Stories about files that roll over (FAIL-2a): when, by whose word, at which length, and what
  * becomes of the old lease. */
-#include "tests/core/master/master_world.h"
 #include "proto/stored.pb-c.h"
+#include "tests/core/master/master_world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,2 +1,0 @@
-/* The library's header, where the benchmarks look for it. */
-#include "client/library/leasehold.h"
