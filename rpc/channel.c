@@ -122,8 +122,7 @@ void lh_rpc_channels_destroy(struct lh_rpc *rpc)
 {
     struct channel *c, *next;
 
-    HASH_ITER(hh, rpc->channels, c, next)
-    {
+    HASH_ITER(hh, rpc->channels, c, next) {
         HASH_DEL(rpc->channels, c);
         grpc_channel_destroy(c->channel);
         free(c->address);

@@ -211,8 +211,7 @@ static void cut_idle(unsigned count)
     struct lh_connection *c, *next;
     size_t n = 0;
 
-    HASH_ITER(hh, table.by_peer, c, next)
-    {
+    HASH_ITER(hh, table.by_peer, c, next) {
         if (c->calls == 0 && !c->cut)
             idle[n++] = c;
     }

@@ -332,8 +332,7 @@ int main(void)
         cmocka_unit_test_setup(odd_server_ids_are_refused, setup),
         cmocka_unit_test_setup(a_missing_parent_is_named, setup),
         cmocka_unit_test_setup(a_full_disk_is_opened_and_written_to, setup),
-        cmocka_unit_test_setup(
-            a_shortage_of_descriptors_keeps_nothing_from_being_written, setup),
+        cmocka_unit_test_setup(a_shortage_of_descriptors_keeps_nothing_from_being_written, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -233,7 +234,7 @@ static void expect_bytes(
 
 static void path_of(const struct bed *bed, uint64_t file, char *to, size_t size)
 {
-    snprintf(to, size, "%s/chunks/%016llx.chunk", bed->dir, (unsigned long long)file);
+    snprintf(to, size, "%s/chunks/%016" PRIx64 ".chunk", bed->dir, file);
 }
 
 static void what_was_written_is_read_back(const struct lh_disk_options *options)

@@ -4,9 +4,9 @@
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 #include "rpc/rpc.h"
-#include "rpc/stranger.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
+#include "tests/unit/stranger.h"
 
 #include <pthread.h>
 #include <semaphore.h>

@@ -5,7 +5,7 @@
 #include "proto/codec.h"
 #include "proto/health.pb-c.h"
 #include "rpc/rpc.h"
-#include "rpc/stranger.h"
+#include "tests/unit/stranger.h"
 
 #include <pthread.h>
 #include <setjmp.h>

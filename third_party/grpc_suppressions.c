@@ -1,7 +1,6 @@
-/* What the thread sanitizer is told about the libraries below us. gRPC and what it stands on are
- * not instrumented: their locks are invisible, and what they do through intercepted libc calls
- * alone looks like races. Linked into every program that uses rpc/, so that no run needs options
- * for it. */
+/* What the thread sanitizer is told about gRPC. It and what it stands on are not instrumented:
+ * their locks are invisible, and what they do through intercepted libc calls alone looks like
+ * races. Linked into every program that uses gRPC, so that no run needs options for it. */
 #ifdef __SANITIZE_THREAD__
 
 const char *__tsan_default_suppressions(void);
@@ -19,6 +18,6 @@ const char *__tsan_default_suppressions(void)
 #else
 
 /* C wants something in every file. */
-typedef int lh_rpc_nothing_to_suppress;
+typedef int lh_nothing_to_suppress;
 
 #endif

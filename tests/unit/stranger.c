@@ -1,4 +1,4 @@
-#include "rpc/stranger.h"
+#include "tests/unit/stranger.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

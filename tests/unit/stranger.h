@@ -1,7 +1,7 @@
-/* For tests: a caller that uses gRPC as a stranger would, without our limits, methods and
+/* A caller that uses gRPC as a stranger would, without our limits, methods and
  * messages. */
-#ifndef LH_RPC_STRANGER_H
-#define LH_RPC_STRANGER_H
+#ifndef LH_TESTS_STRANGER_H
+#define LH_TESTS_STRANGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
