@@ -1,18 +1,16 @@
+/* The parser: which source says what. */
 #include "runtime/flags.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "runtime/flags_internal.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-#define ENV_PREFIX "LEASEHOLD_"
 
 /* Memory that lives as long as the result. */
 struct block {
@@ -28,126 +26,6 @@ struct parser {
     const char *config_file;
     char *error;
 };
-
-/* ---- values ---- */
-
-struct unit {
-    const char *name;
-    uint64_t factor;
-};
-
-static const struct unit sizes[] = {
-    {"B", 1},
-    {"kB", 1000},
-    {"KB", 1000},
-    {"MB", 1000000},
-    {"GB", 1000000000},
-    {"TB", 1000000000000},
-    {"KiB", UINT64_C(1) << 10},
-    {"MiB", UINT64_C(1) << 20},
-    {"GiB", UINT64_C(1) << 30},
-    {"TiB", UINT64_C(1) << 40},
-    {NULL, 0},
-};
-
-static const struct unit durations[] = {
-    {"ns", 1},
-    {"us", 1000},
-    {"ms", 1000000},
-    {"s", 1000000000},
-    {"m", UINT64_C(60) * 1000000000},
-    {"min", UINT64_C(60) * 1000000000},
-    {"h", UINT64_C(3600) * 1000000000},
-    {"d", UINT64_C(86400) * 1000000000},
-    {NULL, 0},
-};
-
-bool lh_parse_uint(const char *text, uint64_t *value)
-{
-    uint64_t v = 0;
-
-    if (*text == '\0')
-        return false;
-    for (; *text != '\0'; text++) {
-        unsigned digit = (unsigned char)*text - (unsigned)'0';
-        if (digit > 9 || v > (UINT64_MAX - digit) / 10)
-            return false;
-        v = v * 10 + digit;
-    }
-    *value = v;
-    return true;
-}
-
-/* "1.5s": decimal digits, maybe a fraction, and a unit; exact, without floating point. What lies
- * below the smallest unit is cut off. */
-static bool parse_quantity(
-    const char *text, const struct unit *units, const char *no_unit, uint64_t *value)
-{
-    char digits[24];
-    size_t n = strspn(text, "0123456789");
-    const char *fraction = text + n;
-    size_t fraction_digits = 0;
-    uint64_t whole;
-
-    if (n == 0 || n >= sizeof digits)
-        return false;
-    memcpy(digits, text, n);
-    digits[n] = '\0';
-    if (!lh_parse_uint(digits, &whole))
-        return false;
-    const char *name = fraction;
-    if (*fraction == '.') {
-        fraction++;
-        fraction_digits = strspn(fraction, "0123456789");
-        if (fraction_digits == 0)
-            return false;
-        name = fraction + fraction_digits;
-    }
-    if (*name == '\0' && no_unit != NULL)
-        name = no_unit;
-    for (; units->name != NULL; units++)
-        if (strcmp(units->name, name) == 0)
-            break;
-    if (units->name == NULL || whole > UINT64_MAX / units->factor)
-        return false;
-
-    uint64_t numerator = 0, denominator = 1;
-    for (size_t i = 0; i < fraction_digits && i < 18; i++) {
-        numerator = numerator * 10 + (uint64_t)(fraction[i] - '0');
-        denominator *= 10;
-    }
-    uint64_t v = whole * units->factor;
-    uint64_t more = (uint64_t)((unsigned __int128)units->factor * numerator / denominator);
-    if (v > UINT64_MAX - more)
-        return false;
-    *value = v + more;
-    return true;
-}
-
-bool lh_parse_size(const char *text, uint64_t *bytes)
-{
-    return parse_quantity(text, sizes, "B", bytes);
-}
-
-bool lh_parse_duration(const char *text, struct lh_duration *duration)
-{
-    /* Without a unit only zero is unmistakable. */
-    return parse_quantity(text, durations, strcmp(text, "0") == 0 ? "s" : NULL, &duration->ns);
-}
-
-static bool parse_bool(const char *text, bool *value)
-{
-    static const char *const yes[] = {"true", "yes", "on", "1"};
-    static const char *const no[] = {"false", "no", "off", "0"};
-
-    for (size_t i = 0; i < 4; i++) {
-        if (strcasecmp(text, yes[i]) == 0 || strcasecmp(text, no[i]) == 0) {
-            *value = strcasecmp(text, yes[i]) == 0;
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- the parser ---- */
 
@@ -188,47 +66,17 @@ static bool fail(struct parser *p, const char *where, const char *format, ...)
     return false;
 }
 
-static void show_duration(uint64_t ns, char *to, size_t size)
-{
-    const struct unit *best = &durations[0];
-
-    for (const struct unit *u = durations; u->name != NULL; u++)
-        if (ns % u->factor == 0 && u->factor > best->factor && u->factor <= UINT64_C(1000000000))
-            best = u;
-    snprintf(to, size, "%" PRIu64 "%s", ns / best->factor, best->name);
-}
-
-static void show_size(uint64_t bytes, char *to, size_t size)
-{
-    const struct unit *best = &sizes[0];
-
-    for (const struct unit *u = sizes; u->name != NULL; u++)
-        if (strchr(u->name, 'i') != NULL && bytes != 0 && bytes % u->factor == 0)
-            best = u;
-    snprintf(to, size, "%" PRIu64 "%s", bytes / best->factor, best->factor == 1 ? "" : best->name);
-}
-
-static void show(const struct lh_flag *f, uint64_t v, char *to, size_t size)
-{
-    if (f->type == LH_FLAG_DURATION)
-        show_duration(v, to, size);
-    else if (f->type == LH_FLAG_SIZE)
-        show_size(v, to, size);
-    else
-        snprintf(to, size, "%" PRIu64, v);
-}
-
 static bool in_range(
     struct parser *p, const struct lh_flag *f, const char *where, uint64_t v, const char *text)
 {
     char limit[48];
 
     if (v < f->min) {
-        show(f, f->min, limit, sizeof limit);
+        lh_flag_show(f, f->min, limit, sizeof limit);
         return fail(p, where, "--%s: %s is too small; the least is %s", f->name, text, limit);
     }
     if (f->max != 0 && v > f->max) {
-        show(f, f->max, limit, sizeof limit);
+        lh_flag_show(f, f->max, limit, sizeof limit);
         return fail(p, where, "--%s: %s is too large; the most is %s", f->name, text, limit);
     }
     return true;
@@ -283,7 +131,7 @@ static bool set_value(
         *(const char **)f->value = keep_string(p, text, strlen(text));
         return true;
     case LH_FLAG_BOOL:
-        if (!parse_bool(text, f->value))
+        if (!lh_flag_parse_bool(text, f->value))
             return fail(p, where, "--%s: '%s' is neither true nor false", f->name, text);
         return true;
     case LH_FLAG_UINT:
@@ -459,7 +307,7 @@ static bool asked_for(int argc, char **argv, const char *option)
 
 static void env_name(const char *flag, char *to, size_t size)
 {
-    size_t n = (size_t)snprintf(to, size, "%s", ENV_PREFIX);
+    size_t n = (size_t)snprintf(to, size, "%s", LH_FLAGS_ENV_PREFIX);
 
     for (; *flag != '\0' && n + 1 < size; flag++)
         to[n++] = *flag == '-' ? '_' : (char)toupper((unsigned char)*flag);
@@ -489,7 +337,7 @@ static bool read_environment(struct parser *p, char **environment)
             return false;
     }
     if (p->config_file == NULL)
-        p->config_file = lookup(environment, ENV_PREFIX "CONFIG");
+        p->config_file = lookup(environment, LH_FLAGS_ENV_PREFIX "CONFIG");
     end_source(p);
     return true;
 }
@@ -562,83 +410,6 @@ static void set_presets(struct parser *p)
         bool ok = set_value(p, f, "", f->preset, true);
         LH_ASSERT(ok);
     }
-}
-
-/* ---- help ---- */
-
-static const char *metavar(const struct lh_flag *f)
-{
-    static const char *const names[] = {
-        [LH_FLAG_STRING] = "TEXT",
-        [LH_FLAG_BOOL] = "",
-        [LH_FLAG_UINT] = "N",
-        [LH_FLAG_SIZE] = "SIZE",
-        [LH_FLAG_DURATION] = "DURATION",
-        [LH_FLAG_ENUM] = "",
-        [LH_FLAG_LIST] = "A,B,...",
-    };
-
-    return f->metavar != NULL ? f->metavar : names[f->type];
-}
-
-static void help_option(FILE *out, const struct lh_flag *f)
-{
-    char left[200];
-    size_t n = 0;
-
-    if (f->letter != 0)
-        n += (size_t)snprintf(left, sizeof left, "  -%c, --%s", f->letter, f->name);
-    else
-        n += (size_t)snprintf(left, sizeof left, "      --%s", f->name);
-    if (f->type == LH_FLAG_ENUM && f->metavar == NULL) {
-        for (int i = 0; f->choices[i] != NULL && n < sizeof left; i++)
-            n += (size_t)snprintf(
-                left + n, sizeof left - n, "%c%s", i == 0 ? ' ' : '|', f->choices[i]);
-    } else if (*metavar(f) != '\0') {
-        n += (size_t)snprintf(left + n, sizeof left - n, " %s", metavar(f));
-    }
-    if (n < 34)
-        fprintf(out, "%-34s %s", left, f->help);
-    else
-        fprintf(out, "%s\n%-34s %s", left, "", f->help);
-    if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
-        fprintf(out, " [%s]", f->preset);
-    else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
-        fprintf(out, " [on; --no-%s]", f->name);
-    if (f->command_line_only)
-        fprintf(out, " [command line only]");
-    fputc('\n', out);
-}
-
-char *lh_flags_help(const struct lh_flags *flags)
-{
-    static const struct lh_flag common[] = {
-        {.name = "config",
-            .metavar = "FILE",
-            .help = "read options from FILE: lines 'name = value', # comments"},
-        {.name = "help", .type = LH_FLAG_BOOL, .help = "print this and exit"},
-        {.name = "version", .type = LH_FLAG_BOOL, .help = "print the version and exit"},
-    };
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    LH_ASSERT(out != NULL);
-    fprintf(out, "Usage: %s %s\n%s\n\nOptions:\n", flags->command, flags->usage, flags->summary);
-    for (size_t i = 0; i < flags->count; i++)
-        help_option(out, &flags->flags[i]);
-    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
-        help_option(out, &common[i]);
-    fprintf(out,
-        "\nExcept as marked, options can also be given in the environment, as %s<NAME> with\n"
-        "_ for -, or in the config file. The command line wins over the environment, and that "
-        "over\n"
-        "the file.\n",
-        ENV_PREFIX);
-    if (flags->epilog != NULL)
-        fprintf(out, "\n%s\n", flags->epilog);
-    fclose(out);
-    return text;
 }
 
 /* ---- all together ---- */

@@ -132,7 +132,6 @@ OVERLONG = """
 client/library/leasehold.h
 rpc/link.c
 runtime/disk.c
-runtime/flags.c
 sim/cluster/program.c
 sim/cluster/workload.c
 sim/observers/book.c

@@ -1,0 +1,83 @@
+/* What --help prints. */
+#include "runtime/flags.h"
+
+#include "base/assert.h"
+#include "runtime/flags_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *metavar(const struct lh_flag *f)
+{
+    static const char *const names[] = {
+        [LH_FLAG_STRING] = "TEXT",
+        [LH_FLAG_BOOL] = "",
+        [LH_FLAG_UINT] = "N",
+        [LH_FLAG_SIZE] = "SIZE",
+        [LH_FLAG_DURATION] = "DURATION",
+        [LH_FLAG_ENUM] = "",
+        [LH_FLAG_LIST] = "A,B,...",
+    };
+
+    return f->metavar != NULL ? f->metavar : names[f->type];
+}
+
+static void help_option(FILE *out, const struct lh_flag *f)
+{
+    char left[200];
+    size_t n = 0;
+
+    if (f->letter != 0)
+        n += (size_t)snprintf(left, sizeof left, "  -%c, --%s", f->letter, f->name);
+    else
+        n += (size_t)snprintf(left, sizeof left, "      --%s", f->name);
+    if (f->type == LH_FLAG_ENUM && f->metavar == NULL) {
+        for (int i = 0; f->choices[i] != NULL && n < sizeof left; i++)
+            n += (size_t)snprintf(
+                left + n, sizeof left - n, "%c%s", i == 0 ? ' ' : '|', f->choices[i]);
+    } else if (*metavar(f) != '\0') {
+        n += (size_t)snprintf(left + n, sizeof left - n, " %s", metavar(f));
+    }
+    if (n < 34)
+        fprintf(out, "%-34s %s", left, f->help);
+    else
+        fprintf(out, "%s\n%-34s %s", left, "", f->help);
+    if (f->preset != NULL && *f->preset != '\0' && f->type != LH_FLAG_BOOL)
+        fprintf(out, " [%s]", f->preset);
+    else if (f->type == LH_FLAG_BOOL && f->preset != NULL && strcmp(f->preset, "true") == 0)
+        fprintf(out, " [on; --no-%s]", f->name);
+    if (f->command_line_only)
+        fprintf(out, " [command line only]");
+    fputc('\n', out);
+}
+
+char *lh_flags_help(const struct lh_flags *flags)
+{
+    static const struct lh_flag common[] = {
+        {.name = "config",
+            .metavar = "FILE",
+            .help = "read options from FILE: lines 'name = value', # comments"},
+        {.name = "help", .type = LH_FLAG_BOOL, .help = "print this and exit"},
+        {.name = "version", .type = LH_FLAG_BOOL, .help = "print the version and exit"},
+    };
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    LH_ASSERT(out != NULL);
+    fprintf(out, "Usage: %s %s\n%s\n\nOptions:\n", flags->command, flags->usage, flags->summary);
+    for (size_t i = 0; i < flags->count; i++)
+        help_option(out, &flags->flags[i]);
+    for (size_t i = 0; i < sizeof common / sizeof common[0]; i++)
+        help_option(out, &common[i]);
+    fprintf(out,
+        "\nExcept as marked, options can also be given in the environment, as %s<NAME> with\n"
+        "_ for -, or in the config file. The command line wins over the environment, and that "
+        "over\n"
+        "the file.\n",
+        LH_FLAGS_ENV_PREFIX);
+    if (flags->epilog != NULL)
+        fprintf(out, "\n%s\n", flags->epilog);
+    fclose(out);
+    return text;
+}
