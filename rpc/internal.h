@@ -115,6 +115,8 @@ struct lh_rpc_link {
 
 /* rpc.c */
 
+extern const struct link_handler lh_rpc_owner_handler;
+
 void lh_rpc_unref(struct lh_rpc *rpc);
 
 /* CLOCK_MONOTONIC, as of the last tick of some milliseconds. */
@@ -161,14 +163,34 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum 
  * peer has not taken what it was sent. False: it is not so. */
 bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh_duration timeout);
 
-/* Begins to wait for the peer's end of a served link. */
+/* Begins to wait for the peer's end of a served link (batches.c). */
 void lh_rpc_link_await_end(struct lh_rpc_link *link);
 
 /* Brackets a call of the owner's for the link: its end is not reported in between. */
 void lh_rpc_link_enter(struct lh_rpc_link *link);
 void lh_rpc_link_leave(struct lh_rpc_link *link);
 
-extern const struct link_handler lh_rpc_owner_handler;
+/* batches.c: each starts one batch, without the lock; the caller has counted it as under way. */
+
+void lh_rpc_link_create_call(struct lh_rpc_link *link);
+
+/* The batch that waits for an opened link's end. */
+void lh_rpc_link_await_status(struct lh_rpc_link *link);
+
+/* Starts the next send batch: a message, the status, or both. `last`: nothing is queued behind it.
+ * Takes over `q`, which is NULL when there is only a status to send. */
+void lh_rpc_link_start_send(
+    struct lh_rpc_link *link, struct queued *q, bool last, bool status, bool initial);
+
+void lh_rpc_link_start_read(struct lh_rpc_link *link);
+
+/* status.c */
+
+/* "NAME: text", with the error's own text if it is NULL. */
+grpc_slice lh_rpc_status_message(int error, const char *text);
+
+/* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. */
+int lh_rpc_error_of(grpc_status_code status, const char **details);
 
 /* health.c */
 

@@ -14,10 +14,7 @@
 #include "rpc/internal.h"
 
 #include <grpc/byte_buffer.h>
-#include <grpc/slice.h>
 #include <grpc/support/alloc.h>
-#include <grpc/support/time.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,28 +25,6 @@ static void status_done(struct tag *tag, bool success);
 static void send_done(struct tag *tag, bool success);
 static void read_done(struct tag *tag, bool success);
 static void end_done(struct tag *tag, bool success);
-
-static void owner_message(struct lh_rpc_link *link, struct lh_buf bytes)
-{
-    link->rpc->config.on_message(link->rpc->config.arg, link, bytes);
-}
-
-static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
-{
-    link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
-}
-
-static void owner_half_closed(struct lh_rpc_link *link)
-{
-    if (link->rpc->config.on_half_closed != NULL)
-        link->rpc->config.on_half_closed(link->rpc->config.arg, link);
-}
-
-const struct link_handler lh_rpc_owner_handler = {
-    .message = owner_message,
-    .half_closed = owner_half_closed,
-    .closed = owner_closed,
-};
 
 static struct lh_rpc_link *link_create(struct lh_rpc *rpc, enum lh_method method)
 {
@@ -256,112 +231,6 @@ bool lh_rpc_link_drop_stuck(struct lh_rpc_link *link, uint64_t now_ns, struct lh
     return stuck;
 }
 
-/* Our own batches are well-formed, and a batch that cannot be carried out any more still yields its
- * event: anything but OK is our mistake. */
-static void start_batch(struct lh_rpc_link *link, const grpc_op *ops, size_t count, struct tag *tag)
-{
-    tag_post(tag);
-    grpc_call_error e = grpc_call_start_batch(link->call, ops, count, tag, NULL);
-    LH_ASSERT(e == GRPC_CALL_OK);
-}
-
-static void create_call(struct lh_rpc_link *link)
-{
-    struct lh_rpc *rpc = link->rpc;
-    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    grpc_channel *channel = lh_rpc_channel(rpc, link->address);
-
-    if (link->timeout.ns < (uint64_t)INT64_MAX)
-        deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-            gpr_time_from_nanos((int64_t)link->timeout.ns, GPR_TIMESPAN));
-    grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
-        grpc_slice_from_static_string(lh_method_info(link->method)->path), NULL, deadline, NULL);
-
-    /* A shutdown that came in between has not seen the call. */
-    pthread_mutex_lock(&rpc->lock);
-    link->call = call;
-    bool stopping = rpc->stopping;
-    pthread_mutex_unlock(&rpc->lock);
-    if (stopping)
-        (void)grpc_call_cancel(call, NULL);
-}
-
-/* The batch that waits for an opened link's end. */
-static void await_status(struct lh_rpc_link *link)
-{
-    grpc_op ops[2];
-
-    memset(ops, 0, sizeof ops);
-    ops[0].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[0].data.recv_initial_metadata.recv_initial_metadata = &link->initial_metadata;
-    ops[1].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
-    ops[1].data.recv_status_on_client.trailing_metadata = &link->trailing_metadata;
-    ops[1].data.recv_status_on_client.status = &link->status;
-    ops[1].data.recv_status_on_client.status_details = &link->status_details;
-    start_batch(link, ops, 2, &link->status_tag);
-}
-
-static grpc_slice status_message(const struct lh_rpc_link *link)
-{
-    const char *name = lh_error_name(link->close_error);
-    const char *text =
-        link->close_text != NULL ? link->close_text : lh_error_text(link->close_error);
-    size_t n = strlen(name) + 2 + strlen(text);
-    char *whole = lh_alloc(n + 1);
-
-    snprintf(whole, n + 1, "%s: %s", name, text);
-    grpc_slice s = grpc_slice_from_copied_buffer(whole, n);
-    free(whole);
-    return s;
-}
-
-/* Starts the next send batch: a message, the status, or both. `last`: nothing is queued behind it.
- * Takes over `q`, which is NULL when there is only a status to send. */
-static void start_send(
-    struct lh_rpc_link *link, struct queued *q, bool last, bool status, bool initial)
-{
-    grpc_op ops[3];
-    size_t n = 0;
-    grpc_slice message = grpc_empty_slice();
-
-    memset(ops, 0, sizeof ops);
-    if (initial)
-        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
-    if (q != NULL) {
-        link->sent = lh_rpc_bytes_out(q->bytes);
-        free(q);
-        ops[n].op = GRPC_OP_SEND_MESSAGE;
-        /* Not together with the initial metadata: the hint would hold that back too, and the batch,
-         * and with it the message that is to follow, would wait until something else is written. */
-        ops[n].flags = last || initial ? 0 : GRPC_WRITE_BUFFER_HINT;
-        ops[n++].data.send_message.send_message = link->sent;
-        if (!link->served && link->unary_request)
-            ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-    }
-    if (status) {
-        ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-        ops[n].data.send_status_from_server.status =
-            (grpc_status_code)lh_error_grpc(link->close_error);
-        if (link->close_error != LH_OK) {
-            message = status_message(link);
-            ops[n].data.send_status_from_server.status_details = &message;
-        }
-        n++;
-    }
-    start_batch(link, ops, n, &link->send_tag);
-    grpc_slice_unref(message);
-}
-
-static void start_read(struct lh_rpc_link *link)
-{
-    grpc_op op;
-
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_MESSAGE;
-    op.data.recv_message.recv_message = &link->received;
-    start_batch(link, &op, 1, &link->read_tag);
-}
-
 /* The call did not come to be. With the lock held. */
 static void end_unstarted(struct lh_rpc_link *link, int error)
 {
@@ -390,7 +259,7 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
     link->sending = true;
     link->under_way++;
     pthread_mutex_unlock(&link->lock);
-    start_send(link, q, last, status, initial);
+    lh_rpc_link_start_send(link, q, last, status, initial);
     pthread_mutex_lock(&link->lock);
 }
 
@@ -409,12 +278,12 @@ static bool flush_one(struct lh_rpc_link *link)
         }
         link->started = true;
         pthread_mutex_unlock(&link->lock);
-        create_call(link);
+        lh_rpc_link_create_call(link);
         pthread_mutex_lock(&link->lock);
         flush_send(link, false);
         link->under_way++;
         pthread_mutex_unlock(&link->lock);
-        await_status(link);
+        lh_rpc_link_await_status(link);
         pthread_mutex_lock(&link->lock);
         return true;
     }
@@ -437,7 +306,7 @@ static bool flush_one(struct lh_rpc_link *link)
         link->reading = true;
         link->under_way++;
         pthread_mutex_unlock(&link->lock);
-        start_read(link);
+        lh_rpc_link_start_read(link);
         pthread_mutex_lock(&link->lock);
         return true;
     }
@@ -511,55 +380,6 @@ void lh_rpc_link_leave(struct lh_rpc_link *link)
     flush_locked(link);
 }
 
-/* Statuses that gRPC itself makes up, not a server of ours. */
-static int error_from_grpc(grpc_status_code status, const char *details)
-{
-    switch (status) {
-    case GRPC_STATUS_OK:
-        return LH_OK;
-    case GRPC_STATUS_CANCELLED:
-        return LH_ERR_CANCELLED;
-    case GRPC_STATUS_INVALID_ARGUMENT:
-        return LH_ERR_INVALID_ARGUMENT;
-    case GRPC_STATUS_DEADLINE_EXCEEDED:
-        return LH_ERR_DEADLINE_EXCEEDED;
-    case GRPC_STATUS_NOT_FOUND:
-        return LH_ERR_NOT_FOUND;
-    case GRPC_STATUS_PERMISSION_DENIED:
-    case GRPC_STATUS_UNAUTHENTICATED:
-        return LH_ERR_PERMISSION;
-    case GRPC_STATUS_RESOURCE_EXHAUSTED:
-        return strstr(details, "larger than max") != NULL ? LH_ERR_TOO_LARGE : LH_ERR_NO_MEMORY;
-    case GRPC_STATUS_UNIMPLEMENTED:
-        return LH_ERR_UNIMPLEMENTED;
-    case GRPC_STATUS_UNAVAILABLE:
-        return LH_ERR_UNAVAILABLE;
-    default:
-        return LH_ERR_SYSTEM;
-    }
-}
-
-/* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. */
-static int error_from_status(grpc_status_code status, const char **details)
-{
-    const char *colon = strstr(*details, ": ");
-
-    if (status == GRPC_STATUS_OK)
-        return LH_OK;
-    if (colon != NULL) {
-        size_t n = (size_t)(colon - *details);
-        for (unsigned i = 1; i <= 255; i++) {
-            const char *name = lh_error_name(-(int)i);
-            if (strlen(name) == n && memcmp(name, *details, n) == 0 &&
-                lh_error_from_wire(i) == -(int)i) {
-                *details = colon + 2;
-                return -(int)i;
-            }
-        }
-    }
-    return error_from_grpc(status, *details);
-}
-
 /* The status of an opened link: its end. */
 static void status_done(struct tag *tag, bool success)
 {
@@ -568,7 +388,7 @@ static void status_done(struct tag *tag, bool success)
     const char *text = details;
 
     (void)success; /* says nothing: the status does */
-    int error = error_from_status(link->status, &text);
+    int error = lh_rpc_error_of(link->status, &text);
     pthread_mutex_lock(&link->lock);
     link->under_way--;
     link->over = true;
@@ -594,19 +414,6 @@ static void end_done(struct tag *tag, bool success)
         link->end_text = lh_strdup("the peer cancelled the call or its connection broke");
     drop_queue(link);
     settle(link);
-}
-
-void lh_rpc_link_await_end(struct lh_rpc_link *link)
-{
-    grpc_op op;
-
-    pthread_mutex_lock(&link->lock);
-    link->under_way++;
-    pthread_mutex_unlock(&link->lock);
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &link->cancelled;
-    start_batch(link, &op, 1, &link->end_tag);
 }
 
 static void send_done(struct tag *tag, bool success)

@@ -206,6 +206,28 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     return LH_OK;
 }
 
+static void owner_message(struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    link->rpc->config.on_message(link->rpc->config.arg, link, bytes);
+}
+
+static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
+{
+    link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
+}
+
+static void owner_half_closed(struct lh_rpc_link *link)
+{
+    if (link->rpc->config.on_half_closed != NULL)
+        link->rpc->config.on_half_closed(link->rpc->config.arg, link);
+}
+
+const struct link_handler lh_rpc_owner_handler = {
+    .message = owner_message,
+    .half_closed = owner_half_closed,
+    .closed = owner_closed,
+};
+
 void lh_rpc_unref(struct lh_rpc *rpc)
 {
     if (atomic_fetch_sub_explicit(&rpc->references, 1, memory_order_acq_rel) != 1)
