@@ -1,134 +1,22 @@
 /* Where each operation is done: on the spot, in the ring, or by the threads.
  *
- * All three share one way of making progress: transfer() moves the next stretch of a read or write
- * with one system call, advance() books what came of it, whoever made the call. */
+ * All three share one way of making progress (disk_transfer.c); the ring is in disk_ring.c. */
 #include "runtime/disk.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "runtime/files.h"
+#include "runtime/disk_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <liburing.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-#define RING_ENTRIES 256
-#define REAP_MAX     64
-#define FEW_IOV      16
-
-#define RING_PAUSE_NS 1000000
 #define SLOW_WRITE_NS UINT64_C(10000000)
 #define SLOW_PAUSE_NS UINT64_C(1000000000)
-
-struct lh_disk {
-    struct lh_disk_options options;
-    struct lh_files *files;
-    void (*done)(void *arg, struct lh_disk_io *first);
-    void *done_arg;
-
-    _Atomic uint64_t slow_until; /* CLOCK_MONOTONIC; no writes on the spot before */
-
-    bool has_ring;
-    struct io_uring ring;
-    pthread_mutex_t ring_lock; /* for submitting */
-    unsigned in_ring;
-    /* The kernel orders a submission before its completion. Stated here once more, since thread
-     * sanitizers do not see into the ring: added to before the one, read after the other. */
-    _Atomic unsigned ring_posts;
-    pthread_t reaper;
-
-    pthread_mutex_t lock;
-    pthread_cond_t work;                   /* the queue is not empty, or stopping */
-    pthread_cond_t idle;                   /* under_way became 0 */
-    struct lh_disk_io *queue, **queue_end; /* for the threads */
-    pthread_t *threads;
-    unsigned thread_count;
-    uint64_t under_way;       /* submitted and not yet told */
-    struct lh_disk_io relief; /* in the queue: lh_files_relieve() is to be called */
-    bool relief_asked;
-    bool stopping;
-};
-
-/* ---- one transfer ---- */
-
-/* The bytes of `io` that are still to be moved, as at most `max` vectors. */
-static unsigned fill_iov(const struct lh_disk_io *io, struct iovec *iov, unsigned max)
-{
-    if (io->op == LH_DISK_READ) {
-        iov[0] = (struct iovec){io->into + io->done, (size_t)(io->length - io->done)};
-        return 1;
-    }
-    const struct lh_slice *s = lh_buf_slices_const(&io->data);
-    uint64_t skip = io->done;
-    unsigned n = 0;
-    for (uint32_t i = 0; i < io->data.count && n < max; i++) {
-        if (skip >= s[i].size) {
-            skip -= s[i].size;
-            continue;
-        }
-        /* pwritev only reads; its type lacks the const. */
-        iov[n++] =
-            (struct iovec){(void *)(uintptr_t)(s[i].data + skip), (size_t)(s[i].size - skip)};
-        skip = 0;
-    }
-    return n;
-}
-
-static unsigned iov_needed(const struct lh_disk_io *io)
-{
-    if (io->op == LH_DISK_READ)
-        return 1;
-    return io->data.count < IOV_MAX ? io->data.count : IOV_MAX;
-}
-
-/* One system call's worth. Returns its result, or -errno. */
-static ssize_t transfer(struct lh_disk_io *io, int flags)
-{
-    struct iovec few[FEW_IOV];
-    unsigned needed = iov_needed(io);
-    struct iovec *iov = needed <= FEW_IOV ? few : lh_realloc_array(NULL, needed, sizeof *iov);
-    unsigned n = fill_iov(io, iov, needed);
-    off_t at = (off_t)(io->offset + io->done);
-    ssize_t r;
-
-    do {
-        r = io->op == LH_DISK_READ ? preadv2(io->open->fd, iov, (int)n, at, flags)
-                                   : pwritev2(io->open->fd, iov, (int)n, at, flags);
-    } while (r < 0 && errno == EINTR);
-    if (r < 0)
-        r = -errno;
-    if (iov != few)
-        free(iov);
-    return r;
-}
-
-/* Books the result of a transfer. True: the operation is finished, io->error says how. */
-static bool advance(struct lh_disk_io *io, ssize_t result)
-{
-    if (result == -EINTR)
-        return false;
-    if (result < 0) {
-        io->error = lh_error_from_errno((int)-result);
-        return true;
-    }
-    if (result == 0) { /* a read: the end of the file; a write of nothing does not get here */
-        if (io->op == LH_DISK_WRITE)
-            io->error = LH_ERR_IO;
-        return true;
-    }
-    io->done += (uint64_t)result;
-    return io->done >= io->length;
-}
 
 /* ---- beginning and finishing ---- */
 
@@ -201,7 +89,7 @@ static void ask_relief(struct lh_disk *disk)
         enqueue(disk, &disk->relief);
 }
 
-static void finish(struct lh_disk_io *io)
+void lh_disk_finish(struct lh_disk_io *io)
 {
     if (io->open != NULL) {
         if (io->op == LH_DISK_SYNC && io->error == LH_OK)
@@ -224,8 +112,7 @@ static void finish(struct lh_disk_io *io)
     }
 }
 
-/* Tells of `count` finished operations, linked by `next`. */
-static void tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count)
+void lh_disk_tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count)
 {
     if (count == 0)
         return;
@@ -269,7 +156,7 @@ static void do_blocking(struct lh_disk_io *io)
         return;
     case LH_DISK_READ:
     case LH_DISK_WRITE: /* prepared by submit */
-        while (!advance(io, transfer(io, 0)))
+        while (!lh_disk_advance(io, lh_disk_transfer(io, 0)))
             ;
         return;
     case LH_DISK_SYNC:
@@ -324,131 +211,11 @@ static void *worker_main(void *arg)
             continue;
         }
         do_blocking(io);
-        finish(io);
-        tell(disk, io, 1);
+        lh_disk_finish(io);
+        lh_disk_tell(disk, io, 1);
         pthread_mutex_lock(&disk->lock);
     }
     pthread_mutex_unlock(&disk->lock);
-    return NULL;
-}
-
-/* ---- the ring ---- */
-
-/* A place among the operations in the ring. There are never more than the submission queue has room
- * for, and half of what the completion queue has: neither can overflow. */
-static bool ring_enter(struct lh_disk *disk)
-{
-    pthread_mutex_lock(&disk->ring_lock);
-    bool room = disk->has_ring && disk->in_ring < RING_ENTRIES;
-    if (room)
-        disk->in_ring++;
-    pthread_mutex_unlock(&disk->ring_lock);
-    return room;
-}
-
-static void ring_leave(struct lh_disk *disk, unsigned count)
-{
-    pthread_mutex_lock(&disk->ring_lock);
-    disk->in_ring -= count;
-    pthread_mutex_unlock(&disk->ring_lock);
-}
-
-/* Always by the ring's workers: the attempt to do it on the spot, which the kernel would otherwise
- * make first, was either made before or is known to be in vain, and would hold up the submitter. */
-static void ring_submit(struct lh_disk *disk, struct lh_disk_io *io)
-{
-    int r;
-
-    if (io->op != LH_DISK_SYNC) {
-        unsigned needed = iov_needed(io);
-        if (io->iov == NULL)
-            io->iov = lh_realloc_array(NULL, needed, sizeof(struct iovec));
-        io->iov_count = fill_iov(io, io->iov, needed);
-    }
-    pthread_mutex_lock(&disk->ring_lock);
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&disk->ring);
-    LH_ASSERT(sqe != NULL);
-    uint64_t at = io->offset + io->done;
-    switch (io->op) {
-    case LH_DISK_READ:
-        io_uring_prep_readv(sqe, io->open->fd, io->iov, io->iov_count, at);
-        break;
-    case LH_DISK_WRITE:
-        io_uring_prep_writev(sqe, io->open->fd, io->iov, io->iov_count, at);
-        break;
-    case LH_DISK_SYNC:
-        io_uring_prep_fsync(sqe, io->open->fd, IORING_FSYNC_DATASYNC);
-        break;
-    default:
-        LH_UNREACHABLE();
-    }
-    io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-    io_uring_sqe_set_data(sqe, io);
-    atomic_fetch_add_explicit(&disk->ring_posts, 1, memory_order_release);
-    while ((r = io_uring_submit(&disk->ring)) != 1) {
-        /* What was put into the ring cannot be taken out again. The kernel is short of memory for a
-         * moment, or has to hand out completions first: then the reaper has something to do. */
-        LH_ASSERT(r == -EINTR || r == -EAGAIN || r == -EBUSY || r == -ENOMEM);
-        if (r != -EINTR)
-            (void)nanosleep(&(struct timespec){.tv_nsec = RING_PAUSE_NS}, NULL);
-    }
-    pthread_mutex_unlock(&disk->ring_lock);
-}
-
-/* True: the operation is finished. */
-static bool ring_completed(struct lh_disk_io *io, int result)
-{
-    if (io->op == LH_DISK_SYNC) {
-        io->error = result < 0 ? lh_files_sync_error(-result) : LH_OK;
-        return true;
-    }
-    return advance(io, result);
-}
-
-static void *reaper_main(void *arg)
-{
-    struct lh_disk *disk = arg;
-    bool stop = false;
-
-    while (!stop) {
-        struct io_uring_cqe *cqes[REAP_MAX];
-        struct lh_disk_io *first = NULL, **last = &first;
-        struct lh_disk_io *again = NULL;
-        uint64_t count = 0;
-
-        int r = io_uring_wait_cqe(&disk->ring, &cqes[0]);
-        if (r == -EINTR || r == -EAGAIN)
-            continue;
-        LH_ASSERT(r == 0);
-        unsigned n = io_uring_peek_batch_cqe(&disk->ring, cqes, REAP_MAX);
-        (void)atomic_load_explicit(&disk->ring_posts, memory_order_acquire);
-        for (unsigned i = 0; i < n; i++) {
-            struct lh_disk_io *io = io_uring_cqe_get_data(cqes[i]);
-            if (io == NULL) {
-                stop = true;
-                continue;
-            }
-            if (ring_completed(io, cqes[i]->res)) {
-                finish(io);
-                io->next = NULL;
-                *last = io;
-                last = &io->next;
-                count++;
-            } else {
-                io->next = again;
-                again = io;
-            }
-        }
-        io_uring_cq_advance(&disk->ring, n);
-        while (again != NULL) {
-            struct lh_disk_io *io = again;
-            again = io->next;
-            io->next = NULL;
-            ring_submit(disk, io);
-        }
-        ring_leave(disk, (unsigned)count);
-        tell(disk, first, count);
-    }
     return NULL;
 }
 
@@ -472,7 +239,7 @@ static bool write_on_the_spot(struct lh_disk *disk, struct lh_disk_io *io)
     if (io->length > disk->options.inline_write_max ||
         begin < atomic_load_explicit(&disk->slow_until, memory_order_relaxed))
         return false;
-    while (!advance(io, transfer(io, 0)))
+    while (!lh_disk_advance(io, lh_disk_transfer(io, 0)))
         ;
     uint64_t end = monotonic_ns();
     if (end - begin > SLOW_WRITE_NS)
@@ -487,10 +254,10 @@ static bool on_the_spot(struct lh_disk *disk, struct lh_disk_io *io)
     if (io->length > disk->options.inline_read_max)
         return false;
     for (;;) {
-        ssize_t r = transfer(io, RWF_NOWAIT);
+        ssize_t r = lh_disk_transfer(io, RWF_NOWAIT);
         if (r == -EAGAIN || r == -EOPNOTSUPP)
             return false; /* not cached */
-        if (advance(io, r))
+        if (lh_disk_advance(io, r))
             return true;
     }
 }
@@ -515,7 +282,7 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
         /* fall through */
     case LH_DISK_READ:
         if (!prepare(io) || io->length == 0 || on_the_spot(disk, io)) {
-            finish(io);
+            lh_disk_finish(io);
             return true;
         }
         break;
@@ -527,7 +294,7 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
         /* fall through */
     case LH_DISK_SYNC:
         if (!prepare(io)) {
-            finish(io);
+            lh_disk_finish(io);
             return true;
         }
         threads = threads || lh_files_dirty(disk->files);
@@ -538,30 +305,14 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
     LH_ASSERT(disk->done != NULL);
     disk->under_way++;
     pthread_mutex_unlock(&disk->lock);
-    if (!threads && ring_enter(disk))
-        ring_submit(disk, io);
+    if (!threads && lh_disk_ring_enter(disk))
+        lh_disk_ring_submit(disk, io);
     else
         enqueue(disk, io);
     return false;
 }
 
 /* ---- beginning and end ---- */
-
-static void start_ring(struct lh_disk *disk)
-{
-    struct io_uring_params p = {0};
-
-    if (disk->options.no_uring || io_uring_queue_init_params(RING_ENTRIES, &disk->ring, &p) != 0)
-        return;
-    /* Without NODROP a full completion queue would lose completions. */
-    if ((p.features & IORING_FEAT_NODROP) == 0) {
-        io_uring_queue_exit(&disk->ring);
-        return;
-    }
-    disk->has_ring = true;
-    int e = pthread_create(&disk->reaper, NULL, reaper_main, disk);
-    LH_ASSERT(e == 0);
-}
 
 int lh_disk_create(const char *dir, const struct lh_disk_options *options, struct lh_disk **out,
     char *why, size_t why_size)
@@ -590,7 +341,7 @@ int lh_disk_create(const char *dir, const struct lh_disk_options *options, struc
     pthread_mutex_init(&disk->ring_lock, NULL);
     pthread_cond_init(&disk->work, NULL);
     pthread_cond_init(&disk->idle, NULL);
-    start_ring(disk);
+    lh_disk_ring_start(disk);
     disk->threads = lh_alloc_array(o->threads, sizeof *disk->threads);
     for (; disk->thread_count < o->threads; disk->thread_count++) {
         int e = pthread_create(&disk->threads[disk->thread_count], NULL, worker_main, disk);
@@ -618,19 +369,6 @@ void lh_disk_drain(struct lh_disk *disk)
     pthread_mutex_unlock(&disk->lock);
 }
 
-static void stop_ring(struct lh_disk *disk)
-{
-    pthread_mutex_lock(&disk->ring_lock);
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&disk->ring);
-    LH_ASSERT(sqe != NULL); /* nothing is under way */
-    io_uring_prep_nop(sqe);
-    io_uring_sqe_set_data(sqe, NULL);
-    io_uring_submit(&disk->ring);
-    pthread_mutex_unlock(&disk->ring_lock);
-    pthread_join(disk->reaper, NULL);
-    io_uring_queue_exit(&disk->ring);
-}
-
 void lh_disk_destroy(struct lh_disk *disk)
 {
     if (disk == NULL)
@@ -643,7 +381,7 @@ void lh_disk_destroy(struct lh_disk *disk)
     for (unsigned i = 0; i < disk->thread_count; i++)
         pthread_join(disk->threads[i], NULL);
     if (disk->has_ring)
-        stop_ring(disk);
+        lh_disk_ring_stop(disk);
     lh_files_destroy(disk->files);
     pthread_cond_destroy(&disk->idle);
     pthread_cond_destroy(&disk->work);

@@ -130,7 +130,6 @@ LINES_MAX = {".h": 300, ".c": 500}
 SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
 client/library/leasehold.h
-runtime/disk.c
 sim/cluster/program.c
 sim/cluster/workload.c
 sim/observers/book.c
