@@ -8,6 +8,7 @@
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/complain.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -343,7 +344,7 @@ static void draw_path(struct lh_sim_program *p, char *to, size_t size)
 
     if (name > p->names)
         p->names = name;
-    (void)snprintf(to, size, "%s-%llu", p->spec.path, (unsigned long long)name);
+    (void)snprintf(to, size, "%s-%" PRIu64, p->spec.path, name);
 }
 
 static void ask_on(struct lh_sim_program *p)

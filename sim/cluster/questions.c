@@ -7,6 +7,7 @@
 #include "proto/leasehold.pb-c.h"
 #include "proto/stored.pb-c.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -315,13 +316,12 @@ bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool sett
         if (what == NULL)
             continue;
         lh_sim_fail(c->sim, "INV-5", chunk->chunk,
-            "chunk %llu of %s: %s: %s (version %llu, length %llu) and %s (version %llu, "
+            "chunk %" PRIu64 " of %s: %s: %s (version %" PRIu64 ", length %" PRIu64
+            ") and %s (version %" PRIu64 ", "
             "length "
-            "%llu)",
-            (unsigned long long)chunk->chunk, path, what, lh_sim_name(a.node),
-            (unsigned long long)a.status.version, (unsigned long long)a.status.length,
-            lh_sim_name(b.node), (unsigned long long)b.status.version,
-            (unsigned long long)b.status.length);
+            "%" PRIu64 ")",
+            chunk->chunk, path, what, lh_sim_name(a.node), a.status.version, a.status.length,
+            lh_sim_name(b.node), b.status.version, b.status.length);
         return false;
     }
     return true;

@@ -7,6 +7,7 @@
 #include "batch/batch.h"
 #include "proto/codec.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -315,9 +316,9 @@ struct comparison {
 static bool wrong(
     struct comparison *k, uint64_t offset, const struct lh_batch_header *h, const char *what)
 {
-    lh_sim_fail(k->cluster->sim, "history", 0, "%s at %llu: batch %llu+%u of writer %llx %s",
-        k->path, (unsigned long long)offset, (unsigned long long)h->sequence, h->count,
-        (unsigned long long)h->writer, what);
+    lh_sim_fail(k->cluster->sim, "history", 0,
+        "%s at %" PRIu64 ": batch %" PRIu64 "+%u of writer %" PRIx64 " %s", k->path, offset,
+        h->sequence, h->count, h->writer, what);
     return false;
 }
 
@@ -391,8 +392,8 @@ static bool compare_batches(
         int error = lh_batch_check(bytes, at, LH_BATCH_BYTES_LIMIT, &h);
         if (error != LH_OK) {
             lh_sim_fail(k->cluster->sim, "history", 0,
-                "%s at %llu: a reader was given no batch: %s", k->path,
-                (unsigned long long)(offset + at), lh_error_text(error));
+                "%s at %" PRIu64 ": a reader was given no batch: %s", k->path, offset + at,
+                lh_error_text(error));
             return false;
         }
         if (!compare_batch(k, bytes, at, offset + at, &h, seen))
@@ -428,14 +429,14 @@ static bool read_and_compare(struct comparison *k, struct lh_sim_node *node,
         if (error == LH_ERR_CLOSED)
             return true;
         if (error != LH_OK) {
-            lh_sim_fail(k->cluster->sim, "history", 0, "%s: reading at %llu failed: %s (%s)",
-                k->path, (unsigned long long)next, lh_error_name(error), r->u.call.text);
+            lh_sim_fail(k->cluster->sim, "history", 0, "%s: reading at %" PRIu64 " failed: %s (%s)",
+                k->path, next, lh_error_name(error), r->u.call.text);
             return false;
         }
         bool good = compare_batches(k, &r->u.fetch.batches, r->u.fetch.offset, seen);
         if (good && r->u.fetch.offset != next) {
-            lh_sim_fail(k->cluster->sim, "history", 0, "%s: a reader got %llu after %llu", k->path,
-                (unsigned long long)r->u.fetch.offset, (unsigned long long)next);
+            lh_sim_fail(k->cluster->sim, "history", 0,
+                "%s: a reader got %" PRIu64 " after %" PRIu64, k->path, r->u.fetch.offset, next);
             good = false;
         }
         next = r->u.fetch.offset + r->u.fetch.batches.size;

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -231,8 +232,8 @@ static void bury(struct lh_sim_pool *pool, struct worker *w, bool hung)
     memcpy(pool->task, w->task, pool->config.task_size);
     int status = end_worker(w);
     if (hung)
-        (void)snprintf(pool->crash, sizeof pool->crash, "no end after %llu s",
-            (unsigned long long)(pool->config.limit.ns / 1000000000));
+        (void)snprintf(pool->crash, sizeof pool->crash, "no end after %" PRIu64 " s",
+            pool->config.limit.ns / 1000000000);
     else if (words[0] != '\0')
         (void)snprintf(pool->crash, sizeof pool->crash, "%s", words);
     else if (WIFSIGNALED(status))

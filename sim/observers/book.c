@@ -2,6 +2,7 @@
 
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,8 +245,7 @@ static void registers(
     b->registration = m->registration;
     free(b->machine);
     b->machine = lh_strdup(m->machine_id);
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         bool unshown = !is_shown(m->held, m->n_held, c->id);
         for (size_t i = c->promise_count; i > 0; i--)
             if (c->promises[i - 1].server == server->number &&
@@ -262,8 +262,7 @@ static void has_shown(
 {
     struct chunk *c, *next;
 
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         if (is_shown(m->leases, m->n_leases, c->id))
             continue;
         for (size_t i = c->promise_count; i > 0; i--)
@@ -386,9 +385,10 @@ static void goes_on(struct lh_sim_observers *o, const struct actor *server, cons
 
     if (c->decided_intent && lh_instant_before(c->intent_at, r->received))
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master %s the lease of %s of chunk %llu at version %llu, and had decided to seal "
+            "the master %s the lease of %s of chunk %" PRIu64 " at version %" PRIu64
+            ", and had decided to seal "
             "the chunk without it (FAIL-2a)",
-            what, server->name, U(c->id), U(lease->version));
+            what, server->name, c->id, lease->version);
 }
 
 static void said_by_master(
@@ -482,8 +482,7 @@ static void begin_session(struct lh_sim_observers *o, const struct actor *server
     }
     b->holding_count = kept;
     struct chunk *c, *next;
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         for (size_t i = c->promise_count; i > 0; i--)
             if (c->promises[i - 1].server == server->number &&
                 c->promises[i - 1].session != m->session)

@@ -6,6 +6,7 @@
 
 #include "base/crc32c.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const struct lh_sim_batch *lh_ob_committed_at(const struct chunk *c, uint64_t offset)
@@ -62,8 +63,9 @@ static bool take_batch(struct lh_sim_observers *o, struct chunk *c, const struct
         if (there)
             continue;
         lh_sim_fail(o->sim, rule, c->id,
-            "%s %s chunk %llu at %llu, and %s, a full member at version %llu, does not have it%s",
-            who, what, U(c->id), U(at), o->servers[k->server]->name, U(c->version),
+            "%s %s chunk %" PRIu64 " at %" PRIu64 ", and %s, a full member at version %" PRIu64
+            ", does not have it%s",
+            who, what, c->id, at, o->servers[k->server]->name, c->version,
             lh_ob_on_platter(o, c, k->server) ? " on its disk" : "");
         return false;
     }
@@ -84,8 +86,9 @@ bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, 
     if (length <= c->committed || !c->known || c->removed)
         return true;
     if (c->sealed && length > c->length && !c->hopeless) {
-        lh_sim_fail(o->sim, "INV-4", c->id, "%s %s chunk %llu up to %llu, and it is sealed at %llu",
-            who, what, U(c->id), U(length), U(c->length));
+        lh_sim_fail(o->sim, "INV-4", c->id,
+            "%s %s chunk %" PRIu64 " up to %" PRIu64 ", and it is sealed at %" PRIu64, who, what,
+            c->id, length, c->length);
         return false;
     }
     find_copies(o, c, &copies);
@@ -96,8 +99,8 @@ bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, 
             return false;
     if (c->committed == length)
         return true;
-    lh_sim_fail(o->sim, rule, c->id, "%s %s chunk %llu up to %llu, where no batch ends", who, what,
-        U(c->id), U(length));
+    lh_sim_fail(o->sim, rule, c->id,
+        "%s %s chunk %" PRIu64 " up to %" PRIu64 ", where no batch ends", who, what, c->id, length);
     return false;
 }
 
@@ -111,8 +114,9 @@ bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t of
     if (offset != c->committed || !c->known || c->removed)
         return true;
     if (c->sealed && offset >= c->length && !c->hopeless) {
-        lh_sim_fail(o->sim, rule, c->id, "%s %s chunk %llu at %llu, and it is sealed at %llu", who,
-            what, U(c->id), U(offset), U(c->length));
+        lh_sim_fail(o->sim, rule, c->id,
+            "%s %s chunk %" PRIu64 " at %" PRIu64 ", and it is sealed at %" PRIu64, who, what,
+            c->id, offset, c->length);
         return false;
     }
     find_copies(o, c, &copies);
@@ -141,9 +145,10 @@ void lh_ob_commit_check(struct lh_sim_observers *o, struct chunk *c, uint32_t se
             have.sequence == want->sequence)
             continue;
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "a batch (writer %llx, %llu) that was committed at %llu of chunk %llu is not there any "
+            "a batch (writer %" PRIx64 ", %" PRIu64 ") that was committed at %" PRIu64
+            " of chunk %" PRIu64 " is not there any "
             "more at %s%s: %s",
-            U(want->writer), U(want->sequence), U(want->offset), U(c->id), o->servers[server]->name,
+            want->writer, want->sequence, want->offset, c->id, o->servers[server]->name,
             platter ? " on its disk" : "", why);
         return;
     }

@@ -4,6 +4,7 @@
  * usual end). */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define ANSWERS_MAX 64u
@@ -94,9 +95,10 @@ void lh_ob_health_granted(
     if (h->confirmed && lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
         return;
     lh_sim_fail(o->sim, "INV-8", c->id,
-        "the master grants chunk %llu to %s, which has not confirmed for a session's term that it "
+        "the master grants chunk %" PRIu64
+        " to %s, which has not confirmed for a session's term that it "
         "receives answers (SES-4)",
-        U(c->id), server->name);
+        c->id, server->name);
 }
 
 /* ---- SES-6 ---- */
@@ -112,12 +114,12 @@ static void check_claim(
      * the next heartbeat after that. Timers are late, too: the one that looks for the answer, and
      * the one of the heartbeat. */
     if (m->failing || h->owed == 0 ||
-        silence.ns <= limit.ns + 2 * h->heartbeat.ns + lh_seconds(1).ns +
-                          2 * lh_sim_timer_latest(a->node).ns)
+        silence.ns <=
+            limit.ns + 2 * h->heartbeat.ns + lh_seconds(1).ns + 2 * lh_sim_timer_latest(a->node).ns)
         return;
     lh_sim_fail(o->sim, "INV-8", 0,
-        "%s says that it is well, and its disk has not answered for %llu ms (SES-6)", a->name,
-        U(silence.ns / 1000000));
+        "%s says that it is well, and its disk has not answered for %" PRIu64 " ms (SES-6)",
+        a->name, silence.ns / 1000000);
 }
 
 /* ---- Watching ---- */

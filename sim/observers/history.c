@@ -95,8 +95,8 @@ static struct reader *find_reader(
     struct reader *r;
 
     DL_FOREACH(h->readers, r)
-    if (r->client == client && r->handle == handle)
-        return r;
+        if (r->client == client && r->handle == handle)
+            return r;
     return NULL;
 }
 
@@ -105,8 +105,8 @@ static void forget_reader(struct history *h, struct reader *r)
     struct call *call;
 
     DL_FOREACH(h->calls, call)
-    if (call->reader == r)
-        call->reader = NULL;
+        if (call->reader == r)
+            call->reader = NULL;
     DL_DELETE(h->readers, r);
     free(r);
 }
@@ -264,11 +264,11 @@ void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_si
         what == LH_SIM_LIFE_RESTORED)
         return;
     DL_FOREACH_SAFE(h->calls, call, next_call)
-    if (call->client == a)
-        forget_call(h, call);
+        if (call->client == a)
+            forget_call(h, call);
     DL_FOREACH_SAFE(h->readers, r, next_reader)
-    if (r->client == a)
-        forget_reader(h, r);
+        if (r->client == a)
+            forget_reader(h, r);
 }
 
 /* ---- Names ---- */
@@ -332,14 +332,12 @@ void lh_ob_history_deinit(struct lh_sim_observers *o)
         forget_call(h, h->calls);
     while (h->readers != NULL)
         forget_reader(h, h->readers);
-    HASH_ITER(hh, h->writers, w, next_writer)
-    {
+    HASH_ITER(hh, h->writers, w, next_writer) {
         HASH_DELETE(hh, h->writers, w);
         free(w->batches);
         free(w);
     }
-    HASH_ITER(hh, h->names, n, next_name)
-    {
+    HASH_ITER(hh, h->names, n, next_name) {
         HASH_DELETE(hh, h->names, n);
         free(n->path);
         free(n->times);

@@ -72,10 +72,10 @@ struct replica {
     uint64_t copy_begun; /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
-    bool cut;           /* and not synced since (FAIL-3) ... */
-    uint64_t cut_at;    /* ... true ns: it counts for the process that did it */
-    uint64_t logged_at; /* true ns: when its log was last written to */
-    bool seal_seen;     /* its header says sealed (SEAL-1) */
+    bool cut;                           /* and not synced since (FAIL-3) ... */
+    uint64_t cut_at;                    /* ... true ns: it counts for the process that did it */
+    uint64_t logged_at;                 /* true ns: when its log was last written to */
+    bool seal_seen;                     /* its header says sealed (SEAL-1) */
     uint64_t seal_told; /* the version at which the process that runs was told of a seal */
     /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
      * ordered and answered something since. */
@@ -95,7 +95,7 @@ struct replica {
 struct promise {
     uint32_t server;
     uint64_t incarnation, session, version;
-    bool confirmed; /* by its holder: the stream has carried its word (LEASE-8) */
+    bool confirmed;                /* by its holder: the stream has carried its word (LEASE-8) */
     struct lh_instant holder_end;  /* on the holder's clock */
     struct lh_instant grantor_end; /* on the master's */
 };
@@ -115,11 +115,11 @@ struct chunk {
     bool known, removed;
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
-    bool intent;    /* to seal (FAIL-2a) */
+    bool intent;            /* to seal (FAIL-2a) */
     size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
                               are needed */
     bool sealed_by_primary; /* and it was the primary that said at which length */
-    int32_t holder; /* server; -1: nobody */
+    int32_t holder;         /* server; -1: nobody */
     uint64_t holder_incarnation;
     struct member members[MEMBERS_MAX];
     size_t member_count;
@@ -154,9 +154,9 @@ struct chunk {
      * judged no more. */
     bool hopeless;
 
-    uint64_t recovered;       /* the highest version at which all members were equal (REC-2) */
-    uint64_t acknowledged_at; /* true ns: when clients were last told so */
-    uint64_t recalled_at;     /* true ns: an operator asked for its lease last; 0: never */
+    uint64_t recovered;        /* the highest version at which all members were equal (REC-2) */
+    uint64_t acknowledged_at;  /* true ns: when clients were last told so */
+    uint64_t recalled_at;      /* true ns: an operator asked for its lease last; 0: never */
     struct words lost, lonely; /* by clients, by the primary itself */
     uint64_t consent_at;       /* true ns: since then it is asked to let another one; 0: never */
     int32_t consent_holder;
@@ -250,8 +250,6 @@ static inline bool failed(const struct lh_sim_observers *o)
 {
     return lh_sim_failure(o->sim) != NULL || o->restored;
 }
-
-#define U(x) ((unsigned long long)(x))
 
 struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node);
 

@@ -7,6 +7,7 @@
  * of them. To act is to give a batch a place in the log, or to answer a read as the primary. */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* A batch that a server was sent when it had no right to order it. */
@@ -38,8 +39,8 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
     if (lh_ob_believes(a, chunk, now, &version)) {
         if (!held || version != given || !lh_instant_before(now, end)) {
             lh_sim_fail(o->sim, "INV-1", chunk,
-                "%s believes that it may act on chunk %llu at version %llu, %s", a->name, U(chunk),
-                U(version),
+                "%s believes that it may act on chunk %" PRIu64 " at version %" PRIu64 ", %s",
+                a->name, chunk, version,
                 !held              ? "which it was not given, or has given up"
                 : version != given ? "and was given another version"
                                    : "and its lease has run out");
@@ -49,15 +50,17 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
             if (o->servers[i] != a &&
                 lh_ob_believes(o->servers[i], chunk, lh_sim_clock(o->servers[i]->node), &other))
                 lh_ob_fail_unless_excused(o, "INV-1", chunk, &o->seen_inv1,
-                    "%s (version %llu) and %s (version %llu) both may act as primary of chunk %llu",
-                    a->name, U(version), o->servers[i]->name, U(other), U(chunk));
+                    "%s (version %" PRIu64 ") and %s (version %" PRIu64
+                    ") both may act as primary of chunk %" PRIu64,
+                    a->name, version, o->servers[i]->name, other, chunk);
     }
     if (held && lh_instant_before(now, end) && lh_ob_believes(a, chunk, end, &version))
         lh_sim_fail(o->sim, "INV-1", chunk,
-            "%s believes that it may act on chunk %llu at version %llu for longer than it was "
+            "%s believes that it may act on chunk %" PRIu64 " at version %" PRIu64
+            " for longer than it was "
             "given "
-            "(TIME-4): beyond %llu on its clock, which shows %llu",
-            a->name, U(chunk), U(version), U(end.ns), U(now.ns));
+            "(TIME-4): beyond %" PRIu64 " on its clock, which shows %" PRIu64,
+            a->name, chunk, version, end.ns, now.ns);
 }
 
 void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a)
@@ -150,9 +153,10 @@ static void check_write(
     for (uint64_t at = 0; lh_sim_batch_in(&e->payload, at, &b); at += b.size)
         if (find_unfit(o->inv1, a->number, e->file, &b) != NULL)
             lh_sim_fail(o->sim, "INV-1", e->file,
-                "%s ordered a batch (writer %llx, %llu) in chunk %llu, which came to it when its "
+                "%s ordered a batch (writer %" PRIx64 ", %" PRIu64 ") in chunk %" PRIu64
+                ", which came to it when its "
                 "lease had run out, or was not its (TIME-5)",
-                a->name, U(b.writer), U(b.sequence), U(e->file));
+                a->name, b.writer, b.sequence, e->file);
 }
 
 void lh_ob_inv1_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
@@ -177,9 +181,10 @@ void lh_ob_inv1_does(struct lh_sim_observers *o, struct actor *a, const struct l
         return;
     if (!may(o, a, n->chunk, m->version, &end))
         lh_sim_fail(o->sim, "INV-1", n->chunk,
-            "%s answered a read of chunk %llu as its primary at version %llu without a lease in "
+            "%s answered a read of chunk %" PRIu64 " as its primary at version %" PRIu64
+            " without a lease in "
             "force (APP-6, TIME-5)",
-            a->name, U(n->chunk), U(m->version));
+            a->name, n->chunk, m->version);
 }
 
 void lh_ob_inv1_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)

@@ -15,6 +15,7 @@
 
 #include "master/master.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static bool is_unheld(
@@ -49,8 +50,7 @@ void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct
             lh_sim_core(o->master->node), server->name, o->master->clock, &session, &end) ||
         session != m->heartbeat->session)
         return;
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = lh_ob_replica(c, server->number);
         if (!is_unheld(o, server, c)) {
             r->unheld = 0;
@@ -66,9 +66,10 @@ void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct
         if (r->unheld < 3)
             continue;
         lh_sim_fail(o->sim, "INV-10", c->id,
-            "for the master %s holds chunk %llu, and %s does not believe so; they have talked "
+            "for the master %s holds chunk %" PRIu64
+            ", and %s does not believe so; they have talked "
             "about it (LEASE-8)",
-            server->name, U(c->id), server->name);
+            server->name, c->id, server->name);
         return;
     }
 }

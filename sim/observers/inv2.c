@@ -12,6 +12,7 @@
 
 #include "master/master.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* What a former master promised its successor does not know, but its own clock went on: it may have
@@ -34,19 +35,21 @@ static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
     lh_ob_book_promise(o, p, &ends);
     if (lh_instant_before(holder_now, ends.holder)) {
         lh_ob_fail_unless_excused(o, "INV-2", c->id, &o->seen_inv2,
-            "the master gave chunk %llu at version %llu to %s, and %s may act on version %llu for "
-            "another %llu us of its clock",
-            U(c->id), U(version), to->name, from->name, U(p->version),
-            U(lh_instant_until(holder_now, ends.holder).ns / 1000));
+            "the master gave chunk %" PRIu64 " at version %" PRIu64
+            " to %s, and %s may act on version %" PRIu64 " for "
+            "another %" PRIu64 " us of its clock",
+            c->id, version, to->name, from->name, p->version,
+            lh_instant_until(holder_now, ends.holder).ns / 1000);
         return;
     }
     struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
     if (lh_instant_before(master_now, until))
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master gave chunk %llu at version %llu to %s, and has to wait for %s (version "
-            "%llu) for another %llu us of its own clock (%s)",
-            U(c->id), U(version), to->name, from->name, U(p->version),
-            U(lh_instant_until(master_now, until).ns / 1000),
+            "the master gave chunk %" PRIu64 " at version %" PRIu64
+            " to %s, and has to wait for %s (version "
+            "%" PRIu64 ") for another %" PRIu64 " us of its own clock (%s)",
+            c->id, version, to->name, from->name, p->version,
+            lh_instant_until(master_now, until).ns / 1000,
             ends.this_master ? "LEASE-2" : "LEASE-7");
 }
 
@@ -72,11 +75,11 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
         if (!lh_instant_before(o->master->clock, until))
             continue;
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master takes chunk %llu for free, which %s holds at version %llu for another %llu "
+            "the master takes chunk %" PRIu64 " for free, which %s holds at version %" PRIu64
+            " for another %" PRIu64 " "
             "us "
             "of the master's clock and has not given back (LEASE-2)",
-            U(c->id), holder->name, U(p->version),
-            U(lh_instant_until(o->master->clock, until).ns / 1000));
+            c->id, holder->name, p->version, lh_instant_until(o->master->clock, until).ns / 1000);
         return;
     }
 }
@@ -96,12 +99,12 @@ static void check_belief(struct lh_sim_observers *o, const struct chunk *c)
         if (!lh_instant_before(o->master->clock, until) || !lh_instant_before(lease.end, until))
             continue;
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master takes chunk %llu for free in %llu us of its clock, and has promised %s "
+            "the master takes chunk %" PRIu64 " for free in %" PRIu64
+            " us of its clock, and has promised %s "
             "that "
-            "it is not for another %llu us after that (TIME-4, LEASE-7)",
-            U(c->id), U(lh_instant_until(o->master->clock, lease.end).ns / 1000),
-            o->servers[c->promises[i].server]->name,
-            U(lh_instant_until(lease.end, until).ns / 1000));
+            "it is not for another %" PRIu64 " us after that (TIME-4, LEASE-7)",
+            c->id, lh_instant_until(o->master->clock, lease.end).ns / 1000,
+            o->servers[c->promises[i].server]->name, lh_instant_until(lease.end, until).ns / 1000);
         return;
     }
 }
@@ -126,12 +129,13 @@ void lh_ob_inv2_does(struct lh_sim_observers *o, struct actor *a, const struct l
     const struct actor *to = lh_ob_actor(o, s->peer);
     if (c->decided_intent)
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master sends %s a grant of chunk %llu, which it intends to seal (FAIL-2a)",
-            to->name, U(c->id));
+            "the master sends %s a grant of chunk %" PRIu64 ", which it intends to seal (FAIL-2a)",
+            to->name, c->id);
     if (c->version != m->grant->version || c->holder != (int32_t)to->number)
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master sends %s the grant of chunk %llu at version %llu, which is not what its "
+            "the master sends %s the grant of chunk %" PRIu64 " at version %" PRIu64
+            ", which is not what its "
             "store "
             "says (LEASE-1)",
-            to->name, U(c->id), U(m->grant->version));
+            to->name, c->id, m->grant->version);
 }

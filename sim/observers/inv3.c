@@ -3,11 +3,14 @@
  * (FENCE-1). */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
+
 void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term)
 {
     if (term < o->master_term)
-        lh_sim_fail(o->sim, "INV-3", 0, "the master's term fell from %llu to %llu (LEASE-7)",
-            U(o->master_term), U(term));
+        lh_sim_fail(o->sim, "INV-3", 0,
+            "the master's term fell from %" PRIu64 " to %" PRIu64 " (LEASE-7)", o->master_term,
+            term);
     o->master_term = term;
 }
 
@@ -15,8 +18,8 @@ void lh_ob_inv3_stored(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
 {
     if (version < c->highest)
         lh_sim_fail(o->sim, "INV-3", c->id,
-            "chunk %llu went from version %llu to %llu in the store", U(c->id), U(c->highest),
-            U(version));
+            "chunk %" PRIu64 " went from version %" PRIu64 " to %" PRIu64 " in the store", c->id,
+            c->highest, version);
     else
         c->highest = version;
 }
@@ -31,8 +34,9 @@ void lh_ob_inv3_header(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
     const struct lh_sim_header *h = lh_ob_platter(o, c, server);
     if (!h->valid || h->version < r->floor)
         lh_sim_fail(o->sim, "INV-3", c->id,
-            "%s confirmed version %llu of chunk %llu, and its disk holds version %llu",
-            o->servers[server]->name, U(r->floor), U(c->id), U(h->valid ? h->version : 0));
+            "%s confirmed version %" PRIu64 " of chunk %" PRIu64
+            ", and its disk holds version %" PRIu64,
+            o->servers[server]->name, r->floor, c->id, h->valid ? h->version : 0);
 }
 
 /* From now on it confirms nothing below, and its disk remembers that. */
@@ -44,9 +48,10 @@ static void confirmed(
 
     if (version < r->floor) {
         lh_sim_fail(o->sim, "INV-3", chunk,
-            "%s confirms something at version %llu of chunk %llu, and has confirmed version %llu "
+            "%s confirms something at version %" PRIu64 " of chunk %" PRIu64
+            ", and has confirmed version %" PRIu64 " "
             "before (FENCE-1)",
-            a->name, U(version), U(chunk), U(r->floor));
+            a->name, version, chunk, r->floor);
         return;
     }
     if (version == r->floor)
@@ -62,8 +67,9 @@ static void said(
 
     if (version < r->said)
         lh_sim_fail(o->sim, "INV-3", chunk,
-            "%s says that chunk %llu has version %llu there, and said %llu before", a->name,
-            U(chunk), U(version), U(r->said));
+            "%s says that chunk %" PRIu64 " has version %" PRIu64 " there, and said %" PRIu64
+            " before",
+            a->name, chunk, version, r->said);
     else
         r->said = version;
 }

@@ -7,6 +7,7 @@
  * replica whose sync has failed (FAIL-5). */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,13 +59,13 @@ static void check_speaker(
     if (r->header_damaged && !lh_ob_kernel(o, c, a->number)->lost)
         return; /* rot took the mark, and nobody can know any more */
     if (r->sync_failed || r->lost)
-        lh_sim_fail(o->sim, "INV-4", chunk, "%s %s of chunk %llu, and %s (FAIL-4, FAIL-5)", a->name,
-            what, U(chunk),
+        lh_sim_fail(o->sim, "INV-4", chunk, "%s %s of chunk %" PRIu64 ", and %s (FAIL-4, FAIL-5)",
+            a->name, what, chunk,
             r->sync_failed ? "a sync of its replica has failed" : "its replica is lost");
     else if (!cut_in_time(a, r, what))
         lh_sim_fail(o->sim, "INV-4", chunk,
-            "%s %s of chunk %llu, whose log it has cut and not synced since (FAIL-3)", a->name,
-            what, U(chunk));
+            "%s %s of chunk %" PRIu64 ", whose log it has cut and not synced since (FAIL-3)",
+            a->name, what, chunk);
 }
 
 /* REC-4: a replica that is being copied answers nobody. */
@@ -76,7 +77,8 @@ static void check_complete(
     /* Of a header that has rotted the older one is left, which its server does not act by. */
     if (lh_ob_kernel(o, c, a->number)->copying && !lh_ob_replica(c, a->number)->header_damaged)
         lh_sim_fail(o->sim, "INV-4", chunk,
-            "%s %s of chunk %llu, and its replica is incomplete (REC-4)", a->name, what, U(chunk));
+            "%s %s of chunk %" PRIu64 ", and its replica is incomplete (REC-4)", a->name, what,
+            chunk);
 }
 
 /* ---- Answers to clients ---- */
@@ -93,10 +95,11 @@ static void stored(struct lh_sim_observers *o, const struct actor *a, struct chu
         return; /* no good member is left, or the chunk is gone */
     if (b == NULL || b->writer != writer || b->sequence != s->sequence || b->count != s->count) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s says that records %llu+%u of writer %llx are stored at %llu of chunk %llu, and "
+            "%s says that records %" PRIu64 "+%u of writer %" PRIx64 " are stored at %" PRIu64
+            " of chunk %" PRIu64 ", and "
             "there "
             "is something else",
-            a->name, U(s->sequence), s->count, U(writer), U(s->offset), U(c->id));
+            a->name, s->sequence, s->count, writer, s->offset, c->id);
         return;
     }
     if (c->acknowledged < s->offset + b->size)
@@ -135,8 +138,9 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
                 lh_ob_replica(c, a->number)->seal_told == n->version;
     if (!c->known || !c->sealed || c->version != n->version || !told) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s settles chunk %llu at version %llu, at which it is not sealed%s (APP-5a)", a->name,
-            U(c->id), U(n->version), c->sealed ? " there" : "");
+            "%s settles chunk %" PRIu64 " at version %" PRIu64
+            ", at which it is not sealed%s (APP-5a)",
+            a->name, c->id, n->version, c->sealed ? " there" : "");
         return;
     }
     if (c->committed < c->length || c->hopeless) {
@@ -154,12 +158,13 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
         (first != NULL && (m->first_sequence != first->sequence ||
                               m->last_sequence != last->sequence + last->count - 1))) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s says that sealed chunk %llu has records %llu to %llu of writer %llx, and it has "
-            "%llu "
-            "to %llu (APP-5a)",
-            a->name, U(c->id), U(m->first_sequence), U(m->last_sequence), U(n->writer),
-            U(first == NULL ? 0 : first->sequence),
-            U(last == NULL ? 0 : last->sequence + last->count - 1));
+            "%s says that sealed chunk %" PRIu64 " has records %" PRIu64 " to %" PRIu64
+            " of writer %" PRIx64 ", and it has "
+            "%" PRIu64 " "
+            "to %" PRIu64 " (APP-5a)",
+            a->name, c->id, m->first_sequence, m->last_sequence, n->writer,
+            first == NULL ? 0 : first->sequence,
+            last == NULL ? 0 : last->sequence + last->count - 1);
         return;
     }
     for (size_t i = 0; i < m->n_last && !failed(o); i++)
@@ -182,17 +187,18 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
         return;
     if (m->sealed && (!c->sealed || m->committed != c->length))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s tells a reader that chunk %llu is sealed at %llu, which it is not", a->name,
-            U(c->id), U(m->committed));
+            "%s tells a reader that chunk %" PRIu64 " is sealed at %" PRIu64 ", which it is not",
+            a->name, c->id, m->committed);
     /* APP-6: everything that was acknowledged before the read was asked. Once the master intends to
      * seal the chunk without its primary, others acknowledge too (by settling); a reader that wants
      * the end asks the master about that. */
     if (!c->intent && (m->primary || n->require_primary) && m->committed < n->acknowledged_at &&
         n->acknowledged_at <= c->acknowledged)
         lh_ob_fail_unless_excused(o, "INV-6", c->id, &o->seen_inv1,
-            "%s answers a read of chunk %llu as its primary up to %llu, and %llu were acknowledged "
+            "%s answers a read of chunk %" PRIu64 " as its primary up to %" PRIu64 ", and %" PRIu64
+            " were acknowledged "
             "before (APP-6)",
-            a->name, U(c->id), U(m->committed), U(n->acknowledged_at));
+            a->name, c->id, m->committed, n->acknowledged_at);
     uint64_t at = 0;
     for (; !failed(o) && lh_sim_batch_in(payload, at, &b); at += b.size) {
         uint64_t offset = n->offset + at;
@@ -206,13 +212,15 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
         if (want == NULL || want->crc != b.crc || want->size != b.size ||
             want->writer != b.writer || want->sequence != b.sequence)
             lh_sim_fail(o->sim, "INV-4", c->id,
-                "%s gives a reader something else than what is committed at %llu of chunk %llu",
-                a->name, U(offset), U(c->id));
+                "%s gives a reader something else than what is committed at %" PRIu64
+                " of chunk %" PRIu64,
+                a->name, offset, c->id);
     }
     if (at < payload->size && c->committed >= m->committed && !failed(o))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s gives a reader bytes of chunk %llu behind %llu, where what is committed ends",
-            a->name, U(c->id), U(n->offset + at));
+            "%s gives a reader bytes of chunk %" PRIu64 " behind %" PRIu64
+            ", where what is committed ends",
+            a->name, c->id, n->offset + at);
 }
 
 /* ---- FENCE-1, REC-2 ---- */
@@ -232,9 +240,10 @@ static void check_durable(
     if (log == NULL || platter == NULL || size != platter_size ||
         (length != UINT64_MAX && size != length) || memcmp(log, platter, size) != 0)
         lh_sim_fail(o->sim, "INV-4", chunk,
-            "%s confirmed a version of chunk %llu with a log of %llu bytes: its files have %llu, "
-            "%llu of them durable, and they must be the same (FENCE-1)",
-            a->name, U(chunk), U(length == UINT64_MAX ? size : length), U(size), U(platter_size));
+            "%s confirmed a version of chunk %" PRIu64 " with a log of %" PRIu64
+            " bytes: its files have %" PRIu64 ", "
+            "%" PRIu64 " of them durable, and they must be the same (FENCE-1)",
+            a->name, chunk, length == UINT64_MAX ? size : length, size, platter_size);
 }
 
 /* REC-2: equality is length and running checksum, durable; and under this boot (REC-2a). */
@@ -255,8 +264,9 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
             checksum == want.checksum)
             continue;
         lh_sim_fail(o->sim, "INV-5", c->id,
-            "%s confirmed that its log of chunk %llu is equal up to %llu, and it is not%s (REC-2)",
-            a->name, U(c->id), U(want.length), platter != 0 ? " on its disk" : "");
+            "%s confirmed that its log of chunk %" PRIu64 " is equal up to %" PRIu64
+            ", and it is not%s (REC-2)",
+            a->name, c->id, want.length, platter != 0 ? " on its disk" : "");
         return;
     }
     if (r->damaged)
@@ -267,8 +277,9 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
     memcpy(&vouched, h->equal_boot, sizeof vouched);
     if (!h->synced && vouched != boot)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s confirmed equality of chunk %llu, and its header does not say so durably (REC-2a)",
-            a->name, U(c->id));
+            "%s confirmed equality of chunk %" PRIu64
+            ", and its header does not say so durably (REC-2a)",
+            a->name, c->id);
 }
 
 static void replicate_reply(struct lh_sim_observers *o, const struct actor *a, struct note *n,
@@ -302,9 +313,10 @@ static void check_reports(
         uint64_t sound = lh_sim_log_scan(log, size, size, &checksum);
         if (sound != size)
             lh_sim_fail(o->sim, "INV-5", c->id,
-                "%s registers with %llu bytes behind the last whole batch of chunk %llu, at %llu "
+                "%s registers with %" PRIu64 " bytes behind the last whole batch of chunk %" PRIu64
+                ", at %" PRIu64 " "
                 "(FAIL-3)",
-                a->name, U(size - sound), U(c->id), U(sound));
+                a->name, size - sound, c->id, sound);
     }
 }
 
@@ -365,9 +377,10 @@ static void copied(
             lh_sim_log_scan(log, size, c->length, &checksum) != c->length ||
             checksum != c->checksum)
             lh_sim_fail(o->sim, "INV-4", c->id,
-                "%s says that it has copied sealed chunk %llu, and what it has%s is not what was "
+                "%s says that it has copied sealed chunk %" PRIu64
+                ", and what it has%s is not what was "
                 "sealed (REC-4)",
-                a->name, U(c->id), platter != 0 ? " on its disk" : "");
+                a->name, c->id, platter != 0 ? " on its disk" : "");
     }
 }
 
@@ -412,9 +425,9 @@ static void session_request(
  * is there in any case. */
 static void logs(struct lh_sim_observers *o, const struct lh_effect *e)
 {
-    unsigned long long chunk;
+    uint64_t chunk;
 
-    if (e->level == LH_ERROR && sscanf(e->text, "chunk %llu:", &chunk) == 1)
+    if (e->level == LH_ERROR && sscanf(e->text, "chunk %" SCNu64 ":", &chunk) == 1)
         lh_ob_commit_reported(o, lh_ob_chunk(o, chunk));
 }
 
@@ -463,15 +476,15 @@ void lh_ob_inv4_sealed(struct lh_sim_observers *o, struct chunk *c)
     }
     if (c->length < c->committed) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu was sealed at %llu bytes, and %llu are committed", U(c->id), U(c->length),
-            U(c->committed));
+            "chunk %" PRIu64 " was sealed at %" PRIu64 " bytes, and %" PRIu64 " are committed",
+            c->id, c->length, c->committed);
         return;
     }
     if (!lh_ob_commit(o, c, c->length, "INV-4", o->master->name, "sealed"))
         return;
     if (c->committed == c->length && c->log_checksum != c->checksum)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu was sealed with another checksum than its bytes have", U(c->id));
+            "chunk %" PRIu64 " was sealed with another checksum than its bytes have", c->id);
 }
 
 void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
@@ -481,8 +494,9 @@ void lh_ob_inv4_seal_recorded(struct lh_sim_observers *o, struct chunk *c, uint3
     if (c->removed || (c->known && c->sealed && c->length == h->sealed_length))
         return;
     lh_sim_fail(o->sim, "INV-4", c->id,
-        "%s records that chunk %llu is sealed at %llu, and the master has no such seal (SEAL-1)",
-        o->servers[server]->name, U(c->id), U(h->sealed_length));
+        "%s records that chunk %" PRIu64 " is sealed at %" PRIu64
+        ", and the master has no such seal (SEAL-1)",
+        o->servers[server]->name, c->id, h->sealed_length);
 }
 
 /* A header that vouches for bytes never gets to the disk before them (REC-2, SEAL-1). */
@@ -499,8 +513,9 @@ void lh_ob_inv4_header_written(struct lh_sim_observers *o, struct chunk *c, uint
     if (log == NULL || platter == NULL || size < length || platter_size < length ||
         memcmp(log, platter, length) != 0)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s writes a header that vouches for %llu bytes of chunk %llu, and its disk does not "
+            "%s writes a header that vouches for %" PRIu64 " bytes of chunk %" PRIu64
+            ", and its disk does not "
             "hold "
             "them yet (REC-2, SEAL-1)",
-            o->servers[server]->name, U(length), U(c->id));
+            o->servers[server]->name, length, c->id);
 }

@@ -5,6 +5,7 @@
 
 #include "sim/cluster/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,8 +80,7 @@ bool lh_ob_inv5_equal(
 {
     struct file *f, *next;
 
-    HASH_ITER(hh, o->files, f, next)
-    {
+    HASH_ITER(hh, o->files, f, next) {
         if (f->removed || lh_ob_inv8_exempt(o, f))
             continue;
         for (size_t i = 0; i < f->chunk_count; i++) {
@@ -96,8 +96,8 @@ bool lh_ob_inv5_equal(
             const char *what = chunk_unequal(o, c, &server);
             if (what == NULL)
                 continue;
-            (void)snprintf(text, text_size, "chunk %llu of %s, version %llu: %s %s", U(c->id),
-                f->path, U(c->version), o->servers[server]->name, what);
+            (void)snprintf(text, text_size, "chunk %" PRIu64 " of %s, version %" PRIu64 ": %s %s",
+                c->id, f->path, c->version, o->servers[server]->name, what);
             *chunk = c->id;
             return false;
         }

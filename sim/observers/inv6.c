@@ -6,11 +6,14 @@
  * is given one to read, is told of that place. */
 #include "sim/observers/history.h"
 
+#include <inttypes.h>
+
 static bool wrong(struct lh_sim_observers *o, const struct chunk *c, const struct lh_sim_batch *b,
     const char *what)
 {
-    lh_sim_fail(o->sim, "INV-6", c->id, "at %llu of chunk %llu: batch %llu+%u of writer %llx %s",
-        U(b->offset), U(c->id), U(b->sequence), b->count, U(b->writer), what);
+    lh_sim_fail(o->sim, "INV-6", c->id,
+        "at %" PRIu64 " of chunk %" PRIu64 ": batch %" PRIu64 "+%u of writer %" PRIx64 " %s",
+        b->offset, c->id, b->sequence, b->count, b->writer, what);
     return false;
 }
 
@@ -47,11 +50,11 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
         w->strange && s->chunk != c; /* who settles nothing may repeat it in the next one */
     if (s->chunk != NULL && !s->lost && !again) {
         lh_sim_fail(o->sim, "INV-6", c->id,
-            "batch %llu+%u of writer %llx is there twice: at %llu of chunk %llu and at %llu of "
+            "batch %" PRIu64 "+%u of writer %" PRIx64 " is there twice: at %" PRIu64
+            " of chunk %" PRIu64 " and at %" PRIu64 " of "
             "chunk "
-            "%llu",
-            U(b->sequence), b->count, U(b->writer), U(s->offset), U(s->chunk->id), U(b->offset),
-            U(c->id));
+            "%" PRIu64,
+            b->sequence, b->count, b->writer, s->offset, s->chunk->id, b->offset, c->id);
         return false;
     }
     /* The writer's batch before this one; not seen where no good member was left to look at. */
@@ -65,10 +68,12 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
         before->chunk->file == c->file && !before->chunk->hopeless &&
         before->chunk->start + before->offset >= c->start + b->offset) {
         lh_sim_fail(o->sim, "INV-6", c->id,
-            "at %llu of chunk %llu, which begins at %llu: batch %llu+%u of writer %llx lies before "
-            "its writer's batch before it, at %llu of chunk %llu, which begins at %llu",
-            U(b->offset), U(c->id), U(c->start), U(b->sequence), b->count, U(b->writer),
-            U(before->offset), U(before->chunk->id), U(before->chunk->start));
+            "at %" PRIu64 " of chunk %" PRIu64 ", which begins at %" PRIu64 ": batch %" PRIu64
+            "+%u of writer %" PRIx64 " lies before "
+            "its writer's batch before it, at %" PRIu64 " of chunk %" PRIu64
+            ", which begins at %" PRIu64,
+            b->offset, c->id, c->start, b->sequence, b->count, b->writer, before->offset,
+            before->chunk->id, before->chunk->start);
         return false;
     }
     struct ack ack = acknowledged_before(f, s->sent_at);
@@ -106,18 +111,20 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
         bool gone = of == NULL || of->removed; /* with its chunks, and who looked after them */
         if (!o->unverified && !s->lost && !gone)
             lh_sim_fail(o->sim, "INV-4", 0,
-                "%s was told that batch %llu+%u of writer %llx is stored at %llu, and it is not "
+                "%s was told that batch %" PRIu64 "+%u of writer %" PRIx64 " is stored at %" PRIu64
+                ", and it is not "
                 "committed anywhere",
-                call->client->name, U(s->sequence), s->count, U(call->writer->id), U(offset));
+                call->client->name, s->sequence, s->count, call->writer->id, offset);
         return;
     }
     if (s->chunk->start + s->offset != offset) {
         lh_sim_fail(o->sim, "INV-4", s->chunk->id,
-            "%s was told that batch %llu+%u of writer %llx is stored at %llu of the file, and it "
+            "%s was told that batch %" PRIu64 "+%u of writer %" PRIx64 " is stored at %" PRIu64
+            " of the file, and it "
             "is "
-            "at %llu (%llu of chunk %llu)",
-            call->client->name, U(s->sequence), s->count, U(call->writer->id), U(offset),
-            U(s->chunk->start + s->offset), U(s->offset), U(s->chunk->id));
+            "at %" PRIu64 " (%" PRIu64 " of chunk %" PRIu64 ")",
+            call->client->name, s->sequence, s->count, call->writer->id, offset,
+            s->chunk->start + s->offset, s->offset, s->chunk->id);
         return;
     }
     struct file *f = lh_ob_file_find(o, s->chunk->file);
@@ -167,9 +174,10 @@ static void check_fetched(
         if (sound && lh_ob_touched(c))
             continue; /* of a misdirected write: see inv4.c */
         lh_sim_fail(o->sim, "INV-6", c->id,
-            "%s was given something else to read at %llu of %s than is committed there (%llu of "
-            "chunk %llu)",
-            call->client->name, U(offset), f->path, U(offset - c->start), U(c->id));
+            "%s was given something else to read at %" PRIu64
+            " of %s than is committed there (%" PRIu64 " of "
+            "chunk %" PRIu64 ")",
+            call->client->name, offset, f->path, offset - c->start, c->id);
         return;
     }
 }
@@ -184,8 +192,9 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
     const struct file *f = lh_ob_file_find(o, r->file);
     if (error == LH_OK) {
         if (fetch->offset != r->position)
-            lh_sim_fail(o->sim, "INV-6", 0, "%s got %llu of %s after %llu: no growing prefix",
-                call->client->name, U(fetch->offset), f->path, U(r->position));
+            lh_sim_fail(o->sim, "INV-6", 0,
+                "%s got %" PRIu64 " of %s after %" PRIu64 ": no growing prefix", call->client->name,
+                fetch->offset, f->path, r->position);
         else
             check_fetched(o, call, fetch);
         r->position = fetch->offset + fetch->batches.size;
@@ -193,7 +202,8 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
         uint64_t end = acknowledged_before(f, call->begun).end;
         if (r->position < end)
             lh_ob_fail_unless_excused(o, "INV-6", 0, &o->seen_inv1,
-                "%s was told that %s ends at %llu, and %llu were acknowledged before it asked",
-                call->client->name, f->path, U(r->position), U(end));
+                "%s was told that %s ends at %" PRIu64 ", and %" PRIu64
+                " were acknowledged before it asked",
+                call->client->name, f->path, r->position, end);
     }
 }

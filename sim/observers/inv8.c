@@ -7,6 +7,8 @@
  * clock begins when it has enough again. That it gets them is KEEP-1's (keep.c). */
 #include "sim/observers/history.h"
 
+#include <inttypes.h>
+
 static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
     uint64_t size = 0;
@@ -87,7 +89,7 @@ static bool any_exempt(struct lh_sim_observers *o)
     bool any = false;
 
     HASH_ITER(hh, o->files, f, next)
-    any = any || (!f->removed && lh_ob_inv8_exempt(o, f));
+        any = any || (!f->removed && lh_ob_inv8_exempt(o, f));
     return any;
 }
 
@@ -134,8 +136,9 @@ static void check(struct lh_sim_observers *o)
         if (!is_due(o, call, &what))
             continue;
         lh_sim_fail(o->sim, "INV-8", 0,
-            "%s of %s that was asked at %llu ms is not answered %llu ms after the faults ended",
-            what, call->client->name, U(call->begun / 1000000), U((now - o->over_at) / 1000000));
+            "%s of %s that was asked at %" PRIu64 " ms is not answered %" PRIu64
+            " ms after the faults ended",
+            what, call->client->name, call->begun / 1000000, (now - o->over_at) / 1000000);
         return;
     }
     o->next_due = oldest == UINT64_MAX ? now + bound(o) : oldest + bound(o);

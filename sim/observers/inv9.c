@@ -9,6 +9,7 @@
  *     in time shows (that it frees none in force is INV-2's). */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,16 +114,18 @@ static void check_consent(struct lh_sim_observers *o, struct chunk *c, const cha
         return; /* it is sent again until it is answered */
     if (!said_enough(o, c, &c->lost) && !said_enough(o, c, &c->lonely)) {
         lh_sim_fail(o->sim, "INV-9", c->id,
-            "the master recalls chunk %llu at version %llu from %s; no operator has asked for it, "
+            "the master recalls chunk %" PRIu64 " at version %" PRIu64
+            " from %s; no operator has asked for it, "
             "and nobody has said for long enough that its primary is of no use",
-            U(c->id), U(c->decided_version), server);
+            c->id, c->decided_version, server);
         return;
     }
     if (f->consent_at > o->master->started_at && now - f->consent_at < rest_ns &&
         !o->config.clocks_beyond_rho)
         lh_sim_fail(o->sim, "INV-9", c->id,
-            "the master recalls chunk %llu from %s, and moved a lease of the same file %llu ms ago",
-            U(c->id), server, U((now - f->consent_at) / 1000000));
+            "the master recalls chunk %" PRIu64
+            " from %s, and moved a lease of the same file %" PRIu64 " ms ago",
+            c->id, server, (now - f->consent_at) / 1000000);
     f->consent_at = c->consent_at = now;
     c->consent_holder = c->decided_holder;
 }
@@ -132,8 +135,7 @@ static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailR
 {
     struct file *f, *next;
 
-    HASH_ITER(hh, o->files, f, next)
-    {
+    HASH_ITER(hh, o->files, f, next) {
         struct chunk *c = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
         bool named = m->file != 0 ? f->id == m->file : strcmp(f->path, m->path) == 0;
         if (named && !f->removed && c != NULL && m->failed_version != 0 &&
@@ -180,9 +182,10 @@ static void check_due(struct lh_sim_observers *o, const struct actor *server, ui
             c->decided_version != k->due[i].version)
             continue;
         lh_sim_fail(o->sim, "INV-9", c->id,
-            "the master does not %s the lease of %s on chunk %llu at version %llu, which is in "
+            "the master does not %s the lease of %s on chunk %" PRIu64 " at version %" PRIu64
+            ", which is in "
             "force",
-            what, server->name, U(c->id), U(c->version));
+            what, server->name, c->id, c->version);
         return;
     }
     k->due_count = 0;
@@ -227,9 +230,10 @@ void lh_ob_inv9_rolls(struct lh_sim_observers *o, const struct chunk *c)
     if (k->link == 0 || silent || over || !shown || short_of_members(o, c))
         return;
     lh_sim_fail(o->sim, "INV-9", c->id,
-        "the master takes chunk %llu, version %llu, from %s by rolling over, and the stream of its "
+        "the master takes chunk %" PRIu64 ", version %" PRIu64
+        ", from %s by rolling over, and the stream of its "
         "session is whole and no inquiry went unanswered",
-        U(c->id), U(c->decided_version), o->servers[c->decided_holder]->name);
+        c->id, c->decided_version, o->servers[c->decided_holder]->name);
 }
 
 static void stream_over(struct lh_sim_observers *o, uint64_t link)
@@ -265,8 +269,7 @@ static void recalls(struct lh_sim_observers *o, const Leasehold__RecallRequest *
         lh_ob_chunk(o, m->chunk)->recalled_at = lh_sim_now(o->sim);
         return;
     }
-    HASH_ITER(hh, o->files, f, next)
-    {
+    HASH_ITER(hh, o->files, f, next) {
         if (!f->removed && strcmp(f->path, m->path) == 0)
             f->recalled_at = lh_sim_now(o->sim);
     }
@@ -314,8 +317,8 @@ static void check_unknown(
     if (m->session == k->session && !k->registering &&
         lh_instant_before(lh_instant_add(o->master->clock, ROOM), k->until))
         lh_sim_fail(o->sim, "INV-9", 0,
-            "the master ended the session of %s, which it had renewed for another %llu ms",
-            server->name, U(lh_instant_until(o->master->clock, k->until).ns / 1000000));
+            "the master ended the session of %s, which it had renewed for another %" PRIu64 " ms",
+            server->name, lh_instant_until(o->master->clock, k->until).ns / 1000000);
 }
 
 static void says(struct lh_sim_observers *o, const struct actor *server,
@@ -409,9 +412,10 @@ static void check_asked(
             !lh_ob_believes(a, c->id, a->clock, &version))
             continue;
         lh_sim_fail(o->sim, "INV-9", c->id,
-            "%s has ordered appends of chunk %llu at version %llu and does not ask to extend its "
+            "%s has ordered appends of chunk %" PRIu64 " at version %" PRIu64
+            " and does not ask to extend its "
             "lease (LEASE-4)",
-            a->name, U(c->id), U(version));
+            a->name, c->id, version);
         return;
     }
 }

@@ -8,6 +8,7 @@
 
 #include "sim/cluster/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,8 +37,9 @@ static void removes(struct lh_sim_observers *o, const struct actor *a, uint64_t 
     if (r->lost || r->damaged || r->sync_failed || find_member(c, a->number) == NULL)
         return;
     lh_sim_fail(o->sim, "KEEP-3", c->id,
-        "%s removes its replica of chunk %llu at version %llu, and is a member at version %llu",
-        a->name, U(c->id), U(h.version), U(c->version));
+        "%s removes its replica of chunk %" PRIu64 " at version %" PRIu64
+        ", and is a member at version %" PRIu64,
+        a->name, c->id, h.version, c->version);
 }
 
 /* ---- The master has one removed ---- */
@@ -67,15 +69,16 @@ static void asks_to_remove(
 
     if (o->restored && !o->resumed && m->version > 0)
         lh_sim_fail(o->sim, "KEEP-4", m->chunk,
-            "the master has %s remove its replica of chunk %llu, and its store is an older copy "
+            "the master has %s remove its replica of chunk %" PRIu64
+            ", and its store is an older copy "
             "that no operator has looked at",
-            server->name, U(m->chunk));
+            server->name, m->chunk);
     if (o->restored || c == NULL || !c->known || c->removed || m->version == 0)
         return;
     if (find_member(c, server->number) != NULL) {
         lh_sim_fail(o->sim, "KEEP-3", c->id,
-            "the master has %s remove its replica of chunk %llu, and names it as a member",
-            server->name, U(c->id));
+            "the master has %s remove its replica of chunk %" PRIu64 ", and names it as a member",
+            server->name, c->id);
         return;
     }
     for (size_t i = 0; i < c->member_count; i++) {
@@ -83,8 +86,8 @@ static void asks_to_remove(
         if (what == NULL)
             continue;
         lh_sim_fail(o->sim, "KEEP-3", c->id,
-            "the master has %s remove a replica of chunk %llu, and that of its member %s %s",
-            server->name, U(c->id), o->servers[c->members[i].server]->name, what);
+            "the master has %s remove a replica of chunk %" PRIu64 ", and that of its member %s %s",
+            server->name, c->id, o->servers[c->members[i].server]->name, what);
         return;
     }
 }
@@ -106,9 +109,10 @@ static void asks_to_copy(
         if (!h->valid || h->sealed || h->lost || h->copying || r->lost || r->damaged)
             continue;
         lh_sim_fail(o->sim, "KEEP-1", c->id,
-            "the master has %s copy sealed chunk %llu from %s, which has not recorded the seal "
+            "the master has %s copy sealed chunk %" PRIu64
+            " from %s, which has not recorded the seal "
             "(REC-4)",
-            server->name, U(c->id), o->servers[source]->name);
+            server->name, c->id, o->servers[source]->name);
         return;
     }
 }
@@ -125,16 +129,16 @@ void lh_ob_keep_purged(struct lh_sim_observers *o, const struct file *f)
         stayed >= retention - retention / 1000000 * drift)
         return;
     lh_sim_fail(o->sim, "KEEP-5", 0,
-        "%s is gone from the trash after %llu ms, and could have been restored for %llu ms",
-        f->path, U(stayed / 1000000), U(retention / 1000000));
+        "%s is gone from the trash after %" PRIu64 " ms, and could have been restored for %" PRIu64
+        " ms",
+        f->path, stayed / 1000000, retention / 1000000);
 }
 
 static void asked_to_remove(struct lh_sim_observers *o, const Leasehold__RemoveRequest *m)
 {
     struct file *f, *next;
 
-    HASH_ITER(hh, o->files, f, next)
-    {
+    HASH_ITER(hh, o->files, f, next) {
         if (f->path == NULL || (m->file != 0 ? f->id != m->file : strcmp(f->path, m->path) != 0))
             continue;
         f->purge_asked = f->purge_asked || m->now;
@@ -153,10 +157,11 @@ void lh_ob_keep_joined(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
         return; /* it had it */
     if (h->copying)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "%s was made a full member of chunk %llu at version %llu, and its replica is "
+            "%s was made a full member of chunk %" PRIu64 " at version %" PRIu64
+            ", and its replica is "
             "incomplete "
             "(REC-4)",
-            o->servers[server]->name, U(c->id), U(c->version));
+            o->servers[server]->name, c->id, c->version);
 }
 
 uint32_t lh_ob_fit_servers(const struct lh_sim_observers *o)
@@ -188,12 +193,13 @@ static bool chunk_is_whole(struct lh_sim_observers *o, const struct file *f, str
                      !lh_sim_is_scrapped(o->servers[server]->node);
     }
     if (there < wanted)
-        (void)snprintf(text, text_size, "chunk %llu of %s, version %llu, has %u good members of %u",
-            U(c->id), f->path, U(c->version), there, wanted);
+        (void)snprintf(text, text_size,
+            "chunk %" PRIu64 " of %s, version %" PRIu64 ", has %u good members of %u", c->id,
+            f->path, c->version, there, wanted);
     else if (left != NULL)
         (void)snprintf(text, text_size,
-            "chunk %llu of %s, version %llu, still has %s, which drains", U(c->id), f->path,
-            U(c->version), left);
+            "chunk %" PRIu64 " of %s, version %" PRIu64 ", still has %s, which drains", c->id,
+            f->path, c->version, left);
     return there >= wanted && left == NULL;
 }
 
@@ -204,8 +210,7 @@ bool lh_ob_keep_whole(struct lh_sim_observers *o, uint64_t *chunk, char *text, s
 
     if (lh_sim_master_config(o->cluster)->repair_streams == 0)
         return true;
-    HASH_ITER(hh, o->files, f, next)
-    {
+    HASH_ITER(hh, o->files, f, next) {
         if (f->removed || lh_ob_inv8_exempt(o, f))
             continue;
         for (size_t i = 0; i < f->chunk_count; i++) {
@@ -228,8 +233,7 @@ static void registers(
 {
     struct chunk *c, *next;
 
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         bool there = false;
         for (size_t i = 0; i < m->n_replicas; i++)
             there = there || m->replicas[i]->chunk == c->id;

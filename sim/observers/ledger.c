@@ -4,6 +4,7 @@
 
 #include "proto/stored.pb-c.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,10 +64,11 @@ static void note_left_out(
             lh_sim_is_scrapped(o->servers[m->server]->node))
             continue;
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "the master leaves %s out of chunk %llu, whose version %llu is not recovered: it may "
+            "the master leaves %s out of chunk %" PRIu64 ", whose version %" PRIu64
+            " is not recovered: it may "
             "be "
             "the only one to have every acknowledged record (REC-2a)",
-            o->servers[m->server]->name, U(c->id), U(c->version));
+            o->servers[m->server]->name, c->id, c->version);
     }
 }
 
@@ -89,7 +91,7 @@ static void note_decision(struct lh_sim_observers *o, const struct lh_change *ch
         lh_ob_inv9_rolls(o, c);
     else if (s->intent_to_seal && holder >= 0 && holder != c->decided_holder)
         lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master grants chunk %llu to %s, and intends to seal it (FAIL-2a)", U(c->id),
+            "the master grants chunk %" PRIu64 " to %s, and intends to seal it (FAIL-2a)", c->id,
             o->servers[holder]->name);
     note_lost(o, c, s);
     note_left_out(o, c, s);
@@ -249,7 +251,7 @@ static void read_members(
     const struct file *f = lh_ob_file_find(o, c->file);
     if (was_sealed && c->member_count < before_count && c->member_count < f->replication)
         lh_sim_fail(o->sim, "KEEP-2", c->id,
-            "sealed chunk %llu has %zu members left of %zu, and is to have %u", U(c->id),
+            "sealed chunk %" PRIu64 " has %zu members left of %zu, and is to have %u", c->id,
             c->member_count, before_count, f->replication);
     /* Who becomes a full member has every committed batch (REC-1). */
     for (size_t i = 0; i < c->member_count; i++) {
@@ -297,8 +299,8 @@ static void read_chunk(struct lh_sim_observers *o, const struct lh_sim_pair *p)
     leasehold_stored__chunk__free_unpacked(s, NULL);
     if (was_sealed && (!c->sealed || c->length != sealed_length))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu was sealed at %llu bytes, and is not any more (SEAL-1)", U(c->id),
-            U(sealed_length));
+            "chunk %" PRIu64 " was sealed at %" PRIu64 " bytes, and is not any more (SEAL-1)",
+            c->id, sealed_length);
     else if (c->sealed && !was_sealed)
         lh_ob_inv4_sealed(o, c);
 }
@@ -317,12 +319,12 @@ static void check_order(struct lh_sim_observers *o, const struct key *k)
         return;
     if (index > 0 && (before == NULL || !before->sealed))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu of %s is there before the seal of the one before it (SEAL-1)", U(c->id),
+            "chunk %" PRIu64 " of %s is there before the seal of the one before it (SEAL-1)", c->id,
             f->path);
     else if (c->start != (before == NULL ? 0 : before->start + before->length))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu of %s begins at %llu, and the one before it ends elsewhere", U(c->id),
-            f->path, U(c->start));
+            "chunk %" PRIu64 " of %s begins at %" PRIu64 ", and the one before it ends elsewhere",
+            c->id, f->path, c->start);
 }
 
 static const struct lh_sim_pair *stored(const struct lh_sim_observers *o, const struct key *k)
@@ -373,8 +375,7 @@ void lh_ob_ledger_ended(struct lh_sim_observers *o)
 
     while (o->pending_first != NULL)
         pop(o);
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         c->decided_holder = c->known ? c->holder : -1;
         c->decided_version = c->decided_granted = c->version;
         c->decided_intent = c->known && c->intent;
@@ -389,16 +390,14 @@ void lh_ob_ledger_deinit(struct lh_sim_observers *o)
 
     while (o->pending_first != NULL)
         pop(o);
-    HASH_ITER(hh, o->files, f, next_file)
-    {
+    HASH_ITER(hh, o->files, f, next_file) {
         HASH_DELETE(hh, o->files, f);
         free(f->path);
         free(f->chunks);
         free(f->acks);
         free(f);
     }
-    HASH_ITER(hh, o->chunks, c, next_chunk)
-    {
+    HASH_ITER(hh, o->chunks, c, next_chunk) {
         HASH_DELETE(hh, o->chunks, c);
         free(c->promises);
         free(c->log);

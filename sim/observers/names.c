@@ -4,6 +4,7 @@
  * not: that was so, too. */
 #include "sim/observers/history.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct asked {
@@ -15,8 +16,8 @@ struct asked {
 static void wrong(const struct asked *q, const char *path, const char *what)
 {
     lh_sim_fail(q->o->sim, "history", 0,
-        "%s was told that %s %s, which was not so at any moment since it asked, at %llu ns",
-        q->call->client->name, path, what, U(q->call->begun));
+        "%s was told that %s %s, which was not so at any moment since it asked, at %" PRIu64 " ns",
+        q->call->client->name, path, what, q->call->begun);
 }
 
 /* `file`: 0 nothing, UINT64_MAX anything. */
@@ -88,8 +89,7 @@ static void listed(
         before = path;
     }
     /* What was there all the time is not left out. */
-    HASH_ITER(hh, q->o->history->names, n, next)
-    {
+    HASH_ITER(hh, q->o->history->names, n, next) {
         if (strncmp(n->path, m->prefix, strlen(m->prefix)) != 0 || strcmp(n->path, m->after) <= 0 ||
             (r->more && strcmp(n->path, last) > 0))
             continue;

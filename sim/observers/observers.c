@@ -213,8 +213,7 @@ static void links_lives(struct lh_sim_observers *o, const struct actor *a, enum 
 
     if (what != LH_SIM_LIFE_STARTED)
         return;
-    HASH_ITER(hh, o->notes, n, next)
-    {
+    HASH_ITER(hh, o->notes, n, next) {
         if (&o->actors[n->actor] == a)
             forget_note(o, n);
     }
@@ -390,8 +389,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
 {
     struct note *n, *next;
 
-    HASH_ITER(hh, o->notes, n, next)
-    {
+    HASH_ITER(hh, o->notes, n, next) {
         forget_note(o, n);
     }
     lh_ob_inv1_deinit(o);

@@ -206,8 +206,7 @@ static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
 {
     struct chunk *c, *next;
 
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->kernel_known = r->platter_known = r->header_written = false;
         r->seal_seen = false;
@@ -226,8 +225,7 @@ static void after_start(struct lh_sim_observers *o, const struct actor *a)
 {
     struct chunk *c, *next;
 
-    HASH_ITER(hh, o->chunks, c, next)
-    {
+    HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->said = r->released = r->seal_told = r->listed_at = 0;
         r->sync_failed = r->cut = r->ordered = false;

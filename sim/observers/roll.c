@@ -5,6 +5,7 @@
  * was a cause, INV-9's. */
 #include "sim/observers/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,31 +111,35 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     }
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu is to be sealed at %llu bytes, which no member has answered to the fence "
+            "chunk %" PRIu64 " is to be sealed at %" PRIu64
+            " bytes, which no member has answered to the fence "
             "at "
-            "version %llu (FAIL-2a)",
-            U(c->id), U(length), U(version));
+            "version %" PRIu64 " (FAIL-2a)",
+            c->id, length, version);
         return;
     }
     if (answer->doubted && (sure > 0 || !c->loss_told)) {
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu is to be sealed at %llu bytes, which a member answered that is in doubt "
+            "chunk %" PRIu64 " is to be sealed at %" PRIu64
+            " bytes, which a member answered that is in doubt "
             "(FAIL-2a)",
-            U(c->id), U(length));
+            c->id, length);
         return;
     }
     if (answer->doubted && c->loss_told)
         lh_ob_commit_lost(o, c, length);
     if (!answer->doubted && answer->cut && !own && sure < 2 && sure + doubted + given_up < full)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu is to be sealed at %llu bytes, by the word of a single log, which was cut "
+            "chunk %" PRIu64 " is to be sealed at %" PRIu64
+            " bytes, by the word of a single log, which was cut "
             "at a start (FAIL-3)",
-            U(c->id), U(length));
+            c->id, length);
     if (!answer->doubted && length < committed)
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "chunk %llu is to be sealed at %llu bytes, and a member knows %llu as committed "
+            "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and a member knows %" PRIu64
+            " as committed "
             "(FAIL-2a)",
-            U(c->id), U(length), U(committed));
+            c->id, length, committed);
     c->sealed_by_primary = own;
     /* Who is joining becomes a member with the seal, and gave no log. */
     c->logs_at_seal = logs_needed(o, c);
@@ -146,8 +151,9 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
         if (!c->members[i].joining && answered(o, f, version) && !f->doubted && !f->cut && known &&
             f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
-                "chunk %llu is to be sealed at %llu bytes, and %s answered %llu (FAIL-2a)",
-                U(c->id), U(length), o->servers[c->members[i].server]->name, U(f->length));
+                "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and %s answered %" PRIu64
+                " (FAIL-2a)",
+                c->id, length, o->servers[c->members[i].server]->name, f->length);
     }
 }
 
@@ -164,9 +170,10 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
     size_t needed = logs_needed(o, c);
     if (there < (needed < c->logs_at_seal ? needed : c->logs_at_seal))
         lh_sim_fail(o->sim, "INV-4", c->id,
-            "a client settles in chunk %llu, whose %llu bytes are on the disks of %zu servers, and "
+            "a client settles in chunk %" PRIu64 ", whose %" PRIu64
+            " bytes are on the disks of %zu servers, and "
             "what it finds there counts as stored (FAIL-2a)",
-            U(c->id), U(c->length), there);
+            c->id, c->length, there);
 }
 
 void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
@@ -196,11 +203,11 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 
 void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
-    unsigned long long chunk;
+    uint64_t chunk;
 
     /* "chunk 7 of "/log": ... may be lost": REC-2a, when all members are in doubt. */
     if (a->part == PART_MASTER && s->effect->kind == LH_FX_LOG && s->effect->level == LH_ERROR &&
-        sscanf(s->effect->text, "chunk %llu of", &chunk) == 1 &&
+        sscanf(s->effect->text, "chunk %" SCNu64 " of", &chunk) == 1 &&
         strstr(s->effect->text, "may be lost") != NULL)
         lh_ob_chunk(o, chunk)->loss_told = true;
     if (a->part != PART_MASTER || s->method != LH_METHOD_SESSION || s->message == NULL ||
@@ -212,8 +219,9 @@ void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct l
     const struct chunk *c = lh_ob_chunk(o, m->fence->chunk);
     if (!c->known || !c->intent || c->version != m->fence->version)
         lh_sim_fail(o->sim, "INV-3", c->id,
-            "the master fences %s at version %llu of chunk %llu, and its store does not say that "
+            "the master fences %s at version %" PRIu64 " of chunk %" PRIu64
+            ", and its store does not say that "
             "it "
             "intends to seal it at that version (FAIL-2a)",
-            lh_sim_name(s->peer), U(m->fence->version), U(c->id));
+            lh_sim_name(s->peer), m->fence->version, c->id);
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,10 +172,9 @@ static void put_line(struct lh_sim_narrative *n, int node, enum lh_sim_topic top
 
     print_time(time, at);
     if (chunk != 0)
-        used = snprintf(whole, sizeof whole, "chunk %llu", (unsigned long long)chunk);
+        used = snprintf(whole, sizeof whole, "chunk %" PRIu64, chunk);
     if (chunk != 0 && version != 0)
-        used += snprintf(
-            whole + used, sizeof whole - (size_t)used, " v%llu", (unsigned long long)version);
+        used += snprintf(whole + used, sizeof whole - (size_t)used, " v%" PRIu64, version);
     snprintf(
         whole + used, sizeof whole - (size_t)used, "%s%s%s", used > 0 ? ": " : "", text, peers);
     if (node == LH_SIM_NOBODY) {

@@ -1,6 +1,7 @@
 /* The watcher: takes what the world shows apart and hands it to those who understand it. */
 #include "sim/report/internal.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ const char *lh_sim_topic_name(enum lh_sim_topic topic)
 const char *lh_sim_number(char to[LH_SIM_NUMBER_BYTES], uint64_t number)
 {
     char digits[24];
-    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number), out = 0;
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, number), out = 0;
 
     for (int i = 0; i < n; i++) {
         if (i > 0 && (n - i) % 3 == 0)
@@ -317,8 +318,7 @@ void lh_sim_story_end(struct lh_sim_story *s)
     s->ending = true;
     lh_sim_beliefs_end(s);
     lh_sim_faults_end(s);
-    HASH_ITER(hh, s->links, l, next)
-    {
+    HASH_ITER(hh, s->links, l, next) {
         drop_link(s, l);
     }
     s->ended = true;
@@ -329,8 +329,7 @@ void lh_sim_story_destroy(struct lh_sim_story *s)
     struct link *l, *next;
 
     s->listener = (struct lh_sim_listener){0};
-    HASH_ITER(hh, s->links, l, next)
-    {
+    HASH_ITER(hh, s->links, l, next) {
         drop_link(s, l);
     }
     lh_sim_beliefs_deinit(s);

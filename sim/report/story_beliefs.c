@@ -516,8 +516,7 @@ void lh_sim_beliefs_deinit(struct lh_sim_story *s)
 {
     struct chunk *c, *next;
 
-    HASH_ITER(hh, s->chunks, c, next)
-    {
+    HASH_ITER(hh, s->chunks, c, next) {
         HASH_DEL(s->chunks, c);
         free(c->held);
         free(c);

@@ -330,8 +330,7 @@ void lh_sim_timeline_destroy(struct lh_sim_timeline *t)
     if (t == NULL)
         return;
     lh_sim_story_destroy(t->story);
-    HASH_ITER(hh, t->texts, text, next)
-    {
+    HASH_ITER(hh, t->texts, text, next) {
         HASH_DEL(t->texts, text);
         free(text->text);
         free(text);

@@ -6,6 +6,7 @@
 #include "sim/cluster/complain.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -184,11 +185,11 @@ static void print_where(struct lh_sim_text *t, const void *from)
     const struct lh_sim_where *where = from;
 
     if (where->path[0] == '\0')
-        lh_sim_text_add(t, "chunk %llu", (unsigned long long)where->number);
+        lh_sim_text_add(t, "chunk %" PRIu64, where->number);
     else if (where->number == 0)
         lh_sim_text_add(t, "tail of %s", where->path);
     else
-        lh_sim_text_add(t, "chunk %llu of %s", (unsigned long long)where->number, where->path);
+        lh_sim_text_add(t, "chunk %" PRIu64 " of %s", where->number, where->path);
 }
 
 const struct lh_sim_slot_type lh_sim_slot_where = {
@@ -307,8 +308,8 @@ static void print_nothing(struct lh_sim_text *t, const void *from)
 }
 
 static const struct lh_sim_slot_type slot_op = {parse_op, print_op, sizeof(enum lh_disk_op)},
-                                     slot_method = {
-                                         parse_method, print_method, sizeof(enum lh_method)},
+                                     slot_method = {parse_method, print_method,
+                                         sizeof(enum lh_method)},
                                      slot_unset = {parse_unset, print_nothing, sizeof(bool)},
                                      slot_name = {
                                          parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1};

@@ -32,14 +32,14 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_ISOLATE, /* from `peer`, or from everybody, for `hold` */
     LH_SIM_ACT_REJOIN,
     LH_SIM_ACT_BREAK,
-    LH_SIM_ACT_BREAK_AT,  /* at `who` alone: `peer` notices by the silence */
+    LH_SIM_ACT_BREAK_AT,   /* at `who` alone: `peer` notices by the silence */
     LH_SIM_ACT_HALF_CLOSE, /* the streams of `method` that `who` opened */
-    LH_SIM_ACT_SLOW,      /* who -> peer by `delay`, for `hold` */
-    LH_SIM_ACT_BANDWIDTH, /* who -> peer: `number` bytes a second, for `hold` */
-    LH_SIM_ACT_CLOG,      /* who -> peer, for `hold` */
+    LH_SIM_ACT_SLOW,       /* who -> peer by `delay`, for `hold` */
+    LH_SIM_ACT_BANDWIDTH,  /* who -> peer: `number` bytes a second, for `hold` */
+    LH_SIM_ACT_CLOG,       /* who -> peer, for `hold` */
     LH_SIM_ACT_UNCLOG,
     LH_SIM_ACT_DEAFEN, /* no new connection can be made there, nor from there, for `hold` */
-    LH_SIM_ACT_BLIND, /* `who` does not notice that `peer` is silent, for `hold` */
+    LH_SIM_ACT_BLIND,  /* `who` does not notice that `peer` is silent, for `hold` */
     /* Disks and the store. */
     LH_SIM_ACT_STALL, /* for `hold` */
     LH_SIM_ACT_UNSTALL,

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- Phrases ---- */
@@ -451,14 +452,13 @@ static void describe_chunk(const struct subject *s, struct lh_sim_text *t)
 {
     const struct lh_sim_chunk *chunk = &s->chunk;
 
-    lh_sim_text_add(t, "chunk %llu has version %llu, holder %s, primary %s, members",
-        (unsigned long long)chunk->chunk, (unsigned long long)chunk->version,
-        chunk->holder[0] == '\0' ? "nobody" : chunk->holder,
+    lh_sim_text_add(t, "chunk %" PRIu64 " has version %" PRIu64 ", holder %s, primary %s, members",
+        chunk->chunk, chunk->version, chunk->holder[0] == '\0' ? "nobody" : chunk->holder,
         s->primary == NULL ? "nobody" : lh_sim_name(s->primary));
     for (size_t i = 0; i < chunk->member_count; i++)
         lh_sim_text_add(t, "%s", chunk->members[i].server);
     if (chunk->sealed)
-        lh_sim_text_add(t, "and is sealed at %llu", (unsigned long long)chunk->length);
+        lh_sim_text_add(t, "and is sealed at %" PRIu64, chunk->length);
 }
 
 static void describe_node(const struct subject *s, struct lh_sim_text *t)
@@ -470,11 +470,11 @@ static void describe_node(const struct subject *s, struct lh_sim_text *t)
     if (is_server(s->cluster, s->node))
         lh_sim_text_add(t, "%s", in_session(s) ? "with a session" : "without a session");
     if (s->has_replica)
-        lh_sim_text_add(t, "(replica: version %llu, length %llu, committed %llu%s%s%s%s)",
-            (unsigned long long)s->replica.version, (unsigned long long)s->replica.length,
-            (unsigned long long)s->replica.committed, s->replica.sealed ? ", sealed" : "",
-            s->replica.lost ? ", lost" : "", s->replica.doubted ? ", doubted" : "",
-            s->replica.open ? ", takes appends" : "");
+        lh_sim_text_add(t,
+            "(replica: version %" PRIu64 ", length %" PRIu64 ", committed %" PRIu64 "%s%s%s%s)",
+            s->replica.version, s->replica.length, s->replica.committed,
+            s->replica.sealed ? ", sealed" : "", s->replica.lost ? ", lost" : "",
+            s->replica.doubted ? ", doubted" : "", s->replica.open ? ", takes appends" : "");
 }
 
 static void describe_file(
@@ -513,11 +513,11 @@ void lh_sim_condition_actual(const struct lh_sim_condition *k, struct lh_sim_clu
     }
     if (s.has_program)
         lh_sim_text_add(&t,
-            "%s: %llu begun, %llu succeeded, %llu failed (%s), %llu under way, %llu lost%s",
-            k->program, (unsigned long long)s.program.begun,
-            (unsigned long long)s.program.succeeded, (unsigned long long)s.program.failed,
-            lh_error_name(s.program.last_error), (unsigned long long)s.program.pending,
-            (unsigned long long)s.program.lost, s.program.ended ? ", ended" : "");
+            "%s: %" PRIu64 " begun, %" PRIu64 " succeeded, %" PRIu64 " failed (%s), %" PRIu64
+            " under way, %" PRIu64 " lost%s",
+            k->program, s.program.begun, s.program.succeeded, s.program.failed,
+            lh_error_name(s.program.last_error), s.program.pending, s.program.lost,
+            s.program.ended ? ", ended" : "");
     if (t.used == 0)
         lh_sim_text_add(&t, "%s", "there is nothing like it");
 }

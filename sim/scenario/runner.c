@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +125,8 @@ static bool expect(struct runner *r, const struct lh_sim_statement *s)
     lh_sim_condition_print(&s->condition, expected, sizeof expected);
     lh_sim_condition_actual(&s->condition, r->stage.cluster, r->stage.actor, actual, sizeof actual);
     uint64_t now_us = lh_sim_now(r->stage.sim) / 1000;
-    return fail(r, "expected %s; at %llu.%06llus %s", expected,
-        (unsigned long long)(now_us / 1000000), (unsigned long long)(now_us % 1000000), actual);
+    return fail(r, "expected %s; at %" PRIu64 ".%06" PRIu64 "s %s", expected, now_us / 1000000,
+        now_us % 1000000, actual);
 }
 
 /* ---- One after another ---- */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,10 +48,10 @@ static int write_elsewhere(struct lh_sim_node *node, const struct disk_op *op)
     if (meant == NULL)
         return LH_ERR_NOT_FOUND;
     d->misdirect = false;
-    lh_sim_note(node->sim, "%s writes %llu bytes of file %llu at %llu to file %llu at %llu",
-        node->name, (unsigned long long)op->data.size, (unsigned long long)op->file,
-        (unsigned long long)op->offset, (unsigned long long)d->wrong_file,
-        (unsigned long long)d->wrong_offset);
+    lh_sim_note(node->sim,
+        "%s writes %" PRIu64 " bytes of file %" PRIu64 " at %" PRIu64 " to file %" PRIu64
+        " at %" PRIu64,
+        node->name, op->data.size, op->file, op->offset, d->wrong_file, d->wrong_offset);
     if (hit != NULL && d->wrong_offset < hit->cache.size) {
         uint64_t room = hit->cache.size - d->wrong_offset;
         uint64_t size = op->data.size < room ? op->data.size : room;
@@ -94,8 +95,8 @@ static int do_reserve(struct disk *d, const struct disk_op *op)
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
     uint64_t there = lh_sim_file_allocated(f);
-    if (op->length > there && (op->length - there > d->capacity ||
-                                  d->files.used > d->capacity - (op->length - there)))
+    if (op->length > there &&
+        (op->length - there > d->capacity || d->files.used > d->capacity - (op->length - there)))
         return LH_ERR_DISK_FULL;
     lh_sim_files_reserve(&d->files, f, op->length);
     return LH_OK;
@@ -203,8 +204,8 @@ static int do_not(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *r
 {
     if (op->op != LH_DISK_WRITE)
         return op->fault;
-    (void)do_write(node, op, lh_prng_below(&node->sim->streams[LH_SIM_DISK], op->data.size + 1),
-        op->fault);
+    (void)do_write(
+        node, op, lh_prng_below(&node->sim->streams[LH_SIM_DISK], op->data.size + 1), op->fault);
     *result = lh_buf_ref(&op->data);
     return op->fault;
 }
@@ -335,8 +336,7 @@ void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
     if (bytes == UINT64_MAX)
         lh_sim_note(node->sim, "the disk of %s has room again", node->name);
     else
-        lh_sim_note(
-            node->sim, "the disk of %s holds %llu bytes", node->name, (unsigned long long)bytes);
+        lh_sim_note(node->sim, "the disk of %s holds %" PRIu64 " bytes", node->name, bytes);
     node->disk.capacity = bytes;
 }
 
@@ -376,8 +376,8 @@ void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra)
 {
     if (node->disk.extra == extra.ns)
         return;
-    lh_sim_note(node->sim, "what the disk of %s does takes %llu ms longer", node->name,
-        (unsigned long long)lh_duration_ms(extra));
+    lh_sim_note(node->sim, "what the disk of %s does takes %" PRIu64 " ms longer", node->name,
+        lh_duration_ms(extra));
     node->disk.extra = extra.ns;
 }
 
@@ -462,8 +462,8 @@ void lh_sim_file_rot(struct lh_sim_node *node, uint64_t file, uint64_t offset, u
     struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, file);
 
     LH_ASSERT(f != NULL);
-    lh_sim_note(node->sim, "%s: bits of byte %llu of file %llu turn over", node->name,
-        (unsigned long long)offset, (unsigned long long)file);
+    lh_sim_note(node->sim, "%s: bits of byte %" PRIu64 " of file %" PRIu64 " turn over", node->name,
+        offset, file);
     lh_sim_file_turn_bits(f, offset, mask);
     lh_sim_tell_disk(node, file, LH_DISK_WRITE, offset, 1, LH_ERR_CLOSED);
 }

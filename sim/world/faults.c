@@ -3,6 +3,8 @@
 
 #include "base/assert.h"
 
+#include <inttypes.h>
+
 /* `visit` is given the link and which of its ends is at `a`. */
 static void each_between(struct lh_sim_node *a, struct lh_sim_node *b,
     void (*visit)(struct lh_sim *, struct link *, int at))
@@ -171,8 +173,8 @@ void lh_sim_slow(struct lh_sim_node *from, struct lh_sim_node *to, struct lh_dur
 
     if (*now == extra.ns)
         return;
-    lh_sim_note(from->sim, "what %s sends to %s takes %llu ms longer", from->name, to->name,
-        (unsigned long long)lh_duration_ms(extra));
+    lh_sim_note(from->sim, "what %s sends to %s takes %" PRIu64 " ms longer", from->name, to->name,
+        lh_duration_ms(extra));
     *now = extra.ns;
 }
 
@@ -186,8 +188,8 @@ void lh_sim_set_bandwidth(
     if (bytes_per_second == 0)
         lh_sim_note(from->sim, "the line from %s to %s is wide again", from->name, to->name);
     else
-        lh_sim_note(from->sim, "the line from %s to %s carries %llu bytes a second", from->name,
-            to->name, (unsigned long long)bytes_per_second);
+        lh_sim_note(from->sim, "the line from %s to %s carries %" PRIu64 " bytes a second",
+            from->name, to->name, bytes_per_second);
     *now = bytes_per_second;
 }
 

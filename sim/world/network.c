@@ -528,8 +528,7 @@ void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
     struct lh_sim *sim = node->sim;
     struct end *end, *next;
 
-    HASH_ITER(hh, node->links, end, next)
-    {
+    HASH_ITER(hh, node->links, end, next) {
         struct end *peer = peer_of(end);
         end->link->references++;
         shut(sim, end);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,8 +182,7 @@ void lh_sim_start(struct lh_sim_node *node)
         node->boot++;
     }
     node->incarnation++;
-    lh_sim_note(node->sim, "%s starts, incarnation %llu", node->name,
-        (unsigned long long)node->incarnation);
+    lh_sim_note(node->sim, "%s starts, incarnation %" PRIu64, node->name, node->incarnation);
     if (!node->role->start(node->arg, node, &node->core)) {
         lh_sim_note(node->sim, "%s could not start", node->name);
         return;
@@ -382,9 +382,9 @@ int32_t lh_sim_rate(const struct lh_sim_node *node)
 
 void lh_sim_set_wall(struct lh_sim_node *node, uint64_t wall_ms)
 {
-    long long jump = (long long)(wall_ms - lh_sim_wall(node));
+    int64_t jump = (int64_t)(wall_ms - lh_sim_wall(node));
 
-    lh_sim_note(node->sim, "the wall clock of %s jumps %s by %lld ms", node->name,
+    lh_sim_note(node->sim, "the wall clock of %s jumps %s by %" PRId64 " ms", node->name,
         jump < 0 ? "back" : "ahead", jump < 0 ? -jump : jump);
     node->wall_ms = wall_ms - node->sim->now / 1000000;
 }
@@ -403,8 +403,8 @@ void lh_sim_set_timer_late(struct lh_sim_node *node, struct lh_duration most)
 {
     if (node->timer_late == most.ns)
         return;
-    lh_sim_note(node->sim, "timers of %s fire up to %llu ms late", node->name,
-        (unsigned long long)lh_duration_ms(most));
+    lh_sim_note(
+        node->sim, "timers of %s fire up to %" PRIu64 " ms late", node->name, lh_duration_ms(most));
     node->timer_late = most.ns;
     if (node->timer_latest < most.ns)
         node->timer_latest = most.ns;

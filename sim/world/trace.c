@@ -5,13 +5,14 @@
 #include "sim/world/internal.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
 static void begin(const struct lh_sim *sim, const char *who)
 {
-    fprintf(sim->trace, "[%8llu.%03llums] %-4s ", (unsigned long long)(sim->now / 1000000),
-        (unsigned long long)(sim->now / 1000 % 1000), who);
+    fprintf(sim->trace, "[%8" PRIu64 ".%03" PRIu64 "ms] %-4s ", sim->now / 1000000,
+        sim->now / 1000 % 1000, who);
 }
 
 void lh_sim_trace_line(const struct lh_sim *sim, const char *who, const char *format, ...)
@@ -61,8 +62,7 @@ static const char *method_name(enum lh_method method, char *to, size_t size)
 /* A link's short name: served ones have an S before their number. */
 static void print_link(FILE *to, uint64_t link)
 {
-    fprintf(to, "%s%llu ", (link & LH_LINK_SERVED) != 0 ? "S" : "",
-        (unsigned long long)(link & ~LH_LINK_SERVED));
+    fprintf(to, "%s%" PRIu64 " ", (link & LH_LINK_SERVED) != 0 ? "S" : "", link & ~LH_LINK_SERVED);
 }
 
 static void print_message(FILE *to, const ProtobufCMessage *message);
@@ -74,7 +74,7 @@ static bool print_value(FILE *to, const ProtobufCFieldDescriptor *f, const void 
     case PROTOBUF_C_TYPE_UINT64: {
         uint64_t v = *(const uint64_t *)at;
         if (v != 0)
-            fprintf(to, "%s=%llu ", f->name, (unsigned long long)v);
+            fprintf(to, "%s=%" PRIu64 " ", f->name, v);
         return v != 0;
     }
     case PROTOBUF_C_TYPE_UINT32: {
@@ -199,14 +199,13 @@ void lh_sim_trace_input(const struct lh_sim_sight *sight)
             lh_error_name(in->error), in->text == NULL ? "" : in->text);
         break;
     case LH_IN_DISK:
-        fprintf(to, "disk: #%llu %s of %llu: %s", (unsigned long long)in->ticket,
-            lh_sim_disk_op_name(in->op), (unsigned long long)in->file, lh_error_name(in->error));
+        fprintf(to, "disk: #%" PRIu64 " %s of %" PRIu64 ": %s", in->ticket,
+            lh_sim_disk_op_name(in->op), in->file, lh_error_name(in->error));
         if (in->payload.size > 0)
             fprintf(to, ", %zu bytes", in->payload.size);
         break;
     case LH_IN_PERSISTED:
-        fprintf(to, "store: #%llu committed: %s", (unsigned long long)in->ticket,
-            lh_error_name(in->error));
+        fprintf(to, "store: #%" PRIu64 " committed: %s", in->ticket, lh_error_name(in->error));
         break;
     case LH_IN_CALL:
         fputs("call", to);
@@ -266,13 +265,12 @@ void lh_sim_trace_effect(const struct lh_sim_sight *sight)
         fputs("unhold", to);
         break;
     case LH_FX_DISK:
-        fprintf(to, "disk: #%llu %s of %llu at %llu, %llu bytes", (unsigned long long)e->ticket,
-            lh_sim_disk_op_name(e->op), (unsigned long long)e->file, (unsigned long long)e->offset,
-            (unsigned long long)(e->op == LH_DISK_WRITE ? e->payload.size : e->length));
+        fprintf(to, "disk: #%" PRIu64 " %s of %" PRIu64 " at %" PRIu64 ", %" PRIu64 " bytes",
+            e->ticket, lh_sim_disk_op_name(e->op), e->file, e->offset,
+            e->op == LH_DISK_WRITE ? e->payload.size : e->length);
         break;
     case LH_FX_PERSIST:
-        fprintf(to, "store: #%llu commit of %zu changes", (unsigned long long)e->ticket,
-            e->change_count);
+        fprintf(to, "store: #%" PRIu64 " commit of %zu changes", e->ticket, e->change_count);
         break;
     case LH_FX_COMPLETE:
         fprintf(to, "complete: %s", lh_error_name(e->error));

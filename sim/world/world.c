@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,8 +285,8 @@ void lh_sim_fail(struct lh_sim *sim, const char *rule, uint64_t chunk, const cha
 
     if (sim->failure != NULL)
         return;
-    int n = snprintf(text, sizeof text, "%s at %llu.%03llu ms: ", rule,
-        (unsigned long long)(sim->now / 1000000), (unsigned long long)(sim->now / 1000 % 1000));
+    int n = snprintf(text, sizeof text, "%s at %" PRIu64 ".%03" PRIu64 " ms: ", rule,
+        sim->now / 1000000, sim->now / 1000 % 1000);
     LH_ASSERT(n > 0);
     va_start(args, format);
     vsnprintf(text + n, sizeof text - (size_t)n, format, args);

@@ -43,7 +43,7 @@ struct lh_sim_config {
     struct lh_sim_tail delay_tail; /* of one that had to be sent again */
     struct lh_sim_range notice;    /* until an end of a link notices that its peer's machine is
                                       silent, or that nothing answers where it wants to connect */
-    uint64_t piece_bytes; /* of larger payloads the receiver hears while they come ... */
+    uint64_t piece_bytes;          /* of larger payloads the receiver hears while they come ... */
     struct lh_duration progress_interval;  /* ... this often at most; 0: of each piece */
     struct lh_sim_range write, sync, read; /* disk; everything that is neither sync nor read counts
                                               as a write */

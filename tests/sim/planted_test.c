@@ -8,6 +8,7 @@
 #include "master/master.h"
 #include "sim/run/bugs.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,8 +47,8 @@ static void each_place_has_a_row_in_the_table(void **state)
     assert_true(count > 0);
     for (size_t i = 0; i < count; i++)
         if (lh_sim_bug_find(plants[i].name) == NULL)
-            fail_msg("%s:%llu: %s is not in sim/run/bugs.c", plants[i].file,
-                (unsigned long long)plants[i].line, plants[i].name);
+            fail_msg("%s:%" PRIu64 ": %s is not in sim/run/bugs.c", plants[i].file, plants[i].line,
+                plants[i].name);
 }
 
 static void each_row_has_a_place_in_the_cores(void **state)

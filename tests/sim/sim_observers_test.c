@@ -7,6 +7,8 @@
 #include "sim/observers/book.h"
 #include "sim/observers/log_reader.h"
 
+#include <inttypes.h>
+
 /* Of one telling. */
 struct stage {
     struct lh_sim_cluster *c;
@@ -275,13 +277,13 @@ static void each_mistake_is_named_and_nothing_else_is(void **state)
         for (uint64_t seed = 1; seed <= tale->seeds && !found; seed++) {
             tell(tale, seed, rule, text, sizeof text);
             if (rule[0] != '\0')
-                fail_msg("without %s, seed %llu: %s", tale->bug, (unsigned long long)seed, text);
+                fail_msg("without %s, seed %" PRIu64 ": %s", tale->bug, seed, text);
             assert_true(lh_plant(tale->bug, true));
             tell(tale, seed, rule, text, sizeof text);
             lh_plant_none();
             if (rule[0] != '\0' && strcmp(rule, tale->rule) != 0)
-                fail_msg("%s, seed %llu: %s instead of %s", tale->bug, (unsigned long long)seed,
-                    text, tale->rule);
+                fail_msg(
+                    "%s, seed %" PRIu64 ": %s instead of %s", tale->bug, seed, text, tale->rule);
             found = rule[0] != '\0';
         }
         if (!found)
