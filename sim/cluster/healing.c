@@ -9,6 +9,9 @@
 /* How often slow questions are asked while waiting. */
 #define ASK_AGAIN lh_milliseconds(100)
 
+/* So many times the bound is what reading everything back may take, as long as it goes on. */
+#define READING_BOUNDS 4u
+
 void lh_sim_mend(struct lh_sim_cluster *c)
 {
     struct lh_sim *sim = c->sim;
@@ -153,6 +156,32 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
     free(paths);
 }
 
+/* Where all readers together have got to. */
+static uint64_t read_so_far(const struct lh_sim_cluster *c)
+{
+    uint64_t sum = 0;
+
+    for (const struct lh_sim_program *p = lh_sim_program_next(c, NULL); p != NULL;
+         p = lh_sim_program_next(c, p))
+        if (lh_sim_program_spec(p)->kind == LH_SIM_READER)
+            sum += lh_sim_program_status(p).position;
+    return sum;
+}
+
+/* A long file in small pieces over slow links takes its time to read. A reader that goes on is not
+ * late. */
+static bool wait_for_readers(struct waiting *w, struct lh_duration bound)
+{
+    for (unsigned i = 0; i < READING_BOUNDS; i++) {
+        uint64_t before = read_so_far(w->cluster);
+        if (wait_for(w, all_ended, bound))
+            return true;
+        if (lh_sim_failure(w->cluster->sim) != NULL || read_so_far(w->cluster) == before)
+            return false;
+    }
+    return false;
+}
+
 static bool replicas_are_equal(struct waiting *w, struct lh_duration bound)
 {
     const struct lh_sim_settling *s = w->settling;
@@ -180,7 +209,7 @@ bool lh_sim_settle_all(
     if (!replicas_are_equal(&w, bound))
         return false;
     start_last(&w, LH_SIM_READER, "last-reader");
-    if (!wait_for(&w, all_ended, bound))
+    if (!wait_for_readers(&w, bound))
         return not_in_time(&w, "does not come to its end", bound);
     /* Where no scrub comes by, rot is found by whoever reads it, and then copied anew. */
     return replicas_are_equal(&w, bound);
