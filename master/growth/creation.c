@@ -1,5 +1,5 @@
 /* New chunks: the record with its members is made durable at version 0, every member creates an
- * empty replica, and the first grant (leases.c) makes the chunk one that exists. A server that does
+ * empty replica, and the first grant (grants/) makes the chunk one that exists. A server that does
  * not manage in time is replaced. */
 #include "master/growth/creation.h"
 

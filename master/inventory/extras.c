@@ -1,5 +1,5 @@
 /* Extras: replicas of chunks that exist, at servers that are no members of them: they were reported
- * so, or the server was dropped from the set. When they go, garbage.c decides. */
+ * so, or the server was dropped from the set. When they go, keep/garbage.c decides. */
 #include "master/inventory/extras.h"
 
 #include "master/inventory/behind.h"

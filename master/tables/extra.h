@@ -4,7 +4,7 @@
 
 #include "master/tables/common.h"
 
-/* A replica whose server is not a member of its chunk; see garbage.c. */
+/* A replica whose server is not a member of its chunk; see keep/garbage.c. */
 struct lh_m_extra {
     struct lh_m_chunk *chunk;
     struct lh_m_server *server;

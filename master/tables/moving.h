@@ -17,7 +17,7 @@ struct lh_m_move {
     struct lh_instant until; /* moved: the server has reported its room by then; else: given up */
 };
 
-/* See moving.c. */
+/* See keep/moving.c. */
 struct lh_m_moving {
     struct lh_m_timer timer;
     bool counting;                 /* a census is under way: */

@@ -15,7 +15,7 @@ struct lh_m_fenced {
     bool read_back; /* it is what the disk has, which may not be what was written */
 };
 
-/* A chunk that is being sealed because its primary is lost (FAIL-2a); see roll.c, roll_length.c. */
+/* A chunk that is being sealed because its primary is lost (FAIL-2a); see seal/roll.c. */
 struct lh_m_roll {
     struct lh_m_chunk *chunk;
     uint64_t ticket; /* of the commit that made the intent durable */

@@ -43,7 +43,7 @@ struct lh_master {
     struct lh_instant started_at;
     struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
     struct lh_m_timer wait_timer;
-    uint64_t shows; /* how often a server has shown its leases; see holders.c */
+    uint64_t shows; /* how often a server has shown its leases; see grants/holders.c */
 
     /* Who hears of what happens below; filled in at creation. */
     const struct lh_m_session_owner *session_owner;
