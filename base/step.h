@@ -92,8 +92,9 @@ enum lh_disk_op {
     LH_DISK_TRUNCATE, /* to `length` bytes */
     LH_DISK_REMOVE,   /* the file is gone, durably, when this completes; NOT_FOUND is success */
     LH_DISK_RESERVE,  /* room for its first `length` bytes, so that writing them will not find the
-                         disk full; what is reserved behind these and behind its end is given back.
-                         Changes neither bytes nor length; not durable */
+                         disk full; writes may be under way. 0: what is reserved behind its end is
+                         given back, and nothing may be under way that changes the file. Changes
+                         neither bytes nor length; not durable */
     LH_DISK_OPS
 };
 

@@ -88,6 +88,8 @@ int lh_files_reserve(const struct lh_disk_file *file, uint64_t length)
     if (length > (uint64_t)s.st_size)
         /* Not from the start: file systems visit each block of the range. */
         return lh_error_from_errno(preallocate(file->fd, (uint64_t)s.st_size, length));
+    if (length > 0)
+        return LH_OK; /* it has grown meanwhile; a write may be under way, so nothing is cut */
     /* Cutting a file to the size that it has frees what lies behind it. */
     if ((uint64_t)s.st_blocks * 512 <= (uint64_t)s.st_size + (uint64_t)s.st_blksize)
         return LH_OK;

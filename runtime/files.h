@@ -46,7 +46,8 @@ void lh_files_sync_end(struct lh_files *files, struct lh_disk_file *file, uint64
  *   ALREADY_EXISTS, DISK_FULL, IO, SYSTEM */
 LH_MUST_USE int lh_files_make(struct lh_files *files, uint64_t id, uint64_t length);
 
-/* Room for the first `length` bytes of an open file, and none behind these and its end. */
+/* Room for the first `length` bytes of an open file, also while it is written to. 0: none behind
+ * its end; a write that is under way meanwhile may be lost. */
 LH_MUST_USE int lh_files_reserve(const struct lh_disk_file *file, uint64_t length);
 
 /* Unlinks and makes that durable. No such file is success. */

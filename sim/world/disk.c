@@ -22,6 +22,7 @@ struct disk_op {
     bool dropped;   /* the process that wanted it is gone */
     bool waiting;   /* it would have completed, but the disk is stalled */
     uint64_t knows; /* SYNC: the last change that the core knew of when it emitted it */
+    uint64_t size;  /* RESERVE: the file's when it began, to which room behind it is cut */
 };
 
 /* Each of these does the operation in the kernel's view and returns what the process is told. */
@@ -98,6 +99,10 @@ static int do_reserve(struct disk *d, const struct disk_op *op)
     if (op->length > there &&
         (op->length - there > d->capacity || d->files.used > d->capacity - (op->length - there)))
         return LH_ERR_DISK_FULL;
+    /* Room is given back by cutting the file to the length that it had: not of a file that is
+     * written to. */
+    if (op->length == 0 && f->cache.size > op->size)
+        lh_sim_files_truncate(&d->files, f, op->size);
     lh_sim_files_reserve(&d->files, f, op->length);
     return LH_OK;
 }
@@ -167,6 +172,10 @@ void lh_sim_disk_submit(struct lh_sim_node *node, struct lh_effect *e)
         .data = lh_buf_take(&e->payload),
         .knows = d->files.changes,
         .prev = d->last_running};
+    if (e->op == LH_DISK_RESERVE) {
+        const struct lh_sim_file *f = lh_sim_files_find(&d->files, e->file);
+        op->size = f == NULL ? 0 : f->cache.size;
+    }
     if (d->starved) {
         op->fault = LH_ERR_SHORTAGE;
     } else if (d->faults[op->op].count > 0) {

@@ -86,7 +86,16 @@ int fdatasync(int fd)
     return -1;
 }
 
-/* ---- the disk ---- */
+/* ---- A file that a write reaches just before it is cut ---- */
+
+static atomic_bool is_written_to;
+
+int ftruncate(int fd, off_t length)
+{
+    if (is_written_to && pwrite(fd, "late", 4, length) != 4)
+        return -1;
+    return (int)syscall(SYS_ftruncate, fd, length);
+}
 
 /* ---- A kernel that takes and gives little at a time ---- */
 
@@ -647,6 +656,40 @@ static void a_file_that_somebody_removed_is_noticed(const struct lh_disk_options
     bed_end(&bed);
 }
 
+static void room_ahead_is_no_danger_to_writes(const struct lh_disk_options *options)
+{
+    struct bed bed;
+    struct lh_buf data, all;
+
+    bed_begin(&bed, options);
+    data = pattern(100000, 3);
+    all = lh_buf_ref(&data);
+    assert_int_equal(run(&bed, LH_DISK_CREATE, 1, 0, 0, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_RESERVE, 1, 0, 4 << 20, NULL), LH_OK);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, 0, 0, &data), LH_OK);
+    /* One that was asked for when the log was shorter, and that its writes have overtaken. */
+    is_written_to = true;
+    int error = run(&bed, LH_DISK_RESERVE, 1, 0, 50000, NULL);
+    is_written_to = false;
+    assert_int_equal(error, LH_OK);
+    data = pattern(7, 4);
+    struct lh_buf more = lh_buf_ref(&data);
+    assert_int_equal(run(&bed, LH_DISK_WRITE, 1, all.size, 0, &data), LH_OK);
+    struct stat s;
+    char name[128];
+    snprintf(name, sizeof name, "%s/chunks/0000000000000001.chunk", bed.dir);
+    assert_int_equal(stat(name, &s), 0);
+    assert_true(s.st_blocks * 512 >= 4 << 20); /* nor was anything given back */
+    assert_int_equal(run(&bed, LH_DISK_RESERVE, 1, 0, 0, NULL), LH_OK);
+    assert_int_equal(stat(name, &s), 0);
+    assert_true(s.st_blocks * 512 < 1 << 20);
+    expect_bytes(&bed, 1, 0, all.size, &all);
+    expect_bytes(&bed, 1, all.size, more.size, &more);
+    lh_buf_clear(&all);
+    lh_buf_clear(&more);
+    bed_end(&bed);
+}
+
 static void short_reads_and_writes_are_gone_on_with(const struct lh_disk_options *options)
 {
     struct lh_disk_options meant = *options;
@@ -689,6 +732,7 @@ static void a_sync_that_was_tried_is_never_called_a_shortage(void **state)
     }
 
 EACH_WAY(what_was_written_is_read_back)
+EACH_WAY(room_ahead_is_no_danger_to_writes)
 EACH_WAY(a_write_of_very_many_slices_arrives_whole)
 EACH_WAY(what_is_there_or_not_is_said)
 EACH_WAY(files_are_listed_and_survive_being_closed)
@@ -711,6 +755,7 @@ int main(void)
         cmocka_unit_test(when_descriptors_are_short_idle_files_are_closed_each_way),
         cmocka_unit_test(a_shortage_of_descriptors_is_no_verdict_each_way),
         cmocka_unit_test(a_file_that_somebody_removed_is_noticed_each_way),
+        cmocka_unit_test(room_ahead_is_no_danger_to_writes_each_way),
         cmocka_unit_test(short_reads_and_writes_are_gone_on_with_each_way),
         cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
         cmocka_unit_test(a_failure_to_write_back_is_not_forgotten),
