@@ -158,7 +158,8 @@ static void pop(struct lh_sim_observers *o)
 
 void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
-    if (s->input->kind == LH_IN_PERSISTED && s->input->error != LH_OK)
+    if (s->input->kind == LH_IN_PERSISTED && s->input->error != LH_OK &&
+        s->input->error != LH_ERR_SHORTAGE)
         pop(o); /* it was never told as committed */
 }
 

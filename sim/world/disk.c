@@ -406,6 +406,8 @@ void lh_sim_disk_starve(struct lh_sim_node *node, bool starved)
     lh_sim_note(node->sim, "%s %s for its disk", node->name,
         starved ? "has no descriptors or memory" : "has descriptors and memory again");
     node->disk.starved = starved;
+    if (!starved)
+        lh_sim_store_go_on(node);
 }
 
 void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)

@@ -15,6 +15,7 @@ struct commit {
     size_t count;
     bool dropped;
     bool due; /* its time has come, but the disk is stalled or an earlier commit is not done */
+    bool starved; /* and its process was told that there is no room or no memory for it */
 };
 
 static int compare(const struct lh_sim_pair *pair, const void *key, size_t size)
@@ -133,6 +134,15 @@ void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
     }
     if (node->disk.stalled || s->first != c) {
         c->due = true;
+        return;
+    }
+    if (node->disk.starved && s->failed == LH_OK) {
+        struct lh_input in = {
+            .kind = LH_IN_PERSISTED, .ticket = c->ticket, .error = LH_ERR_SHORTAGE};
+        bool news = !c->starved;
+        c->due = c->starved = true;
+        if (news)
+            lh_sim_feed(node, &in, NULL);
         return;
     }
     s->first = c->next;
