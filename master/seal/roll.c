@@ -126,8 +126,7 @@ static void advance(struct lh_master *m, struct lh_m_roll *roll)
 {
     if (!lh_m_is_durable(m, roll->ticket))
         return;
-    if (!roll->decided)
-        lh_m_roll_decide(m, roll);
+    lh_m_roll_decide(m, roll);
     if (roll->decided && next_is_there(m, roll))
         seal(m, roll);
     else

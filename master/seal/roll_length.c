@@ -63,15 +63,11 @@ static bool better(
 static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
 {
     const struct lh_m_fenced *best = NULL;
-    uint64_t committed = 0;
 
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (roll->answers[i].committed > committed)
-            committed = roll->answers[i].committed;
     for (uint32_t i = 0; i < roll->answer_count; i++) {
         const struct lh_m_fenced *a = &roll->answers[i];
         if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
-            (a->unverified || a->length < committed))
+            (a->unverified || a->length < roll->committed))
             continue; /* REC-2a */
         if (best == NULL || better(roll, a, best))
             best = a;
@@ -225,8 +221,35 @@ static bool lone_counts(const struct lh_master *m, const struct lh_m_roll *roll,
            lh_m_looks_alive(m, best->server) && (nobody || lh_instant_reached(m->now, hangs));
 }
 
+/* What a log was that is gone now (its server has registered without it, or has lost it) names no
+ * seal: nobody could be given those bytes. What it knew as committed stays known. */
+static bool forget_gone(struct lh_master *m, struct lh_m_roll *roll)
+{
+    uint32_t had = roll->answer_count, kept = 0;
+
+    for (uint32_t i = 0; i < roll->answer_count; i++) {
+        const struct lh_m_fenced *a = &roll->answers[i];
+        const struct lh_m_member *member = lh_m_member(roll->chunk, a->server);
+        enum lh_m_health health =
+            member == NULL ? LH_M_LOST : lh_m_member_health(m, roll->chunk, member);
+        if (a->committed > roll->committed)
+            roll->committed = a->committed;
+        if (health == LH_M_LOST || health == LH_M_MISSING)
+            LH_MARK("roll-answer-of-a-log-that-is-gone");
+        else
+            roll->answers[kept++] = *a;
+    }
+    roll->answer_count = kept;
+    return kept < had;
+}
+
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
 {
+    /* Until the seal is written down a decision can be taken back. */
+    if (forget_gone(m, roll))
+        roll->decided = false;
+    if (roll->decided)
+        return;
     struct lh_m_chunk *c = roll->chunk;
     const struct lh_m_fenced *best = shortest(roll);
     bool all, nobody = nobody_awaited(m, roll, &all);

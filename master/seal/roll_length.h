@@ -21,8 +21,8 @@ uint32_t lh_m_recorded(const struct lh_m_chunk *c);
 bool lh_m_roll_unsure(const struct lh_m_roll *roll);
 /* When, with what is known now, the rest is waited for no longer. NEVER: not enough is known. */
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll);
-/* Of a roll that is not decided yet: decides what will be sealed, if enough is known and nobody is
- * waited for any more. */
+/* Decides what will be sealed, if enough is known and nobody is waited for any more; and takes that
+ * back if a log that was shown is gone. */
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll);
 /* Somebody waits until the seal of `c` is backed; and: is that still so? */
 void lh_m_set_urgent(struct lh_m_chunk *c);

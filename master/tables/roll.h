@@ -29,6 +29,7 @@ struct lh_m_roll {
     bool backed; /* so many members have all of that as acknowledge an append */
     struct lh_m_fenced answers[LH_REPLICATION_MAX];
     uint32_t answer_count;
+    uint64_t committed; /* the most that any answer knew, also of those that were forgotten */
     struct lh_m_timer timer;
     TAILQ_ENTRY(lh_m_roll) link;
 };

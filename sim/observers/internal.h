@@ -116,6 +116,7 @@ struct chunk {
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
     bool intent;            /* to seal (FAIL-2a) */
+    uint64_t seal_recorders; /* servers that recorded its seal, a bit each, also if lost since */
     size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
                               are needed */
     bool sealed_by_primary; /* and it was the primary that said at which length */

@@ -127,6 +127,7 @@ static void header_changed(struct lh_sim_observers *o, struct chunk *c, uint32_t
 
     if (h->sealed && !r->seal_seen && !r->damaged) {
         r->seal_seen = true;
+        c->seal_recorders |= UINT64_C(1) << (server % 64);
         lh_ob_inv4_seal_recorded(o, c, server);
     }
     lh_ob_inv4_header_written(o, c, server);

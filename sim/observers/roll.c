@@ -165,8 +165,10 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
     if (!c->known || c->removed || !c->sealed || !c->intent || c->version != version ||
         c->sealed_by_primary || c->hopeless || c->loss_told)
         return;
+    /* What was on enough disks may have lost some of them since. */
     for (uint32_t i = 0; i < o->server_count; i++)
-        there += lh_ob_roll_covers(o, (struct chunk *)(uintptr_t)c, i);
+        there += (c->seal_recorders >> i & 1) != 0 ||
+                 lh_ob_roll_covers(o, (struct chunk *)(uintptr_t)c, i);
     size_t needed = logs_needed(o, c);
     if (there < (needed < c->logs_at_seal ? needed : c->logs_at_seal))
         lh_sim_fail(o->sim, "INV-4", c->id,

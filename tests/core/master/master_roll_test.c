@@ -1194,6 +1194,28 @@ static void a_member_that_lost_its_replica_does_not_count(void **state)
     assert_int_equal(sealed_at(second), 100);
 }
 
+/* Decided, and waiting for the next chunk, when a disk is lost. */
+static void a_log_that_is_gone_names_no_seal(void **state)
+{
+    uint64_t next = 0;
+
+    (void)state;
+    register_servers(4);
+    rolling();
+    fenced(second, 50);
+    fenced(third, 100);
+    second->incarnation++;
+    assert_true(server_register(&w, second)); /* without a replica */
+    assert_true(server_heartbeat(&w, second));
+    create_replicas(&next, NULL);
+    assert_int_equal(sealed_at(third), UINT64_MAX);
+    server_fenced(&w, second, chunk, 2, LH_ERR_NO_REPLICA, 0, 0, false);
+    primary->incarnation++;
+    assert_true(server_register(&w, primary));
+    fenced(primary, 110);
+    assert_int_equal(sealed_at(third), 100);
+}
+
 static void what_makes_no_sense_is_not_believed(void **state)
 {
     uint64_t next = 0;
@@ -1636,6 +1658,7 @@ int main(void)
         STORY(a_log_below_a_committed_length_gives_no_length),
         STORY(if_all_are_doubted_all_are_heard_and_the_longest_counts),
         STORY(a_member_that_lost_its_replica_does_not_count),
+        STORY(a_log_that_is_gone_names_no_seal),
         STORY(what_makes_no_sense_is_not_believed),
         STORY(a_server_that_creates_nothing_does_not_hold_the_file_up),
         STORY(if_nobody_creates_anything_the_seal_comes_alone),
