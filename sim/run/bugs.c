@@ -376,8 +376,8 @@ static const struct lh_sim_bug bugs[] = {
         "are gone",
         "INV-4"},
     {"shortage-taken-for-commit", "FAIL-6",
-        "a commit of metadata for which there is no room is taken for done; callers are answered, and "
-        "the master's next process knows nothing of it",
+        "a commit of metadata for which there is no room is taken for done; callers are answered, "
+        "and the master's next process knows nothing of it",
         "history"},
     {"pause-blamed-on-others", "REC-3",
         "a primary that was paused takes the clock's word for how long its members were silent, "

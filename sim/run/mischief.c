@@ -396,7 +396,8 @@ static void starve(struct lh_sim_nemesis *n)
     a.who = some_server(n);
     if (a.kind == LH_SIM_ACT_STARVE) {
         a.hold.ns = hold(n);
-        if (lh_duration_ms(a.hold) % 8 == 0) /* without another draw: all other runs stay as they are */
+        /* Without another draw: all other runs stay as they are. */
+        if (lh_duration_ms(a.hold) % 8 == 0)
             a.who = master();
     } else {
         a.op = (enum lh_disk_op)below(n, LH_DISK_OPS);
