@@ -3,7 +3,7 @@
  *
  *   (a) the intent to seal, a version above the grant's and the id of the next chunk: one commit
  *   (b) Fence to every full member, CreateReplica to the members of the next chunk, at once
- *   (c) the shortest log that an verified member reports is what is sealed (roll_length.c)
+ *   (c) the shortest log of those whose member is not unverified is what is sealed (roll_length.c)
  *   (d) the seal, the next chunk and its grant: one commit
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing

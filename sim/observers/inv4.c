@@ -39,19 +39,20 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         copy_ordered(o, a, lh_ob_chunk(o, m->copy->chunk));
 }
 
-/* What a server cut at its start may be a remnant of what others have. What it cut off later was
- * never whole there or is not in the log that won; a registration's length vouches for nothing, and
- * whatever does is told after a sync. */
-static bool cut_in_time(const struct actor *a, const struct replica *r, const char *what)
+static bool is_cut(const struct actor *a, const struct replica *r)
 {
-    bool at_start = r->logged_at < a->started_at;
-
-    return !r->cut || r->cut_at < a->started_at ||
-           (!at_start && strcmp(what, "registers with its replica") == 0);
+    return r->cut && r->cut_at >= a->started_at;
 }
 
-static void check_speaker(
-    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what)
+/* What a server cut at its start may be a remnant of what others have. What it cut off later was
+ * never whole there or is not in the log that won. */
+static bool is_cut_at_start(const struct actor *a, const struct replica *r)
+{
+    return is_cut(a, r) && r->logged_at < a->started_at;
+}
+
+static void check_said(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what, bool cut)
 {
     struct chunk *c = lh_ob_chunk(o, chunk);
     const struct replica *r = lh_ob_replica(c, a->number);
@@ -62,10 +63,23 @@ static void check_speaker(
         lh_sim_fail(o->sim, "INV-4", chunk, "%s %s of chunk %" PRIu64 ", and %s (FAIL-4, FAIL-5)",
             a->name, what, chunk,
             r->sync_failed ? "a sync of its replica has failed" : "its replica is lost");
-    else if (!cut_in_time(a, r, what))
+    else if (cut)
         lh_sim_fail(o->sim, "INV-4", chunk,
             "%s %s of chunk %" PRIu64 ", whose log it has cut and not synced since (FAIL-3)",
             a->name, what, chunk);
+}
+
+static void check_speaker(
+    struct lh_sim_observers *o, const struct actor *a, uint64_t chunk, const char *what)
+{
+    check_said(o, a, chunk, what, is_cut(a, lh_ob_replica(lh_ob_chunk(o, chunk), a->number)));
+}
+
+/* A registration's length vouches for nothing; whatever does is told after a sync. */
+static void check_registered(struct lh_sim_observers *o, const struct actor *a, uint64_t chunk)
+{
+    check_said(o, a, chunk, "registers with its replica",
+        is_cut_at_start(a, lh_ob_replica(lh_ob_chunk(o, chunk), a->number)));
 }
 
 /* REC-4: a replica that is being copied answers nobody. */
@@ -306,7 +320,7 @@ static void check_reports(
         if (report->lost)
             r->lost = true;
         else if (m->registration == 1)
-            check_speaker(o, a, c->id, "registers with its replica");
+            check_registered(o, a, c->id);
         const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged)
             continue;
