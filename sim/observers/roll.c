@@ -143,6 +143,11 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     c->sealed_by_primary = own;
     /* Who is joining becomes a member with the seal, and gave no log. */
     c->logs_at_seal = logs_needed(o, c);
+    for (size_t i = 0; i < c->member_count; i++) {
+        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (!c->members[i].joining && answered(o, f, version) && f->length >= length)
+            c->seal_logs |= UINT64_C(1) << (c->members[i].server % 64);
+    }
     uint64_t enough_at = heard_enough(o, c, version);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
@@ -167,7 +172,7 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
         return;
     /* What was on enough disks may have lost some of them since. */
     for (uint32_t i = 0; i < o->server_count; i++)
-        there += (c->seal_recorders >> i & 1) != 0 ||
+        there += ((c->seal_recorders | c->seal_logs) >> (i % 64) & 1) != 0 ||
                  lh_ob_roll_covers(o, (struct chunk *)(uintptr_t)c, i);
     size_t needed = logs_needed(o, c);
     if (there < (needed < c->logs_at_seal ? needed : c->logs_at_seal))
