@@ -17,8 +17,11 @@
 static void copy_ordered(struct lh_sim_observers *o, const struct actor *a, struct chunk *c)
 {
     struct replica *r = lh_ob_replica(c, a->number);
+    /* The header may have rotted meanwhile; the process goes on with what it knows. */
+    bool goes_on = lh_ob_kernel(o, c, a->number)->copying ||
+                   (r->header_damaged && r->copy_begun >= a->started_at);
 
-    if (!lh_ob_kernel(o, c, a->number)->copying || r->copy_begun == 0)
+    if (!goes_on || r->copy_begun == 0)
         r->copy_begun = lh_sim_now(o->sim);
 }
 
