@@ -1,0 +1,36 @@
+#!/usr/bin/python3
+"""The benchmarks find their programs, run, and print what they say. Figures are nobody's business
+here."""
+
+import os
+import subprocess
+import unittest
+
+import process_cluster
+
+
+def bench(name, *arguments):
+    done = subprocess.run([os.path.abspath(os.path.join("bench", name)), "--no-build", *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                          check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+class BenchTest(unittest.TestCase):
+
+    def test_a_row_of_the_table(self):
+        code, output = bench("run", "--seconds=1", "--no-touch", "--no-lease", "--only=200 files",
+                             f"--port={process_cluster.free_ports(0, 1, 2, 3)}")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^sync 100 B, 200 files, one each .* [\d,]+ records/s ")
+        self.assertRegex(output, r"(?m)^async 100 B, 200 files, one each .* [\d,]+ records/s ")
+
+    def test_a_stall(self):
+        code, output = bench("heal", "--runs=1", "--only=recall")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^recall\b.*\d")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")
+    unittest.main(verbosity=2)
