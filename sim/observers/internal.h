@@ -117,7 +117,7 @@ struct chunk {
     bool created, sealed;
     bool intent;            /* to seal (FAIL-2a) */
     uint64_t seal_recorders; /* servers that recorded its seal, a bit each, also if lost since */
-    uint64_t seal_logs;      /* servers whose log reached the seal when it was decided, a bit each */
+    uint64_t seal_logs; /* servers whose log reached the seal when it was decided, a bit each */
     size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
                               are needed */
     bool sealed_by_primary; /* and it was the primary that said at which length */
