@@ -11,18 +11,18 @@ bool lh_master_lease_of(
     struct lh_lease_info info;
     bool waiting, engine;
 
-    if (c == NULL || c->grant.holder == NULL)
+    if (c == NULL || c->motion->grant.holder == NULL)
         return false;
-    waiting = c->grant.waiting && lh_instant_before(now, m->wait_end);
-    engine = c->grant.session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
-             info.session == c->grant.session;
+    waiting = c->motion->grant.waiting && lh_instant_before(now, m->wait_end);
+    engine = c->motion->grant.session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
+             info.session == c->motion->grant.session;
     if (!waiting && !engine)
         return false;
-    *lease = (struct lh_master_lease){.holder = c->grant.holder->id,
-        .version = c->grant.version,
+    *lease = (struct lh_master_lease){.holder = c->motion->grant.holder->id,
+        .version = c->motion->grant.version,
         .end = waiting ? m->wait_end : info.end,
-        .confirmed = c->grant.confirmed,
-        .recalling = c->grant.recalling,
+        .confirmed = c->motion->grant.confirmed,
+        .recalling = c->motion->grant.recalling,
         .waiting = !engine};
     if (engine)
         lease->end = lh_instant_max(lease->end, info.end);

@@ -7,7 +7,7 @@
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_m_roll *roll = c->seal.roll;
+    const struct lh_m_roll *roll = c->motion->seal.roll;
 
     LH_ASSERT((roll != NULL) == (c->intent_to_seal && !c->sealed));
     if (roll == NULL)
@@ -21,16 +21,34 @@ static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
     LH_ASSERT(!roll->decided || roll->answer_count > 0);
 }
 
+/* It is in the indexes that it belongs to, and all of its record is idle if it has none. */
+static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
+{
+    struct lh_m_motion *mo = (struct lh_m_motion *)(uintptr_t)c->motion;
+
+    LH_ASSERT(c->sealed || mo != &lh_m_idle);
+    if (mo == &lh_m_idle)
+        return;
+    LH_ASSERT(mo->chunk == c && (!mo->stirred || !m->started));
+    LH_ASSERT(
+        (RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, mo) == mo) == !c->sealed);
+    LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, mo) == mo) ==
+              (mo->grant.holder != NULL));
+    LH_ASSERT((RB_FIND(lh_m_wanting, (struct lh_m_wanting *)(uintptr_t)&m->wanting, mo) == mo) ==
+              mo->repair.wanting);
+}
+
 static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
-    LH_ASSERT(!c->dirty && c->ticket < m->commit.next_ticket);
+    LH_ASSERT(!c->motion->dirty && c->motion->ticket < m->commit.next_ticket);
     if (c->removed) {
-        LH_ASSERT(c->file == NULL && c->grant.holder == NULL && !lh_m_is_durable(m, c->ticket));
+        LH_ASSERT(c->file == NULL && c->motion->grant.holder == NULL &&
+                  !lh_m_is_durable(m, c->motion->ticket));
         return;
     }
     LH_ASSERT(c->file->chunks[c->index] == c);
     LH_ASSERT(c->created == (c->version > 0));
-    LH_ASSERT(c->creation.under_way == !c->created);
+    LH_ASSERT(c->motion->creation.under_way == !c->created);
     LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX);
     for (uint32_t i = 0; i < c->member_count; i++)
         LH_ASSERT(lh_m_member(c, c->members[i].server) == &c->members[i]);
@@ -38,31 +56,32 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         const struct lh_m_chunk *before = c->file->chunks[c->index - 1];
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
     }
-    LH_ASSERT((RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, c) == c) == !c->sealed);
-    LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, c) == c) ==
-              (c->grant.holder != NULL));
-    LH_ASSERT(c->grant.in_todo == (c->grant.holder != NULL && !c->intent_to_seal &&
-                                      (!c->grant.confirmed || c->grant.recalling)));
-    if (c->grant.holder == NULL) {
-        LH_ASSERT(c->grant.session == 0 && !c->grant.waiting && !c->grant.sent &&
-                  !c->grant.confirmed && !c->grant.recalling);
+    check_motion(m, c);
+    LH_ASSERT(c->motion->grant.in_todo ==
+              (c->motion->grant.holder != NULL && !c->intent_to_seal &&
+                  (!c->motion->grant.confirmed || c->motion->grant.recalling)));
+    if (c->motion->grant.holder == NULL) {
+        LH_ASSERT(c->motion->grant.session == 0 && !c->motion->grant.waiting &&
+                  !c->motion->grant.sent && !c->motion->grant.confirmed &&
+                  !c->motion->grant.recalling);
     } else {
         /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
         LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
-        LH_ASSERT(c->sealed || lh_m_member(c, c->grant.holder) != NULL);
-        LH_ASSERT(
-            c->intent_to_seal ? c->grant.version < c->version : c->grant.version == c->version);
-        LH_ASSERT(c->grant.session != 0 || c->grant.waiting);
-        LH_ASSERT(!c->grant.confirmed || c->grant.sent);
+        LH_ASSERT(c->sealed || lh_m_member(c, c->motion->grant.holder) != NULL);
+        LH_ASSERT(c->intent_to_seal ? c->motion->grant.version < c->version
+                                    : c->motion->grant.version == c->version);
+        LH_ASSERT(c->motion->grant.session != 0 || c->motion->grant.waiting);
+        LH_ASSERT(!c->motion->grant.confirmed || c->motion->grant.sent);
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
     if (lh_grantor_find(m->grantor, c->id, m->now, &info)) {
-        LH_ASSERT(info.version == c->grant.version && info.session == c->grant.session);
-        LH_ASSERT(c->grant.holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
+        LH_ASSERT(
+            info.version == c->motion->grant.version && info.session == c->motion->grant.session);
+        LH_ASSERT(c->motion->grant.holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->grant.sent || lh_m_is_durable(m, c->grant.ticket));
+    LH_ASSERT(!c->motion->grant.sent || lh_m_is_durable(m, c->motion->grant.ticket));
     check_roll(m, c);
 }
 
@@ -79,8 +98,8 @@ static void check_extras(const struct lh_master *m)
     {
         size_t found = 0;
         LH_ASSERT(e->server->session.id != 0);
-        TAILQ_FOREACH(other, &e->chunk->extras, link)
-        found += other->server == e->server;
+        TAILQ_FOREACH(other, &e->chunk->motion->extras, link)
+            found += other->server == e->server;
         LH_ASSERT(found == 1);
         extras++;
     }
@@ -117,7 +136,7 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
 
 static void check_server(const struct lh_master *m, const struct lh_m_server *s)
 {
-    const struct lh_m_chunk *c;
+    const struct lh_m_motion *mo;
     struct lh_lease_sum sum = {0};
     size_t held = 0;
 
@@ -128,21 +147,20 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
         LH_ASSERT(l != NULL && l->server == s);
     }
-    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
-    {
-        LH_ASSERT(c->grant.holder == s &&
-                  (c->grant.incarnation <= s->incarnation || c->grant.incarnation == LH_M_NOBODY));
-        LH_ASSERT(c->grant.summed_version == 0 ||
-                  (c->grant.confirmed && c->grant.summed_version == c->grant.version));
-        if (c->grant.summed_version != 0)
-            lh_lease_sum_add(&sum, c->id, c->grant.summed_version);
+    TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
+        LH_ASSERT(mo->grant.holder == s && (mo->grant.incarnation <= s->incarnation ||
+                                               mo->grant.incarnation == LH_M_NOBODY));
+        LH_ASSERT(mo->grant.summed_version == 0 ||
+                  (mo->grant.confirmed && mo->grant.summed_version == mo->grant.version));
+        if (mo->grant.summed_version != 0)
+            lh_lease_sum_add(&sum, mo->chunk->id, mo->grant.summed_version);
         held++;
     }
     LH_ASSERT(held == s->leases.count);
     LH_ASSERT(lh_lease_sum_equal(sum, s->leases.sum));
     LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session.id == 0 && s->session.link == 0));
-    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
-    LH_ASSERT(c->grant.in_todo && c->grant.holder == s);
+    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
+        LH_ASSERT(mo->grant.in_todo && mo->grant.holder == s);
 }
 
 /* REC-4 and KEEP-1: what repair does, and what it counts. */
@@ -158,16 +176,17 @@ static void check_repair(const struct lh_master *m)
     RB_FOREACH(c, lh_m_all, (struct lh_m_all *)(uintptr_t)&m->all)
     {
         uint32_t copies_here = 0;
-        conditions[c->repair.condition]++;
-        grants += c->repair.granted;
-        waiting += c->repair.wanting;
-        want_bytes += c->repair.wanting ? c->repair.want_bytes : 0;
-        TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-        copies_here++;
-        LH_ASSERT(copies_here == c->repair.copy_count && copies_here <= c->file->replication);
+        conditions[c->condition]++;
+        grants += c->motion->repair.granted;
+        waiting += c->motion->repair.wanting;
+        want_bytes += c->motion->repair.wanting ? c->motion->repair.want_bytes : 0;
+        TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+            copies_here++;
+        LH_ASSERT(
+            copies_here == c->motion->repair.copy_count && copies_here <= c->file->replication);
         for (uint32_t i = 0; i < c->member_count; i++)
             if (c->members[i].joining)
-                LH_ASSERT(!c->sealed && c->members[i].server != c->grant.holder);
+                LH_ASSERT(!c->sealed && c->members[i].server != c->motion->grant.holder);
     }
     for (unsigned i = 0; i < LH_M_CONDITIONS; i++)
         LH_ASSERT(conditions[i] == m->repair.conditions[i]);
@@ -211,6 +230,7 @@ void lh_master_check(const struct lh_master *m)
     struct lh_m_chunk *c;
     struct lh_m_file *f;
     struct lh_m_server *s;
+    const struct lh_m_motion *mo;
     const struct lh_m_reply *r;
     const struct lh_m_commit *commit;
     uint64_t ticket = m->commit.durable;
@@ -227,10 +247,10 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_moving(m);
     check_repair(m);
-    TAILQ_FOREACH(c, &m->waiting, grant.waiting_link)
-    LH_ASSERT(c->grant.waiting);
-    TAILQ_FOREACH(c, &m->creating, creation.link)
-    LH_ASSERT(c->creation.under_way);
+    TAILQ_FOREACH(mo, &m->waiting, grant.waiting_link)
+        LH_ASSERT(mo->grant.waiting);
+    TAILQ_FOREACH(mo, &m->creating, creation.link)
+        LH_ASSERT(mo->creation.under_way);
     TAILQ_FOREACH(commit, &m->commit.under_way, link)
     LH_ASSERT(commit->ticket == ++ticket);
     LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->commit.next_ticket));

@@ -168,6 +168,7 @@ static int load_chunk(struct lh_master *m, uint64_t file, uint64_t index, const 
             CORRUPT("chunk %" PRIu64 " of \"%s\" does not fit what is before it", index, f->path);
     else
         take_chunk(m, f, record);
+    lh_m_motions_settle(m);
     leasehold_stored__chunk__free_unpacked(record, NULL);
     return error;
 }

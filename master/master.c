@@ -36,7 +36,7 @@
 /* LEASE-7: a higher term, and the longest session that may run, durable before anything is said. */
 static void start(struct lh_master *m)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
     size_t granted = 0;
 
     m->started = true;
@@ -71,12 +71,13 @@ static void start(struct lh_master *m)
     LH_ASSERT(m->commit.next_ticket == 1);
 
     lh_m_rolls_start(m);
-    TAILQ_FOREACH(c, &m->waiting, grant.waiting_link)
-    granted++;
+    TAILQ_FOREACH(mo, &m->waiting, grant.waiting_link)
+        granted++;
     /* Members of a chunk whose creation was under way have to register first. */
-    TAILQ_FOREACH(c, &m->creating, creation.link)
-    lh_m_timer_arm(m, &c->creation.timer,
-        lh_instant_add(m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
+    TAILQ_FOREACH(mo, &m->creating, creation.link)
+        lh_m_timer_arm(m, &mo->creation.timer,
+            lh_instant_add(
+                m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,
         "cluster %s, master term %" PRIu64 ": %u files, %u chunks; %zu leases of former masters "
         "wait for their holders, at most %" PRIu64 " ms",
@@ -207,6 +208,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             lh_m_file_advance(m, f);
         }
         lh_m_flush(m);
+        lh_m_motions_settle(m);
         if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
             m->stopped = true;
             lh_fx_stopped(fx, LH_OK);
@@ -267,6 +269,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);
     TAILQ_INIT(&m->enqueued);
+    TAILQ_INIT(&m->stirred);
     TAILQ_INIT(&m->copies);
     RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);

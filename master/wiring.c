@@ -53,13 +53,13 @@ static void began(struct lh_master *m, struct lh_m_server *s, const Leasehold__R
 
 static void announced(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    TAILQ_FOREACH(c, &m->creating, creation.link)
-    if (lh_m_member(c, s) != NULL)
-        lh_m_creation_send(m, c, s);
-    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
-    lh_m_push(m, c);
+    TAILQ_FOREACH(mo, &m->creating, creation.link)
+        if (lh_m_member(mo->chunk, s) != NULL)
+            lh_m_creation_send(m, mo->chunk, s);
+    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
+        lh_m_push(m, mo->chunk);
     lh_m_roll_announced(m, s);
     if (s->report.count == 0)
         lh_m_server_changed(m, s);
@@ -75,19 +75,19 @@ static bool heard(struct lh_master *m, struct lh_m_server *s, const Leasehold__H
 
 static void answered(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
-    lh_m_push(m, c);
+    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
+        lh_m_push(m, mo->chunk);
 }
 
 static void stream_ended(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
     while (LH_PLANTED("regrant-when-session-breaks") && s != NULL &&
-           (c = TAILQ_FIRST(&s->leases.held)) != NULL)
-        lh_m_lease_over(m, c, "went with its session");
+           (mo = TAILQ_FIRST(&s->leases.held)) != NULL)
+        lh_m_lease_over(m, mo->chunk, "went with its session");
     lh_m_rolls_advance(m);
 }
 

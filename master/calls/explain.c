@@ -60,17 +60,17 @@ static void say_creating(
     lh_m_say(out,
         "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].", c->id,
         ready, open);
-    if (c->creation.unable != NULL)
-        lh_m_say(out, "%s cannot create its replica: %s.", c->creation.unable->id,
-            lh_error_text(c->creation.unable_error));
+    if (c->motion->creation.unable != NULL)
+        lh_m_say(out, "%s cannot create its replica: %s.", c->motion->creation.unable->id,
+            lh_error_text(c->motion->creation.unable_error));
     if (open[0] == 0)
         lh_m_say(out,
             "The first grant follows as soon as somebody waits for the file and one of them "
             "can be primary.");
-    else if (c->creation.timer.armed)
+    else if (c->motion->creation.timer.armed)
         lh_m_say(out,
             "Who has not created it in %s is replaced by another one, or left out if %u remain.",
-            lh_m_how_long(lh_instant_until(m->now, c->creation.timer.at), when),
+            lh_m_how_long(lh_instant_until(m->now, c->motion->creation.timer.at), when),
             c->file->min_replicas);
 }
 
@@ -105,8 +105,8 @@ static const char *unheard(const struct lh_m_chunk *c, char names[LH_TEXT_BYTES]
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool heard = member->joining || member->lost;
-        for (uint32_t j = 0; j < c->seal.roll->answer_count; j++)
-            heard = heard || c->seal.roll->answers[j].server == member->server;
+        for (uint32_t j = 0; j < c->motion->seal.roll->answer_count; j++)
+            heard = heard || c->motion->seal.roll->answers[j].server == member->server;
         if (!heard)
             lh_m_add_name(names, LH_TEXT_BYTES, member->server->id);
     }
@@ -128,7 +128,7 @@ static void say_roll(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char names[LH_TEXT_BYTES] = "", others[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
-    const struct lh_m_roll *roll = c->seal.roll;
+    const struct lh_m_roll *roll = c->motion->seal.roll;
 
     lh_m_say(out,
         "Chunk %" PRIu64
@@ -156,10 +156,10 @@ static void say_roll(
             "The fence was answered by [%s] of %u members; the sealed length is decided when the "
             "others have answered or have had their time.",
             names, full_members(c));
-    if (c->grant.holder != NULL)
+    if (c->motion->grant.holder != NULL)
         lh_m_say(out,
             "%s may believe in its lease for up to another %s, and can commit nothing under it.",
-            c->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, c), when));
+            c->motion->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, c), when));
 }
 
 static void say_policy(
@@ -179,44 +179,44 @@ static bool say_held(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char left[LH_WHEN_BYTES];
-    const struct lh_m_server *s = c->grant.holder;
+    const struct lh_m_server *s = c->motion->grant.holder;
     bool ordered = false;
 
     lh_m_how_long(lh_m_lease_left(m, c), left);
-    if (c->grant.recalling) {
+    if (c->motion->grant.recalling) {
         lh_m_say(out,
             "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
             "answer, the lease runs for up to another %s.",
-            s->id, c->grant.version, left);
+            s->id, c->motion->grant.version, left);
         say_holder(m, out, s);
-    } else if (c->grant.session == 0) {
+    } else if (c->motion->grant.session == 0) {
         lh_m_say(out,
             "A former master granted version %" PRIu64 " to %s, which has not registered with this "
             "one yet: until it shows its lease nobody else may be primary, for up to another %s "
             "(LEASE-7).",
-            c->grant.version, s->id, left);
-    } else if (!c->grant.confirmed) {
+            c->motion->grant.version, s->id, left);
+    } else if (!c->motion->grant.confirmed) {
         lh_m_say(out,
             "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
             "up to another %s.",
-            s->id, c->grant.version,
-            !lh_m_is_durable(m, c->ticket) ? "the grant is being written"
-            : c->grant.sent                ? "it was told and has not confirmed yet"
-                                           : "it cannot be told before it has a session",
+            s->id, c->motion->grant.version,
+            !lh_m_is_durable(m, c->motion->ticket) ? "the grant is being written"
+            : c->motion->grant.sent                ? "it was told and has not confirmed yet"
+                                                   : "it cannot be told before it has a session",
             left);
         say_holder(m, out, s);
     } else if (!lh_m_has_primary(m, c)) {
         lh_m_say(out,
             "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
             "to another %s, and nobody else may be primary before.",
-            s->id, c->grant.version, left);
+            s->id, c->motion->grant.version, left);
         say_holder(m, out, s);
     } else {
         ordered = lh_m_looks_alive(m, s);
         lh_m_say(out,
             "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
             "extended by its heartbeats while there are appends.",
-            s->id, c->grant.version, left);
+            s->id, c->motion->grant.version, left);
         say_holder(m, out, s);
         say_policy(m, out, c->file);
     }
@@ -230,19 +230,20 @@ static bool say_free(
     uint32_t able = 0, alive = 0;
     char when[LH_WHEN_BYTES];
 
-    if (c->grant.adopted_above != 0)
+    if (c->motion->grant.adopted_above != 0)
         lh_m_say(out,
             "%s has adopted version %" PRIu64 " of chunk %" PRIu64
             ", which is too high to be gone above: no master of this cluster gave it out.",
-            c->grant.avoid == NULL ? "A member" : c->grant.avoid->id, c->grant.adopted_above,
-            c->id);
+            c->motion->grant.avoid == NULL ? "A member" : c->motion->grant.avoid->id,
+            c->motion->grant.adopted_above, c->id);
     if (lh_m_rests(m, c)) {
         lh_m_say(out,
             "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
             "): its members have refused it, or given it back at once, %u times in a row (%s "
             "last); it is offered again in %s.",
-            c->id, c->version, c->grant.refusals, c->grant.avoid == NULL ? "?" : c->grant.avoid->id,
-            lh_m_how_long(lh_instant_until(m->now, c->grant.rest_until), when));
+            c->id, c->version, c->motion->grant.refusals,
+            c->motion->grant.avoid == NULL ? "?" : c->motion->grant.avoid->id,
+            lh_m_how_long(lh_instant_until(m->now, c->motion->grant.rest_until), when));
         return false;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -284,18 +285,21 @@ static bool say_few(
             full, c->file->min_replicas);
         return true;
     }
-    bool is_short = c->seal.short_version != 0 && c->seal.short_version == c->version;
-    bool unsure = c->seal.unsure_version != 0 && c->seal.unsure_version == c->version;
+    bool is_short =
+        c->motion->seal.short_version != 0 && c->motion->seal.short_version == c->version;
+    bool unsure =
+        c->motion->seal.unsure_version != 0 && c->motion->seal.unsure_version == c->version;
     char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
         lh_m_add_name(well ? good : names, LH_TEXT_BYTES, c->members[i].server->id);
     }
-    if (c->grant.holder != NULL && unsure && c->repair.recovered_version != c->version) {
+    if (c->motion->grant.holder != NULL && unsure &&
+        c->motion->repair.recovered_version != c->version) {
         say_unsure(out, good, names);
         return true;
     }
-    if (c->grant.holder != NULL && is_short) {
+    if (c->motion->grant.holder != NULL && is_short) {
         lh_m_say(out,
             "The primary reported members that do not answer, and too few of at least %u would be "
             "left without them: it takes no appends until they are back%s%s%s.",
@@ -316,8 +320,8 @@ static bool say_open(
         say_roll(m, out, c);
         return false;
     }
-    ordered =
-        c->grant.holder != NULL && lh_m_held(m, c) ? say_held(m, out, c) : say_free(m, out, c);
+    ordered = c->motion->grant.holder != NULL && lh_m_held(m, c) ? say_held(m, out, c)
+                                                                 : say_free(m, out, c);
     return !say_few(m, out, c) && ordered;
 }
 
@@ -351,16 +355,16 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
     }
     if (tail->sealed) {
         char when[LH_WHEN_BYTES];
-        bool durable = lh_m_is_durable(m, tail->ticket);
+        bool durable = lh_m_is_durable(m, tail->motion->ticket);
         lh_m_say(out,
             "Chunk %" PRIu64 " is sealed at %" PRIu64 " bytes (version %" PRIu64
             ") and never changes%s.",
             tail->id, tail->length, tail->version, durable ? "" : "; that is being written");
-        if (tail->grant.holder != NULL)
+        if (tail->motion->grant.holder != NULL)
             lh_m_say(out,
                 "%s may believe for up to another %s that it holds its lease, and can commit "
                 "nothing under it.",
-                tail->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
+                tail->motion->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
         writable = tail->index + 1 == f->chunk_count && !f->trashed && durable &&
                    say_next_chunk(m, out, f);
     } else if (!tail->created) {

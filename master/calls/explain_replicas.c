@@ -110,8 +110,7 @@ static void say_copies(
     const struct lh_m_copy *copy;
 
     lh_m_repair_info(m, &info);
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    {
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link) {
         char text[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
         if (copy->sealed) {
             uint64_t left = c->length > copy->length ? c->length - copy->length : 0;
@@ -159,14 +158,14 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
     say_copies(m, out, c);
     if (good == 0)
         lh_m_say(out, "None of its replicas can be read now.");
-    if (counted < c->file->replication && c->repair.copy_count == 0) {
+    if (counted < c->file->replication && c->motion->repair.copy_count == 0) {
         uint64_t bytes = c->sealed ? c->length : c->file->chunk_size;
         if (good > 0 && lh_m_place(m, bytes, 1, c->members, c->member_count, chosen) == 1) {
             lh_m_say(out,
                 "It is under repair: another replica will be copied to a chunkserver such as "
                 "%s when its turn comes%s.",
                 chosen[0]->id,
-                c->sealed || (c->grant.holder != NULL && lh_m_held(m, c))
+                c->sealed || (c->motion->grant.holder != NULL && lh_m_held(m, c))
                     ? ""
                     : " and it has a primary");
         } else {
@@ -175,11 +174,11 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
             lh_m_say_servers(m, out, bytes, c);
         }
     }
-    TAILQ_FOREACH(e, &c->extras, link)
-    if (!lh_m_copy_at(m, c, e->server))
-        lh_m_say(out, "%s has a replica of version %" PRIu64 " that is not in the set: %s.",
-            e->server->id, e->version,
-            m->behind != NULL ? "nothing is deleted now"
-            : e->asked        ? "it was told to delete it"
-                              : "it is deleted once all members are well without it");
+    TAILQ_FOREACH(e, &c->motion->extras, link)
+        if (!lh_m_copy_at(m, c, e->server))
+            lh_m_say(out, "%s has a replica of version %" PRIu64 " that is not in the set: %s.",
+                e->server->id, e->version,
+                m->behind != NULL ? "nothing is deleted now"
+                : e->asked        ? "it was told to delete it"
+                                  : "it is deleted once all members are well without it");
 }

@@ -142,28 +142,31 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = c->grant.holder == NULL ? c->version : c->grant.version;
+    lease->version = c->motion->grant.holder == NULL ? c->version : c->motion->grant.version;
     lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
-    if (c->grant.holder == NULL)
+    if (c->motion->grant.holder == NULL)
         return;
-    lease->primary = c->grant.holder->id;
-    lease->address = c->grant.holder->address;
+    lease->primary = c->motion->grant.holder->id;
+    lease->address = c->motion->grant.holder->address;
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
-    lease->appends = c->grant.appends;
-    lease->session_live =
-        lh_m_live(m, c->grant.holder) && c->grant.session == c->grant.holder->session.id;
+    lease->appends = c->motion->grant.appends;
+    lease->session_live = lh_m_live(m, c->motion->grant.holder) &&
+                          c->motion->grant.session == c->motion->grant.holder->session.id;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */
 static struct lh_m_chunk *next_lease(struct lh_master *m, uint64_t id, bool all)
 {
-    struct lh_m_chunk key = {.id = id};
-    struct lh_m_chunk *held = RB_NFIND(lh_m_leased, &m->leased, &key);
-    struct lh_m_chunk *open = all ? RB_NFIND(lh_m_open, &m->open, &key) : NULL;
+    struct lh_m_chunk from = {.id = id};
+    struct lh_m_motion key = {.chunk = &from};
+    struct lh_m_motion *held = RB_NFIND(lh_m_leased, &m->leased, &key);
+    struct lh_m_motion *open = all ? RB_NFIND(lh_m_open, &m->open, &key) : NULL;
 
-    return open == NULL || (held != NULL && held->id < open->id) ? held : open;
+    if (open == NULL || (held != NULL && held->chunk->id < open->chunk->id))
+        open = held;
+    return open == NULL ? NULL : open->chunk;
 }
 
 void lh_m_list_leases(

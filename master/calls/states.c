@@ -32,7 +32,7 @@ void lh_m_chunk_state(
     const struct lh_m_copy *copy;
     const struct lh_m_extra *e;
     bool primary =
-        c->grant.holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
+        c->motion->grant.holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
 
     memset(s, 0, sizeof *s);
     leasehold__chunk_state__init(&s->state);
@@ -43,7 +43,7 @@ void lh_m_chunk_state(
     s->state.replication = c->file->replication;
     s->state.min_replicas = c->file->min_replicas;
     s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
-    if (c->grant.holder != NULL)
+    if (c->motion->grant.holder != NULL)
         s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     s->state.rolling = c->intent_to_seal && !c->sealed;
     s->state.trashed = c->file->trashed;
@@ -52,13 +52,13 @@ void lh_m_chunk_state(
     for (uint32_t i = 0; i < c->member_count; i++)
         add_replica(s, m, c->members[i].server,
             lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
-            primary && c->members[i].server == c->grant.holder);
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    if (lh_m_member(c, copy->target) == NULL)
-        add_replica(s, m, copy->target, "COPYING", false);
-    TAILQ_FOREACH(e, &c->extras, link)
-    if (!lh_m_copy_at(m, c, e->server) && lh_m_member(c, e->server) == NULL)
-        add_replica(s, m, e->server, "EXTRA", false);
+            primary && c->members[i].server == c->motion->grant.holder);
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        if (lh_m_member(c, copy->target) == NULL)
+            add_replica(s, m, copy->target, "COPYING", false);
+    TAILQ_FOREACH(e, &c->motion->extras, link)
+        if (!lh_m_copy_at(m, c, e->server) && lh_m_member(c, e->server) == NULL)
+            add_replica(s, m, e->server, "EXTRA", false);
     s->pointers = lh_alloc_array(s->state.n_replicas + 1, sizeof *s->pointers);
     for (size_t i = 0; i < s->state.n_replicas; i++)
         s->pointers[i] = &s->replicas[i];

@@ -25,7 +25,7 @@ static bool tail_ready(
     const struct lh_master *m, const struct lh_m_waiter *w, const struct lh_m_chunk *tail)
 {
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
-        !lh_m_looks_alive(m, tail->grant.holder))
+        !lh_m_looks_alive(m, tail->motion->grant.holder))
         return false;
     if (lh_m_unbacked_for(m, w) != NULL) {
         LH_MARK("tail-waits-for-a-backed-seal");
@@ -43,7 +43,7 @@ static bool tail_ready(
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
         lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, tail->grant.holder->session.received_at)) {
+        !lh_instant_before(w->arrived_at, tail->motion->grant.holder->session.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
     }
@@ -57,7 +57,7 @@ static bool recall_ready(const struct lh_master *m, const struct lh_m_waiter *w)
     if (c == NULL || c->sealed)
         return true;
     if (w->only_release)
-        return !lh_m_held(m, c) || (!c->grant.recalling && c->version > w->from_version);
+        return !lh_m_held(m, c) || (!c->motion->grant.recalling && c->version > w->from_version);
     return c->version > w->from_version && lh_m_held(m, c) && lh_m_has_primary(m, c);
 }
 
@@ -80,7 +80,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
     lh_m_roll_consider(m, f);
     if (wanted(f, tail)) {
         /* SEAL-1: the next chunk only after the seal is durable. */
-        if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->ticket))) {
+        if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->motion->ticket))) {
             int error = lh_m_create_chunk(m, f);
             (void)error; /* whoever waits hears of it at the deadline, if it stays so */
         } else if (!tail->sealed && !tail->intent_to_seal && lh_m_creation_done(tail) &&
@@ -180,7 +180,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     w->unsettled_chunk = request->unsettled_chunk;
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
-        lh_m_set_urgent(unbacked); /* a master that has started since does not know it */
+        lh_m_set_urgent(m, unbacked); /* a master that has started since does not know it */
         lh_m_enqueue(m, unbacked);
     }
     w->arrival_version = tail == NULL ? 0 : tail->version;
@@ -263,7 +263,7 @@ void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__Recal
     w->from_version = c->version;
     w->only_release = request->only_release;
     if (lh_m_held(m, c)) {
-        w->old_primary = lh_strdup(c->grant.holder->id);
+        w->old_primary = lh_strdup(c->motion->grant.holder->id);
         lh_m_recall(m, c);
     } else {
         w->old_primary = lh_strdup("");

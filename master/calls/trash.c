@@ -61,7 +61,7 @@ static void recall_tail(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && !tail->sealed && tail->grant.holder != NULL && lh_m_held(m, tail))
+    if (tail != NULL && !tail->sealed && tail->motion->grant.holder != NULL && lh_m_held(m, tail))
         lh_m_recall(m, tail);
 }
 

@@ -30,21 +30,21 @@ void lh_m_chunk_view(
     }
     view->info.n_members = c->member_count;
     view->info.members = view->pointers;
-    if (!c->sealed && c->grant.holder != NULL && lh_m_has_primary(m, c))
-        view->info.primary = c->grant.holder->id;
+    if (!c->sealed && c->motion->grant.holder != NULL && lh_m_has_primary(m, c))
+        view->info.primary = c->motion->grant.holder->id;
 }
 
 const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (c->grant.holder == NULL || !lh_m_held(m, c))
+    if (c->motion->grant.holder == NULL || !lh_m_held(m, c))
         return "FREE";
     if (c->intent_to_seal)
         return "EXPIRING"; /* FAIL-2a: left to run out */
-    if (c->grant.recalling)
+    if (c->motion->grant.recalling)
         return "RECALLING";
-    if (c->grant.session == 0)
+    if (c->motion->grant.session == 0)
         return "WAITING";
-    return c->grant.confirmed ? "HELD" : "GRANTING";
+    return c->motion->grant.confirmed ? "HELD" : "GRANTING";
 }
 
 void lh_m_server_view(

@@ -100,7 +100,7 @@ static void say_nobody_can(
 /* The tail is being sealed, because its primary is lost (FAIL-2a). */
 static void say_rolling(const struct lh_m_chunk *tail, char *text, size_t text_size)
 {
-    const struct lh_m_roll *roll = tail->seal.roll;
+    const struct lh_m_roll *roll = tail->motion->seal.roll;
 
     snprintf(text, text_size,
         "chunk %" PRIu64 " of \"%.256s\" is being sealed, because its primary is lost: ", tail->id,
@@ -128,19 +128,20 @@ int lh_m_why_not(
 {
     const struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->ticket))) {
+    if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->motion->ticket))) {
         say_no_place(m, f, text, text_size);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (!tail->created && tail->creation.unable != NULL) {
+    if (!tail->created && tail->motion->creation.unable != NULL) {
         snprintf(text, text_size,
             "\"%.256s\": %s cannot create a replica of its next chunk: %s; free space or add "
             "servers",
-            f->path, tail->creation.unable->id, lh_error_text(tail->creation.unable_error));
-        return tail->creation.unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
-                                                               : LH_ERR_NOT_ENOUGH_SERVERS;
+            f->path, tail->motion->creation.unable->id,
+            lh_error_text(tail->motion->creation.unable_error));
+        return tail->motion->creation.unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
+                                                                       : LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (tail->seal.roll != NULL) {
+    if (tail->motion->seal.roll != NULL) {
         LH_MARK("no-tail-rolling-over");
         say_rolling(tail, text, text_size);
         return LH_ERR_UNAVAILABLE;
@@ -155,20 +156,20 @@ int lh_m_why_not(
         return LH_ERR_UNAVAILABLE;
     }
     if (lh_m_held(m, tail)) {
-        if (tail->grant.waiting)
+        if (tail->motion->grant.waiting)
             LH_MARK("no-tail-in-restart-wait");
         else
             LH_MARK("no-tail-lease-held");
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
-            tail->id, f->path, tail->grant.holder->id, tail->grant.version,
+            tail->id, f->path, tail->motion->grant.holder->id, tail->motion->grant.version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
-            tail->grant.recalling   ? "was asked to give it up"
-            : tail->grant.confirmed ? "does not answer"
-            : tail->grant.waiting   ? "has not registered with this master yet"
-                                    : "has not confirmed it yet");
-        if (tail->grant.recalling && lh_m_drained(tail->grant.holder))
+            tail->motion->grant.recalling   ? "was asked to give it up"
+            : tail->motion->grant.confirmed ? "does not answer"
+            : tail->motion->grant.waiting   ? "has not registered with this master yet"
+                                            : "has not confirmed it yet");
+        if (tail->motion->grant.recalling && lh_m_drained(tail->motion->grant.holder))
             add(text, text_size, ", as it is drained");
         return LH_ERR_LEASE_HELD;
     }

@@ -24,11 +24,12 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         const Leasehold__ChunkVersion *active = heartbeat->active[i];
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
-        if (c == NULL || c->grant.holder != s || c->grant.version != active->version ||
+        if (c == NULL || c->motion->grant.holder != s ||
+            c->motion->grant.version != active->version ||
             (c->intent_to_seal && !LH_PLANTED("extended-after-intent")))
             continue; /* no extension after an intent to seal (FAIL-2a) */
-        c->grant.appends = active->appends;
-        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->grant.version};
+        lh_m_move(m, c)->grant.appends = active->appends;
+        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->motion->grant.version};
         places[asked++] = i;
     }
     /* LEASE-4: the engine refuses those that are being recalled. */
@@ -52,8 +53,8 @@ void lh_m_on_confirm(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id ||
-        c->grant.version != confirm->version || !c->grant.sent)
+    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
+        c->motion->grant.version != confirm->version || !c->motion->grant.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
         if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
@@ -61,15 +62,16 @@ void lh_m_on_confirm(
         return;
     }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->grant.confirmed)
+        if (c->motion->grant.confirmed)
             return;
         LH_MARK("grant-confirmed");
-        c->grant.confirmed = true;
+        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        g->confirmed = true;
         lh_m_seen(m, c, s);
         lh_m_enqueue(m, c);
-        lh_m_accepted(c);
-        c->grant.last_primary = s;
-        lh_m_lease_changed(c);
+        lh_m_accepted(m, c);
+        g->last_primary = s;
+        lh_m_lease_changed(m, c);
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
             c->id, c->file->path, s->id, c->version);
@@ -97,8 +99,8 @@ static bool handed_over(const struct lh_m_chunk *c)
 {
     const struct lh_m_waiter *w;
 
-    if (!c->grant.recalling || c->grant.appends == 0 || c->sealed || c->intent_to_seal ||
-        c->file->trashed)
+    if (!c->motion->grant.recalling || c->motion->grant.appends == 0 || c->sealed ||
+        c->intent_to_seal || c->file->trashed)
         return false;
     TAILQ_FOREACH(w, &c->file->waiters, file_link)
     if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
@@ -128,17 +130,19 @@ void lh_m_lease_expired(struct lh_master *m, uint64_t chunk, lh_session_id sessi
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
-    if (c == NULL || c->grant.holder == NULL || c->grant.session != session)
+    if (c == NULL || c->motion->grant.holder == NULL || c->motion->grant.session != session)
         return;
-    if (c->grant.waiting &&
-        !(c->grant.session == c->grant.holder->session.id && c->grant.holder->session.confirmed)) {
+    if (c->motion->grant.waiting &&
+        !(c->motion->grant.session == c->motion->grant.holder->session.id &&
+            c->motion->grant.holder->session.confirmed)) {
         /* Continued, and the answer may have been lost: what a former master promised runs on,
          * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
          * than ours. */
         LH_MARK("lease-ended-in-restart-wait");
-        c->grant.session = 0;
-        c->grant.confirmed = c->grant.sent = false;
-        lh_m_lease_changed(c);
+        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        g->session = 0;
+        g->confirmed = g->sent = false;
+        lh_m_lease_changed(m, c);
         lh_m_touch(m, c->file);
     } else {
         LH_MARK("lease-run-out");
@@ -152,12 +156,13 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
     /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
-        (c->grant.version != release->version && !LH_PLANTED("any-version-released"))) {
+    if (c == NULL || c->motion->grant.holder != s ||
+        c->motion->grant.incarnation != s->incarnation ||
+        (c->motion->grant.version != release->version && !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
     }
-    if (release->ran_out && !c->grant.recalling) {
+    if (release->ran_out && !c->motion->grant.recalling) {
         LH_MARK("lease-run-out-at-its-holder");
         lh_m_ran_out(m, c);
         return;
@@ -165,11 +170,13 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     LH_MARK("lease-released");
     m->counts.releases++;
     bool at_once =
-        !c->grant.recalling &&
-        lh_instant_before(m->now, lh_instant_add(c->grant.at, m->config.refusal_rest_max));
-    if (!release->ran_out && !(c->grant.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
-        c->grant.avoid = s;
-        c->grant.retry_at = m->now;
+        !c->motion->grant.recalling &&
+        lh_instant_before(m->now, lh_instant_add(c->motion->grant.at, m->config.refusal_rest_max));
+    if (!release->ran_out &&
+        !(c->motion->grant.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
+        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        g->avoid = s;
+        g->retry_at = m->now;
         if (at_once)
             lh_m_refused(m, c, s, lh_nanoseconds(0));
     }
@@ -178,11 +185,12 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
 void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    for (size_t i = 0; i < m->config.step_work && (c = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
-        TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
-        c->grant.waiting = false;
+    for (size_t i = 0; i < m->config.step_work && (mo = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
+        struct lh_m_chunk *c = mo->chunk;
+        TAILQ_REMOVE(&m->waiting, mo, grant.waiting_link);
+        mo->grant.waiting = false;
         if (lh_m_in_force(m, c)) {
             LH_MARK("lease-outlives-restart-wait");
         } else {

@@ -41,7 +41,7 @@ static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_wo
 static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server != c->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
+        if (c->members[i].server != c->motion->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
             lh_m_looks_alive(m, c->members[i].server))
             return true;
     return false;
@@ -54,8 +54,8 @@ static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
     uint32_t full = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        full += c->members[i].server != c->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
-                lh_m_looks_alive(m, c->members[i].server);
+        full += c->members[i].server != c->motion->grant.holder &&
+                lh_m_can_lead(m, &c->members[i]) && lh_m_looks_alive(m, c->members[i].server);
     return full >= c->file->min_replicas ||
            (full + 1 == c->file->min_replicas && m->config.repair_streams > 0 &&
                lh_m_place_copy(m, c->file->chunk_size, c->members, c->member_count) != NULL);
@@ -65,8 +65,9 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
     struct lh_m_file *f = c->file;
 
-    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->grant.holder) || !another_can(m, c) ||
-        lh_instant_before(m->now, m->consent_from) || LH_PLANTED("lost-primary-kept"))
+    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->motion->grant.holder) ||
+        !another_can(m, c) || lh_instant_before(m->now, m->consent_from) ||
+        LH_PLANTED("lost-primary-kept"))
         return;
     if (lh_instant_before(m->now, f->consent_from)) {
         LH_MARK("consent-rests");
@@ -82,17 +83,18 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     m->consent_from = lh_instant_add(m->now, m->config.consent_pause);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s lives, but %s: it is asked to let another one",
-        c->id, f->path, c->grant.holder->id, why);
+        c->id, f->path, c->motion->grant.holder->id, why);
     lh_m_recall(m, c);
 }
 
 void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
 {
-    hear(m, c, &c->grant.lost_by_clients);
+    hear(m, c, &lh_m_move(m, c)->grant.lost_by_clients);
     /* What recovers is not disturbed: it would begin anew elsewhere. */
-    if (c->grant.lost_by_clients.believed && c->repair.recovered_version == c->version &&
-        (lh_instant_before(
-             c->grant.lost_by_clients.first_at, c->grant.holder->session.received_at) ||
+    if (c->motion->grant.lost_by_clients.believed &&
+        c->motion->repair.recovered_version == c->version &&
+        (lh_instant_before(c->motion->grant.lost_by_clients.first_at,
+             c->motion->grant.holder->session.received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
 }
@@ -104,13 +106,13 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
     for (uint32_t i = 0; i < c->member_count; i++)
         for (size_t n = 0; n < count; n++)
             well = well || (strcmp(c->members[i].server->id, ids[n]) == 0 &&
-                               c->members[i].server != c->grant.holder &&
+                               c->members[i].server != c->motion->grant.holder &&
                                lh_m_can_lead(m, &c->members[i]) &&
                                lh_m_looks_alive(m, c->members[i].server));
     if (!well)
         return false;
-    hear(m, c, &c->grant.short_by_primary);
-    if (c->grant.short_by_primary.believed && enough_without(m, c))
+    hear(m, c, &lh_m_move(m, c)->grant.short_by_primary);
+    if (c->motion->grant.short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
-    return c->grant.recalling;
+    return c->motion->grant.recalling;
 }

@@ -20,8 +20,9 @@ static void note_shown(struct lh_master *m, Leasehold__ChunkVersion *const *leas
         struct lh_m_chunk *c = lh_m_chunk_find(m, leases[i]->chunk);
         if (c == NULL)
             continue;
-        c->grant.shown = m->shows;
-        c->grant.shown_version = leases[i]->version;
+        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        g->shown = m->shows;
+        g->shown_version = leases[i]->version;
     }
 }
 
@@ -30,23 +31,24 @@ static void note_shown(struct lh_master *m, Leasehold__ChunkVersion *const *leas
 /* Puts the lease, in the engine or not, into the server's new session. */
 static void enter_session(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
+    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
     int error = LH_ERR_NOT_LEASED;
 
     /* Never shorter than what the old session promised: the holder may act on that until it hears
      * of the new one (TIME-4). */
     LH_ASSERT(!c->intent_to_seal || LH_PLANTED("continued-after-intent"));
-    if (c->grant.session != 0)
-        error = lh_grantor_continue(m->grantor, c->id, c->grant.version, c->grant.session,
-            s->session.id, m->now, s->session.received_at, m->config.chunk_term);
+    if (g->session != 0)
+        error = lh_grantor_continue(m->grantor, c->id, g->version, g->session, s->session.id,
+            m->now, s->session.received_at, m->config.chunk_term);
     if (error != LH_OK) /* it is `waiting` alone */
-        error = lh_grantor_grant(m->grantor, c->id, c->grant.version, LH_LEASE_EXCLUSIVE,
-            s->session.id, m->now, s->session.received_at, m->config.chunk_term);
+        error = lh_grantor_grant(m->grantor, c->id, g->version, LH_LEASE_EXCLUSIVE, s->session.id,
+            m->now, s->session.received_at, m->config.chunk_term);
     LH_ASSERT(error == LH_OK);
-    if (c->grant.recalling) {
+    if (g->recalling) {
         error = lh_grantor_recall(m->grantor, c->id);
         LH_ASSERT(error == LH_OK);
     }
-    c->grant.session = s->session.id;
+    g->session = s->session.id;
 }
 
 /* Exactly the lease of the durable grant goes on in the session, if no intent to seal exists. */
@@ -54,27 +56,30 @@ static bool go_on(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, ui
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
-    if (c == NULL || c->grant.holder != s || c->grant.incarnation != s->incarnation ||
-        c->grant.version != version || c->sealed || c->grant.session == s->session.id ||
+    if (c == NULL || c->motion->grant.holder != s ||
+        c->motion->grant.incarnation != s->incarnation || c->motion->grant.version != version ||
+        c->sealed || c->motion->grant.session == s->session.id ||
         (c->intent_to_seal && !LH_PLANTED("continued-after-intent")) || !lh_m_held(m, c))
         return false;
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_grant *g = &mo->grant;
     enter_session(m, c, s);
-    if (c->grant.waiting) {
+    if (g->waiting) {
         LH_MARK("lease-continued-after-restart");
         /* What the former master was told we do not know; the holder acts on it, that is enough. It
          * stays in `waiting`: if the answer is lost the old term runs on, so it is held until the
          * wait ends, whatever becomes of this session (LEASE-7). */
-        c->grant.sent = c->grant.confirmed = true;
+        g->sent = g->confirmed = true;
         if (LH_PLANTED("term-shortened-by-setting")) {
-            TAILQ_REMOVE(&m->waiting, c, grant.waiting_link);
-            c->grant.waiting = false;
+            TAILQ_REMOVE(&m->waiting, mo, grant.waiting_link);
+            g->waiting = false;
         }
-    } else if (!c->grant.confirmed) {
-        c->grant.sent = false;
+    } else if (!g->confirmed) {
+        g->sent = false;
     } else {
         LH_MARK("lease-continued");
     }
-    lh_m_lease_changed(c);
+    lh_m_lease_changed(m, c);
     lh_m_touch(m, c->file);
     return true;
 }
@@ -84,20 +89,20 @@ static bool go_on(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, ui
  * of the chunk acts on that one, and takes this one next (LEASE-3). */
 static void carry_grants(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
-    {
-        bool lower = c->grant.shown == m->shows && c->grant.shown_version < c->version;
-        if (c->grant.session == s->session.id || c->grant.confirmed ||
-            c->grant.incarnation != s->incarnation ||
-            (c->grant.waiting ? !lower : !lh_m_held(m, c)))
+    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link) {
+        struct lh_m_chunk *c = mo->chunk;
+        struct lh_m_grant *g = &mo->grant;
+        bool lower = g->shown == m->shows && g->shown_version < c->version;
+        if (g->session == s->session.id || g->confirmed || g->incarnation != s->incarnation ||
+            (g->waiting ? !lower : !lh_m_held(m, c)))
             continue;
         LH_MARK("grant-carried-over");
-        if (c->grant.waiting)
+        if (g->waiting)
             LH_MARK("grant-of-former-master-carried-over");
         enter_session(m, c, s);
-        c->grant.sent = false;
+        g->sent = false;
     }
 }
 
@@ -105,52 +110,51 @@ static void carry_grants(struct lh_master *m, struct lh_m_server *s)
  * which it shows any version nothing is freed: it may act on that one until it has the answer. */
 static void free_unshown(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c, *next;
+    struct lh_m_motion *mo, *next;
 
-    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, grant.held_link);
-        if (c->grant.session == s->session.id || c->grant.shown == m->shows ||
-            c->grant.incarnation != s->incarnation || LH_PLANTED("unshown-lease-kept"))
+    for (mo = TAILQ_FIRST(&s->leases.held); mo != NULL; mo = next) {
+        const struct lh_m_grant *g = &mo->grant;
+        next = TAILQ_NEXT(mo, grant.held_link);
+        if (g->session == s->session.id || g->shown == m->shows ||
+            g->incarnation != s->incarnation || LH_PLANTED("unshown-lease-kept"))
             continue;
         LH_MARK("unshown-lease-freed");
-        if (c->grant.waiting)
+        if (g->waiting)
             LH_MARK("unshown-lease-freed-in-restart-wait");
         m->counts.unshown++;
-        lh_m_given_back(m, c, "is free: its holder does not show it");
+        lh_m_given_back(m, mo->chunk, "is free: its holder does not show it");
     }
 }
 
 static void disown(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->grant.incarnation = LH_M_NOBODY;
+    lh_m_move(m, c)->grant.incarnation = LH_M_NOBODY;
     if (!c->sealed) /* the store names no holder of a sealed one */
         lh_m_dirty_chunk(m, c);
 }
 
 static void disown_unshown(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
-    {
-        if (c->grant.session != s->session.id && c->grant.shown != m->shows &&
-            c->grant.incarnation == s->incarnation)
-            disown(m, c);
+    TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
+        const struct lh_m_grant *g = &mo->grant;
+        if (g->session != s->session.id && g->shown != m->shows && g->incarnation == s->incarnation)
+            disown(m, mo->chunk);
     }
 }
 
 void lh_m_disown(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: another process says that it is incarnation %" PRIu64
         ", as one from a copy of its data directory does; %zu leases are held until they run out",
         s->id, s->incarnation, s->leases.count);
-    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
-    {
-        if (c->grant.incarnation == s->incarnation)
-            disown(m, c);
+    TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
+        if (mo->grant.incarnation == s->incarnation)
+            disown(m, mo->chunk);
     }
 }
 
@@ -172,23 +176,24 @@ void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Reg
 
 void lh_m_free_dead(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_chunk *c, *next;
+    struct lh_m_motion *mo, *next;
 
-    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, grant.held_link);
-        if (c->grant.incarnation < s->incarnation || LH_PLANTED("leases-freed-on-reregistration")) {
+    for (mo = TAILQ_FIRST(&s->leases.held); mo != NULL; mo = next) {
+        next = TAILQ_NEXT(mo, grant.held_link);
+        if (mo->grant.incarnation < s->incarnation ||
+            LH_PLANTED("leases-freed-on-reregistration")) {
             LH_MARK("lease-freed-with-its-process");
-            lh_m_lease_over(m, c, "is free: its process is dead");
+            lh_m_lease_over(m, mo->chunk, "is free: its process is dead");
         }
     }
 }
 
 void lh_m_sum_begin(struct lh_m_server *s)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
-    c->grant.summed_version = 0;
+    TAILQ_FOREACH(mo, &s->leases.held, grant.held_link)
+        mo->grant.summed_version = 0;
     s->leases.sum = (struct lh_lease_sum){0};
 }
 
@@ -225,27 +230,27 @@ static void recall_unknown(
 
 void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown)
 {
-    struct lh_m_chunk *c, *next;
+    struct lh_m_motion *mo, *next;
 
     note_shown(m, shown->leases, shown->n_leases);
     /* The stream is ordered: it confirmed the lease before it sent this, and has ended it since. A
      * grant that it has not confirmed may still be on its way; that is sent again until it is
      * answered (LEASE-1). */
-    for (c = TAILQ_FIRST(&s->leases.held); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, grant.held_link);
-        if (c->grant.summed_version == 0 || c->grant.shown == m->shows)
+    for (mo = TAILQ_FIRST(&s->leases.held); mo != NULL; mo = next) {
+        next = TAILQ_NEXT(mo, grant.held_link);
+        if (mo->grant.summed_version == 0 || mo->grant.shown == m->shows)
             continue;
         m->counts.differences++;
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 ": %s has ended its lease at version %" PRIu64
             " and it was not heard here",
-            c->id, s->id, c->grant.version);
-        lh_m_given_back(m, c, "is over: its holder does not show it");
+            mo->chunk->id, s->id, mo->grant.version);
+        lh_m_given_back(m, mo->chunk, "is over: its holder does not show it");
     }
     for (size_t i = 0; i < shown->n_leases; i++) {
-        c = lh_m_chunk_find(m, shown->leases[i]->chunk);
-        if (c == NULL ||
-            c->grant.holder != s) /* else, at another version: a newer grant is on its way */
+        const struct lh_m_chunk *c = lh_m_chunk_find(m, shown->leases[i]->chunk);
+        if (c == NULL || c->motion->grant.holder !=
+                             s) /* else, at another version: a newer grant is on its way */
             recall_unknown(m, s, shown->leases[i]);
     }
 }

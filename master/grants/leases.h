@@ -24,7 +24,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 /* The durable grant at the newest version, to the holder's present session. */
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
 /* Holder, session, confirmation, recall or intent are others now. */
-void lh_m_lease_changed(struct lh_m_chunk *c);
+void lh_m_lease_changed(struct lh_master *m, struct lh_m_chunk *c);
 /* Does the engine hold it in force? */
 bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c);
 /* The chunk is removed: nobody holds it any more. */

@@ -12,13 +12,14 @@
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (!lh_instant_before(m->now, c->grant.rest_until))
+    if (!lh_instant_before(m->now, c->motion->grant.rest_until))
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (lh_instant_before(c->grant.refused_at, s->session.registered_at) ||
-            (!s->room.failing && lh_instant_before(c->grant.refused_at, s->room.failing_since)))
+        if (lh_instant_before(c->motion->grant.refused_at, s->session.registered_at) ||
+            (!s->room.failing &&
+                lh_instant_before(c->motion->grant.refused_at, s->room.failing_since)))
             return false;
     }
     return true;
@@ -27,30 +28,34 @@ bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 void lh_m_refused(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause)
 {
-    c->grant.avoid = s;
-    c->grant.retry_at = lh_instant_add(m->now, pause);
-    c->grant.refusals++;
-    c->grant.refused_at = m->now;
-    if (c->grant.refusals >= c->member_count) {
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_grant *g = &mo->grant;
+
+    g->avoid = s;
+    g->retry_at = lh_instant_add(m->now, pause);
+    g->refusals++;
+    g->refused_at = m->now;
+    if (g->refusals >= c->member_count) {
         LH_MARK("grants-rest");
-        c->grant.rest_until =
+        g->rest_until =
             lh_instant_add(m->now, lh_m_backoff(m->config.refusal_rest, m->config.refusal_rest_max,
-                                       c->grant.refusals - c->member_count));
-        c->grant.retry_at =
-            c->grant.rest_until; /* who refused last may be asked as well as others then */
+                                       g->refusals - c->member_count));
+        g->retry_at = g->rest_until; /* who refused last may be asked as well as others then */
     }
-    lh_m_timer_arm(m, &c->creation.timer, c->grant.retry_at);
+    lh_m_timer_arm(m, &mo->creation.timer, g->retry_at);
 }
 
-void lh_m_refusals_end(struct lh_m_chunk *c)
+void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->grant.refusals = 0;
+    lh_m_move(m, c)->grant.refusals = 0;
 }
 
-void lh_m_accepted(struct lh_m_chunk *c)
+void lh_m_accepted(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->grant.adopted_above = 0;
-    c->grant.avoid = NULL;
+    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+
+    g->adopted_above = 0;
+    g->avoid = NULL;
 }
 
 /* KEEP-4: no version that a server has in use is handed out. One that it has adopted above the
@@ -65,6 +70,6 @@ void lh_m_refused_version(
         return;
     LH_MARK("grant-below-adopted-version");
     lh_m_report_evidence(m, s, c, &report);
-    if (c->version < adopted && c->seen_version < adopted)
-        c->grant.adopted_above = adopted; /* too high to go above */
+    if (c->version < adopted && c->motion->seen_version < adopted)
+        lh_m_move(m, c)->grant.adopted_above = adopted; /* too high to go above */
 }

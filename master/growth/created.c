@@ -41,13 +41,13 @@ void lh_m_on_created(
     bool ok = report->error == LEASEHOLD__ERROR_CODE__OK;
     if (member == NULL) {
         /* Another server took its place. */
-        if (ok && lh_m_is_durable(m, c->ticket))
+        if (ok && lh_m_is_durable(m, c->motion->ticket))
             lh_m_send_remove(m, s, c->id, 0);
         else if (ok)
             lh_m_extra_note(m, c, s, LH_M_PREALLOC_VERSION, false, false);
         return;
     }
-    if (!c->creation.under_way || member->created)
+    if (!c->motion->creation.under_way || member->created)
         return;
     if (ok) {
         member->created = true;
@@ -55,9 +55,10 @@ void lh_m_on_created(
         member->lost = false; /* what it had of this chunk was thrown away */
         lh_m_touch(m, c->file);
     } else {
-        c->creation.unable = s;
-        c->creation.unable_error = lh_error_from_wire((unsigned)report->error);
+        struct lh_m_creation *creation = &lh_m_move(m, c)->creation;
+        creation->unable = s;
+        creation->unable_error = lh_error_from_wire((unsigned)report->error);
         lh_m_creation_replace(
-            m, c, (uint32_t)(member - c->members), lh_error_text(c->creation.unable_error));
+            m, c, (uint32_t)(member - c->members), lh_error_text(creation->unable_error));
     }
 }

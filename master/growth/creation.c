@@ -24,11 +24,13 @@ bool lh_m_creation_done(const struct lh_m_chunk *c)
 
 void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->creation.timer.fire = chunk_timer;
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    mo->creation.timer.fire = chunk_timer;
     if (c->created)
         return;
-    c->creation.under_way = true;
-    TAILQ_INSERT_TAIL(&m->creating, c, creation.link);
+    mo->creation.under_way = true;
+    TAILQ_INSERT_TAIL(&m->creating, mo, creation.link);
 }
 
 int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
@@ -67,7 +69,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
-    lh_m_timer_arm(m, &c->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_m_timer_arm(
+        m, &lh_m_move(m, c)->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -78,7 +81,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
 
 void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only)
 {
-    if (!lh_m_is_durable(m, c->ticket))
+    if (!lh_m_is_durable(m, c->motion->ticket))
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_server *s = c->members[i].server;
@@ -114,9 +117,9 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
 
 static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_chunk, creation.timer);
+    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
 
-    if (!c->creation.under_way || lh_m_creation_done(c)) {
+    if (!c->motion->creation.under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);
         return;
     }
@@ -125,5 +128,6 @@ static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
         if (!c->members[i].created)
             lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
-    lh_m_timer_arm(m, &c->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_m_timer_arm(
+        m, &lh_m_move(m, c)->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
 }

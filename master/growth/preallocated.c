@@ -54,7 +54,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 
 static bool rolling(const struct lh_m_file *f)
 {
-    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->seal.roll != NULL;
+    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->motion->seal.roll != NULL;
 }
 
 static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, uint32_t i)
@@ -296,5 +296,5 @@ void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
         return;
     }
     LH_MARK("preallocated-taken-while-created");
-    lh_m_timer_arm(m, &c->creation.timer, until); /* as any other chunk's creation */
+    lh_m_timer_arm(m, &lh_m_move(m, c)->creation.timer, until); /* as any other chunk's creation */
 }

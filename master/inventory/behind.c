@@ -107,10 +107,10 @@ bool lh_m_report_evidence(
         s->id, r->version, c->id, c->version);
     if (r->version >= VERSION_MAX)
         return true;
-    if (r->version > c->seen_version)
-        c->seen_version = r->version;
+    if (r->version > c->motion->seen_version)
+        lh_m_move(m, c)->seen_version = r->version;
     /* Under a lease it keeps the lease's version; the next grant goes above what was seen. */
-    if (c->created && !c->sealed && !c->intent_to_seal && c->grant.holder == NULL) {
+    if (c->created && !c->sealed && !c->intent_to_seal && c->motion->grant.holder == NULL) {
         c->version = r->version;
         lh_m_dirty_chunk(m, c);
     }

@@ -32,7 +32,7 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
     Leasehold__RecordSeal seal = LEASEHOLD__RECORD_SEAL__INIT;
 
     /* SEAL-1. Its record may be on the way to the store again, for its members' sake. */
-    LH_ASSERT(c->sealed && c->seal.reported);
+    LH_ASSERT(c->sealed && c->seal_reported);
     seal.chunk = c->id;
     seal.version = c->version;
     seal.length = c->length;

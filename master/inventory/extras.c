@@ -19,15 +19,15 @@ struct lh_m_extra *lh_m_extra_find(const struct lh_m_chunk *c, const struct lh_m
 {
     struct lh_m_extra *e;
 
-    TAILQ_FOREACH(e, &c->extras, link)
-    if (e->server == s)
-        return e;
+    TAILQ_FOREACH(e, &c->motion->extras, link)
+        if (e->server == s)
+            return e;
     return NULL;
 }
 
 void lh_m_extra_forget(struct lh_master *m, struct lh_m_extra *e)
 {
-    TAILQ_REMOVE(&e->chunk->extras, e, link);
+    TAILQ_REMOVE(&lh_m_move(m, e->chunk)->extras, e, link);
     TAILQ_REMOVE(&e->server->extras, e, of_link);
     TAILQ_REMOVE(&m->garbage.extras, e, all_link);
     m->garbage.extra_count--;
@@ -45,7 +45,7 @@ void lh_m_extra_note(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
         e = lh_alloc(sizeof *e);
         e->chunk = c;
         e->server = s;
-        TAILQ_INSERT_TAIL(&c->extras, e, link);
+        TAILQ_INSERT_TAIL(&lh_m_move(m, c)->extras, e, link);
         TAILQ_INSERT_TAIL(&s->extras, e, of_link);
         TAILQ_INSERT_TAIL(&m->garbage.extras, e, all_link);
         m->garbage.extra_count++;
@@ -75,7 +75,7 @@ void lh_m_extras_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_extra *e;
 
-    while ((e = TAILQ_FIRST(&c->extras)) != NULL)
+    while ((e = TAILQ_FIRST(&c->motion->extras)) != NULL)
         lh_m_extra_forget(m, e);
 }
 
@@ -83,8 +83,7 @@ struct lh_m_server *lh_m_extra_fit(struct lh_master *m, const struct lh_m_chunk 
 {
     const struct lh_m_extra *e, *best = NULL;
 
-    TAILQ_FOREACH(e, &c->extras, link)
-    {
+    TAILQ_FOREACH(e, &c->motion->extras, link) {
         /* One that was told to go is no start for a copy. */
         if (e->asked || lh_m_member(c, e->server) != NULL ||
             !lh_m_fits(m, e->server, c->file->chunk_size))

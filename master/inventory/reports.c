@@ -90,7 +90,7 @@ static void look_at(struct lh_master *m, struct lh_m_server *s, const struct lh_
         lh_m_extra_note(m, c, s, r->version, r->sealed, r->copying);
         return;
     }
-    if (!lh_m_is_durable(m, c->ticket))
+    if (!lh_m_is_durable(m, c->motion->ticket))
         return;
     if (lh_m_member(c, s) == NULL) {
         /* Its creation came too late or failed half-way; it was never used. */

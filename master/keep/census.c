@@ -43,7 +43,7 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
     if (good_ones < c->file->replication && c->created)
         m->moving.degraded_so_far++;
     if (!moving && good_ones == c->member_count && good_ones >= c->file->replication &&
-        c->created && (c->sealed || !c->intent_to_seal) && lh_m_is_durable(m, c->ticket))
+        c->created && (c->sealed || !c->intent_to_seal) && lh_m_is_durable(m, c->motion->ticket))
         lh_m_move_look(m, c);
 }
 

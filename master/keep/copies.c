@@ -69,11 +69,12 @@ void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info)
 void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy)
 {
     struct lh_m_chunk *c = copy->chunk;
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
 
     lh_m_timer_disarm(m, &copy->timer);
     TAILQ_REMOVE(&m->copies, copy, link);
-    TAILQ_REMOVE(&c->repair.copies, copy, chunk_link);
-    c->repair.copy_count--;
+    TAILQ_REMOVE(&repair->copies, copy, chunk_link);
+    repair->copy_count--;
     m->repair.copies--;
     copy->target->copies_in--;
     copy->source->copies_out--;
@@ -107,13 +108,14 @@ void lh_m_copy_cancel(struct lh_master *m, struct lh_m_copy *copy)
 static void fail_copy(struct lh_master *m, struct lh_m_copy *copy, const char *why)
 {
     struct lh_m_chunk *c = copy->chunk;
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
 
     LH_MARK("copy-failed");
     lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 " of \"%s\": copying it to %s failed: %s", c->id,
         c->file->path, copy->target->id, why);
-    c->repair.avoid = copy->target;
-    c->repair.at = lh_instant_add(
-        m->now, lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, c->repair.failures++));
+    repair->avoid = copy->target;
+    repair->at = lh_instant_add(
+        m->now, lh_m_backoff(m->config.copy_retry, m->config.copy_retry_max, repair->failures++));
     leave_copy(m, copy);
 }
 
@@ -152,7 +154,7 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_copy *copy;
 
-    while ((copy = TAILQ_FIRST(&c->repair.copies)) != NULL)
+    while ((copy = TAILQ_FIRST(&c->motion->repair.copies)) != NULL)
         lh_m_copy_end(m, copy);
 }
 
@@ -160,11 +162,11 @@ void lh_m_copies_free(struct lh_master *m, struct lh_m_chunk *c)
 static bool better_source(
     const struct lh_m_chunk *c, const struct lh_m_server *a, const struct lh_m_server *b)
 {
-    if ((a == c->seal.bad_source) != (b == c->seal.bad_source))
-        return b ==
-               c->seal.bad_source; /* a checksum at the end does not say whose bytes are wrong */
-    if ((a == c->grant.holder) != (b == c->grant.holder))
-        return b == c->grant.holder; /* the primary has enough to do */
+    if ((a == c->motion->seal.bad_source) != (b == c->motion->seal.bad_source))
+        return b == c->motion->seal
+                        .bad_source; /* a checksum at the end does not say whose bytes are wrong */
+    if ((a == c->motion->grant.holder) != (b == c->motion->grant.holder))
+        return b == c->motion->grant.holder; /* the primary has enough to do */
     return a->copies_out < b->copies_out;
 }
 
@@ -196,7 +198,7 @@ static void send_copy(struct lh_master *m, struct lh_m_copy *copy,
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
     const struct lh_m_chunk *c = copy->chunk;
 
-    LH_ASSERT(lh_m_is_durable(m, c->ticket));
+    LH_ASSERT(lh_m_is_durable(m, c->motion->ticket));
     for (uint32_t i = 0; i < source_count; i++) {
         leasehold__member__init(&members[i]);
         members[i].server_id = sources[i]->id;
@@ -239,8 +241,9 @@ bool lh_m_copy_begin(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_serv
     copy->begun = m->now;
     copy->timer.fire = copy_timer;
     TAILQ_INSERT_TAIL(&m->copies, copy, link);
-    TAILQ_INSERT_TAIL(&c->repair.copies, copy, chunk_link);
-    c->repair.copy_count++;
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
+    TAILQ_INSERT_TAIL(&repair->copies, copy, chunk_link);
+    repair->copy_count++;
     m->repair.copies++;
     target->copies_in++;
     sources[0]->copies_out++;
@@ -263,8 +266,7 @@ void lh_m_copies_finish(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_server *sources[LH_REPLICATION_MAX];
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    {
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link) {
         uint32_t count;
         if (copy->sealed || (count = choose_sources(m, c, copy->target, sources)) == 0)
             continue;
@@ -341,13 +343,14 @@ void lh_m_on_copied(
     if (report->sealed != copy->sealed)
         return; /* the chunk was sealed meanwhile, and the copy goes on */
     m->repair.bytes_done += report->copied_bytes;
-    c->repair.failures = 0;
-    c->repair.avoid = NULL;
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
+    repair->failures = 0;
+    repair->avoid = NULL;
     if (!copy->sealed) {
         LH_MARK("copy-caught-up");
         copy->caught_up = true;
         progress(m, copy);
-        if (c->grant.holder == NULL)
+        if (c->motion->grant.holder == NULL)
             lh_m_repair_pause(m, c);
         lh_m_enqueue(m, c);
         return;

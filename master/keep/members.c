@@ -52,7 +52,7 @@ struct lh_m_member *lh_m_most_useless(const struct lh_master *m, const struct lh
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        if (member->server == c->grant.holder)
+        if (member->server == c->motion->grant.holder)
             continue;
         if (worst == NULL || lh_m_uselessness(m, c, member) >= lh_m_uselessness(m, c, worst))
             worst = member;

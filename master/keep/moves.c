@@ -117,7 +117,7 @@ static struct lh_m_member *crowded(const struct lh_m_chunk *c)
     for (uint32_t i = 1; i < c->member_count; i++)
         for (uint32_t j = 0; j < i; j++)
             if (lh_m_same_domain(c->members[i].server, c->members[j].server))
-                return &c->members[c->grant.holder == c->members[i].server ? j : i];
+                return &c->members[c->motion->grant.holder == c->members[i].server ? j : i];
     return NULL;
 }
 

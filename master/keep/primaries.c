@@ -13,7 +13,7 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = c->members[i].server;
-        if (s != c->grant.holder && !lh_m_drained(s) && s->leases.count < below &&
+        if (s != c->motion->grant.holder && !lh_m_drained(s) && s->leases.count < below &&
             lh_m_can_lead(m, &c->members[i]))
             return true;
     }
@@ -22,11 +22,11 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 
 static unsigned being_recalled(const struct lh_m_server *s)
 {
-    const struct lh_m_chunk *c;
+    const struct lh_m_motion *mo;
     unsigned count = 0;
 
-    TAILQ_FOREACH(c, &s->leases.todo, grant.todo_link)
-    count += c->grant.recalling;
+    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
+        count += mo->grant.recalling;
     return count;
 }
 
@@ -37,12 +37,13 @@ static void recall_some(struct lh_master *m, struct lh_m_server *s)
     size_t looked = 0, held = s->leases.count;
 
     while (asked < m->config.drain_recalls && looked < held && looked < m->config.step_work) {
-        struct lh_m_chunk *c = TAILQ_FIRST(&s->leases.held);
+        struct lh_m_motion *mo = TAILQ_FIRST(&s->leases.held);
+        struct lh_m_chunk *c = mo->chunk;
         /* To the end, so that those which stay do not keep the others from being looked at. */
-        TAILQ_REMOVE(&s->leases.held, c, grant.held_link);
-        TAILQ_INSERT_TAIL(&s->leases.held, c, grant.held_link);
+        TAILQ_REMOVE(&s->leases.held, mo, grant.held_link);
+        TAILQ_INSERT_TAIL(&s->leases.held, mo, grant.held_link);
         looked++;
-        if (c->grant.recalling || c->sealed || c->intent_to_seal)
+        if (c->motion->grant.recalling || c->sealed || c->intent_to_seal)
             continue;
         if (!another_can(m, c, SIZE_MAX)) {
             LH_MARK("drain-lease-stays");
@@ -92,11 +93,11 @@ void lh_m_balance_primaries(struct lh_master *m)
         return;
     while (looked < m->config.step_work && (s = busiest(m, below, &least)) != NULL) {
         size_t slack = s->leases.count / 5 > 2 ? s->leases.count / 5 : 2;
-        struct lh_m_chunk *c;
+        struct lh_m_motion *mo;
         if (s->leases.count - least <= slack || being_recalled(s) > 0)
             return;
-        TAILQ_FOREACH(c, &s->leases.held, grant.held_link)
-        {
+        TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
+            struct lh_m_chunk *c = mo->chunk;
             if (++looked > m->config.step_work)
                 return;
             if (c->sealed || c->intent_to_seal || !lh_m_has_primary(m, c) ||

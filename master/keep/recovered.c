@@ -20,8 +20,8 @@ void lh_m_on_recovered(
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id || c->sealed ||
-        c->intent_to_seal || !c->grant.sent)
+    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
+        c->sealed || c->intent_to_seal || !c->motion->grant.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
     if (c->version != report->version) {
@@ -33,7 +33,7 @@ void lh_m_on_recovered(
         struct lh_m_member *member = &c->members[i];
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(member->server->session.registered_at, c->grant.at))
+        if (lh_instant_before(member->server->session.registered_at, c->motion->grant.at))
             lh_m_seen(m, c, member->server);
         if (!member->joining)
             continue;
@@ -47,16 +47,17 @@ void lh_m_on_recovered(
         lh_m_dirty_chunk(m, c);
     /* The primary counts on full members alone. If it says so in a new session, to this master or
      * to one that started since, it may not have heard who is one by now. */
-    bool again = c->repair.recovered_session != s->session.id &&
-                 (c->grant.waiting || c->repair.recovered_version == c->version);
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
+    bool again = repair->recovered_session != s->session.id &&
+                 (c->motion->grant.waiting || repair->recovered_version == c->version);
     if (joined || again)
-        c->repair.tell_full = true;
-    lh_m_refusals_end(c);
-    c->repair.recovered_version = c->version;
-    c->repair.recovered_session = s->session.id;
+        repair->tell_full = true;
+    lh_m_refusals_end(m, c);
+    repair->recovered_version = c->version;
+    repair->recovered_session = s->session.id;
     lh_m_tell_full(m, c);
-    if (c->repair.granted) {
-        c->repair.at = m->now; /* what it was granted for can begin */
+    if (repair->granted) {
+        repair->at = m->now; /* what it was granted for can begin */
         lh_m_repair_round(m);
     }
     lh_m_enqueue(m, c);
@@ -64,9 +65,9 @@ void lh_m_on_recovered(
 
 void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->repair.tell_full || !lh_m_is_durable(m, c->ticket))
+    if (!c->motion->repair.tell_full || !lh_m_is_durable(m, c->motion->ticket))
         return;
-    c->repair.tell_full = false;
-    if (c->grant.holder != NULL && lh_m_has_primary(m, c))
+    lh_m_move(m, c)->repair.tell_full = false;
+    if (c->motion->grant.holder != NULL && lh_m_has_primary(m, c))
         lh_m_send_grant(m, c);
 }

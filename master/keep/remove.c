@@ -13,10 +13,11 @@
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_copies_free(m, c);
-    if (c->enqueued)
-        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
+    if (c->motion->enqueued)
+        TAILQ_REMOVE(&m->enqueued, lh_m_move(m, c), enqueued_link);
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
+    lh_m_motion_free(m, c);
     HASH_DELETE(hh, m->chunks, c);
     free(c->members);
     free(c);
@@ -24,16 +25,17 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->grant.holder != NULL)
+    if (c->motion->grant.holder != NULL)
         LH_MARK("remove-while-held");
     else
         LH_MARK("remove-while-free");
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
-    lh_m_timer_disarm(m, &c->creation.timer);
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    lh_m_timer_disarm(m, &mo->creation.timer);
     RB_REMOVE(lh_m_all, &m->all, c);
     if (!c->sealed)
-        RB_REMOVE(lh_m_open, &m->open, c);
+        RB_REMOVE(lh_m_open, &m->open, mo);
     lh_m_grant_forget(m, c);
     lh_m_dirty_chunk(m, c);
     lh_m_sweep_forget(m, c);

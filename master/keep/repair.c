@@ -32,9 +32,9 @@ static void set_condition(struct lh_master *m, struct lh_m_chunk *c, uint32_t go
 
     if (c->created && good < c->file->replication)
         condition = good == 0 ? LH_M_UNREADABLE : good == 1 ? LH_M_ENDANGERED : LH_M_DEGRADED;
-    m->repair.conditions[c->repair.condition]--;
+    m->repair.conditions[c->condition]--;
     m->repair.conditions[condition]++;
-    c->repair.condition = condition;
+    c->condition = condition;
 }
 
 /* ---- The queue. */
@@ -83,15 +83,15 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
     struct lh_m_server *extra = lh_m_extra_fit(m, c);
 
     if (extra != NULL && has_room_for_copy(m, c, extra) && lh_m_member(c, extra) == NULL &&
-        !(avoid && extra == c->repair.avoid))
+        !(avoid && extra == c->motion->repair.avoid))
         return extra;
     for (uint32_t i = 0; i < c->member_count; i++)
         exclude[count++] = c->members[i];
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    if (count < 2 * LH_REPLICATION_MAX)
-        exclude[count++] = (struct lh_m_member){.server = copy->target};
-    if (avoid && c->repair.avoid != NULL)
-        exclude[count++] = (struct lh_m_member){.server = c->repair.avoid, .lost = true};
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        if (count < 2 * LH_REPLICATION_MAX)
+            exclude[count++] = (struct lh_m_member){.server = copy->target};
+    if (avoid && c->motion->repair.avoid != NULL)
+        exclude[count++] = (struct lh_m_member){.server = c->motion->repair.avoid, .lost = true};
     return lh_m_place_copy(m, copy_bytes(c), exclude, count);
 }
 
@@ -99,10 +99,10 @@ static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk 
 {
     struct lh_m_server *target = NULL;
 
-    for (int avoid = c->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
+    for (int avoid = c->motion->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
         for (uint32_t i = 0; c->sealed && i < c->member_count && target == NULL; i++)
             if (can_refresh(m, c, &c->members[i]) &&
-                !(avoid && c->members[i].server == c->repair.avoid))
+                !(avoid && c->members[i].server == c->motion->repair.avoid))
                 target = c->members[i].server;
         if (target == NULL)
             target = choose_new(m, c, avoid);
@@ -139,7 +139,7 @@ static uint32_t copies_needed(const struct lh_m_chunk *c, const struct lh_m_tall
     uint32_t goal = c->file->replication, needed = t->keep < goal ? goal - t->keep : 0;
     uint32_t backed_by = c->file->min_replicas, recorded = lh_m_recorded(c);
 
-    if (!c->seal.urgent || recorded >= backed_by || backed_by - recorded <= needed ||
+    if (!c->motion->seal.urgent || recorded >= backed_by || backed_by - recorded <= needed ||
         LH_PLANTED("lone-log-not-copied"))
         return needed;
     LH_MARK("lone-log-copied-at-once");
@@ -150,11 +150,12 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 {
     uint32_t needed = copies_needed(c, t);
 
-    while (c->repair.copy_count > needed)
-        lh_m_copy_cancel(m, TAILQ_LAST(&c->repair.copies, lh_m_copies));
+    while (c->motion->repair.copy_count > needed)
+        lh_m_copy_cancel(m, TAILQ_LAST(&c->motion->repair.copies, lh_m_copies));
     lh_m_copies_finish(m, c);
-    if (c->repair.copy_count < needed && t->sources > 0)
-        lh_m_want(m, c, c->seal.urgent ? 0 : t->good, (needed - c->repair.copy_count) * c->length);
+    if (c->motion->repair.copy_count < needed && t->sources > 0)
+        lh_m_want(m, c, c->motion->seal.urgent ? 0 : t->good,
+            (needed - c->motion->repair.copy_count) * c->length);
     else
         lh_m_unwant(m, c);
     if (needed == 0 || LH_PLANTED("member-dropped-before-copy"))
@@ -164,7 +165,7 @@ static void look_at_sealed(struct lh_master *m, struct lh_m_chunk *c, const stru
 /* Who has not said that it recorded the seal is told again: the first time may have been lost. */
 static void tell_seal_again(struct lh_master *m, struct lh_m_chunk *c)
 {
-    for (uint32_t i = 0; i < c->member_count && c->seal.reported; i++)
+    for (uint32_t i = 0; i < c->member_count && c->seal_reported; i++)
         if (!c->members[i].sealed && lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD) {
             LH_MARK("seal-told-again");
             lh_m_record_seal(m, c, c->members[i].server);
@@ -192,7 +193,7 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
         .seen = s->session.id,
     };
     m->repair.copies_done++;
-    c->repair.joined_from = copy->source;
+    lh_m_move(m, c)->repair.joined_from = copy->source;
     lh_m_copy_end(m, copy);
     lh_m_regrant(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s joins it at version %" PRIu64, c->id,
@@ -205,8 +206,8 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
 static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     struct lh_m_member *worst = lh_m_most_useless(m, c);
-    bool recovered =
-        c->repair.recovered_version == c->version || LH_PLANTED("member-dropped-in-recovery");
+    bool recovered = c->motion->repair.recovered_version == c->version ||
+                     LH_PLANTED("member-dropped-in-recovery");
 
     if (!recovered || worst == NULL || t->joining > 0 || c->member_count <= c->file->replication ||
         t->staying < c->file->replication ||
@@ -231,7 +232,7 @@ static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     bool needed = t->keep < c->file->replication;
-    struct lh_m_copy *copy = TAILQ_FIRST(&c->repair.copies);
+    struct lh_m_copy *copy = TAILQ_FIRST(&c->motion->repair.copies);
 
     if (needed && copy == NULL && t->joining == 0 && t->sources > 0)
         lh_m_want(m, c, t->good, 0);
@@ -294,10 +295,11 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
-    if (!c->repair.granted || (c->grant.holder != NULL && !c->sealed && needs_primary(c, t) &&
-                                  !lh_instant_reached(m->now, c->repair.granted_until)))
+    if (!c->motion->repair.granted ||
+        (c->motion->grant.holder != NULL && !c->sealed && needs_primary(c, t) &&
+            !lh_instant_reached(m->now, c->motion->repair.granted_until)))
         return;
-    c->repair.granted = false;
+    lh_m_move(m, c)->repair.granted = false;
     m->repair.grants--;
     lh_m_repair_round(m);
 }
@@ -307,13 +309,13 @@ static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct
 /* Nothing is decided on what is not durable yet, nor on a chunk that rolls over. */
 static bool is_settled(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->created && lh_m_is_durable(m, c->ticket) && !c->dirty &&
+    return c->created && lh_m_is_durable(m, c->motion->ticket) && !c->motion->dirty &&
            (c->sealed || !c->intent_to_seal);
 }
 
 static bool is_free(const struct lh_m_chunk *c)
 {
-    return !c->sealed && c->grant.holder == NULL;
+    return !c->sealed && c->motion->grant.holder == NULL;
 }
 
 void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
@@ -321,8 +323,8 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
     struct lh_m_tally t = lh_m_tally(m, c);
 
     set_condition(m, c, t.good);
-    if (c->sealed || !needs_primary(c, &t))
-        c->repair.grants = 0;
+    if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(c, &t)))
+        lh_m_move(m, c)->repair.grants = 0;
     settle_grant(m, c, &t);
     if (!is_settled(m, c)) {
         lh_m_unwant(m, c);
@@ -332,7 +334,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
         lh_m_urgent_update(m, c);
         look_at_sealed(m, c, &t);
         lh_m_touch(m, c->file); /* somebody may wait to settle there */
-        if (swept && !c->dirty)
+        if (swept && !c->motion->dirty)
             tell_seal_again(m, c);
     } else if (is_free(c)) {
         look_at_free(m, c, &t);
@@ -347,16 +349,17 @@ static void try_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh
 {
     if (m->repair.grants >= m->config.repair_grants_max || !grant_helps(m, c, t))
         return;
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
     /* Not again and again, if it does not help. */
-    uint32_t tries = c->repair.grants < 4 ? c->repair.grants : 4;
-    c->repair.grants++;
-    c->repair.grant_at =
+    uint32_t tries = repair->grants < 4 ? repair->grants : 4;
+    repair->grants++;
+    repair->grant_at =
         lh_instant_add(m->now, lh_m_backoff(m->config.repair_grant, LH_DURATION_FOREVER, tries));
     if (!lh_m_grant_free(m, c))
         return;
     LH_MARK("grant-for-repair");
-    c->repair.granted = true;
-    c->repair.granted_until = lh_instant_add(m->now, m->config.repair_grant);
+    repair->granted = true;
+    repair->granted_until = lh_instant_add(m->now, m->config.repair_grant);
     m->repair.grants++;
 }
 
@@ -375,7 +378,7 @@ static void try(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->sealed && !lh_m_has_primary(m, c))
         return;
     uint32_t most = c->sealed ? copies_needed(c, &t) : 1;
-    while (c->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
+    while (c->motion->repair.copy_count < most && m->repair.copies < m->config.copies_max &&
            (target = choose_target(m, c)) != NULL && lh_m_copy_begin(m, c, target))
         continue;
     lh_m_repair_look(m, c, false);
@@ -423,16 +426,17 @@ void lh_m_repair_step(struct lh_master *m)
     if (tries > m->config.step_work)
         tries = m->config.step_work;
     for (; tries > 0; tries--) {
-        struct lh_m_chunk key = {
-            .id = m->repair.round_chunk, .repair.want_good = m->repair.round_good};
-        struct lh_m_chunk *c = RB_NFIND(lh_m_wanting, &m->wanting, &key);
-        if (c == NULL || !any_stream_free(m)) {
+        struct lh_m_chunk from = {.id = m->repair.round_chunk};
+        struct lh_m_motion key = {.chunk = &from, .repair.want_good = m->repair.round_good};
+        struct lh_m_motion *mo = RB_NFIND(lh_m_wanting, &m->wanting, &key);
+        if (mo == NULL || !any_stream_free(m)) {
             end_round(m);
             return;
         }
-        m->repair.round_good = c->repair.want_good;
+        struct lh_m_chunk *c = mo->chunk;
+        m->repair.round_good = mo->repair.want_good;
         m->repair.round_chunk = c->id + 1;
-        struct lh_instant at = is_free(c) ? c->repair.grant_at : c->repair.at;
+        struct lh_instant at = is_free(c) ? mo->repair.grant_at : mo->repair.at;
         if (lh_instant_reached(m->now, at))
             try(m, c);
         else
@@ -445,10 +449,10 @@ void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_copy *copy;
 
     lh_m_unwant(m, c);
-    if (c->repair.granted)
+    if (c->motion->repair.granted)
         m->repair.grants--;
-    c->repair.granted = false;
+    lh_m_move(m, c)->repair.granted = false;
     /* They end when the removal is durable, and their servers hear of it. */
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    lh_m_timer_disarm(m, &copy->timer);
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        lh_m_timer_disarm(m, &copy->timer);
 }

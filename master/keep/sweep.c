@@ -36,12 +36,12 @@ void lh_m_sweep_start(struct lh_master *m)
 
 static size_t look_at_enqueued(struct lh_master *m, size_t left)
 {
-    struct lh_m_chunk *c;
+    struct lh_m_motion *mo;
 
-    for (; left > 0 && (c = TAILQ_FIRST(&m->enqueued)) != NULL; left--) {
-        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
-        c->enqueued = false;
-        lh_m_repair_look(m, c, false);
+    for (; left > 0 && (mo = TAILQ_FIRST(&m->enqueued)) != NULL; left--) {
+        TAILQ_REMOVE(&m->enqueued, mo, enqueued_link);
+        lh_m_move(m, mo->chunk)->enqueued = false;
+        lh_m_repair_look(m, mo->chunk, false);
     }
     return left;
 }
@@ -54,6 +54,8 @@ static void go_on_sweeping(struct lh_master *m, size_t left)
     for (; left > 0 && c != NULL; left--, c = RB_NEXT(lh_m_all, &m->all, c)) {
         m->repair.sweep_next = c->id + 1;
         lh_m_repair_look(m, c, true);
+        if (c->motion != &lh_m_idle)
+            lh_m_move(m, c); /* time alone may have made it idle */
     }
     if (c != NULL)
         return;
@@ -81,9 +83,11 @@ bool lh_m_sweep_busy(const struct lh_master *m)
 
 void lh_m_sweep_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->enqueued)
-        TAILQ_REMOVE(&m->enqueued, c, enqueued_link);
-    c->enqueued = false;
-    m->repair.conditions[c->repair.condition]--;
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    if (mo->enqueued)
+        TAILQ_REMOVE(&m->enqueued, mo, enqueued_link);
+    mo->enqueued = false;
+    m->repair.conditions[c->condition]--;
     lh_m_repair_forget(m, c);
 }

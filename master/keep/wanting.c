@@ -11,23 +11,25 @@
 
 void lh_m_unwant(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->repair.wanting)
+    if (!c->motion->repair.wanting)
         return;
-    RB_REMOVE(lh_m_wanting, &m->wanting, c);
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    RB_REMOVE(lh_m_wanting, &m->wanting, mo);
     m->repair.waiting--;
-    m->repair.want_bytes -= c->repair.want_bytes;
-    c->repair.wanting = false;
+    m->repair.want_bytes -= mo->repair.want_bytes;
+    mo->repair.wanting = false;
 }
 
 void lh_m_want(struct lh_master *m, struct lh_m_chunk *c, uint32_t good, uint64_t bytes)
 {
-    bool sooner = !c->repair.wanting || good < c->repair.want_good;
+    bool sooner = !c->motion->repair.wanting || good < c->motion->repair.want_good;
 
     lh_m_unwant(m, c);
-    c->repair.wanting = true;
-    c->repair.want_good = good;
-    c->repair.want_bytes = bytes;
-    RB_INSERT(lh_m_wanting, &m->wanting, c);
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    mo->repair.wanting = true;
+    mo->repair.want_good = good;
+    mo->repair.want_bytes = bytes;
+    RB_INSERT(lh_m_wanting, &m->wanting, mo);
     m->repair.waiting++;
     m->repair.want_bytes += bytes;
     if (sooner)
@@ -49,21 +51,23 @@ void lh_m_repair_round(struct lh_master *m)
 /* Has somebody copied it, and only lacks a primary to join? */
 static bool is_awaited(const struct lh_m_chunk *c)
 {
-    const struct lh_m_copy *copy = TAILQ_FIRST(&c->repair.copies);
+    const struct lh_m_copy *copy = TAILQ_FIRST(&c->motion->repair.copies);
 
     return copy != NULL && copy->caught_up;
 }
 
 void lh_m_repair_pause(struct lh_master *m, struct lh_m_chunk *c)
 {
+    struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
+
     /* A copy may take longer than an idle lease lasts. It is given up soon, too: nothing is granted
      * again and again. */
     if (is_awaited(c) && !LH_PLANTED("join-waits-for-the-next-grant")) {
         LH_MARK("grant-for-a-join");
-        c->repair.grant_at = m->now;
+        repair->grant_at = m->now;
     } else {
-        c->repair.grant_at =
-            lh_instant_max(c->repair.grant_at, lh_instant_add(m->now, m->config.repair_pause));
+        repair->grant_at =
+            lh_instant_max(repair->grant_at, lh_instant_add(m->now, m->config.repair_pause));
     }
     lh_m_enqueue(m, c);
 }

@@ -78,7 +78,7 @@ static bool worth_waiting(
 static bool roll_over_short(struct lh_master *m, struct lh_m_chunk *c,
     const struct lh_m_member *left, uint32_t left_count, bool appends_wait)
 {
-    c->seal.short_at = m->now;
+    lh_m_move(m, c)->seal.short_at = m->now;
     for (uint32_t i = 0; i < c->member_count; i++)
         c->members[i].excluded = true;
     for (uint32_t i = 0; i < left_count; i++)
@@ -104,15 +104,15 @@ static void note_left_out(
 static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_touch(m, c->file);
-    if (!c->grant.recalling && lh_m_is_durable(m, c->ticket))
+    if (!c->motion->grant.recalling && lh_m_is_durable(m, c->motion->ticket))
         lh_m_send_grant(m, c);
 }
 
 static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *ids, size_t count)
 {
-    if (c->seal.unsure_version == c->version)
+    if (c->motion->seal.unsure_version == c->version)
         return;
-    c->seal.unsure_version = c->version;
+    lh_m_move(m, c)->seal.unsure_version = c->version;
     for (size_t i = 0; i < count; i++)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": %.128s does not answer, and may be the only one to have "
@@ -124,9 +124,9 @@ static void say_unsure(struct lh_master *m, struct lh_m_chunk *c, char *const *i
 static void say_short(struct lh_master *m, struct lh_m_chunk *c,
     const Leasehold__MemberFailed *report, size_t count, uint32_t full)
 {
-    if (c->seal.short_version == c->version)
+    if (c->motion->seal.short_version == c->version)
         return;
-    c->seal.short_version = c->version;
+    lh_m_move(m, c)->seal.short_version = c->version;
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": %zu members fail (%.128s) and only "
         "%u would be left of at least %u: it takes no appends until they are back",
@@ -142,7 +142,7 @@ void lh_m_on_member_failed(
     uint32_t left_count;
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
-    if (c == NULL || c->grant.holder != s || c->grant.session != s->session.id ||
+    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
         c->version != report->version || c->sealed || c->intent_to_seal || !lh_m_held(m, c) ||
         is_named(s, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-ignored");
@@ -153,7 +153,7 @@ void lh_m_on_member_failed(
         if (is_named(member->server, report->server_ids, report->n_server_ids)) {
             lh_m_note_missed(m, member->server);
             if (member->joining)
-                c->seal.bad_source = c->repair.joined_from;
+                lh_m_move(m, c)->seal.bad_source = c->motion->repair.joined_from;
         }
         if (is_named(member->server, report->lost_ids, report->n_lost_ids) && !member->joining) {
             LH_MARK("member-failed-is-lost");
@@ -184,8 +184,8 @@ void lh_m_on_member_failed(
     /* Joining ones stand in if that lasts, and no other primary helps: nothing is ordered before
      * they are full, and the primary has what they lack. */
     bool stand_in = too_few && report->appends_wait && !lh_m_consent_primary(m, c, ids, count) &&
-                    c->grant.short_by_primary.believed &&
-                    c->grant.short_by_primary.version == c->version && !report->unsure &&
+                    c->motion->grant.short_by_primary.believed &&
+                    c->motion->grant.short_by_primary.version == c->version && !report->unsure &&
                     left_count >= c->file->min_replicas;
     if (stand_in)
         LH_MARK("member-failed-joining-stand-in");
@@ -198,7 +198,7 @@ void lh_m_on_member_failed(
     note_left_out(m, c, left, left_count);
     memcpy(c->members, left, left_count * sizeof *left);
     /* It may be back at once, and has nearly everything then; see lh_m_extra_fit(). */
-    c->repair.at =
+    lh_m_move(m, c)->repair.at =
         too_few ? m->now : lh_instant_add(m->now, lh_nanoseconds(m->config.session_term.ns / 2));
     for (size_t j = 0; j < count; j++)
         lh_fx_log(m->fx, LH_WARN,

@@ -78,16 +78,16 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
         ", after %" PRIu64 " ms, by the logs of %u of %u members",
         c->id, f->path, c->length, c->version,
         lh_duration_ms(lh_instant_until(roll->began, m->now)), roll->answer_count, c->member_count);
-    c->seal.backed = roll->backed;
-    c->seal.rolled_at = m->now;
-    if (!c->seal.backed)
+    c->seal_backed = roll->backed;
+    lh_m_move(m, c)->seal.rolled_at = m->now;
+    if (!c->seal_backed)
         lh_fx_log(m->fx, LH_WARN,
             "chunk %" PRIu64 " of \"%s\": a single member has shown its log: it is copied at once, "
             "and appends that were under way are answered once that is done",
             c->id, f->path);
     lh_m_roll_free(m, c);
     lh_m_set_sealed(m, c);
-    c->seal.urgent = !lh_m_backed(m, c);
+    lh_m_move(m, c)->seal.urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
     if (f->prealloc == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
@@ -160,14 +160,14 @@ static void fence_above(
     roll->answer_count = 0;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     lh_m_dirty_chunk(m, c);
-    roll->ticket = c->ticket;
+    roll->ticket = c->motion->ticket;
 }
 
 void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
     struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-    struct lh_m_roll *roll = c == NULL ? NULL : c->seal.roll;
+    struct lh_m_roll *roll = c == NULL ? NULL : c->motion->seal.roll;
 
     if (roll == NULL || roll->decided || member == NULL || !lh_m_log_counts(m, member) ||
         !lh_m_is_durable(m, roll->ticket) || lh_m_roll_answer(roll, s) != NULL)
@@ -204,7 +204,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
 
 void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_roll *roll = c->seal.roll;
+    struct lh_m_roll *roll = c->motion->seal.roll;
 
     if (roll == NULL || !lh_m_is_durable(m, roll->ticket))
         return;
@@ -235,8 +235,8 @@ void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && tail->seal.roll != NULL && tail->seal.roll->decided)
-        advance(m, tail->seal.roll);
+    if (tail != NULL && tail->motion->seal.roll != NULL && tail->motion->seal.roll->decided)
+        advance(m, tail->motion->seal.roll);
 }
 
 /* ---- (a) The beginning. */
@@ -245,31 +245,31 @@ static struct lh_m_roll *roll_new(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_roll *roll = lh_alloc(sizeof *roll);
 
-    LH_ASSERT(c->seal.roll == NULL && c->intent_to_seal && !c->sealed);
+    LH_ASSERT(c->motion->seal.roll == NULL && c->intent_to_seal && !c->sealed);
     roll->chunk = c;
     roll->usable_at = roll->enough_at = LH_INSTANT_NEVER;
     roll->timer.fire = roll_timer;
     TAILQ_INSERT_TAIL(&m->rolls, roll, link);
-    c->seal.roll = roll;
+    lh_m_move(m, c)->seal.roll = roll;
     return roll;
 }
 
 void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->seal.roll == NULL)
+    if (c->motion->seal.roll == NULL)
         return;
-    lh_m_timer_disarm(m, &c->seal.roll->timer);
-    TAILQ_REMOVE(&m->rolls, c->seal.roll, link);
-    free(c->seal.roll);
-    c->seal.roll = NULL;
+    lh_m_timer_disarm(m, &c->motion->seal.roll->timer);
+    TAILQ_REMOVE(&m->rolls, c->motion->seal.roll, link);
+    free(c->motion->seal.roll);
+    lh_m_move(m, c)->seal.roll = NULL;
 }
 
 void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_MARK("restart-with-intent");
     roll_new(m, c)->resumed = true;
-    if (c->grant.holder != NULL && lh_m_member(c, c->grant.holder) != NULL)
-        lh_m_member(c, c->grant.holder)->excluded = true;
+    if (c->motion->grant.holder != NULL && lh_m_member(c, c->motion->grant.holder) != NULL)
+        lh_m_member(c, c->motion->grant.holder)->excluded = true;
 }
 
 void lh_m_rolls_start(struct lh_master *m)
@@ -292,18 +292,18 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
-        c->id, c->file->path, c->grant.holder->id, why, lh_m_next_version(c), c->grant.version,
-        lh_duration_ms(lh_m_lease_left(m, c)));
+        c->id, c->file->path, c->motion->grant.holder->id, why, lh_m_next_version(c),
+        c->motion->grant.version, lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
         lh_m_note_missed(m, excluded[i].server);
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
-    lh_m_lease_changed(c);
+    lh_m_lease_changed(m, c);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
-    roll->ticket = c->ticket;
+    roll->ticket = c->motion->ticket;
     lh_m_prealloc_for_roll(m, c->file, excluded, excluded_count);
     arm(m, roll);
     if (LH_PLANTED("roll-fence-before-durable"))
@@ -321,7 +321,7 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
-                     !(member->excluded && member->server == c->grant.holder);
+                     !(member->excluded && member->server == c->motion->grant.holder);
         logs += there;
     }
     return logs > 0 && (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted ||
@@ -341,16 +341,16 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
         full += !c->members[i].joining;
     if (full < c->file->min_replicas)
         return true;
-    return c->seal.short_version == c->version &&
-           lh_instant_before(m->now, lh_instant_add(c->seal.short_at, m->config.short_for));
+    return c->motion->seal.short_version == c->version &&
+           lh_instant_before(m->now, lh_instant_add(c->motion->seal.short_at, m->config.short_for));
 }
 
 static enum trouble trouble(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_waiter *w)
 {
-    const struct lh_m_server *s = c->grant.holder;
+    const struct lh_m_server *s = c->motion->grant.holder;
 
-    if (s->session.link == 0 || c->grant.session != s->session.id)
+    if (s->session.link == 0 || c->motion->grant.session != s->session.id)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
@@ -373,17 +373,17 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (failed)
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
-        if (c->grant.waiting && c->grant.session == 0)
+        if (c->motion->grant.waiting && c->motion->grant.session == 0)
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:
         if (LH_PLANTED("roll-on-hint"))
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
-        return lh_instant_max(
-            at, lh_instant_add(
-                    lh_m_is_asked(c->grant.holder) ? c->grant.holder->session.silent_since : m->now,
-                    m->config.suspect_after));
+        return lh_instant_max(at, lh_instant_add(lh_m_is_asked(c->motion->grant.holder)
+                                                     ? c->motion->grant.holder->session.silent_since
+                                                     : m->now,
+                                      m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }
@@ -416,7 +416,7 @@ static void exclude(struct lh_m_chunk *c, enum trouble what)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].excluded = c->members[i].server == c->grant.holder;
+            c->members[i].excluded = c->members[i].server == c->motion->grant.holder;
 }
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
@@ -436,7 +436,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
             if (lh_instant_before(at, w->deadline))
                 lh_m_timer_arm(m, &w->timer, at);
             if (what == SILENT)
-                inquire(m, c->grant.holder, w);
+                inquire(m, c->motion->grant.holder, w);
             continue;
         }
         exclude(c, what);

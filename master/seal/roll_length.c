@@ -120,14 +120,15 @@ static bool enough(const struct lh_m_roll *roll, uint64_t length, uint32_t neede
     return logs >= needed;
 }
 
-void lh_m_set_urgent(struct lh_m_chunk *c)
+void lh_m_set_urgent(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->seal.urgent = true;
+    lh_m_move(m, c)->seal.urgent = true;
 }
 
-void lh_m_urgent_update(const struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_urgent_update(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->seal.urgent = c->seal.urgent && !lh_m_backed(m, c);
+    if (c->motion->seal.urgent && lh_m_backed(m, c))
+        lh_m_move(m, c)->seal.urgent = false;
 }
 
 uint32_t lh_m_recorded(const struct lh_m_chunk *c)
@@ -143,9 +144,9 @@ uint32_t lh_m_recorded(const struct lh_m_chunk *c)
  * for members that are away (KEEP-1). */
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_instant since = lh_instant_max(c->seal.rolled_at, m->started_at);
+    struct lh_instant since = lh_instant_max(c->motion->seal.rolled_at, m->started_at);
 
-    return !c->sealed || !c->intent_to_seal || c->seal.backed ||
+    return !c->sealed || !c->intent_to_seal || c->seal_backed ||
            lh_m_recorded(c) >= c->file->min_replicas ||
            lh_instant_reached(m->now, lh_instant_add(since, m->config.grace)) ||
            LH_PLANTED("settle-told-too-early");

@@ -25,7 +25,7 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
  * back if a log that was shown is gone. */
 void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll);
 /* Somebody waits until the seal of `c` is backed; and: is that still so? */
-void lh_m_set_urgent(struct lh_m_chunk *c);
-void lh_m_urgent_update(const struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_set_urgent(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_urgent_update(struct lh_master *m, struct lh_m_chunk *c);
 
 #endif

@@ -14,14 +14,14 @@
 void lh_m_seal_load(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_set_sealed(m, c);
-    c->seal.reported = true; /* who missed it reports its replica unsealed */
+    c->seal_reported = true; /* who missed it reports its replica unsealed */
 }
 
 void lh_m_seal_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->sealed || c->seal.reported)
+    if (!c->sealed || c->seal_reported)
         return;
-    c->seal.reported = true;
+    c->seal_reported = true;
     lh_m_record_seal(m, c, NULL);
 }
 
@@ -29,19 +29,20 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
-    if (c != NULL && c->intent_to_seal && c->grant.holder == s &&
-        c->grant.incarnation == s->incarnation && report->version == c->grant.version) {
+    if (c != NULL && c->intent_to_seal && c->motion->grant.holder == s &&
+        c->motion->grant.incarnation == s->incarnation &&
+        report->version == c->motion->grant.version) {
         LH_MARK(
             "seal-report-after-intent"); /* what is sealed is decided by fences; but it stopped */
         lh_m_lease_over(m, c, "was given up with a seal that came too late");
         return;
     }
     if (c == NULL || lh_m_member(c, s) == NULL || report->version != c->version ||
-        c->version == 0 || (c->grant.holder != NULL && c->grant.holder != s))
+        c->version == 0 || (c->motion->grant.holder != NULL && c->motion->grant.holder != s))
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
         LH_MARK("seal-report-again");
-        if (c->seal.reported && lh_m_is_durable(m, c->ticket))
+        if (c->seal_reported && lh_m_is_durable(m, c->motion->ticket))
             lh_m_record_seal(m, c, NULL);
         return;
     }
@@ -56,7 +57,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     }
     /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
      * ordered anything since this primary stopped. */
-    if (c->grant.holder != NULL) {
+    if (c->motion->grant.holder != NULL) {
         LH_MARK("seal-gives-lease-up");
         lh_m_lease_over(m, c, "was given up with the seal");
     }

@@ -22,10 +22,11 @@ void lh_m_touch_waited(struct lh_master *m)
 
 void lh_m_enqueue(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->enqueued || c->removed)
+    if (c->motion->enqueued || c->removed)
         return;
-    c->enqueued = true;
-    TAILQ_INSERT_TAIL(&m->enqueued, c, enqueued_link);
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    mo->enqueued = true;
+    TAILQ_INSERT_TAIL(&m->enqueued, mo, enqueued_link);
 }
 
 void lh_m_sweep(struct lh_master *m)

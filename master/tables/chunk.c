@@ -10,19 +10,6 @@ static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b
 
 RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
 
-RB_GENERATE(lh_m_open, lh_m_chunk, open_node, compare_chunks)
-
-RB_GENERATE(lh_m_leased, lh_m_chunk, grant.held_node, compare_chunks)
-
-static int compare_wanting(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
-{
-    if (a->repair.want_good != b->repair.want_good)
-        return a->repair.want_good < b->repair.want_good ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-RB_GENERATE(lh_m_wanting, lh_m_chunk, repair.wanting_node, compare_wanting)
-
 struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
 {
     struct lh_m_chunk *c;
@@ -37,9 +24,8 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
 
     c->id = id;
     c->file = f;
-    TAILQ_INIT(&c->extras);
-    TAILQ_INIT(&c->repair.copies);
-    m->repair.conditions[c->repair.condition]++;
+    c->motion = &lh_m_idle;
+    m->repair.conditions[c->condition]++;
     c->index = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
@@ -50,7 +36,7 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     f->chunks[f->chunk_count++] = c;
     HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
     RB_INSERT(lh_m_all, &m->all, c);
-    RB_INSERT(lh_m_open, &m->open, c);
+    RB_INSERT(lh_m_open, &m->open, lh_m_move(m, c));
     return c;
 }
 
@@ -59,7 +45,7 @@ void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
     m->counts.seals += m->started; /* not those that are loaded */
     LH_ASSERT(!c->sealed);
     c->sealed = true;
-    RB_REMOVE(lh_m_open, &m->open, c);
+    RB_REMOVE(lh_m_open, &m->open, lh_m_move(m, c));
     /* Who was joining gives no sealed length, and is one of them only if it has recorded the seal
      * (REC-4). */
     for (uint32_t i = 0; i < c->member_count; i++) {
@@ -91,20 +77,21 @@ uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded)
 
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->creation.under_way)
+    if (!c->motion->creation.under_way)
         return;
-    c->creation.under_way = false;
-    TAILQ_REMOVE(&m->creating, c, creation.link);
-    lh_m_timer_disarm(m, &c->creation.timer);
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    mo->creation.under_way = false;
+    TAILQ_REMOVE(&m->creating, mo, creation.link);
+    lh_m_timer_disarm(m, &mo->creation.timer);
 }
 
 struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     struct lh_m_copy *copy;
 
-    TAILQ_FOREACH(copy, &c->repair.copies, chunk_link)
-    if (copy->target == s)
-        return copy;
+    TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
+        if (copy->target == s)
+            return copy;
     return NULL;
 }
 

@@ -19,12 +19,14 @@ void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s)
 
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
 {
-    c->ticket = m->commit.next_ticket;
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    mo->ticket = m->commit.next_ticket;
     if (c->file != NULL)
         c->file->ticket = m->commit.next_ticket;
-    if (!c->dirty)
-        STAILQ_INSERT_TAIL(&m->commit.dirty_chunks, c, dirty_link);
-    c->dirty = true;
+    if (!mo->dirty)
+        STAILQ_INSERT_TAIL(&m->commit.dirty_chunks, mo, dirty_link);
+    mo->dirty = true;
 }
 
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)

@@ -64,9 +64,9 @@ struct lh_m_census {
 
 /* Of grants/: the leases that it holds. */
 struct lh_m_leases {
-    TAILQ_HEAD(, lh_m_chunk) held; /* chunks whose holder it is */
+    TAILQ_HEAD(, lh_m_motion) held; /* chunks whose holder it is */
     size_t count;
-    TAILQ_HEAD(, lh_m_chunk) todo; /* of these: grant not confirmed, or recall not answered */
+    TAILQ_HEAD(, lh_m_motion) todo; /* of these: grant not confirmed, or recall not answered */
     struct lh_lease_sum sum;       /* of these: what it has confirmed in its session (LEASE-8) */
 };
 

@@ -14,6 +14,7 @@ RB_GENERATE(lh_m_timers, lh_m_timer, node, compare_timers)
 
 void lh_m_timer_arm(struct lh_master *m, struct lh_m_timer *t, struct lh_instant at)
 {
+    LH_ASSERT(t->fire != NULL);
     lh_m_timer_disarm(m, t);
     t->at = at;
     t->sequence = m->timer_sequence++;

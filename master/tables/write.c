@@ -113,10 +113,11 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.sealed = c->sealed;
     record.length = c->length;
     record.checksum = c->checksum;
-    if (c->grant.holder != NULL && !c->sealed) {
-        record.holder = c->grant.holder->id;
-        record.holder_incarnation = c->grant.incarnation;
-        record.granted_version = c->grant.version == c->version ? 0 : c->grant.version;
+    if (c->motion->grant.holder != NULL && !c->sealed) {
+        record.holder = c->motion->grant.holder->id;
+        record.holder_incarnation = c->motion->grant.incarnation;
+        record.granted_version =
+            c->motion->grant.version == c->version ? 0 : c->motion->grant.version;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
@@ -188,10 +189,11 @@ void lh_m_flush(struct lh_master *m)
         LH_GROW(commit->servers, commit->server_capacity, commit->server_count + 1);
         commit->servers[commit->server_count++] = s;
     }
-    struct lh_m_chunk *c;
-    while ((c = STAILQ_FIRST(&m->commit.dirty_chunks)) != NULL) {
+    struct lh_m_motion *mo;
+    while ((mo = STAILQ_FIRST(&m->commit.dirty_chunks)) != NULL) {
+        struct lh_m_chunk *c = mo->chunk;
         STAILQ_REMOVE_HEAD(&m->commit.dirty_chunks, dirty_link);
-        c->dirty = false;
+        mo->dirty = false;
         if (c->removed)
             delete_chunk(m, c);
         else

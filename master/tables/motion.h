@@ -1,0 +1,131 @@
+/* What a chunk has only while something is going on with it.
+ *
+ * An open chunk always has this record. A sealed one has it while a concern has something to do or
+ * to remember; else it has a constant one, in which all is idle. So it can be read at any time, and
+ * whoever writes asks lh_m_move() for it. Each concern has its part of the record, which it alone
+ * writes; when a part is idle says motion.c. */
+#ifndef LH_MASTER_TABLES_MOTION_H
+#define LH_MASTER_TABLES_MOTION_H
+
+#include "lease/grantor.h"
+#include "master/tables/copy.h"
+#include "master/tables/extra.h"
+#include "master/tables/member.h"
+#include "master/tables/roll.h"
+#include "master/tables/timers.h"
+
+/* What was said of a primary that lives; see consent.c. */
+struct lh_m_words {
+    uint64_t version; /* it was the primary of this one */
+    struct lh_instant first_at, last_at;
+    uint32_t count;
+    bool believed; /* often enough, for long enough */
+};
+
+/* Of grants/: the lease. */
+struct lh_m_grant {
+    /* Durable. */
+    struct lh_m_server *holder; /* of the grant at `version` */
+    uint64_t incarnation;       /* of the holder */
+    uint64_t version;           /* the chunk's, unless a fence came after the grant (FAIL-2a) */
+
+    lh_session_id session;   /* where the engine holds it; 0 with a holder: `waiting` */
+    bool waiting;            /* LEASE-7: a former master's durable grant may still be in force */
+    bool sent;               /* the grant at `version` went out at least once */
+    bool confirmed;          /* the holder confirmed `version` */
+    bool recalling;          /* LEASE-5 */
+    bool in_todo;            /* of its holder */
+    uint64_t ticket;         /* the commit that made the newest grant durable (LEASE-1) */
+    struct lh_instant at;    /* when this master gave the newest version; zero: it did not */
+    uint64_t summed_version; /* at which it is in its holder's `sum`; 0: it is not */
+    uint64_t shown, shown_version; /* when a server showed it last (`m->shows`), at which version */
+    uint64_t appends;
+    struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
+    struct lh_m_server *last_primary;
+    struct lh_instant retry_at;   /* no grant to `avoid` before this */
+    struct lh_instant rest_until; /* nor to anybody: each member has refused */
+    uint32_t refusals;            /* since a primary last recovered */
+    struct lh_instant refused_at; /* the last one */
+    uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
+    struct lh_m_words lost_by_clients, short_by_primary;
+    TAILQ_ENTRY(lh_m_motion) held_link, todo_link, waiting_link;
+    RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
+};
+
+/* Of growth/: the replicas of a new chunk. */
+struct lh_m_creation {
+    struct lh_m_timer timer;    /* also after a refused grant */
+    bool under_way;             /* in `m->creating` */
+    struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
+    int unable_error;           /* and why */
+    TAILQ_ENTRY(lh_m_motion) link;
+};
+
+/* Of seal/: what goes on before a seal, and who has it. */
+struct lh_m_seal {
+    struct lh_m_roll *roll;         /* NULL: none under way */
+    uint64_t short_version;         /* at this one too few members are left, as was reported */
+    struct lh_instant short_at;     /* when its primary last said so */
+    uint64_t unsure_version;        /* at this one its primary waits for all (REC-2a), likewise */
+    struct lh_instant rolled_at;    /* when this master sealed it by fences; zero: it did not */
+    struct lh_m_server *bad_source; /* a member was copied from there whose log then did not fit */
+    bool urgent; /* it is not backed, and somebody waits for that: it is copied before all else */
+};
+
+/* Of keep/: what its replicas need. */
+struct lh_m_repair {
+    bool wanting; /* in `m->wanting`, with `want_good` and `want_bytes` to copy */
+    uint32_t want_good;
+    uint64_t want_bytes;
+    struct lh_m_copies copies;
+    uint32_t copy_count;
+    struct lh_instant at;            /* no copy is tried before this */
+    uint32_t failures;               /* of copies, in a row */
+    struct lh_m_server *avoid;       /* its copy failed last: another one, if there is */
+    bool granted;                    /* granted so that a primary looks after its members */
+    uint32_t grants;                 /* such grants that have not made it whole, in a row */
+    struct lh_instant grant_at;      /* and no other before this */
+    struct lh_instant granted_until; /* as such it counts until then */
+    uint64_t recovered_version;      /* the newest that its primary reported recovered */
+    lh_session_id recovered_session; /* and in which session */
+    bool tell_full; /* joining members became full: the primary hears of it once that is durable */
+    struct lh_m_server *joined_from; /* where the newest joining member was copied from */
+    RB_ENTRY(lh_m_motion) wanting_node;
+};
+
+struct lh_m_motion {
+    struct lh_m_chunk *chunk;
+    bool stirred; /* in `m->stirred` */
+    bool dirty;
+    bool enqueued; /* in `m->enqueued` */
+    uint64_t ticket;
+    uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
+    TAILQ_HEAD(, lh_m_extra) extras;
+
+    struct lh_m_grant grant;
+    struct lh_m_creation creation;
+    struct lh_m_seal seal;
+    struct lh_m_repair repair;
+
+    STAILQ_ENTRY(lh_m_motion) dirty_link;
+    TAILQ_ENTRY(lh_m_motion) stirred_link;
+    TAILQ_ENTRY(lh_m_motion) enqueued_link;
+    RB_ENTRY(lh_m_motion) open_node; /* unsealed chunks, by id */
+};
+RB_HEAD(lh_m_wanting, lh_m_motion); /* the fewest good members first */
+RB_HEAD(lh_m_open, lh_m_motion);
+RB_HEAD(lh_m_leased, lh_m_motion);
+
+RB_PROTOTYPE(lh_m_open, lh_m_motion, open_node, )
+RB_PROTOTYPE(lh_m_leased, lh_m_motion, grant.held_node, )
+RB_PROTOTYPE(lh_m_wanting, lh_m_motion, repair.wanting_node, )
+
+extern const struct lh_m_motion lh_m_idle;
+
+/* The chunk's record, to write into it: made if it has none, and looked at when the step ends. */
+struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);
+/* The end of a step: frees the records in which all is idle. */
+void lh_m_motions_settle(struct lh_master *m);
+void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c);
+
+#endif
