@@ -49,9 +49,10 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
     LH_ASSERT(c->file->chunks[c->index] == c);
     LH_ASSERT(c->created == (c->version > 0));
     LH_ASSERT(c->motion->creation.under_way == !c->created);
-    LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX);
+    LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX &&
+              (c->members == c->few) == (c->member_count <= LH_M_FEW));
     for (uint32_t i = 0; i < c->member_count; i++)
-        LH_ASSERT(lh_m_member(c, c->members[i].server) == &c->members[i]);
+        LH_ASSERT(lh_m_member(c, lh_m_server_of(m, &c->members[i])) == &c->members[i]);
     if (c->index > 0) {
         const struct lh_m_chunk *before = c->file->chunks[c->index - 1];
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
@@ -106,8 +107,8 @@ static void check_extras(const struct lh_master *m)
     for (s = m->servers; s != NULL; s = s->hh.next)
         TAILQ_FOREACH(k, &s->kept, link)
     kept++;
-    for (f = m->files; f != NULL; f = f->hh.next)
-        trashed += f->trashed;
+    LH_IDMAP_FOREACH(f, &m->files)
+    trashed += f->trashed;
     LH_ASSERT(extras == m->garbage.extra_count && kept == m->garbage.kept_count &&
               trashed == m->trash_count);
 }
@@ -173,8 +174,7 @@ static void check_repair(const struct lh_master *m)
     uint64_t want_bytes = 0;
     uint32_t copies = 0, grants = 0;
 
-    RB_FOREACH(c, lh_m_all, (struct lh_m_all *)(uintptr_t)&m->all)
-    {
+    for (c = lh_m_chunk_from(m, 0); c != NULL; c = lh_m_chunk_from(m, c->id + 1)) {
         uint32_t copies_here = 0;
         conditions[c->condition]++;
         grants += c->motion->repair.granted;
@@ -186,7 +186,8 @@ static void check_repair(const struct lh_master *m)
             copies_here == c->motion->repair.copy_count && copies_here <= c->file->replication);
         for (uint32_t i = 0; i < c->member_count; i++)
             if (c->members[i].joining)
-                LH_ASSERT(!c->sealed && c->members[i].server != c->motion->grant.holder);
+                LH_ASSERT(
+                    !c->sealed && lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder);
     }
     for (unsigned i = 0; i < LH_M_CONDITIONS; i++)
         LH_ASSERT(conditions[i] == m->repair.conditions[i]);
@@ -238,10 +239,10 @@ void lh_master_check(const struct lh_master *m)
     if (m->stopped)
         return; /* memory may be ahead for good, and nobody acts on it */
     lh_grantor_check(m->grantor);
-    for (c = m->chunks; c != NULL; c = c->hh.next)
-        check_chunk(m, c);
-    for (f = m->files; f != NULL; f = f->hh.next)
-        check_file(m, f);
+    LH_IDMAP_FOREACH(c, &m->chunks)
+    check_chunk(m, c);
+    LH_IDMAP_FOREACH(f, &m->files)
+    check_file(m, f);
     for (s = m->servers; s != NULL; s = s->hh.next)
         check_server(m, s);
     check_extras(m);

@@ -25,7 +25,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
         return; /* a newer change is under way; its commit comes here again */
     if (c->removed) {
         for (uint32_t i = 0; i < c->member_count; i++)
-            lh_m_send_remove(m, c->members[i].server, c->id, c->version);
+            lh_m_send_remove(m, lh_m_server_of(m, &c->members[i]), c->id, c->version);
         TAILQ_FOREACH(e, &c->motion->extras, link)
             lh_m_send_remove(m, e->server, c->id, c->version);
         TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
@@ -78,8 +78,7 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     for (size_t i = 0; i < commit->server_count; i++)
         lh_m_announce(m, commit->servers[i]);
     for (size_t i = 0; i < commit->chunk_count; i++) {
-        struct lh_m_chunk *c;
-        HASH_FIND(hh, m->chunks, &commit->chunks[i], sizeof commit->chunks[i], c);
+        struct lh_m_chunk *c = lh_idmap_find(&m->chunks, commit->chunks[i]);
         if (c != NULL)
             lh_m_chunk_durable(m, c);
     }

@@ -123,13 +123,13 @@ static void take_chunk(
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, record->chunk);
 
     c->version = record->version;
-    c->member_count = (uint32_t)record->n_members;
-    c->members = lh_alloc_array(c->member_count, sizeof *c->members);
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        c->members[i].server = lh_m_server_get(m, record->members[i]->server_id);
-        c->members[i].joining = record->members[i]->joining;
-        c->members[i].lost = record->members[i]->lost;
-        c->members[i].created = record->created;
+    for (size_t i = 0; i < record->n_members; i++) {
+        const LeaseholdStored__Member *stored = record->members[i];
+        struct lh_m_member member = lh_m_member_at(lh_m_server_get(m, stored->server_id));
+        member.joining = stored->joining;
+        member.lost = stored->lost;
+        member.created = record->created;
+        lh_m_member_add(c, member);
     }
     c->created = record->created;
     c->length = record->length;

@@ -79,9 +79,9 @@ static void start(struct lh_master *m)
             lh_instant_add(
                 m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,
-        "cluster %s, master term %" PRIu64 ": %u files, %u chunks; %zu leases of former masters "
+        "cluster %s, master term %" PRIu64 ": %zu files, %zu chunks; %zu leases of former masters "
         "wait for their holders, at most %" PRIu64 " ms",
-        m->cluster_id, m->term, HASH_COUNT(m->files), HASH_COUNT(m->chunks), granted,
+        m->cluster_id, m->term, m->files.count, m->chunks.count, granted,
         granted == 0 ? 0 : lh_duration_ms(lh_instant_until(m->now, m->wait_end)));
     if (m->behind != NULL && !m->config.restored)
         lh_fx_log(m->fx, LH_WARN,
@@ -257,7 +257,6 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->timers);
     RB_INIT(&m->paths);
     RB_INIT(&m->trash);
-    RB_INIT(&m->all);
     TAILQ_INIT(&m->garbage.extras);
     lh_m_garbage_init(m);
     RB_INIT(&m->open);
@@ -313,15 +312,16 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_prealloc *prealloc, *next_prealloc;
     HASH_ITER(hh, m->preallocs, prealloc, next_prealloc)
     lh_m_prealloc_free(m, prealloc);
-    struct lh_m_chunk *c, *next_chunk;
-    HASH_ITER(hh, m->chunks, c, next_chunk)
-    lh_m_chunk_free(m, c);
-    struct lh_m_file *f, *next_file;
-    HASH_ITER(hh, m->files, f, next_file)
-    {
-        HASH_DELETE(hh, m->files, f);
+    struct lh_m_chunk *c;
+    while ((c = lh_idmap_from(&m->chunks, 0)) != NULL)
+        lh_m_chunk_free(m, c);
+    lh_idmap_deinit(&m->chunks);
+    struct lh_m_file *f;
+    while ((f = lh_idmap_from(&m->files, 0)) != NULL) {
+        lh_idmap_remove(&m->files, f);
         lh_m_file_free(f);
     }
+    lh_idmap_deinit(&m->files);
     struct lh_m_server *s, *next_server;
     HASH_ITER(hh, m->servers, s, next_server)
     {
@@ -336,6 +336,7 @@ void lh_master_destroy(struct lh_master *m)
         free(s->report.items);
         free(s);
     }
+    free(m->server_list);
     struct lh_m_tombstone *t, *next_tombstone;
     HASH_ITER(hh, m->tombstones, t, next_tombstone)
     {

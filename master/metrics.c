@@ -68,8 +68,8 @@ static void replicas(const struct lh_master *m, struct lh_metrics *out)
 {
     Leasehold__RepairInfo info = LEASEHOLD__REPAIR_INFO__INIT;
 
-    GAUGE("files", "Files, those in the trash included.", HASH_COUNT(m->files));
-    GAUGE("chunks", "Chunks.", HASH_COUNT(m->chunks));
+    GAUGE("files", "Files, those in the trash included.", m->files.count);
+    GAUGE("chunks", "Chunks.", m->chunks.count);
     lh_m_repair_info(m, &info);
     GAUGE("chunks_degraded", "Chunks with fewer good replicas than they should have.",
         info.chunks_degraded);

@@ -56,7 +56,8 @@ static void say_creating(
     char ready[LH_TEXT_BYTES] = "", open[LH_TEXT_BYTES] = "", when[LH_WHEN_BYTES];
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        lh_m_add_name(c->members[i].created ? ready : open, sizeof ready, c->members[i].server->id);
+        lh_m_add_name(c->members[i].created ? ready : open, sizeof ready,
+            lh_m_server_of(m, &c->members[i])->id);
     lh_m_say(out,
         "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].", c->id,
         ready, open);
@@ -100,15 +101,16 @@ static void say_holder(
 }
 
 /* The full members that have not answered the fence. */
-static const char *unheard(const struct lh_m_chunk *c, char names[LH_TEXT_BYTES])
+static const char *unheard(
+    const struct lh_master *m, const struct lh_m_chunk *c, char names[LH_TEXT_BYTES])
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool heard = member->joining || member->lost;
         for (uint32_t j = 0; j < c->motion->seal.roll->answer_count; j++)
-            heard = heard || c->motion->seal.roll->answers[j].server == member->server;
+            heard = heard || c->motion->seal.roll->answers[j].server == lh_m_server_of(m, member);
         if (!heard)
-            lh_m_add_name(names, LH_TEXT_BYTES, member->server->id);
+            lh_m_add_name(names, LH_TEXT_BYTES, lh_m_server_of(m, member)->id);
     }
     return names;
 }
@@ -150,7 +152,7 @@ static void say_roll(
         lh_m_say(
             out, "No member has answered the fence yet; it needs one full member that is alive.");
     else if (lh_m_roll_unsure(roll))
-        say_unsure(out, names, unheard(c, others));
+        say_unsure(out, names, unheard(m, c, others));
     else
         lh_m_say(out,
             "The fence was answered by [%s] of %u members; the sealed length is decided when the "
@@ -248,7 +250,7 @@ static bool say_free(
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
         able += lh_m_can_lead(m, &c->members[i]);
-        alive += lh_m_live(m, c->members[i].server) && !c->members[i].lost;
+        alive += lh_m_live(m, lh_m_server_of(m, &c->members[i])) && !c->members[i].lost;
     }
     if (able == 0) {
         lh_m_say(out,
@@ -292,7 +294,7 @@ static bool say_few(
     char names[LH_TEXT_BYTES] = "", good[LH_TEXT_BYTES] = "";
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
-        lh_m_add_name(well ? good : names, LH_TEXT_BYTES, c->members[i].server->id);
+        lh_m_add_name(well ? good : names, LH_TEXT_BYTES, lh_m_server_of(m, &c->members[i])->id);
     }
     if (c->motion->grant.holder != NULL && unsure &&
         c->motion->repair.recovered_version != c->version) {

@@ -51,12 +51,12 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
 static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
     const struct lh_m_chunk *c, const struct lh_m_member *member)
 {
-    const struct lh_m_server *s = member->server;
+    const struct lh_m_server *s = lh_m_server_of(m, member);
     char away[LH_WHEN_BYTES], left[LH_WHEN_BYTES];
 
     switch (lh_m_member_health(m, c, member)) {
     case LH_M_GOOD:
-        if (lh_m_leaving(member))
+        if (lh_m_leaving(m, member))
             lh_m_say(out,
                 "%s is to lose its replica (%s): it stays a member until another one has taken its "
                 "place.",
@@ -149,7 +149,7 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
         good += health == LH_M_GOOD;
         counted += health == LH_M_GOOD || health == LH_M_AWAY;
         if (health == LH_M_GOOD)
-            lh_m_add_name(names, sizeof names, c->members[i].server->id);
+            lh_m_add_name(names, sizeof names, lh_m_server_of(m, &c->members[i])->id);
     }
     lh_m_say(out, "%u of the %u replicas that its file asks for are good: [%s].", good,
         c->file->replication, names);

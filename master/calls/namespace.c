@@ -30,7 +30,7 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     } else {
         RB_REMOVE(lh_m_paths, &m->paths, f);
     }
-    HASH_DELETE(hh, m->files, f);
+    lh_idmap_remove(&m->files, f);
     f->removed = true; /* and freed by the step's commit */
 }
 

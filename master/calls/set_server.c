@@ -19,7 +19,7 @@ static void drop_preallocs(struct lh_master *m, const struct lh_m_server *s)
 
     HASH_ITER(hh, m->preallocs, prealloc, next)
     for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (prealloc->members[i].server == s) {
+        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
             LH_MARK("drain-drops-preallocated");
             lh_m_prealloc_drop(m, prealloc->file);
             break;

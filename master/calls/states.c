@@ -50,9 +50,9 @@ void lh_m_chunk_state(
     s->state.checksum = c->sealed ? c->checksum : 0;
     s->state.created = c->created;
     for (uint32_t i = 0; i < c->member_count; i++)
-        add_replica(s, m, c->members[i].server,
+        add_replica(s, m, lh_m_server_of(m, &c->members[i]),
             lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
-            primary && c->members[i].server == c->motion->grant.holder);
+            primary && lh_m_server_of(m, &c->members[i]) == c->motion->grant.holder);
     TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
         if (lh_m_member(c, copy->target) == NULL)
             add_replica(s, m, copy->target, "COPYING", false);
@@ -81,7 +81,7 @@ void lh_m_list_chunks(
     size_t prefix_size = strlen(request->prefix), count = 0;
     char text[LH_TEXT_BYTES];
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);
-    struct lh_m_chunk key = {.id = request->after_chunk + 1}, *c = NULL;
+    struct lh_m_chunk *c = NULL;
 
     if (error != LH_OK) {
         reply.error = lh_m_wire_error(error);
@@ -92,8 +92,8 @@ void lh_m_list_chunks(
     struct lh_m_chunk_state *states = lh_alloc_array(limit, sizeof *states);
     Leasehold__ChunkState **pointers = lh_alloc_array(limit, sizeof *pointers);
     if (request->after_chunk != UINT64_MAX)
-        c = RB_NFIND(lh_m_all, &m->all, &key);
-    for (; c != NULL; c = RB_NEXT(lh_m_all, &m->all, c)) {
+        c = lh_m_chunk_from(m, request->after_chunk + 1);
+    for (; c != NULL; c = lh_m_chunk_from(m, c->id + 1)) {
         if (strncmp(c->file->path, request->prefix, prefix_size) != 0)
             continue;
         if (count == limit) {

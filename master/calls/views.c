@@ -20,7 +20,7 @@ void lh_m_chunk_view(
     view->info.length = c->sealed ? c->length : 0;
     view->info.unbacked = !lh_m_backed(m, c);
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         leasehold__member__init(&view->members[i]);
         view->members[i].server_id = s->id;
         if (lh_m_live(m, s))

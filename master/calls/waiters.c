@@ -66,7 +66,7 @@ static void best_first(
         for (uint32_t i = 0; i < c->member_count; i++) {
             const struct lh_m_member *member = &c->members[i];
             int this_one = !member->excluded && !member->joining && !member->lost &&
-                           !member->stale && lh_m_looks_alive(m, member->server);
+                           !member->stale && lh_m_looks_alive(m, lh_m_server_of(m, member));
             if (this_one == good)
                 view->pointers[count++] = &view->members[i];
         }

@@ -31,9 +31,9 @@ static void say_missing(
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
-        if (health == LH_M_GOOD && lh_m_looks_alive(m, member->server))
+        if (health == LH_M_GOOD && lh_m_looks_alive(m, lh_m_server_of(m, member)))
             continue;
-        add(text, text_size, "%s%.64s (%s)", separator, member->server->id,
+        add(text, text_size, "%s%.64s (%s)", separator, lh_m_server_of(m, member)->id,
             health == LH_M_GOOD ? "does not answer" : lh_m_health_text(health));
         separator = ", ";
     }
@@ -77,7 +77,7 @@ static void say_nobody_can(
 
     for (uint32_t i = 0; i < tail->member_count; i++) {
         const struct lh_m_member *member = &tail->members[i];
-        const struct lh_m_server *s = member->server;
+        const struct lh_m_server *s = lh_m_server_of(m, member);
         counts[member->lost            ? LOST
                : member->joining       ? JOINING
                : !lh_m_reachable(m, s) ? AWAY

@@ -41,8 +41,9 @@ static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_wo
 static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server != c->motion->grant.holder && lh_m_can_lead(m, &c->members[i]) &&
-            lh_m_looks_alive(m, c->members[i].server))
+        if (lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
+            lh_m_can_lead(m, &c->members[i]) &&
+            lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])))
             return true;
     return false;
 }
@@ -54,8 +55,9 @@ static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
     uint32_t full = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        full += c->members[i].server != c->motion->grant.holder &&
-                lh_m_can_lead(m, &c->members[i]) && lh_m_looks_alive(m, c->members[i].server);
+        full += lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
+                lh_m_can_lead(m, &c->members[i]) &&
+                lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i]));
     return full >= c->file->min_replicas ||
            (full + 1 == c->file->min_replicas && m->config.repair_streams > 0 &&
                lh_m_place_copy(m, c->file->chunk_size, c->members, c->member_count) != NULL);
@@ -105,10 +107,10 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
 
     for (uint32_t i = 0; i < c->member_count; i++)
         for (size_t n = 0; n < count; n++)
-            well = well || (strcmp(c->members[i].server->id, ids[n]) == 0 &&
-                               c->members[i].server != c->motion->grant.holder &&
+            well = well || (strcmp(lh_m_server_of(m, &c->members[i])->id, ids[n]) == 0 &&
+                               lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
                                lh_m_can_lead(m, &c->members[i]) &&
-                               lh_m_looks_alive(m, c->members[i].server));
+                               lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])));
     if (!well)
         return false;
     hear(m, c, &lh_m_move(m, c)->grant.short_by_primary);

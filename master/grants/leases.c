@@ -171,8 +171,8 @@ void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
  * and whose disk answers. */
 bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !member->joining && !member->lost && !member->server->room.failing &&
-           lh_m_reachable(m, member->server);
+    return !member->joining && !member->lost && !lh_m_server_of(m, member)->room.failing &&
+           lh_m_reachable(m, lh_m_server_of(m, member));
 }
 
 /* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
@@ -187,7 +187,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
     struct lh_m_server *best = NULL;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!lh_m_can_lead(m, &c->members[i]))
             continue;
         if (s == c->motion->grant.avoid && !lh_instant_reached(m->now, c->motion->grant.retry_at))
@@ -296,8 +296,8 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold__member__init(&members[i]);
-        members[i].server_id = c->members[i].server->id;
-        members[i].address = c->members[i].server->address;
+        members[i].server_id = lh_m_server_of(m, &c->members[i])->id;
+        members[i].address = lh_m_server_of(m, &c->members[i])->address;
         members[i].joining = c->members[i].joining;
         pointers[i] = &members[i];
     }

@@ -16,7 +16,7 @@ bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
-        const struct lh_m_server *s = c->members[i].server;
+        const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (lh_instant_before(c->motion->grant.refused_at, s->session.registered_at) ||
             (!s->room.failing &&
                 lh_instant_before(c->motion->grant.refused_at, s->room.failing_since)))

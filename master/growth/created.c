@@ -16,12 +16,11 @@ static void created_in_vain(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
     struct lh_m_tombstone *t;
-    struct lh_m_chunk *leaving;
 
     HASH_FIND(hh, m->tombstones, &report->chunk, sizeof report->chunk, t);
-    HASH_FIND(hh, m->chunks, &report->chunk, sizeof report->chunk, leaving);
-    if (t == NULL || leaving != NULL || report->error != LEASEHOLD__ERROR_CODE__OK)
-        return; /* `leaving`: RemoveReplica goes when its removal is durable */
+    if (t == NULL || lh_m_chunk_leaves(m, report->chunk) ||
+        report->error != LEASEHOLD__ERROR_CODE__OK)
+        return; /* if it leaves: RemoveReplica goes when its removal is durable */
     LH_MARK("created-after-removal");
     lh_m_send_remove(m, s, report->chunk, t->version);
 }

@@ -62,10 +62,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
     lh_m_timer_disarm(m, &f->timer);
 
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, m->next_chunk++);
-    c->member_count = count;
-    c->members = lh_alloc_array(count, sizeof *c->members);
     for (uint32_t i = 0; i < count; i++) {
-        c->members[i].server = chosen[i];
+        lh_m_member_add(c, lh_m_member_at(chosen[i]));
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
@@ -84,7 +82,7 @@ void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_s
     if (!lh_m_is_durable(m, c->motion->ticket))
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!c->members[i].created && (only == NULL || only == s))
             lh_m_send_create(m, c->file, c->id, 0, s);
     }
@@ -92,19 +90,20 @@ void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_s
 
 bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why)
 {
-    struct lh_m_server *old = c->members[i].server, *fresh;
+    struct lh_m_server *old = lh_m_server_of(m, &c->members[i]), *fresh;
 
     lh_m_avoid(m, old, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
     if (lh_m_place(m, c->file->chunk_size, 1, c->members, c->member_count, &fresh) == 1) {
         LH_MARK("creation-elsewhere");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; %s takes its place", c->id, old->id,
             why, fresh->id);
-        c->members[i] = (struct lh_m_member){.server = fresh};
+        c->members[i] = lh_m_member_at(fresh);
         lh_m_reserve(fresh, c->file->chunk_size);
     } else if (c->member_count > c->file->min_replicas) {
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s; it goes on with %u replicas", c->id,
             old->id, why, c->member_count - 1);
-        c->members[i] = c->members[--c->member_count];
+        c->members[i] = c->members[c->member_count - 1];
+        lh_m_member_remove(c, &c->members[c->member_count - 1]);
     } else {
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s %s, and no other server can", c->id,
             old->id, why);

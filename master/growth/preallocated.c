@@ -44,7 +44,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
     if (prealloc == NULL)
         return;
     for (uint32_t i = 0; prealloc->asked && i < prealloc->member_count; i++)
-        lh_m_send_remove(m, prealloc->members[i].server, prealloc->id, 0);
+        lh_m_send_remove(m, lh_m_server_of(m, &prealloc->members[i]), prealloc->id, 0);
     struct lh_m_tombstone *t = lh_alloc(sizeof *t);
     t->chunk = prealloc->id;
     t->version = 0;
@@ -61,7 +61,7 @@ static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, u
 {
     /* What it made goes again, if it hears of it: it never held a byte. */
     if (prealloc->asked)
-        lh_m_send_remove(m, prealloc->members[i].server, prealloc->id, 0);
+        lh_m_send_remove(m, lh_m_server_of(m, &prealloc->members[i]), prealloc->id, 0);
     prealloc->members[i] = prealloc->members[--prealloc->member_count];
 }
 
@@ -87,7 +87,7 @@ static void without(
     }
     LH_MARK("roll-next-chunk-without-a-member");
     for (uint32_t i = prealloc->member_count; i-- > 0;) {
-        struct lh_m_server *s = prealloc->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &prealloc->members[i]);
         if (unable == NULL ? prealloc->members[i].created : s != unable)
             continue;
         lh_m_avoid(m, s, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
@@ -117,7 +117,7 @@ static void prealloc_new(
     prealloc->member_count = count;
     prealloc->members = lh_alloc_array(count, sizeof *prealloc->members);
     for (uint32_t i = 0; i < count; i++) {
-        prealloc->members[i].server = chosen[i];
+        prealloc->members[i] = lh_m_member_at(chosen[i]);
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_dirty_master(m);
@@ -147,7 +147,7 @@ static bool fit(const struct lh_master *m, const struct lh_m_server *s,
     const struct lh_m_member *excluded, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (excluded[i].server == s)
+        if (lh_m_server_of(m, &excluded[i]) == s)
             return false;
     return lh_m_reachable(m, s) && !s->room.failing;
 }
@@ -158,7 +158,7 @@ uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
     uint32_t left = 0;
 
     for (uint32_t i = 0; f->prealloc != NULL && i < f->prealloc->member_count; i++)
-        left += fit(m, f->prealloc->members[i].server, excluded, count);
+        left += fit(m, lh_m_server_of(m, &f->prealloc->members[i]), excluded, count);
     return left;
 }
 
@@ -173,7 +173,7 @@ void lh_m_prealloc_for_roll(
     if (lh_m_prealloc_fit(m, f, excluded, count) >= f->min_replicas) {
         LH_MARK("roll-keeps-preallocated");
         for (uint32_t i = prealloc->member_count; i-- > 0;)
-            if (!fit(m, prealloc->members[i].server, excluded, count))
+            if (!fit(m, lh_m_server_of(m, &prealloc->members[i]), excluded, count))
                 remove_member(m, prealloc, i);
         if (all_created(prealloc))
             lh_m_timer_disarm(m, &prealloc->timer);
@@ -190,7 +190,8 @@ void lh_m_prealloc_for_roll(
 bool lh_m_prealloc_ready(const struct lh_master *m, const struct lh_m_file *f)
 {
     for (uint32_t i = 0; i < f->prealloc->member_count; i++)
-        if (!f->prealloc->members[i].created || !lh_m_reachable(m, f->prealloc->members[i].server))
+        if (!f->prealloc->members[i].created ||
+            !lh_m_reachable(m, lh_m_server_of(m, &f->prealloc->members[i])))
             return false;
     return true;
 }
@@ -201,11 +202,13 @@ bool lh_m_prealloc_shrink(struct lh_master *m, struct lh_m_file *f)
     uint32_t ready = 0;
 
     for (uint32_t i = 0; i < prealloc->member_count; i++)
-        ready += prealloc->members[i].created && lh_m_reachable(m, prealloc->members[i].server);
+        ready += prealloc->members[i].created &&
+                 lh_m_reachable(m, lh_m_server_of(m, &prealloc->members[i]));
     if (ready < f->min_replicas)
         return false;
     for (uint32_t i = prealloc->member_count; i-- > 0;)
-        if (!prealloc->members[i].created || !lh_m_reachable(m, prealloc->members[i].server))
+        if (!prealloc->members[i].created ||
+            !lh_m_reachable(m, lh_m_server_of(m, &prealloc->members[i])))
             remove_member(m, prealloc, i);
     return true;
 }
@@ -221,7 +224,7 @@ void lh_m_preallocs_durable(struct lh_master *m)
         prealloc->asked = true;
         for (uint32_t i = 0; i < prealloc->member_count; i++)
             lh_m_send_create(m, prealloc->file, prealloc->id, LH_M_PREALLOC_VERSION,
-                prealloc->members[i].server);
+                lh_m_server_of(m, &prealloc->members[i]));
     }
 }
 
@@ -239,9 +242,9 @@ bool lh_m_prealloc_created(
     }
     bool wanted = false;
     for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (prealloc->members[i].server == s) {
+        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
             prealloc->members[i].created = true;
-            prealloc->members[i].seen = s->session.id;
+            prealloc->members[i].seen = lh_m_session_of(s);
             wanted = true;
         }
     if (!wanted) {
@@ -259,8 +262,8 @@ bool lh_m_prealloc_created(
 static bool comes_soon(const struct lh_master *m, const struct lh_m_prealloc *prealloc)
 {
     for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (!lh_m_reachable(m, prealloc->members[i].server) ||
-            lh_m_missed(prealloc->members[i].server))
+        if (!lh_m_reachable(m, lh_m_server_of(m, &prealloc->members[i])) ||
+            lh_m_missed(lh_m_server_of(m, &prealloc->members[i])))
             return false;
     return true;
 }
@@ -281,9 +284,7 @@ void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
     struct lh_instant until = prealloc->timer.at;
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, prealloc->id);
     lh_m_dirty_tombstone(m, c->id, false);
-    c->members = prealloc->members;
-    c->member_count = prealloc->member_count;
-    prealloc->members = NULL;
+    lh_m_members_set(c, prealloc->members, prealloc->member_count);
     lh_m_prealloc_free(m, prealloc);
     lh_m_creation_start(m, c);
     lh_m_dirty_chunk(m, c);

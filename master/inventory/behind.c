@@ -54,7 +54,6 @@ static bool unknown_evidence(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
 {
     struct lh_m_tombstone *t;
-    struct lh_m_chunk *leaving;
 
     if (r->chunk >= m->next_chunk) {
         lh_m_set_behind(m,
@@ -68,8 +67,7 @@ static bool unknown_evidence(
         }
         return true;
     }
-    HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
-    if (leaving != NULL || lh_m_prealloc_known(m, r->chunk))
+    if (lh_m_chunk_leaves(m, r->chunk) || lh_m_prealloc_known(m, r->chunk))
         return false;
     HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
     if (t == NULL) {

@@ -41,7 +41,7 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL;
     reply.record_seal = &seal;
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if ((only != NULL && only != s) || !lh_m_live(m, s))
             continue;
         seal.session = lh_m_wire_session(m, s->session.id);

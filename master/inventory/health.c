@@ -23,7 +23,7 @@ static bool heard_out(const struct lh_m_server *s)
 enum lh_m_health lh_m_member_health(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member)
 {
-    const struct lh_m_server *s = member->server;
+    const struct lh_m_server *s = lh_m_server_of(m, member);
 
     (void)c;
     if (member->joining)
@@ -34,7 +34,7 @@ enum lh_m_health lh_m_member_health(
         return within_grace(m, s->session.away_since) ? LH_M_AWAY : LH_M_GONE;
     if (!lh_m_live(m, s) || !heard_out(s))
         return LH_M_AWAY;
-    if (member->seen != s->session.id)
+    if (member->seen != lh_m_session_of(s))
         return LH_M_MISSING;
     if (s->room.failing)
         return within_grace(m, s->room.failing_since) ? LH_M_AWAY : LH_M_GONE;
@@ -87,9 +87,9 @@ void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
 {
     struct lh_m_member *member = lh_m_member(c, s);
 
-    if (member == NULL || member->seen == s->session.id)
+    if (member == NULL || member->seen == lh_m_session_of(s))
         return;
-    member->seen = s->session.id;
+    member->seen = lh_m_session_of(s);
     lh_m_enqueue(m, c);
 }
 

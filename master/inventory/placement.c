@@ -71,9 +71,9 @@ bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b)
 
 /* Does the member keep others out of its domain? Not one whose replica the new one is to replace:
  * then the best place may well be beside it. */
-static bool occupies(const struct lh_m_member *member)
+static bool occupies(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !lh_m_leaving(member) && !member->lost;
+    return !lh_m_leaving(m, member) && !member->lost;
 }
 
 /* As lh_m_place(), on servers that are receiving fewer than `streams` replicas. `waited`: somebody
@@ -92,8 +92,9 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
             bool used = s->copies_in >= streams || !lh_m_fits(m, s, bytes), apart = true;
             used = used || (waited && lh_m_missed(s));
             for (uint32_t i = 0; i < exclude_count && !used; i++) {
-                used = exclude[i].server == s;
-                apart = apart && !(occupies(&exclude[i]) && lh_m_same_domain(exclude[i].server, s));
+                used = lh_m_server_of(m, &exclude[i]) == s;
+                apart = apart && !(occupies(m, &exclude[i]) &&
+                                     lh_m_same_domain(lh_m_server_of(m, &exclude[i]), s));
             }
             for (uint32_t i = 0; i < count && !used; i++) {
                 used = chosen[i] == s;

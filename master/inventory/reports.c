@@ -49,15 +49,14 @@ void lh_m_prealloc_reported(
 
     HASH_FIND(hh, m->preallocs, &r->chunk, sizeof r->chunk, prealloc);
     for (uint32_t i = 0; prealloc != NULL && i < prealloc->member_count; i++)
-        if (prealloc->members[i].server == s && !r->lost)
-            prealloc->members[i].seen = s->session.id;
+        if (lh_m_server_of(m, &prealloc->members[i]) == s && !r->lost)
+            prealloc->members[i].seen = lh_m_session_of(s);
 }
 
 /* A reported replica of a chunk that there is not. */
 static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
     struct lh_m_tombstone *t;
-    struct lh_m_chunk *leaving;
 
     lh_m_prealloc_reported(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
@@ -67,8 +66,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
         return;
     }
     HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
-    HASH_FIND(hh, m->chunks, &r->chunk, sizeof r->chunk, leaving);
-    if (t != NULL && leaving == NULL) {
+    if (t != NULL && !lh_m_chunk_leaves(m, r->chunk)) {
         LH_MARK("report-of-removed-chunk");
         lh_m_send_remove(m, s, r->chunk, t->version);
     }

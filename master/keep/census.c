@@ -19,8 +19,8 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        bool leaving =
-            lh_m_drained(member->server) || lh_m_move_of(m, c->id, member->server) != NULL;
+        bool leaving = lh_m_drained(lh_m_server_of(m, member)) ||
+                       lh_m_move_of(m, c->id, lh_m_server_of(m, member)) != NULL;
         bool is_good = lh_m_member_health(m, c, member) == LH_M_GOOD;
         if (member->leaving != leaving)
             lh_m_enqueue(m, c);
@@ -31,7 +31,7 @@ static void count(struct lh_master *m, struct lh_m_chunk *c)
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        struct lh_m_server *s = member->server;
+        struct lh_m_server *s = lh_m_server_of(m, member);
         s->census.members_so_far++;
         /* A replica that is of no use, or not complete yet, is needed by nobody. */
         if (staying >= c->file->replication || member->lost || member->joining)
@@ -178,21 +178,20 @@ static void end_census(struct lh_master *m)
     }
     struct lh_duration pause =
         lh_m_anybody_drains(m) ? m->config.census_draining : m->config.census;
-    pause = lh_duration_add(pause, lh_nanoseconds((uint64_t)HASH_COUNT(m->chunks) * 10000u));
+    pause = lh_duration_add(pause, lh_nanoseconds((uint64_t)m->chunks.count * 10000u));
     v->next_census = lh_instant_add(m->now, pause);
 }
 
 void lh_m_census_go_on(struct lh_master *m)
 {
     struct lh_m_moving *v = &m->moving;
-    struct lh_m_chunk key = {.id = v->next_chunk};
-    struct lh_m_chunk *c = RB_NFIND(lh_m_all, &m->all, &key);
+    struct lh_m_chunk *c = lh_m_chunk_from(m, v->next_chunk);
 
     v->tries = m->config.moving_tries;
     for (size_t i = 0; c != NULL && i < m->config.step_work; i++) {
         v->next_chunk = c->id + 1;
         count(m, c);
-        c = RB_NEXT(lh_m_all, &m->all, c);
+        c = lh_m_chunk_from(m, v->next_chunk);
     }
     if (c == NULL)
         end_census(m);

@@ -177,7 +177,7 @@ static uint32_t choose_sources(const struct lh_master *m, const struct lh_m_chun
     uint32_t count = 0, limit = 2 * m->config.repair_streams;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (s == target || !lh_m_is_source(m, c, &c->members[i]))
             continue;
         sources[count++] = s;

@@ -30,8 +30,8 @@ void lh_m_garbage_init(struct lh_master *m)
  * long as its session still runs, or may not have heard of the seal. */
 static bool well(const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *i)
 {
-    return lh_m_member_health(m, c, i) == LH_M_GOOD && lh_m_looks_alive(m, i->server) &&
-           lh_m_reachable(m, i->server) && (!c->sealed || i->sealed);
+    return lh_m_member_health(m, c, i) == LH_M_GOOD && lh_m_looks_alive(m, lh_m_server_of(m, i)) &&
+           lh_m_reachable(m, lh_m_server_of(m, i)) && (!c->sealed || i->sealed);
 }
 
 static uint32_t members_well(const struct lh_master *m, const struct lh_m_chunk *c)

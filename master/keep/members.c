@@ -17,7 +17,7 @@ struct lh_m_tally lh_m_tally(const struct lh_master *m, const struct lh_m_chunk 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
-        bool good = health == LH_M_GOOD, stays = !lh_m_leaving(member);
+        bool good = health == LH_M_GOOD, stays = !lh_m_leaving(m, member);
         t.good += good;
         t.keep += (good || health == LH_M_AWAY) && stays;
         t.staying += good && stays;
@@ -40,9 +40,9 @@ unsigned lh_m_uselessness(
     case LH_M_STALE:
         return 5;
     case LH_M_AWAY:
-        return lh_m_leaving(member) ? 4 : 2;
+        return lh_m_leaving(m, member) ? 4 : 2;
     default:
-        return lh_m_leaving(member) ? 3 : 1;
+        return lh_m_leaving(m, member) ? 3 : 1;
     }
 }
 
@@ -52,7 +52,7 @@ struct lh_m_member *lh_m_most_useless(const struct lh_master *m, const struct lh
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        if (member->server == c->motion->grant.holder)
+        if (lh_m_server_of(m, member) == c->motion->grant.holder)
             continue;
         if (worst == NULL || lh_m_uselessness(m, c, member) >= lh_m_uselessness(m, c, worst))
             worst = member;
@@ -67,13 +67,12 @@ void lh_m_member_drop(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_mem
     LH_MARK("member-dropped");
     m->counts.members_dropped++;
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s (%s%s) is no member any more", c->id,
-        c->file->path, gone.server->id, lh_m_health_text(lh_m_member_health(m, c, member)),
-        lh_m_leaving(member) ? ", leaving" : "");
-    memmove(
-        member, member + 1, (size_t)(c->members + c->member_count - member - 1) * sizeof *member);
-    c->member_count--;
+        c->file->path, lh_m_server_of(m, &gone)->id,
+        lh_m_health_text(lh_m_member_health(m, c, member)),
+        lh_m_leaving(m, member) ? ", leaving" : "");
+    lh_m_member_remove(c, member);
     lh_m_dirty_chunk(m, c);
-    lh_m_extra_note(m, c, gone.server, c->version, gone.sealed, false);
+    lh_m_extra_note(m, c, lh_m_server_of(m, &gone), c->version, gone.sealed, false);
 }
 
 void lh_m_complete(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
@@ -87,17 +86,16 @@ void lh_m_complete(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server
                 return;
             lh_m_member_drop(m, c, member);
         }
-        c->members = lh_realloc_array(c->members, (size_t)c->member_count + 1, sizeof *c->members);
-        member = &c->members[c->member_count++];
         m->counts.members_added++;
-        *member = (struct lh_m_member){.server = s, .created = true};
+        member = lh_m_member_add(c, lh_m_member_at(s));
+        member->created = true;
         lh_m_dirty_chunk(m, c);
     } else if (member->lost) {
         lh_m_dirty_chunk(m, c);
     }
     member->lost = member->stale = false;
     member->sealed = true;
-    member->seen = s->session.id;
+    member->seen = lh_m_session_of(s);
     lh_m_enqueue(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s has a whole replica", c->id,
         c->file->path, s->id);

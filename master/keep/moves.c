@@ -67,11 +67,11 @@ unsigned lh_m_used(const struct lh_m_server *s)
 }
 
 /* Is `s` in a failure domain that no member but `leaving` lies in? */
-static bool apart(
-    const struct lh_m_chunk *c, const struct lh_m_member *leaving, const struct lh_m_server *s)
+static bool apart(const struct lh_master *m, const struct lh_m_chunk *c,
+    const struct lh_m_member *leaving, const struct lh_m_server *s)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (&c->members[i] != leaving && lh_m_same_domain(c->members[i].server, s))
+        if (&c->members[i] != leaving && lh_m_same_domain(lh_m_server_of(m, &c->members[i]), s))
             return false;
     return true;
 }
@@ -88,10 +88,10 @@ static void try_move(
         return;
     v->tries--;
     member->leaving = true; /* it does not keep its domain from others then */
-    bool better =
-        lh_m_place(m, bytes_of(c), 1, c->members, c->member_count, &to) == 1 &&
-        apart(c, member, to) &&
-        (!for_space || lh_m_used(to) + m->config.space_band / 2 < lh_m_used(member->server));
+    bool better = lh_m_place(m, bytes_of(c), 1, c->members, c->member_count, &to) == 1 &&
+                  apart(m, c, member, to) &&
+                  (!for_space || lh_m_used(to) + m->config.space_band / 2 <
+                                     lh_m_used(lh_m_server_of(m, member)));
     if (!better) {
         member->leaving = false;
         return;
@@ -100,36 +100,41 @@ static void try_move(
         LH_MARK("move-for-space");
     v->moves[v->move_count++] = (struct lh_m_move){
         .chunk = c->id,
-        .from = member->server,
+        .from = lh_m_server_of(m, member),
         .for_space = for_space,
         .until = lh_instant_add(m->now, m->config.move_timeout),
     };
     lh_m_enqueue(m, c);
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " of \"%s\": its replica on %s is to go elsewhere, for the sake of %s",
-        c->id, c->file->path, member->server->id, for_space ? "space" : "failure domains");
+        c->id, c->file->path, lh_m_server_of(m, member)->id,
+        for_space ? "space" : "failure domains");
 }
 
 /* A member that shares its failure domain with another one; of the two the newer, but rather not
  * the primary. NULL: there is none. */
-static struct lh_m_member *crowded(const struct lh_m_chunk *c)
+static struct lh_m_member *crowded(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 1; i < c->member_count; i++)
         for (uint32_t j = 0; j < i; j++)
-            if (lh_m_same_domain(c->members[i].server, c->members[j].server))
-                return &c->members[c->motion->grant.holder == c->members[i].server ? j : i];
+            if (lh_m_same_domain(
+                    lh_m_server_of(m, &c->members[i]), lh_m_server_of(m, &c->members[j])))
+                return &c->members[c->motion->grant.holder == lh_m_server_of(m, &c->members[i])
+                                       ? j
+                                       : i];
     return NULL;
 }
 
 /* In how many failure domains are the chunk's members? */
-static size_t domains_of(const struct lh_m_chunk *c)
+static size_t domains_of(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool first = true;
         for (uint32_t j = 0; j < i && first; j++)
-            first = !lh_m_same_domain(c->members[i].server, c->members[j].server);
+            first = !lh_m_same_domain(
+                lh_m_server_of(m, &c->members[i]), lh_m_server_of(m, &c->members[j]));
         count += first;
     }
     return count;
@@ -138,9 +143,9 @@ static size_t domains_of(const struct lh_m_chunk *c)
 void lh_m_move_look(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_moving *v = &m->moving;
-    struct lh_m_member *member = crowded(c);
+    struct lh_m_member *member = crowded(m, c);
 
-    if (member != NULL && domains_of(c) < v->domains) {
+    if (member != NULL && domains_of(m, c) < v->domains) {
         try_move(m, c, member, false);
         return;
     }

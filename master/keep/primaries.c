@@ -12,7 +12,7 @@
 static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, size_t below)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
-        const struct lh_m_server *s = c->members[i].server;
+        const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (s != c->motion->grant.holder && !lh_m_drained(s) && s->leases.count < below &&
             lh_m_can_lead(m, &c->members[i]))
             return true;

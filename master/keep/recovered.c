@@ -33,15 +33,16 @@ void lh_m_on_recovered(
         struct lh_m_member *member = &c->members[i];
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(member->server->session.registered_at, c->motion->grant.at))
-            lh_m_seen(m, c, member->server);
+        if (lh_instant_before(
+                lh_m_server_of(m, member)->session.registered_at, c->motion->grant.at))
+            lh_m_seen(m, c, lh_m_server_of(m, member));
         if (!member->joining)
             continue;
         LH_MARK("joining-member-is-full");
         member->joining = false;
         joined = true;
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is a full member", c->id,
-            c->file->path, member->server->id);
+            c->file->path, lh_m_server_of(m, member)->id);
     }
     if (joined)
         lh_m_dirty_chunk(m, c);

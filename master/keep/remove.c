@@ -18,8 +18,8 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
     lh_m_motion_free(m, c);
-    HASH_DELETE(hh, m->chunks, c);
-    free(c->members);
+    lh_idmap_remove(&m->chunks, c);
+    lh_m_members_set(c, NULL, 0);
     free(c);
 }
 
@@ -33,7 +33,6 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_roll_free(m, c);
     struct lh_m_motion *mo = lh_m_move(m, c);
     lh_m_timer_disarm(m, &mo->creation.timer);
-    RB_REMOVE(lh_m_all, &m->all, c);
     if (!c->sealed)
         RB_REMOVE(lh_m_open, &m->open, mo);
     lh_m_grant_forget(m, c);

@@ -34,7 +34,7 @@ static void set_condition(struct lh_master *m, struct lh_m_chunk *c, uint32_t go
         condition = good == 0 ? LH_M_UNREADABLE : good == 1 ? LH_M_ENDANGERED : LH_M_DEGRADED;
     m->repair.conditions[c->condition]--;
     m->repair.conditions[condition]++;
-    c->condition = condition;
+    c->condition = (unsigned)condition & 3u;
 }
 
 /* ---- The queue. */
@@ -71,7 +71,7 @@ static bool can_refresh(
     enum lh_m_health health = lh_m_member_health(m, c, member);
 
     return (health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_STALE) &&
-           !lh_m_leaving(member) && has_room_for_copy(m, c, member->server);
+           !lh_m_leaving(m, member) && has_room_for_copy(m, c, lh_m_server_of(m, member));
 }
 
 /* A server that has no part of the chunk, or one that was left there. */
@@ -89,9 +89,11 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
         exclude[count++] = c->members[i];
     TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
         if (count < 2 * LH_REPLICATION_MAX)
-            exclude[count++] = (struct lh_m_member){.server = copy->target};
-    if (avoid && c->motion->repair.avoid != NULL)
-        exclude[count++] = (struct lh_m_member){.server = c->motion->repair.avoid, .lost = true};
+            exclude[count++] = lh_m_member_at(copy->target);
+    if (avoid && c->motion->repair.avoid != NULL) {
+        exclude[count] = lh_m_member_at(c->motion->repair.avoid);
+        exclude[count++].lost = true;
+    }
     return lh_m_place_copy(m, copy_bytes(c), exclude, count);
 }
 
@@ -102,8 +104,8 @@ static struct lh_m_server *choose_target(struct lh_master *m, struct lh_m_chunk 
     for (int avoid = c->motion->repair.avoid != NULL; avoid >= 0 && target == NULL; avoid--) {
         for (uint32_t i = 0; c->sealed && i < c->member_count && target == NULL; i++)
             if (can_refresh(m, c, &c->members[i]) &&
-                !(avoid && c->members[i].server == c->motion->repair.avoid))
-                target = c->members[i].server;
+                !(avoid && lh_m_server_of(m, &c->members[i]) == c->motion->repair.avoid))
+                target = lh_m_server_of(m, &c->members[i]);
         if (target == NULL)
             target = choose_new(m, c, avoid);
     }
@@ -168,7 +170,7 @@ static void tell_seal_again(struct lh_master *m, struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count && c->seal_reported; i++)
         if (!c->members[i].sealed && lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD) {
             LH_MARK("seal-told-again");
-            lh_m_record_seal(m, c, c->members[i].server);
+            lh_m_record_seal(m, c, lh_m_server_of(m, &c->members[i]));
         }
 }
 
@@ -185,13 +187,10 @@ static void join(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_copy *co
     }
     LH_MARK("member-joins");
     m->counts.members_added++;
-    c->members = lh_realloc_array(c->members, (size_t)c->member_count + 1, sizeof *c->members);
-    c->members[c->member_count++] = (struct lh_m_member){
-        .server = s,
-        .joining = !LH_PLANTED("joining-counts-as-full"),
-        .created = true,
-        .seen = s->session.id,
-    };
+    struct lh_m_member *member = lh_m_member_add(c, lh_m_member_at(s));
+    member->joining = !LH_PLANTED("joining-counts-as-full");
+    member->created = true;
+    member->seen = lh_m_session_of(s);
     m->repair.copies_done++;
     lh_m_move(m, c)->repair.joined_from = copy->source;
     lh_m_copy_end(m, copy);
@@ -222,7 +221,7 @@ static void drop_from_open(struct lh_master *m, struct lh_m_chunk *c, const stru
 static bool is_in_between(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
-        const struct lh_m_server *s = c->members[i].server;
+        const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!c->members[i].lost && lh_m_live(m, s) && s->session.link == 0)
             return true;
     }
@@ -249,12 +248,13 @@ static void look_at_led(struct lh_master *m, struct lh_m_chunk *c, const struct 
 }
 
 /* Could a primary let a member go that is to leave? It does once it has the others. */
-static bool surplus_leaves(const struct lh_m_chunk *c, const struct lh_m_tally *t)
+static bool surplus_leaves(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     bool leaves = false;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        leaves = leaves || lh_m_leaving(&c->members[i]);
+        leaves = leaves || lh_m_leaving(m, &c->members[i]);
     return leaves && c->member_count > c->file->replication && t->staying >= c->file->replication;
 }
 
@@ -264,30 +264,31 @@ static bool grant_helps(struct lh_master *m, struct lh_m_chunk *c, const struct 
 {
     if (t->good == 0)
         return false;
-    if (surplus_leaves(c, t))
+    if (surplus_leaves(m, c, t))
         return true;
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
-        if (health == LH_M_JOINING && lh_m_live(m, member->server))
+        if (health == LH_M_JOINING && lh_m_live(m, lh_m_server_of(m, member)))
             return true;
         /* Once the primary has reported it, its own server can join anew. */
         if ((health == LH_M_LOST || health == LH_M_MISSING) &&
-            lh_m_fits(m, member->server, c->file->chunk_size))
+            lh_m_fits(m, lh_m_server_of(m, member), c->file->chunk_size))
             return true;
     }
     return choose_new(m, c, false) != NULL;
 }
 
 /* An open chunk's members change only with the versions of a primary. */
-static bool needs_primary(const struct lh_m_chunk *c, const struct lh_m_tally *t)
+static bool needs_primary(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
-    return t->keep < c->file->replication || surplus_leaves(c, t);
+    return t->keep < c->file->replication || surplus_leaves(m, c, t);
 }
 
 static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
-    if (needs_primary(c, t) && t->good > 0 && m->config.repair_streams > 0)
+    if (needs_primary(m, c, t) && t->good > 0 && m->config.repair_streams > 0)
         lh_m_want(m, c, t->good, 0);
     else
         lh_m_unwant(m, c);
@@ -296,7 +297,7 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     if (!c->motion->repair.granted ||
-        (c->motion->grant.holder != NULL && !c->sealed && needs_primary(c, t) &&
+        (c->motion->grant.holder != NULL && !c->sealed && needs_primary(m, c, t) &&
             !lh_instant_reached(m->now, c->motion->repair.granted_until)))
         return;
     lh_m_move(m, c)->repair.granted = false;
@@ -323,7 +324,7 @@ void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)
     struct lh_m_tally t = lh_m_tally(m, c);
 
     set_condition(m, c, t.good);
-    if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(c, &t)))
+    if (c->motion->repair.grants > 0 && (c->sealed || !needs_primary(m, c, &t)))
         lh_m_move(m, c)->repair.grants = 0;
     settle_grant(m, c, &t);
     if (!is_settled(m, c)) {

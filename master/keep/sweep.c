@@ -48,10 +48,9 @@ static size_t look_at_enqueued(struct lh_master *m, size_t left)
 
 static void go_on_sweeping(struct lh_master *m, size_t left)
 {
-    struct lh_m_chunk key = {.id = m->repair.sweep_next};
-    struct lh_m_chunk *c = RB_NFIND(lh_m_all, &m->all, &key);
+    struct lh_m_chunk *c = lh_m_chunk_from(m, m->repair.sweep_next);
 
-    for (; left > 0 && c != NULL; left--, c = RB_NEXT(lh_m_all, &m->all, c)) {
+    for (; left > 0 && c != NULL; left--, c = lh_m_chunk_from(m, c->id + 1)) {
         m->repair.sweep_next = c->id + 1;
         lh_m_repair_look(m, c, true);
         if (c->motion != &lh_m_idle)

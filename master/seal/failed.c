@@ -23,14 +23,14 @@ static bool is_named(const struct lh_m_server *s, char *const *ids, size_t count
 }
 
 /* How many members, joining ones not counted (REC-4), and which of all, are left without `ids`? */
-static uint32_t without(const struct lh_m_chunk *c, char *const *ids, size_t count,
-    struct lh_m_member *left, uint32_t *left_count)
+static uint32_t without(const struct lh_master *m, const struct lh_m_chunk *c, char *const *ids,
+    size_t count, struct lh_m_member *left, uint32_t *left_count)
 {
     uint32_t full = 0;
 
     *left_count = 0;
     for (uint32_t i = 0; i < c->member_count; i++) {
-        if (is_named(c->members[i].server, ids, count))
+        if (is_named(lh_m_server_of(m, &c->members[i]), ids, count))
             continue;
         left[(*left_count)++] = c->members[i];
         full += !c->members[i].joining;
@@ -50,10 +50,10 @@ static size_t dispensable(const struct lh_master *m, const struct lh_m_chunk *c,
         const struct lh_m_member *member = &c->members[i];
         enum lh_m_health health = lh_m_member_health(m, c, member);
         bool hopeless = health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_JOINING ||
-                        lh_m_given_up(m, member->server);
-        if (is_named(member->server, report->server_ids, report->n_server_ids) &&
+                        lh_m_given_up(m, lh_m_server_of(m, member));
+        if (is_named(lh_m_server_of(m, member), report->server_ids, report->n_server_ids) &&
             (!report->unsure || hopeless))
-            ids[count++] = member->server->id;
+            ids[count++] = lh_m_server_of(m, member)->id;
     }
     return count;
 }
@@ -67,7 +67,7 @@ static bool worth_waiting(
         if (health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_GONE ||
             health == LH_M_JOINING)
             continue;
-        if (is_named(c->members[i].server, ids, count))
+        if (is_named(lh_m_server_of(m, &c->members[i]), ids, count))
             return true;
     }
     return false;
@@ -82,7 +82,7 @@ static bool roll_over_short(struct lh_master *m, struct lh_m_chunk *c,
     for (uint32_t i = 0; i < c->member_count; i++)
         c->members[i].excluded = true;
     for (uint32_t i = 0; i < left_count; i++)
-        lh_m_member(c, left[i].server)->excluded = false;
+        lh_m_member(c, lh_m_server_of(m, &left[i]))->excluded = false;
     return appends_wait && lh_m_roll_short(m, c);
 }
 
@@ -93,9 +93,9 @@ static void note_left_out(
     for (uint32_t i = 0; i < c->member_count; i++) {
         bool out = true;
         for (uint32_t j = 0; j < left_count && out; j++)
-            out = left[j].server != c->members[i].server;
+            out = lh_m_server_of(m, &left[j]) != lh_m_server_of(m, &c->members[i]);
         if (out)
-            lh_m_extra_note(m, c, c->members[i].server, c->version, false, false);
+            lh_m_extra_note(m, c, lh_m_server_of(m, &c->members[i]), c->version, false, false);
     }
 }
 
@@ -150,12 +150,13 @@ void lh_m_on_member_failed(
     }
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        if (is_named(member->server, report->server_ids, report->n_server_ids)) {
-            lh_m_note_missed(m, member->server);
+        if (is_named(lh_m_server_of(m, member), report->server_ids, report->n_server_ids)) {
+            lh_m_note_missed(m, lh_m_server_of(m, member));
             if (member->joining)
                 lh_m_move(m, c)->seal.bad_source = c->motion->repair.joined_from;
         }
-        if (is_named(member->server, report->lost_ids, report->n_lost_ids) && !member->joining) {
+        if (is_named(lh_m_server_of(m, member), report->lost_ids, report->n_lost_ids) &&
+            !member->joining) {
             LH_MARK("member-failed-is-lost");
             lh_m_lose(m, c, member);
         }
@@ -164,7 +165,7 @@ void lh_m_on_member_failed(
     if (count == 0 && report->unsure) {
         LH_MARK("member-failed-and-nobody-is-sure");
         /* Fences may get to those whom the primary does not reach. */
-        (void)without(c, report->server_ids, report->n_server_ids, left, &left_count);
+        (void)without(m, c, report->server_ids, report->n_server_ids, left, &left_count);
         if (roll_over_short(m, c, left, left_count, report->appends_wait))
             return;
         if (report->appends_wait)
@@ -173,7 +174,7 @@ void lh_m_on_member_failed(
         say_unsure(m, c, report->server_ids, report->n_server_ids);
         return;
     }
-    uint32_t full = without(c, ids, count, left, &left_count);
+    uint32_t full = without(m, c, ids, count, left, &left_count);
     if (left_count == c->member_count || left_count == 0)
         return;
     /* Members that will not be of use again stand in the way of a repair: without them the primary
@@ -196,7 +197,7 @@ void lh_m_on_member_failed(
         return;
     }
     note_left_out(m, c, left, left_count);
-    memcpy(c->members, left, left_count * sizeof *left);
+    lh_m_members_set(c, left, left_count);
     /* It may be back at once, and has nearly everything then; see lh_m_extra_fit(). */
     lh_m_move(m, c)->repair.at =
         too_few ? m->now : lh_instant_add(m->now, lh_nanoseconds(m->config.session_term.ns / 2));
@@ -205,6 +206,5 @@ void lh_m_on_member_failed(
             "chunk %" PRIu64 " of \"%s\": goes on without %.128s (%.128s): "
             "%u replicas at version %" PRIu64,
             c->id, c->file->path, ids[j], report->reason, left_count, c->version + 1);
-    c->member_count = left_count;
     lh_m_regrant(m, c);
 }

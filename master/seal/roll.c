@@ -56,7 +56,7 @@ static void send_fences(struct lh_master *m, struct lh_m_roll *roll, const struc
     if (roll->decided)
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
-        struct lh_m_server *s = c->members[i].server;
+        struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (lh_m_log_counts(m, &c->members[i]) && lh_m_roll_answer(roll, s) == NULL &&
             (only == NULL || only == s))
             send_fence(m, c, s);
@@ -175,7 +175,7 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
     if (report->error == LEASEHOLD__ERROR_CODE__OK) {
         if (report->version != c->version || report->length > c->file->chunk_size)
             return; /* makes no sense, or is an answer to a fence before a jump */
-        member->seen = s->session.id;
+        member->seen = lh_m_session_of(s);
         roll->answers[roll->answer_count++] = (struct lh_m_fenced){.server = s,
             .length = report->length,
             .checksum = report->checksum,
@@ -296,7 +296,7 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         c->motion->grant.version, lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
-        lh_m_note_missed(m, excluded[i].server);
+        lh_m_note_missed(m, lh_m_server_of(m, &excluded[i]));
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
     lh_m_lease_changed(m, c);
@@ -320,8 +320,8 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, member->server) &&
-                     !(member->excluded && member->server == c->motion->grant.holder);
+        bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, lh_m_server_of(m, member)) &&
+                     !(member->excluded && lh_m_server_of(m, member) == c->motion->grant.holder);
         logs += there;
     }
     return logs > 0 && (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted ||
@@ -412,11 +412,11 @@ static const char *words(enum trouble what)
 }
 
 /* Whom is the next chunk to be placed without? */
-static void exclude(struct lh_m_chunk *c, enum trouble what)
+static void exclude(const struct lh_master *m, struct lh_m_chunk *c, enum trouble what)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].excluded = c->members[i].server == c->motion->grant.holder;
+            c->members[i].excluded = lh_m_server_of(m, &c->members[i]) == c->motion->grant.holder;
 }
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
@@ -439,7 +439,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
                 inquire(m, c->motion->grant.holder, w);
             continue;
         }
-        exclude(c, what);
+        exclude(m, c, what);
         if (!possible(m, c)) {
             LH_MARK("roll-impossible");
             return;

@@ -18,7 +18,7 @@
 
 bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member)
 {
-    return !member->joining && !member->lost && !lh_m_given_up(m, member->server);
+    return !member->joining && !member->lost && !lh_m_given_up(m, lh_m_server_of(m, member));
 }
 
 const struct lh_m_fenced *lh_m_roll_answer(
@@ -168,10 +168,11 @@ static bool nobody_awaited(const struct lh_master *m, const struct lh_m_roll *ro
     *all = true;
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        if (!lh_m_log_counts(m, member) || lh_m_roll_answer(roll, member->server) != NULL)
+        if (!lh_m_log_counts(m, member) ||
+            lh_m_roll_answer(roll, lh_m_server_of(m, member)) != NULL)
             continue;
         *all = false;
-        awaited = awaited || (!member->excluded && lh_m_looks_alive(m, member->server));
+        awaited = awaited || (!member->excluded && lh_m_looks_alive(m, lh_m_server_of(m, member)));
     }
     return !awaited;
 }

@@ -86,7 +86,7 @@ void lh_m_on_seal_recorded(
     if (report->error == LEASEHOLD__ERROR_CODE__OK && report->version == c->version) {
         member->sealed = true;
         member->stale = false;
-        member->seen = s->session.id;
+        member->seen = lh_m_session_of(s);
     } else {
         LH_MARK("seal-not-recorded");
         member->stale = true;

@@ -218,6 +218,7 @@ void lh_m_on_register(
 
     lh_m_unsettled(m);
     s->session.id = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
+    s->session.number++;
     s->session.link = l->id;
     s->session.received_at = s->session.registered_at = m->now;
     s->session.stamp = request->stamp;

@@ -3,19 +3,32 @@
 
 #include "master/tables/tables.h"
 
-static int compare_chunks(const struct lh_m_chunk *a, const struct lh_m_chunk *b)
+static struct lh_m_chunk *find_any(const struct lh_master *m, uint64_t id)
 {
-    return a->id < b->id ? -1 : a->id > b->id;
+    return lh_idmap_find(&m->chunks, id);
 }
-
-RB_GENERATE(lh_m_all, lh_m_chunk, all_node, compare_chunks)
 
 struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
 {
+    struct lh_m_chunk *c = find_any(m, id);
+
+    return c == NULL || c->removed ? NULL : c;
+}
+
+struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id)
+{
     struct lh_m_chunk *c;
 
-    HASH_FIND(hh, m->chunks, &id, sizeof id, c);
-    return c == NULL || c->removed ? NULL : c;
+    while ((c = lh_idmap_from(&m->chunks, id)) != NULL && c->removed)
+        id = c->id + 1;
+    return c;
+}
+
+bool lh_m_chunk_leaves(const struct lh_master *m, uint64_t id)
+{
+    const struct lh_m_chunk *c = find_any(m, id);
+
+    return c != NULL && c->removed;
 }
 
 struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id)
@@ -25,8 +38,9 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     c->id = id;
     c->file = f;
     c->motion = &lh_m_idle;
+    c->members = c->few;
     m->repair.conditions[c->condition]++;
-    c->index = f->chunk_count;
+    c->index = (uint32_t)f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
         LH_ASSERT(last->sealed);
@@ -34,8 +48,7 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     }
     LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
     f->chunks[f->chunk_count++] = c;
-    HASH_ADD(hh, m->chunks, id, sizeof c->id, c);
-    RB_INSERT(lh_m_all, &m->all, c);
+    lh_idmap_add(&m->chunks, c);
     RB_INSERT(lh_m_open, &m->open, lh_m_move(m, c));
     return c;
 }
@@ -57,10 +70,49 @@ void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c)
     }
 }
 
+static void members_resize(struct lh_m_chunk *c, uint32_t count)
+{
+    struct lh_m_member *old = c->members;
+
+    LH_ASSERT(count <= LH_REPLICATION_MAX);
+    if (count > LH_M_FEW) {
+        c->members = lh_realloc_array(old == c->few ? NULL : old, count, sizeof *old);
+        if (old == c->few)
+            memcpy(c->members, old, sizeof c->few);
+    } else if (old != c->few) {
+        memcpy(c->few, old, count * sizeof *old);
+        c->members = c->few;
+        free(old);
+    }
+    c->member_count = (uint8_t)count;
+}
+
+void lh_m_members_set(struct lh_m_chunk *c, const struct lh_m_member *members, uint32_t count)
+{
+    members_resize(c, count);
+    if (count > 0)
+        memcpy(c->members, members, count * sizeof *members);
+}
+
+struct lh_m_member *lh_m_member_add(struct lh_m_chunk *c, struct lh_m_member member)
+{
+    members_resize(c, c->member_count + 1u);
+    c->members[c->member_count - 1] = member;
+    return &c->members[c->member_count - 1];
+}
+
+void lh_m_member_remove(struct lh_m_chunk *c, const struct lh_m_member *member)
+{
+    uint32_t i = (uint32_t)(member - c->members);
+
+    memmove(&c->members[i], &c->members[i + 1], (c->member_count - i - 1) * sizeof *member);
+    members_resize(c, c->member_count - 1u);
+}
+
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (c->members[i].server == s)
+        if (c->members[i].server == s->number)
             return &c->members[i];
     return NULL;
 }

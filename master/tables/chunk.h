@@ -4,29 +4,28 @@
 
 #include "master/tables/motion.h"
 
+/* Nearly all chunks have at most so many members. */
+#define LH_M_FEW 3u
+
 struct lh_m_chunk {
     /* Durable. */
     uint64_t id;
-    struct lh_m_file *file; /* NULL once the file was removed */
-    uint64_t index, start;
-    uint64_t version;
-    struct lh_m_member *members;
-    uint32_t member_count;
-    bool created, sealed, intent_to_seal;
-    uint64_t length, checksum;
-
-    bool removed;
-    bool seal_reported; /* RecordSeal went out once since the seal is durable */
-    bool seal_backed;   /* this master has seen enough logs for the seal; see lh_m_backed() */
-    enum lh_m_condition condition;    /* as it was when the chunk was last looked at */
+    uint64_t start, length;
+    uint64_t version, checksum;
+    struct lh_m_file *file;           /* NULL once the file was removed */
     const struct lh_m_motion *motion; /* never NULL; see there */
+    struct lh_m_member *members;      /* `few`, if these suffice */
+    struct lh_m_member few[LH_M_FEW];
+    uint32_t index;
+    uint8_t member_count;
+    bool created : 1, sealed : 1, intent_to_seal : 1; /* durable, too */
 
-    RB_ENTRY(lh_m_chunk) all_node; /* all chunks that are not removed, by id */
-    UT_hash_handle hh;             /* by id */
+    bool removed : 1;
+    bool seal_reported : 1; /* RecordSeal went out once since the seal is durable */
+    bool seal_backed : 1;   /* this master has seen enough logs for the seal; see lh_m_backed() */
+    unsigned condition : 2; /* enum lh_m_condition: as it was when the chunk was last looked at */
 };
-RB_HEAD(lh_m_all, lh_m_chunk);
-
-RB_PROTOTYPE(lh_m_all, lh_m_chunk, all_node, )
+_Static_assert(sizeof(struct lh_m_chunk) == 96, "there are millions of them");
 
 /* The version of the chunk's next grant: above every one that was ever heard of (KEEP-4). */
 static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)
@@ -35,8 +34,16 @@ static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)
 }
 
 struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id); /* not removed ones */
+/* The first one from that number on; not removed ones. */
+struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id);
+/* Is it removed, and that not durable yet? */
+bool lh_m_chunk_leaves(const struct lh_master *m, uint64_t id);
 struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id);
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);
+/* Writes the set of members. Pointers to members do not outlive a change of it. */
+void lh_m_members_set(struct lh_m_chunk *c, const struct lh_m_member *members, uint32_t count);
+struct lh_m_member *lh_m_member_add(struct lh_m_chunk *c, struct lh_m_member member);
+void lh_m_member_remove(struct lh_m_chunk *c, const struct lh_m_member *member);
 struct lh_m_member *lh_m_member(const struct lh_m_chunk *c, const struct lh_m_server *s);
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_prealloc_known(const struct lh_master *m, uint64_t chunk);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/idmap.h"
 #include "base/probe.h"
 #include "base/step.h"
 #include "base/time.h"

@@ -29,10 +29,7 @@ struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path)
 
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
 {
-    struct lh_m_file *f;
-
-    HASH_FIND(hh, m->files, &id, sizeof id, f);
-    return f;
+    return lh_idmap_find(&m->files, id);
 }
 
 static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
@@ -49,7 +46,7 @@ struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *pa
     f->timer.fire = place_in_full_passed;
     f->place_in_full_until = LH_INSTANT_NEVER;
     TAILQ_INIT(&f->waiters);
-    HASH_ADD(hh, m->files, id, sizeof f->id, f);
+    lh_idmap_add(&m->files, f);
     f->trashed = trashed;
     if (trashed) {
         other = RB_INSERT(lh_m_trash, &m->trash, f);

@@ -45,7 +45,6 @@ struct lh_m_file {
     struct lh_m_timer trash_timer;
 
     RB_ENTRY(lh_m_file) path_node; /* in `m->paths`, or in `m->trash` if trashed */
-    UT_hash_handle hh;             /* by id */
 };
 RB_HEAD(lh_m_paths, lh_m_file);
 RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */

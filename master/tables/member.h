@@ -4,18 +4,33 @@
 
 #include "master/tables/server.h"
 
+/* There are three for each chunk: eight bytes. */
 struct lh_m_member {
-    struct lh_m_server *server;
-    bool joining; /* REC-4 */
-    bool created; /* confirmed its empty replica; all true once the chunk is created */
-    bool lost;    /* durable: its replica is of no use (FAIL-5) until it is copied anew */
-    bool stale;   /* it lacks what its chunk's seal covers, and must be refreshed */
-    bool sealed;  /* it has recorded the chunk's seal, as far as this master heard */
-    bool leaving; /* another server is to take its place: it is drained, or too much lies on it */
-    bool excluded; /* its chunk's primary, lost, or a member that this cannot go on without: what
-                     comes after a roll is placed elsewhere (FAIL-2a) */
-    lh_session_id seen; /* in this session its server has shown that it has the replica */
+    uint32_t server : LH_M_SERVER_BITS; /* its number; see lh_m_server_of() */
+    bool joining : 1;                   /* REC-4 */
+    bool created : 1; /* confirmed its empty replica; all true once the chunk is created */
+    bool lost : 1;    /* durable: its replica is of no use (FAIL-5) until it is copied anew */
+    bool stale : 1;   /* it lacks what its chunk's seal covers, and must be refreshed */
+    bool sealed : 1;  /* it has recorded the chunk's seal, as far as this master heard */
+    bool leaving : 1; /* another server is to take its place: it is drained, or too much is on it */
+    bool excluded : 1; /* its chunk's primary, lost, or a member that this cannot go on without:
+                          what comes after a roll is placed elsewhere (FAIL-2a) */
+    uint32_t seen;     /* in this session its server has shown that it has the replica; see
+                          lh_m_session_of() */
 };
+_Static_assert(sizeof(struct lh_m_member) == 8, "three of them are in each chunk's record");
+
+/* A member at that server, of which nothing is known yet. */
+static inline struct lh_m_member lh_m_member_at(const struct lh_m_server *s)
+{
+    return (struct lh_m_member){.server = s->number & ((1u << LH_M_SERVER_BITS) - 1)};
+}
+
+/* The number of the server's present session, for members; 0: it has none. */
+static inline uint32_t lh_m_session_of(const struct lh_m_server *s)
+{
+    return s->session.id == 0 ? 0 : s->session.number;
+}
 
 /* What a member's replica is worth now (KEEP-1). */
 enum lh_m_health {
@@ -36,11 +51,5 @@ enum lh_m_condition {
     LH_M_UNREADABLE, /* none */
     LH_M_CONDITIONS
 };
-
-/* The replica is to go elsewhere: its server is drained, or the master chose it (KEEP-2). */
-static inline bool lh_m_leaving(const struct lh_m_member *member)
-{
-    return member->leaving || member->server->admin != LEASEHOLD__SERVER_ADMIN__ACTIVE;
-}
 
 #endif

@@ -19,6 +19,10 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
     TAILQ_INIT(&s->leases.todo);
     TAILQ_INIT(&s->extras);
     TAILQ_INIT(&s->kept);
+    s->number = HASH_COUNT(m->servers);
+    LH_ASSERT(s->number < 1u << LH_M_SERVER_BITS);
+    LH_GROW(m->server_list, m->server_capacity, s->number + 1u);
+    m->server_list[s->number] = s;
     TAILQ_INSERT_TAIL(&m->all_servers, s, all_link);
     HASH_ADD_KEYPTR(hh, m->servers, s->id, strlen(s->id), s);
     return s;

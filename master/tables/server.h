@@ -7,6 +7,8 @@
 #include "master/tables/common.h"
 #include "master/tables/timers.h"
 
+#define LH_M_SERVER_BITS 25
+
 /* The incarnation of a holder that no registration speaks for (SES-5a). */
 #define LH_M_NOBODY UINT64_MAX
 
@@ -21,6 +23,7 @@ struct lh_m_report {
 /* Of sessions/: the session that it has, or had. */
 struct lh_m_session {
     lh_session_id id; /* 0: none */
+    uint32_t number;  /* of the sessions with this master that the server had */
     uint64_t link;    /* 0: none; the session may go on without one */
     bool announced;   /* Registered was sent */
     bool announcing;  /* it waits in `announcement` for the server's `ticket` */
@@ -78,6 +81,7 @@ struct lh_m_server {
     uint64_t process;             /* a number that this process drew; 0: it gave none (SES-5a) */
     Leasehold__ServerAdmin admin; /* what the operator wants of it */
 
+    uint32_t number; /* in `m->server_list`, for as long as this master runs */
     bool dirty;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_server) dirty_link;

@@ -62,9 +62,11 @@ struct lh_master {
     struct lh_m_timers timers;
     uint64_t timer_sequence;
 
-    struct lh_m_server *servers; /* hash */
+    struct lh_m_server *servers;      /* hash */
+    struct lh_m_server **server_list; /* by number */
+    size_t server_capacity;
     TAILQ_HEAD(, lh_m_server) all_servers;
-    struct lh_m_file *files; /* hash */
+    struct lh_idmap files;
     struct lh_m_paths paths;
     struct lh_m_trash trash;
     uint64_t trash_number; /* of the file that is removed next */
@@ -78,8 +80,7 @@ struct lh_master {
         bool resumed; /* kept removals go out once `resume_ticket` is durable */
         uint64_t resume_ticket;
     } garbage;
-    struct lh_m_chunk *chunks; /* hash */
-    struct lh_m_all all;
+    struct lh_idmap chunks; /* also removed ones, until that is durable */
     struct lh_m_open open;
     struct lh_m_leased leased;
     struct lh_m_tombstone *tombstones; /* hash */
@@ -132,6 +133,18 @@ struct lh_master {
 static inline bool lh_m_is_durable(const struct lh_master *m, uint64_t ticket)
 {
     return ticket <= m->commit.durable;
+}
+
+static inline struct lh_m_server *lh_m_server_of(
+    const struct lh_master *m, const struct lh_m_member *member)
+{
+    return m->server_list[member->server];
+}
+
+/* The replica is to go elsewhere: its server is drained, or the master chose it (KEEP-2). */
+static inline bool lh_m_leaving(const struct lh_master *m, const struct lh_m_member *member)
+{
+    return member->leaving || lh_m_drained(lh_m_server_of(m, member));
 }
 
 #endif

@@ -102,7 +102,7 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.version = c->version;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold_stored__member__init(&members[i]);
-        members[i].server_id = c->members[i].server->id;
+        members[i].server_id = lh_m_server_of(m, &c->members[i])->id;
         members[i].joining = c->members[i].joining;
         members[i].lost = c->members[i].lost;
         pointers[i] = &members[i];
