@@ -46,7 +46,7 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
                   !lh_m_is_durable(m, c->motion->ticket));
         return;
     }
-    LH_ASSERT(c->file->chunks[c->index] == c);
+    LH_ASSERT(lh_m_file_chunk(c->file, c->index) == c);
     LH_ASSERT(c->created == (c->version > 0));
     LH_ASSERT(c->motion->creation.under_way == !c->created);
     LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX &&
@@ -54,7 +54,7 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++)
         LH_ASSERT(lh_m_member(c, lh_m_server_of(m, &c->members[i])) == &c->members[i]);
     if (c->index > 0) {
-        const struct lh_m_chunk *before = c->file->chunks[c->index - 1];
+        const struct lh_m_chunk *before = lh_m_file_chunk(c->file, c->index - 1);
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
     }
     check_motion(m, c);
@@ -118,21 +118,21 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     uint32_t waiters = 0;
     struct lh_m_waiter *w;
 
-    LH_ASSERT(!f->dirty && !f->removed && !f->in_work);
+    LH_ASSERT(!f->motion->dirty && !f->removed && !f->motion->in_work);
     if (f->trashed)
         LH_ASSERT(RB_FIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, f) == f &&
-                  TAILQ_EMPTY(&f->waiters) && f->prealloc == NULL);
+                  TAILQ_EMPTY(&f->motion->waiters) && f->motion->prealloc == NULL);
     else
         LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
+    LH_ASSERT(!f->motion->stirred || !m->started);
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
     for (size_t i = 0; i < f->chunk_count; i++)
-        LH_ASSERT(f->chunks[i]->file == f && f->chunks[i]->index == i);
-    TAILQ_FOREACH(w, &f->waiters, file_link)
-    {
+        LH_ASSERT(lh_m_file_chunk(f, i)->file == f && lh_m_file_chunk(f, i)->index == i);
+    TAILQ_FOREACH(w, &f->motion->waiters, file_link) {
         LH_ASSERT(w->file == f && w->timer.armed);
         waiters++;
     }
-    LH_ASSERT(waiters == f->waiter_count);
+    LH_ASSERT(waiters == f->motion->waiter_count);
 }
 
 static void check_server(const struct lh_master *m, const struct lh_m_server *s)

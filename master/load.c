@@ -80,16 +80,19 @@ static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, siz
         error = CORRUPT("two files have the path \"%s\"", record->path);
     } else {
         struct lh_m_file *f = lh_m_file_new(m, id, record->path, record->trashed);
-        f->durability = (Leasehold__Durability)record->durability;
-        f->replication = record->replication;
-        f->min_replicas = record->min_replicas;
+        f->durability = (uint8_t)record->durability;
+        f->replication = (uint8_t)record->replication;
+        f->min_replicas = (uint8_t)record->min_replicas;
         f->chunk_size = record->chunk_size;
         f->created_unix_ms = record->created_unix_ms;
-        f->on_primary_loss = (Leasehold__OnPrimaryLoss)record->on_primary_loss;
-        f->trash_left = lh_milliseconds(record->trash_left_ms);
-        f->trash_number = record->trash_number;
-        if (record->trashed && record->trash_number >= m->trash_number)
-            m->trash_number = record->trash_number + 1;
+        f->on_primary_loss = (uint8_t)record->on_primary_loss;
+        if (record->trashed) {
+            struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+            fm->trash_left = lh_milliseconds(record->trash_left_ms);
+            fm->trash_number = record->trash_number;
+            if (record->trash_number >= m->trash_number)
+                m->trash_number = record->trash_number + 1;
+        }
     }
     leasehold_stored__file__free_unpacked(record, NULL);
     return error;
@@ -113,7 +116,7 @@ static bool follows(
         return false;
     if (f->chunk_count == 0)
         return record->start == 0;
-    const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
+    const struct lh_m_chunk *last = lh_m_tail(f);
     return last->sealed && record->start == last->start + last->length;
 }
 

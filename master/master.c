@@ -185,7 +185,7 @@ static struct lh_instant wall_clock(const struct lh_master *m, const struct lh_i
 
 void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
 {
-    struct lh_m_file *f;
+    struct lh_m_file_motion *fm;
 
     if (m->stopped)
         return;
@@ -202,13 +202,14 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_look_at_reports(m);
         if (!m->stopping)
             lh_m_sweep_step(m);
-        while ((f = TAILQ_FIRST(&m->work)) != NULL) {
-            TAILQ_REMOVE(&m->work, f, work_link);
-            f->in_work = false;
-            lh_m_file_advance(m, f);
+        while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
+            TAILQ_REMOVE(&m->work, fm, work_link);
+            fm->in_work = false;
+            lh_m_file_advance(m, fm->file);
         }
         lh_m_flush(m);
         lh_m_motions_settle(m);
+        lh_m_file_motions_settle(m);
         if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
             m->stopped = true;
             lh_fx_stopped(fx, LH_OK);
@@ -269,6 +270,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->waited);
     TAILQ_INIT(&m->enqueued);
     TAILQ_INIT(&m->stirred);
+    TAILQ_INIT(&m->stirred_files);
     TAILQ_INIT(&m->copies);
     RB_INIT(&m->wanting);
     TAILQ_INIT(&m->work);
@@ -319,7 +321,7 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_file *f;
     while ((f = lh_idmap_from(&m->files, 0)) != NULL) {
         lh_idmap_remove(&m->files, f);
-        lh_m_file_free(f);
+        lh_m_file_free(m, f);
     }
     lh_idmap_deinit(&m->files);
     struct lh_m_server *s, *next_server;

@@ -424,7 +424,7 @@ static const struct lh_m_file *named(const struct lh_master *m,
     if (f == NULL && *error == LH_ERR_NOT_FOUND)
         f = lh_m_trash_find(m, request->path);
     if (f != NULL && f->chunk_count > 0)
-        *chunk = f->chunks[f->chunk_count - 1];
+        *chunk = lh_m_tail(f);
     return f;
 }
 

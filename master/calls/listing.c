@@ -89,7 +89,7 @@ static size_t chunk_at(const struct lh_m_file *f, uint64_t offset)
 
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (f->chunks[middle]->start <= offset)
+        if (lh_m_file_chunk(f, middle)->start <= offset)
             low = middle;
         else
             high = middle;
@@ -125,7 +125,7 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
             reply.more = true;
             break;
         }
-        lh_m_chunk_view(m, f->chunks[i], &views[count]);
+        lh_m_chunk_view(m, lh_m_file_chunk(f, i), &views[count]);
         pointers[count] = &views[count].info;
         count++;
     }

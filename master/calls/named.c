@@ -52,7 +52,7 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
     info->on_primary_loss = f->on_primary_loss;
     info->chunks = f->chunk_count;
     if (f->chunk_count > 0) {
-        const struct lh_m_chunk *tail = f->chunks[f->chunk_count - 1];
+        const struct lh_m_chunk *tail = lh_m_tail(f);
         info->sealed_length = tail->start + (tail->sealed ? tail->length : 0);
         if (!tail->created)
             info->chunks--; /* nobody can read or append there yet */
@@ -64,8 +64,9 @@ struct lh_duration lh_m_trash_left(const struct lh_master *m, const struct lh_m_
     struct lh_duration passed = {0};
 
     if (lh_m_deleting(m)) /* while nothing is deleted no time passes, either */
-        passed = lh_instant_until(f->trash_from, m->now);
-    return lh_nanoseconds(passed.ns < f->trash_left.ns ? f->trash_left.ns - passed.ns : 0);
+        passed = lh_instant_until(f->motion->trash_from, m->now);
+    return lh_nanoseconds(
+        passed.ns < f->motion->trash_left.ns ? f->motion->trash_left.ns - passed.ns : 0);
 }
 
 void lh_m_trash_info(

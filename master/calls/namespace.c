@@ -18,12 +18,13 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed");
     lh_m_prealloc_drop(m, f);
     for (size_t i = 0; i < f->chunk_count; i++)
-        lh_m_chunk_remove(m, f->chunks[i]);
-    if (f->in_work)
-        TAILQ_REMOVE(&m->work, f, work_link);
-    f->in_work = false;
-    lh_m_timer_disarm(m, &f->timer);
-    lh_m_timer_disarm(m, &f->trash_timer);
+        lh_m_chunk_remove(m, lh_m_file_chunk(f, i));
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    if (fm->in_work)
+        TAILQ_REMOVE(&m->work, fm, work_link);
+    fm->in_work = false;
+    lh_m_timer_disarm(m, &fm->timer);
+    lh_m_timer_disarm(m, &fm->trash_timer);
     if (f->trashed) {
         RB_REMOVE(lh_m_trash, &m->trash, f);
         m->trash_count--;
@@ -103,12 +104,12 @@ void lh_m_create(struct lh_master *m, uint64_t link, const Leasehold__CreateRequ
         return;
     }
     struct lh_m_file *f = lh_m_file_new(m, m->next_file++, request->path, false);
-    f->durability = info.durability;
-    f->replication = info.replication;
-    f->min_replicas = info.min_replicas;
+    f->durability = (uint8_t)info.durability;
+    f->replication = (uint8_t)info.replication;
+    f->min_replicas = (uint8_t)info.min_replicas;
     f->chunk_size = info.chunk_size;
     f->created_unix_ms = m->wall_ms;
-    f->on_primary_loss = info.on_primary_loss;
+    f->on_primary_loss = (uint8_t)info.on_primary_loss;
     lh_m_dirty_master(m);
     lh_m_dirty_file(m, f);
     lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" created: %u replicas, at least %u, %s",

@@ -66,10 +66,10 @@ static bool wanted(const struct lh_m_file *f, const struct lh_m_chunk *tail)
 {
     const struct lh_m_waiter *w;
 
-    TAILQ_FOREACH(w, &f->waiters, file_link)
-    if (w->kind == LH_WAIT_TAIL ||
-        (tail != NULL && !w->only_release && w->chunk == tail->id && !tail->sealed))
-        return true;
+    TAILQ_FOREACH(w, &f->motion->waiters, file_link)
+        if (w->kind == LH_WAIT_TAIL ||
+            (tail != NULL && !w->only_release && w->chunk == tail->id && !tail->sealed))
+            return true;
     return false;
 }
 
@@ -90,7 +90,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
         tail = lh_m_tail(f);
     }
     struct lh_m_waiter *w, *next;
-    for (w = TAILQ_FIRST(&f->waiters); w != NULL; w = next) {
+    for (w = TAILQ_FIRST(&f->motion->waiters); w != NULL; w = next) {
         next = TAILQ_NEXT(w, file_link);
         if (w->kind == LH_WAIT_TAIL ? tail_ready(m, w, tail) : recall_ready(m, w))
             lh_m_answer(m, w, LH_OK, "");
@@ -126,7 +126,7 @@ static void waiter_timer(struct lh_master *m, struct lh_m_timer *timer)
 static int check_room(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
-    if (f->waiter_count < m->config.waiters_file_max &&
+    if (f->motion->waiter_count < m->config.waiters_file_max &&
         HASH_COUNT(m->waiters) < m->config.waiters_max)
         return LH_OK;
     snprintf(text, text_size, "too many calls wait for \"%.256s\" or for other files", f->path);
@@ -145,10 +145,11 @@ static struct lh_m_waiter *wait_for(
     w->deadline = lh_instant_add(m->now, lh_milliseconds(wait_ms));
     w->hold_until = m->now;
     w->timer.fire = waiter_timer;
-    if (TAILQ_EMPTY(&f->waiters))
-        TAILQ_INSERT_TAIL(&m->waited, f, waited_link);
-    TAILQ_INSERT_TAIL(&f->waiters, w, file_link);
-    f->waiter_count++;
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    if (TAILQ_EMPTY(&fm->waiters))
+        TAILQ_INSERT_TAIL(&m->waited, fm, waited_link);
+    TAILQ_INSERT_TAIL(&fm->waiters, w, file_link);
+    fm->waiter_count++;
     HASH_ADD(hh, m->waiters, link, sizeof w->link, w);
     lh_m_timer_arm(m, &w->timer, w->deadline);
     lh_m_touch(m, f);

@@ -20,28 +20,29 @@
 
 #include <inttypes.h>
 
-static void arm(struct lh_master *m, struct lh_m_file *f)
+static void arm(struct lh_master *m, struct lh_m_file_motion *fm)
 {
     struct lh_duration tick =
         lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), m->config.trash_tick);
 
     if (lh_m_deleting(m))
-        lh_m_timer_arm(m, &f->trash_timer,
-            lh_instant_add(f->trash_from, lh_duration_min(tick, f->trash_left)));
+        lh_m_timer_arm(m, &fm->trash_timer,
+            lh_instant_add(fm->trash_from, lh_duration_min(tick, fm->trash_left)));
 }
 
 static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
 {
-    struct lh_m_file *f = LH_M_OWNER(timer, struct lh_m_file, trash_timer);
+    struct lh_m_file_motion *fm = LH_M_OWNER(timer, struct lh_m_file_motion, trash_timer);
+    struct lh_m_file *f = fm->file;
     struct lh_duration left = lh_m_trash_left(m, f);
 
     if (!lh_m_deleting(m))
         return; /* KEEP-4: armed again once deletion is resumed */
     if (left.ns > 0) {
-        f->trash_left = left;
-        f->trash_from = m->now;
+        fm->trash_left = left;
+        fm->trash_from = m->now;
         lh_m_dirty_file(m, f);
-        arm(m, f);
+        arm(m, fm);
         return;
     }
     if (m->purged >= m->config.step_work) {
@@ -51,7 +52,7 @@ static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
     LH_MARK("trash-purged");
     m->purged += f->chunk_count + 1;
     lh_fx_log(m->fx, LH_INFO,
-        "file %" PRIu64 " \"%s\": its time in the trash is over; it goes with %zu chunks", f->id,
+        "file %" PRIu64 " \"%s\": its time in the trash is over; it goes with %u chunks", f->id,
         f->path, f->chunk_count);
     lh_m_file_purge(m, f);
 }
@@ -71,9 +72,10 @@ void lh_m_trash_start(struct lh_master *m)
 
     RB_FOREACH(f, lh_m_trash, &m->trash)
     {
-        f->trash_timer.fire = trash_timer;
-        f->trash_from = m->now;
-        arm(m, f);
+        struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+        fm->trash_timer.fire = trash_timer;
+        fm->trash_from = m->now;
+        arm(m, fm);
         recall_tail(m, f);
     }
 }
@@ -82,17 +84,18 @@ static void into_trash(struct lh_master *m, struct lh_m_file *f)
 {
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed; it is in the trash");
     lh_m_prealloc_drop(m, f);
-    lh_m_timer_disarm(m, &f->timer);
-    f->place_in_full_until = LH_INSTANT_NEVER;
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    lh_m_timer_disarm(m, &fm->timer);
+    fm->place_in_full_until = LH_INSTANT_NEVER;
     RB_REMOVE(lh_m_paths, &m->paths, f);
     f->trashed = true;
-    f->trash_number = m->trash_number++;
-    f->trash_left = m->config.trash_retention;
-    f->trash_from = m->now;
-    f->trash_timer.fire = trash_timer;
+    fm->trash_number = m->trash_number++;
+    fm->trash_left = m->config.trash_retention;
+    fm->trash_from = m->now;
+    fm->trash_timer.fire = trash_timer;
     RB_INSERT(lh_m_trash, &m->trash, f);
     m->trash_count++;
-    arm(m, f);
+    arm(m, fm);
     recall_tail(m, f);
     lh_m_dirty_file(m, f);
 }
@@ -120,8 +123,8 @@ void lh_m_remove(struct lh_master *m, uint64_t link, const Leasehold__RemoveRequ
         reply.error_text = text;
     } else if (request->now || m->config.trash_retention.ns == 0) {
         reply.file = f->id;
-        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed for good, with %zu chunks",
-            f->id, f->path, f->chunk_count);
+        lh_fx_log(m->fx, LH_INFO, "file %" PRIu64 " \"%s\" removed for good, with %u chunks", f->id,
+            f->path, f->chunk_count);
         lh_m_file_purge(m, f);
     } else {
         LH_MARK("remove-into-trash");
@@ -169,14 +172,15 @@ static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *p
 {
     RB_REMOVE(lh_m_trash, &m->trash, f);
     m->trash_count--;
-    lh_m_timer_disarm(m, &f->trash_timer);
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    lh_m_timer_disarm(m, &fm->trash_timer);
     if (strcmp(f->path, path) != 0) {
         char *copy = lh_strdup(path);
         free(f->path);
         f->path = copy;
     }
     f->trashed = false;
-    f->trash_number = 0;
+    fm->trash_number = 0;
     RB_INSERT(lh_m_paths, &m->paths, f);
     lh_m_dirty_file(m, f);
 }

@@ -12,13 +12,13 @@
 
 void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
 {
-    struct lh_m_file *f = w->file;
+    struct lh_m_file_motion *fm = lh_m_move_file(m, w->file);
 
     lh_m_timer_disarm(m, &w->timer);
-    TAILQ_REMOVE(&f->waiters, w, file_link);
-    f->waiter_count--;
-    if (f->waiter_count == 0)
-        TAILQ_REMOVE(&m->waited, f, waited_link);
+    TAILQ_REMOVE(&fm->waiters, w, file_link);
+    fm->waiter_count--;
+    if (fm->waiter_count == 0)
+        TAILQ_REMOVE(&m->waited, fm, waited_link);
     HASH_DELETE(hh, m->waiters, w);
     free(w->old_primary);
     free(w);
@@ -44,8 +44,8 @@ static struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh
 
     if (w->unsettled_chunk == 0 && w->full_chunk == 0 && w->failed_version != 0)
         for (size_t i = f->chunk_count; i > 0 && c == NULL && i + 2 > f->chunk_count; i--)
-            if (f->chunks[i - 1]->sealed)
-                c = f->chunks[i - 1];
+            if (lh_m_file_chunk(f, i - 1)->sealed)
+                c = lh_m_file_chunk(f, i - 1);
     return c != NULL && c->file == f && c->sealed ? c : NULL;
 }
 
@@ -143,13 +143,13 @@ void lh_m_answer(struct lh_master *m, struct lh_m_waiter *w, int error, const ch
 void lh_m_fail_waiters(struct lh_master *m, struct lh_m_file *f, int error, const char *text)
 {
     struct lh_m_waiter *w;
-    struct lh_m_file *each;
+    struct lh_m_file_motion *each;
 
     if (f != NULL) {
-        while ((w = TAILQ_FIRST(&f->waiters)) != NULL)
+        while ((w = TAILQ_FIRST(&f->motion->waiters)) != NULL)
             lh_m_answer(m, w, error, text);
         return;
     }
     while ((each = TAILQ_FIRST(&m->waited)) != NULL)
-        lh_m_fail_waiters(m, each, error, text);
+        lh_m_fail_waiters(m, each->file, error, text);
 }

@@ -102,9 +102,9 @@ static bool handed_over(const struct lh_m_chunk *c)
     if (!c->motion->grant.recalling || c->motion->grant.appends == 0 || c->sealed ||
         c->intent_to_seal || c->file->trashed)
         return false;
-    TAILQ_FOREACH(w, &c->file->waiters, file_link)
-    if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
-        return false;
+    TAILQ_FOREACH(w, &c->file->motion->waiters, file_link)
+        if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
+            return false;
     return true;
 }
 

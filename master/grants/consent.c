@@ -71,17 +71,18 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         !another_can(m, c) || lh_instant_before(m->now, m->consent_from) ||
         LH_PLANTED("lost-primary-kept"))
         return;
-    if (lh_instant_before(m->now, f->consent_from)) {
+    if (lh_instant_before(m->now, f->motion->consent_from)) {
         LH_MARK("consent-rests");
         return;
     }
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
     LH_MARK("recall-for-consent");
     /* What was quiet for as long again begins anew. */
-    if (lh_instant_reached(m->now, lh_instant_add(f->consent_from, f->consent_rest)))
-        f->consents = 0;
-    f->consent_rest =
-        lh_m_backoff(m->config.consent_rest, m->config.consent_rest_max, f->consents++);
-    f->consent_from = lh_instant_add(m->now, f->consent_rest);
+    if (lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest)))
+        fm->consents = 0;
+    fm->consent_rest =
+        lh_m_backoff(m->config.consent_rest, m->config.consent_rest_max, fm->consents++);
+    fm->consent_from = lh_instant_add(m->now, fm->consent_rest);
     m->consent_from = lh_instant_add(m->now, m->config.consent_pause);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s lives, but %s: it is asked to let another one",

@@ -40,16 +40,17 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
 
     if (count < f->min_replicas) {
         LH_MARK("creation-too-few-servers");
-        f->place_in_full_until = LH_INSTANT_NEVER;
+        lh_m_move_file(m, f)->place_in_full_until = LH_INSTANT_NEVER;
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
     if (count < f->replication) {
         /* Enough to go on with; but while servers come and go, give the others a moment. */
-        if (f->place_in_full_until.ns == LH_INSTANT_NEVER.ns)
-            f->place_in_full_until = lh_instant_add(m->now, m->config.create_timeout);
-        struct lh_instant until = lh_instant_min(f->place_in_full_until, m->unsettled_until);
+        if (fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns)
+            fm->place_in_full_until = lh_instant_add(m->now, m->config.create_timeout);
+        struct lh_instant until = lh_instant_min(fm->place_in_full_until, m->unsettled_until);
         if (!lh_instant_reached(m->now, until)) {
-            lh_m_timer_arm(m, &f->timer, until);
+            lh_m_timer_arm(m, &fm->timer, until);
             return LH_ERR_NOT_ENOUGH_SERVERS;
         }
         LH_MARK("creation-with-fewer");
@@ -58,8 +59,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
             "fit for it",
             f->path, count, f->replication);
     }
-    f->place_in_full_until = LH_INSTANT_NEVER;
-    lh_m_timer_disarm(m, &f->timer);
+    fm->place_in_full_until = LH_INSTANT_NEVER;
+    lh_m_timer_disarm(m, &fm->timer);
 
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, m->next_chunk++);
     for (uint32_t i = 0; i < count; i++) {

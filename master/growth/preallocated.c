@@ -28,7 +28,7 @@
 
 void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
 {
-    prealloc->file->prealloc = NULL;
+    lh_m_move_file(m, prealloc->file)->prealloc = NULL;
     lh_m_timer_disarm(m, &prealloc->timer);
     if (!prealloc->asked)
         TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
@@ -39,7 +39,7 @@ void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
 
 void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->prealloc;
+    struct lh_m_prealloc *prealloc = f->motion->prealloc;
 
     if (prealloc == NULL)
         return;
@@ -54,7 +54,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
 
 static bool rolling(const struct lh_m_file *f)
 {
-    return f->chunk_count > 0 && f->chunks[f->chunk_count - 1]->motion->seal.roll != NULL;
+    return f->chunk_count > 0 && lh_m_tail(f)->motion->seal.roll != NULL;
 }
 
 static void remove_member(struct lh_master *m, struct lh_m_prealloc *prealloc, uint32_t i)
@@ -93,7 +93,7 @@ static void without(
         lh_m_avoid(m, s, lh_duration_add(m->config.create_timeout, m->config.create_timeout));
         remove_member(m, prealloc, i);
     }
-    uint32_t count = lh_m_excluded(f->chunks[f->chunk_count - 1], excluded);
+    uint32_t count = lh_m_excluded(lh_m_tail(f), excluded);
     if (prealloc->member_count < f->min_replicas)
         lh_m_prealloc_for_roll(m, f, excluded, count);
     else if (all_created(prealloc))
@@ -127,14 +127,14 @@ static void prealloc_new(
     lh_m_timer_arm(m, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
     HASH_ADD(hh, m->preallocs, id, sizeof prealloc->id, prealloc);
     TAILQ_INSERT_TAIL(&m->new_preallocs, prealloc, link);
-    f->prealloc = prealloc;
+    lh_m_move_file(m, f)->prealloc = prealloc;
 }
 
 void lh_m_prealloc_want(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
 
-    if (f->prealloc != NULL || f->chunk_count < 2 || f->trashed)
+    if (f->motion->prealloc != NULL || f->chunk_count < 2 || f->trashed)
         return;
     if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
         return;
@@ -157,8 +157,8 @@ uint32_t lh_m_prealloc_fit(const struct lh_master *m, const struct lh_m_file *f,
 {
     uint32_t left = 0;
 
-    for (uint32_t i = 0; f->prealloc != NULL && i < f->prealloc->member_count; i++)
-        left += fit(m, lh_m_server_of(m, &f->prealloc->members[i]), excluded, count);
+    for (uint32_t i = 0; f->motion->prealloc != NULL && i < f->motion->prealloc->member_count; i++)
+        left += fit(m, lh_m_server_of(m, &f->motion->prealloc->members[i]), excluded, count);
     return left;
 }
 
@@ -166,7 +166,7 @@ void lh_m_prealloc_for_roll(
     struct lh_master *m, struct lh_m_file *f, const struct lh_m_member *excluded, uint32_t count)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
-    struct lh_m_prealloc *prealloc = f->prealloc;
+    struct lh_m_prealloc *prealloc = f->motion->prealloc;
 
     if (f->trashed)
         return; /* it does not go on */
@@ -189,16 +189,16 @@ void lh_m_prealloc_for_roll(
 
 bool lh_m_prealloc_ready(const struct lh_master *m, const struct lh_m_file *f)
 {
-    for (uint32_t i = 0; i < f->prealloc->member_count; i++)
-        if (!f->prealloc->members[i].created ||
-            !lh_m_reachable(m, lh_m_server_of(m, &f->prealloc->members[i])))
+    for (uint32_t i = 0; i < f->motion->prealloc->member_count; i++)
+        if (!f->motion->prealloc->members[i].created ||
+            !lh_m_reachable(m, lh_m_server_of(m, &f->motion->prealloc->members[i])))
             return false;
     return true;
 }
 
 bool lh_m_prealloc_shrink(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->prealloc;
+    struct lh_m_prealloc *prealloc = f->motion->prealloc;
     uint32_t ready = 0;
 
     for (uint32_t i = 0; i < prealloc->member_count; i++)
@@ -270,7 +270,7 @@ static bool comes_soon(const struct lh_master *m, const struct lh_m_prealloc *pr
 
 void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
 {
-    struct lh_m_prealloc *prealloc = f->prealloc;
+    struct lh_m_prealloc *prealloc = f->motion->prealloc;
 
     if (prealloc == NULL)
         return;

@@ -89,7 +89,7 @@ static void seal(struct lh_master *m, struct lh_m_roll *roll)
     lh_m_set_sealed(m, c);
     lh_m_move(m, c)->seal.urgent = !lh_m_backed(m, c);
     lh_m_dirty_chunk(m, c);
-    if (f->prealloc == NULL)
+    if (f->motion->prealloc == NULL)
         LH_MARK("roll-sealed-without-next-chunk");
     lh_m_prealloc_take(m, f);
     lh_m_touch(m, f);
@@ -101,7 +101,7 @@ static bool next_is_there(struct lh_master *m, const struct lh_m_roll *roll)
     struct lh_m_file *f = roll->chunk->file;
     struct lh_duration patience = m->config.roll_patience;
 
-    if (f->prealloc == NULL || lh_m_prealloc_ready(m, f))
+    if (f->motion->prealloc == NULL || lh_m_prealloc_ready(m, f))
         return true;
     LH_MARK("roll-waits-for-next-chunk");
     if (lh_instant_reached(m->now, lh_instant_add(roll->decided_at, patience)) &&
@@ -426,8 +426,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
 
     if (c == NULL || c->sealed || c->intent_to_seal || !lh_m_rolls(m, f) || !lh_m_held(m, c))
         return;
-    TAILQ_FOREACH(w, &f->waiters, file_link)
-    {
+    TAILQ_FOREACH(w, &f->motion->waiters, file_link) {
         enum trouble what = trouble(m, c, w);
         struct lh_instant at = lost_at(m, c, w, what);
         if (w->kind != LH_WAIT_TAIL || at.ns == LH_INSTANT_NEVER.ns)

@@ -6,18 +6,19 @@
 
 void lh_m_touch(struct lh_master *m, struct lh_m_file *f)
 {
-    if (f == NULL || f->in_work || TAILQ_EMPTY(&f->waiters))
+    if (f == NULL || f->motion->waiter_count == 0 || f->motion->in_work)
         return;
-    TAILQ_INSERT_TAIL(&m->work, f, work_link);
-    f->in_work = true;
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+    TAILQ_INSERT_TAIL(&m->work, fm, work_link);
+    fm->in_work = true;
 }
 
 void lh_m_touch_waited(struct lh_master *m)
 {
-    struct lh_m_file *f;
+    struct lh_m_file_motion *fm;
 
-    TAILQ_FOREACH(f, &m->waited, waited_link)
-    lh_m_touch(m, f);
+    TAILQ_FOREACH(fm, &m->waited, waited_link)
+        lh_m_touch(m, fm->file);
 }
 
 void lh_m_enqueue(struct lh_master *m, struct lh_m_chunk *c)

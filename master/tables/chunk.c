@@ -40,14 +40,13 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     c->motion = &lh_m_idle;
     c->members = c->few;
     m->repair.conditions[c->condition]++;
-    c->index = (uint32_t)f->chunk_count;
+    c->index = f->chunk_count;
     if (f->chunk_count > 0) {
-        const struct lh_m_chunk *last = f->chunks[f->chunk_count - 1];
+        const struct lh_m_chunk *last = lh_m_tail(f);
         LH_ASSERT(last->sealed);
         c->start = last->start + last->length;
     }
-    LH_GROW(f->chunks, f->chunk_capacity, f->chunk_count + 1);
-    f->chunks[f->chunk_count++] = c;
+    lh_m_file_append(f, c);
     lh_idmap_add(&m->chunks, c);
     RB_INSERT(lh_m_open, &m->open, lh_m_move(m, c));
     return c;

@@ -26,6 +26,7 @@ struct lh_m_server;
 struct lh_m_chunk;
 struct lh_m_motion;
 struct lh_m_file;
+struct lh_m_file_motion;
 struct lh_m_member;
 struct lh_m_roll;
 

@@ -31,11 +31,13 @@ void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
 {
+    struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+
     f->ticket = m->commit.next_ticket;
     m->commit.namespace_ticket = m->commit.next_ticket;
-    if (!f->dirty)
-        STAILQ_INSERT_TAIL(&m->commit.dirty_files, f, dirty_link);
-    f->dirty = true;
+    if (!fm->dirty)
+        STAILQ_INSERT_TAIL(&m->commit.dirty_files, fm, dirty_link);
+    fm->dirty = true;
 }
 
 void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)

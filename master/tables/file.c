@@ -4,6 +4,8 @@
 #include "master/tables/changed.h"
 #include "master/tables/tables.h"
 
+const struct lh_m_file_motion lh_m_file_idle = {.place_in_full_until = {UINT64_MAX}};
+
 static int compare_paths(const struct lh_m_file *a, const struct lh_m_file *b)
 {
     return strcmp(a->path, b->path);
@@ -34,7 +36,7 @@ struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
 
 static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
 {
-    lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file, timer));
+    lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file_motion, timer)->file);
 }
 
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)
@@ -43,9 +45,7 @@ struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *pa
 
     f->id = id;
     f->path = lh_strdup(path);
-    f->timer.fire = place_in_full_passed;
-    f->place_in_full_until = LH_INSTANT_NEVER;
-    TAILQ_INIT(&f->waiters);
+    f->motion = &lh_m_file_idle;
     lh_idmap_add(&m->files, f);
     f->trashed = trashed;
     if (trashed) {
@@ -58,10 +58,84 @@ struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *pa
     return f;
 }
 
-void lh_m_file_free(struct lh_m_file *f)
+void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c)
 {
+    if (f->chunk_count == 0) {
+        f->chunks.only = c;
+    } else if (f->chunk_count >= f->chunk_capacity) {
+        struct lh_m_chunk *only = f->chunk_capacity == 0 ? f->chunks.only : NULL;
+        uint32_t capacity = f->chunk_count + f->chunk_count / 4 + 1; /* few are left unused */
+        f->chunks.many = lh_realloc_array(
+            only != NULL ? NULL : f->chunks.many, capacity, sizeof *f->chunks.many);
+        if (only != NULL)
+            f->chunks.many[0] = only;
+        f->chunk_capacity = capacity;
+    }
+    if (f->chunk_count > 0)
+        f->chunks.many[f->chunk_count] = c;
+    f->chunk_count++;
+}
+
+/* ---- What it has while something is going on. */
+
+static bool is_idle(const struct lh_master *m, const struct lh_m_file *f)
+{
+    const struct lh_m_file_motion *fm = f->motion;
+
+    return !f->trashed && !fm->dirty && !fm->in_work && fm->prealloc == NULL &&
+           TAILQ_EMPTY(&fm->waiters) && fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns &&
+           !fm->timer.armed &&
+           lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest));
+}
+
+struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_file_motion *fm = (struct lh_m_file_motion *)(uintptr_t)f->motion;
+
+    if (f->motion == &lh_m_file_idle) {
+        fm = lh_alloc(sizeof *fm);
+        fm->file = f;
+        fm->timer.fire = place_in_full_passed;
+        fm->place_in_full_until = LH_INSTANT_NEVER;
+        TAILQ_INIT(&fm->waiters);
+        f->motion = fm;
+    }
+    if (!fm->stirred)
+        TAILQ_INSERT_TAIL(&m->stirred_files, fm, stirred_link);
+    fm->stirred = true;
+    return fm;
+}
+
+static void motion_free(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_file_motion *fm = (struct lh_m_file_motion *)(uintptr_t)f->motion;
+
+    if (f->motion == &lh_m_file_idle)
+        return;
+    if (fm->stirred)
+        TAILQ_REMOVE(&m->stirred_files, fm, stirred_link);
+    f->motion = &lh_m_file_idle;
+    free(fm);
+}
+
+void lh_m_file_motions_settle(struct lh_master *m)
+{
+    struct lh_m_file_motion *fm;
+
+    while ((fm = TAILQ_FIRST(&m->stirred_files)) != NULL) {
+        TAILQ_REMOVE(&m->stirred_files, fm, stirred_link);
+        fm->stirred = false;
+        if (is_idle(m, fm->file))
+            motion_free(m, fm->file);
+    }
+}
+
+void lh_m_file_free(struct lh_master *m, struct lh_m_file *f)
+{
+    motion_free(m, f);
+    if (f->chunk_capacity > 0)
+        free(f->chunks.many);
     free(f->path);
-    free(f->chunks);
     free(f);
 }
 
@@ -71,7 +145,7 @@ struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path)
 
     for (f = RB_NFIND(lh_m_trash, (struct lh_m_trash *)(uintptr_t)&m->trash, &key);
          f != NULL && strcmp(f->path, path) == 0; f = RB_NEXT(lh_m_trash, &m->trash, f))
-        if (last == NULL || f->trash_number > last->trash_number)
+        if (last == NULL || f->motion->trash_number > last->motion->trash_number)
             last = f;
     return last;
 }

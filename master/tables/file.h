@@ -6,63 +6,83 @@
 #include "master/tables/timers.h"
 #include "master/tables/waiter.h"
 
-struct lh_m_file {
-    /* Durable. */
-    uint64_t id;
-    char *path;
-    Leasehold__Durability durability;
-    uint32_t replication, min_replicas;
-    uint64_t chunk_size;
-    uint64_t created_unix_ms;
-    Leasehold__OnPrimaryLoss on_primary_loss;
-
-    bool dirty, removed;
-    uint64_t ticket; /* of the last commit with this file or one of its chunks */
-    STAILQ_ENTRY(lh_m_file) dirty_link;
-
-    struct lh_m_chunk **chunks; /* by index */
+/* What a file has only while something is going on with it; as struct lh_m_motion. */
+struct lh_m_file_motion {
+    struct lh_m_file *file;
+    bool stirred; /* in `m->stirred_files` */
+    bool dirty;
+    bool in_work;
     struct lh_m_prealloc *prealloc; /* NULL: none */
-    size_t chunk_count, chunk_capacity;
-
     TAILQ_HEAD(, lh_m_waiter) waiters;
     uint32_t waiter_count;
-    TAILQ_ENTRY(lh_m_file) waited_link; /* in `m->waited` while it has waiters */
-    TAILQ_ENTRY(lh_m_file) work_link;
-    bool in_work;
     struct lh_instant place_in_full_until; /* its next chunk waits for all its replicas no longer;
                                               NEVER: it does not wait */
     struct lh_m_timer timer;               /* for that */
 
-    struct lh_instant consent_from;   /* its primary is not asked for consent before this */
-    struct lh_duration consent_rest;  /* after the last time */
-    uint32_t consents;                /* times in a row */
+    struct lh_instant consent_from;  /* its primary is not asked for consent before this */
+    struct lh_duration consent_rest; /* after the last time */
+    uint32_t consents;               /* times in a row */
 
     /* In the trash (KEEP-5). Durable but for the times, which go with the master's clock. */
-    bool trashed;
     uint64_t trash_number;         /* files get rising ones as they are removed */
     struct lh_duration trash_left; /* as it is in the store, at `trash_from` */
     struct lh_instant trash_from;
     struct lh_m_timer trash_timer;
 
+    STAILQ_ENTRY(lh_m_file_motion) dirty_link;
+    TAILQ_ENTRY(lh_m_file_motion) waited_link; /* in `m->waited` while it has waiters */
+    TAILQ_ENTRY(lh_m_file_motion) work_link, stirred_link;
+};
+
+struct lh_m_file {
+    /* Durable. */
+    uint64_t id;
+    char *path;
+    uint64_t created_unix_ms;
+    uint64_t chunk_size;
+    uint8_t replication, min_replicas;
+    uint8_t durability, on_primary_loss; /* the wire's numbers */
+    bool trashed : 1;                    /* KEEP-5 */
+
+    bool removed : 1;
+    uint64_t ticket; /* of the last commit with this file or one of its chunks */
+    const struct lh_m_file_motion *motion; /* never NULL */
+    uint32_t chunk_count, chunk_capacity;
+    union {
+        struct lh_m_chunk *only;  /* if `chunk_capacity` is 0 */
+        struct lh_m_chunk **many; /* by index */
+    } chunks;
     RB_ENTRY(lh_m_file) path_node; /* in `m->paths`, or in `m->trash` if trashed */
 };
+_Static_assert(sizeof(struct lh_m_file) <= 104, "there are millions of them");
 RB_HEAD(lh_m_paths, lh_m_file);
 RB_HEAD(lh_m_trash, lh_m_file); /* by path and id */
 
 RB_PROTOTYPE(lh_m_paths, lh_m_file, path_node, )
 RB_PROTOTYPE(lh_m_trash, lh_m_file, path_node, )
 
+extern const struct lh_m_file_motion lh_m_file_idle;
+
+static inline struct lh_m_chunk *lh_m_file_chunk(const struct lh_m_file *f, size_t index)
+{
+    return f->chunk_capacity == 0 ? f->chunks.only : f->chunks.many[index];
+}
+
 /* Its last chunk; NULL: it has none. */
 static inline struct lh_m_chunk *lh_m_tail(const struct lh_m_file *f)
 {
-    return f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
+    return f->chunk_count == 0 ? NULL : lh_m_file_chunk(f, f->chunk_count - 1);
 }
 
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
 struct lh_m_file *lh_m_file_new(
     struct lh_master *m, uint64_t id, const char *path, bool trashed);
-void lh_m_file_free(struct lh_m_file *f);
+void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c);
+void lh_m_file_free(struct lh_master *m, struct lh_m_file *f);
+/* The file's record, to write into it; as lh_m_move(), and lh_m_motions_settle(). */
+struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f);
+void lh_m_file_motions_settle(struct lh_master *m);
 /* The file of that path that was removed last; NULL: there is none. */
 struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path);
 

@@ -91,8 +91,9 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_motion) creating;
     TAILQ_HEAD(, lh_m_motion) waiting;
-    TAILQ_HEAD(, lh_m_file) waited;
-    TAILQ_HEAD(, lh_m_file) work;
+    TAILQ_HEAD(, lh_m_file_motion) waited;
+    TAILQ_HEAD(, lh_m_file_motion) work;
+    TAILQ_HEAD(, lh_m_file_motion) stirred_files;
     TAILQ_HEAD(, lh_m_motion) enqueued; /* chunks to be looked at in this step or the next ones */
     TAILQ_HEAD(, lh_m_motion) stirred;  /* chunks that something happened to in this step */
     struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
@@ -120,7 +121,7 @@ struct lh_master {
     struct {
         STAILQ_HEAD(, lh_m_server) dirty_servers;
         STAILQ_HEAD(, lh_m_motion) dirty_chunks;
-        STAILQ_HEAD(, lh_m_file) dirty_files;
+        STAILQ_HEAD(, lh_m_file_motion) dirty_files;
         STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
         uint64_t next_ticket;      /* of this step's commit, should there be one */
         uint64_t durable;          /* all commits up to this one are */

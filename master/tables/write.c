@@ -149,8 +149,8 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     record.on_primary_loss = f->on_primary_loss;
     record.trashed = f->trashed;
     if (f->trashed) {
-        record.trash_left_ms = lh_duration_ms(f->trash_left);
-        record.trash_number = f->trash_number;
+        record.trash_left_ms = lh_duration_ms(f->motion->trash_left);
+        record.trash_number = f->motion->trash_number;
     }
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }
@@ -201,14 +201,15 @@ void lh_m_flush(struct lh_master *m)
         LH_GROW(commit->chunks, commit->chunk_capacity, commit->chunk_count + 1);
         commit->chunks[commit->chunk_count++] = c->id;
     }
-    struct lh_m_file *f;
-    while ((f = STAILQ_FIRST(&m->commit.dirty_files)) != NULL) {
+    struct lh_m_file_motion *fm;
+    while ((fm = STAILQ_FIRST(&m->commit.dirty_files)) != NULL) {
+        struct lh_m_file *f = fm->file;
         STAILQ_REMOVE_HEAD(&m->commit.dirty_files, dirty_link);
-        f->dirty = false;
+        fm->dirty = false;
         if (f->removed) {
             uint8_t key[KEY_MAX];
             lh_fx_delete(m->fx, key, number_key(key, 'f', f->id));
-            lh_m_file_free(f);
+            lh_m_file_free(m, f);
         } else {
             put_file(m, f);
         }

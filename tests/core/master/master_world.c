@@ -366,7 +366,8 @@ bool server_register_with(struct world *w, struct server *s,
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Register r = LEASEHOLD__REGISTER__INIT;
-    Leasehold__ReplicaReport *replica_pointers[64];
+    Leasehold__ReplicaReport **replica_pointers =
+        lh_alloc_array(replica_count, sizeof *replica_pointers);
     Leasehold__ChunkVersion *held_pointers[64];
     char address[64];
 
@@ -397,6 +398,7 @@ bool server_register_with(struct world *w, struct server *s,
     if (s->link == 0 || !is_open(w, s->link))
         s->link = world_open_link(w, LH_METHOD_SESSION);
     world_message(w, s->link, &request);
+    free(replica_pointers);
     const Leasehold__SessionReply *reply =
         world_next(w, s->link, LEASEHOLD__SESSION_REPLY__BODY_REGISTERED);
     if (reply == NULL || reply->registered->error != LEASEHOLD__ERROR_CODE__OK)
