@@ -199,7 +199,6 @@ static void replicate(struct world *w, uint64_t chunk, int kind)
     m.length = m.offset = last_said(&w->said, "length");
     m.committed = last_said(&w->said, "committed");
     m.checksum = last_said(&w->said, "checksum");
-    m.master_term = 1;
     hear_value(&w->said, "version", m.version);
     struct lh_buf batches = make_batches(&w->said, &w->in);
     world_say(w, l, &m.base, &batches);

@@ -103,7 +103,6 @@ void lh_cs_member_connect(struct lh_cs_member *m)
     m->state = LH_CS_MEMBER_ADOPTING;
     m->retry_at = LH_INSTANT_NEVER;
     lh_cs_member_fill(m, &q, LEASEHOLD__REPLICATE_KIND__ADOPT);
-    q.master_term = cs->master.master_term;
     q.joining = m->joining;
     lh_fx_send(cs->fx, l->id, &q.base, NULL);
 }

@@ -137,8 +137,6 @@ static void adopt(struct lh_cs_host *cs, struct lh_cs_link *l, struct lh_cs_repl
         refuse(cs, l->id, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
         return;
     }
-    if (m->master_term > cs->master.master_term)
-        cs->master.master_term = m->master_term;
     if (lh_cs_primary_of(r) != NULL) {
         if (lh_cs_primary_of(r)->version == m->version) {
             refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT,

@@ -35,7 +35,7 @@ void lh_m_refused(
     g->retry_at = lh_instant_add(m->now, pause);
     g->refusals++;
     g->refused_at = m->now;
-    if (g->refusals >= c->member_count) {
+    if (g->refusals >= c->member_count && !LH_PLANTED("refusals-without-rest")) {
         LH_MARK("grants-rest");
         g->rest_until =
             lh_instant_add(m->now, lh_m_backoff(m->config.refusal_rest, m->config.refusal_rest_max,
@@ -66,7 +66,7 @@ void lh_m_refused_version(
 {
     const struct lh_m_report report = {.chunk = c->id, .version = adopted};
 
-    if (adopted <= c->version)
+    if (adopted <= c->version || LH_PLANTED("refusals-without-rest"))
         return;
     LH_MARK("grant-below-adopted-version");
     lh_m_report_evidence(m, s, c, &report);

@@ -107,6 +107,9 @@ struct words {
     unsigned count;
 };
 
+/* More grants of a chunk within a second are a storm (LEASE-6). */
+#define GRANTS_A_SECOND 24
+
 struct chunk {
     uint64_t id;
     UT_hash_handle hh;
@@ -133,6 +136,9 @@ struct chunk {
     int32_t decided_holder;
     bool decided_intent, decided_sealed;
     struct lh_instant intent_at; /* on the master's clock: when it decided that */
+    struct lh_instant granted_at[GRANTS_A_SECOND]; /* likewise, the last grants: a ring */
+    size_t grants;
+    uint64_t sent_version; /* the newest one */
 
     /* The last SealReport that the master has heard, and when a primary last told it that too few
      * members are left (true ns; 0: never). */

@@ -120,6 +120,10 @@ static const struct lh_sim_bug bugs[] = {
         "a lease that runs out at its holder while the master's answers are late is not given "
         "back; the chunk stands still until a heartbeat tells",
         "INV-8"},
+    {"refusals-without-rest", "LEASE-6",
+        "a refusal says nothing: the next grant is no higher than what the members have adopted, "
+        "and comes at once; a storm of commits and messages for as long as that lasts",
+        "INV-8"},
     {"difference-not-resolved", "LEASE-8",
         "the same, and heartbeats are not compared either; the chunk stands still until its term "
         "is over at the master, too",
