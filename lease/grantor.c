@@ -337,6 +337,19 @@ bool lh_grantor_find(
     return true;
 }
 
+bool lh_grantor_find_of(const struct lh_grantor *g, uint64_t key, lh_session_id s,
+    struct lh_instant now, struct lh_lease_info *info)
+{
+    uint32_t of_key = lh_table_find(g, key);
+    if (of_key == 0 || lh_table_session(g, s) == NULL)
+        return false;
+    uint32_t own = own_lease(g, of_key, lh_session_slot(s));
+    if (own == 0 || !lh_record_in_force(g, lh_record_at(g, own), lh_instant_max(g->seen, now)))
+        return false;
+    *info = lh_table_info(g, own);
+    return true;
+}
+
 struct lh_instant lh_grantor_free_at(
     const struct lh_grantor *g, uint64_t key, struct lh_instant now)
 {

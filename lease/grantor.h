@@ -40,6 +40,7 @@ struct lh_lease_info {
     uint64_t key;
     uint64_t version;
     lh_session_id session;
+    void *context; /* of the session */
     enum lh_lease_mode mode;
     bool recalling;
     struct lh_instant end;     /* the earlier of the lease's own end and its session's */
@@ -145,6 +146,10 @@ LH_MUST_USE int lh_grantor_recall(struct lh_grantor *g, uint64_t key);
  * but was not collected yet is not reported. O(holders) if shared. */
 bool lh_grantor_find(
     const struct lh_grantor *g, uint64_t key, struct lh_instant now, struct lh_lease_info *info);
+
+/* The lease of `key` that session `s` has, exclusive or shared. False: none in force. */
+bool lh_grantor_find_of(const struct lh_grantor *g, uint64_t key, lh_session_id s,
+    struct lh_instant now, struct lh_lease_info *info);
 
 /* When another session may have `key` exclusively at the latest, if nobody extends; `now` if it is
  * free. O(holders) if shared. */

@@ -273,6 +273,7 @@ struct lh_lease_info lh_table_info(const struct lh_grantor *g, uint32_t i)
     return (struct lh_lease_info){.key = r->key,
         .version = of_key->version,
         .session = lh_session_at(g, r->session)->id,
+        .context = lh_session_at(g, r->session)->context,
         .mode = is_shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE,
         .recalling = of_key->recalling,
         .end = lh_record_end(g, r),

@@ -1,0 +1,296 @@
+/* Clients: their sessions, and what they show of their leases: when they register (SES-5, SES-5a,
+ * LEASE-7), and within a session when their sum is not ours (LEASE-8). */
+#include "base/assert.h"
+#include "base/probe.h"
+#include "lease/service_internal.h"
+
+void lh_lessee_init(struct lh_lessee *lessee, unsigned kind)
+{
+    *lessee = (struct lh_lessee){.kind = kind};
+    TAILQ_INIT(&lessee->held);
+    TAILQ_INIT(&lessee->todo);
+}
+
+void lh_lessee_restore(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
+{
+    LH_ASSERT(lessee->former == 0 && lessee->session == 0);
+    lessee->former = lh_grantor_session_open(l->engine, l->now, term, lessee);
+    l->away++;
+}
+
+void lh_lessee_back(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    if (lessee->former == 0)
+        return;
+    lh_grantor_session_end(l->engine, lessee->former, NULL, NULL);
+    lessee->former = 0;
+    l->away--;
+}
+
+void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_duration term)
+{
+    lessee->session = lh_grantor_session_open(l->engine, l->now, term, lessee);
+    lessee->term = term;
+    lessee->received_at = l->now;
+    lessee->confirmed = false;
+    /* It has confirmed nothing in this session (LEASE-8). */
+    struct lh_lease *lease;
+    TAILQ_FOREACH(lease, &lessee->held, held_link)
+        lease->summed_version = 0;
+    lessee->sum = (struct lh_lease_sum){0};
+}
+
+int lh_lessee_renew(struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at)
+{
+    int error = lh_grantor_session_renew(l->engine, lessee->session, received_at, lessee->term);
+
+    if (error == LH_OK)
+        lessee->received_at = l->now;
+    return error;
+}
+
+void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    lh_grantor_session_close(l->engine, lessee->session);
+    lessee->session = 0;
+    lessee->confirmed = false;
+}
+
+bool lh_lessee_live(const struct lh_leases *l, const struct lh_lessee *lessee)
+{
+    return lessee->session != 0 && lh_grantor_session_live(l->engine, lessee->session, l->now);
+}
+
+void lh_lessee_dissolve(
+    struct lh_leases *l, struct lh_lessee *lessee, enum lh_lease_end end, const char *why)
+{
+    struct lh_lease *lease;
+
+    while ((lease = TAILQ_FIRST(&lessee->held)) != NULL)
+        lh_lease_over(l, lease, end, why);
+    lh_lessee_back(l, lessee);
+    lh_grantor_session_end(l->engine, lessee->session, NULL, NULL);
+    lessee->session = 0;
+    lessee->confirmed = false;
+}
+
+struct lh_instant lh_lessee_until(const struct lh_leases *l, const struct lh_lessee *lessee)
+{
+    return lh_grantor_session_end_of(l->engine, lessee->session);
+}
+
+/* ---- Showing. */
+
+/* The lease, in the engine or not, goes into its holder's new session. */
+static bool enter_session(struct lh_leases *l, struct lh_lease *lease)
+{
+    struct lh_lessee *holder = lease->holder;
+    int error = LH_ERR_NOT_LEASED;
+
+    /* Never shorter than what the old session promised: the holder may act on that until it hears
+     * of the new one (TIME-4). */
+    LH_ASSERT(!lease->ending || LH_PLANTED("continued-after-intent"));
+    if (lease->session != 0)
+        error = lh_grantor_continue(l->engine, lease->key, lease->version, lease->session,
+            holder->session, l->now, holder->received_at, l->kinds[lh_lease_kind(lease->key)].term);
+    if (error != LH_OK) /* it is `waiting` alone */
+        error = lh_lease_engage(l, lease, holder, holder->session, lease->version, lease->mode);
+    if (error != LH_OK) { /* without a record, two clients can show what conflicts */
+        LH_ASSERT(l->kinds[lh_lease_kind(lease->key)].unrecorded);
+        return false;
+    }
+    if (lease->recalling) {
+        error = lh_grantor_recall(l->engine, lease->key);
+        LH_ASSERT(error == LH_OK);
+    }
+    lease->session = holder->session;
+    return true;
+}
+
+/* Exactly the lease that was granted goes on. */
+static bool go_on(struct lh_leases *l, struct lh_lease *lease, uint64_t version)
+{
+    const struct lh_lessee *holder = lease->holder;
+
+    if (lease->process != holder->process || lease->version != version ||
+        lease->session == holder->session ||
+        (lease->ending && !LH_PLANTED("continued-after-intent")) || !lh_lease_held(l, lease) ||
+        !enter_session(l, lease))
+        return false;
+    if (lease->waiting) {
+        LH_MARK("lease-continued-after-restart");
+        /* What the former grantor was told we do not know; the holder acts on it, that is enough.
+         * It stays in `waiting`: if the answer is lost the old term runs on, so it is held until
+         * the wait ends, whatever becomes of this session (LEASE-7). */
+        lease->sent = lease->confirmed = true;
+        if (LH_PLANTED("term-shortened-by-setting")) {
+            TAILQ_REMOVE(&l->waiting, lease, waiting_link);
+            lease->waiting = false;
+        }
+    } else if (!lease->confirmed) {
+        lease->sent = false;
+    } else {
+        LH_MARK("lease-continued");
+    }
+    lh_lease_changed(lease);
+    l->kinds[lh_lease_kind(lease->key)].owner->continued(l->core, lease);
+    return true;
+}
+
+void lh_lessee_show_begin(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    lessee->showing = ++l->showings;
+}
+
+struct lh_lease *lh_lessee_shows(struct lh_leases *l, struct lh_lessee *lessee, unsigned kind,
+    uint64_t id, uint64_t version, bool continue_it)
+{
+    struct lh_lease *lease =
+        id <= LH_LEASE_ID_LAST ? l->kinds[kind].owner->find(l->core, id, lessee) : NULL;
+
+    if (lease == NULL || lease->holder != lessee)
+        return NULL;
+    lease->shown = lessee->showing;
+    lease->shown_version = version;
+    return !continue_it || go_on(l, lease, version) ? lease : NULL;
+}
+
+static bool is_shown(const struct lh_lease *lease)
+{
+    return lease->shown == lease->holder->showing;
+}
+
+/* LEASE-1: a grant is sent again until it is confirmed. Holder, process and version stay the same.
+ * Whether a former grantor's grant arrived nobody knows; a holder that shows a lower version acts
+ * on that one, and takes this one next (LEASE-3). */
+static void carry_grants(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease;
+
+    TAILQ_FOREACH(lease, &lessee->todo, todo_link) {
+        bool lower = is_shown(lease) && lease->shown_version < lease->version;
+        if (lease->session == lessee->session || lease->confirmed ||
+            lease->process != lessee->process ||
+            (lease->waiting ? !lower : !lh_lease_held(l, lease)) || !enter_session(l, lease))
+            continue;
+        LH_MARK("grant-carried-over");
+        if (lease->waiting)
+            LH_MARK("grant-of-former-master-carried-over");
+        lease->sent = false;
+    }
+}
+
+/* SES-5a: what this very process does not show it does not act on, now or later. Of an id of which
+ * it shows any version nothing is freed: it may act on that one until it has the answer. */
+static void free_unshown(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease, *next;
+
+    for (lease = TAILQ_FIRST(&lessee->held); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, held_link);
+        if (lease->session == lessee->session || is_shown(lease) ||
+            lease->process != lessee->process || LH_PLANTED("unshown-lease-kept"))
+            continue;
+        LH_MARK("unshown-lease-freed");
+        if (lease->waiting)
+            LH_MARK("unshown-lease-freed-in-restart-wait");
+        lh_lease_over(l, lease, LH_LEASE_UNSHOWN, "is free: its holder does not show it");
+    }
+}
+
+static void disown(struct lh_leases *l, struct lh_lease *lease)
+{
+    lease->process = LH_LEASE_NOBODY;
+    l->kinds[lh_lease_kind(lease->key)].owner->disowned(l->core, lease);
+}
+
+static void disown_unshown(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease;
+
+    TAILQ_FOREACH(lease, &lessee->held, held_link) {
+        if (lease->session != lessee->session && !is_shown(lease) &&
+            lease->process == lessee->process)
+            disown(l, lease);
+    }
+}
+
+void lh_lessee_registered(
+    struct lh_leases *l, struct lh_lessee *lessee, struct lh_lease_process process)
+{
+    if (process.same)
+        carry_grants(l, lessee);
+    if (process.proven)
+        free_unshown(l, lessee);
+    else if (process.same && process.numbered)
+        disown_unshown(l, lessee); /* granted to one that gave no number: this may be another */
+    lh_lessee_back(l, lessee);
+}
+
+void lh_lessee_free_dead(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease, *next;
+
+    for (lease = TAILQ_FIRST(&lessee->held); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, held_link);
+        if (lease->process < lessee->process || LH_PLANTED("leases-freed-on-reregistration")) {
+            LH_MARK("lease-freed-with-its-process");
+            lh_lease_over(l, lease, LH_LEASE_DEAD, "is free: its process is dead");
+        }
+    }
+}
+
+void lh_lessee_disown(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease;
+
+    TAILQ_FOREACH(lease, &lessee->held, held_link) {
+        if (lease->process == lessee->process)
+            disown(l, lease);
+    }
+}
+
+bool lh_lessee_differs(const struct lh_lessee *lessee, struct lh_lease_sum theirs)
+{
+    return !lh_lease_sum_equal(lessee->sum, theirs);
+}
+
+void lh_lessee_resolved(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    struct lh_lease *lease, *next;
+
+    /* The stream is ordered: it confirmed the lease before it sent this, and has ended it since. A
+     * grant that it has not confirmed may still be on its way; that is sent again until it is
+     * answered (LEASE-1). */
+    for (lease = TAILQ_FIRST(&lessee->held); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, held_link);
+        if (lease->summed_version != 0 && !is_shown(lease))
+            lh_lease_over(l, lease, LH_LEASE_DIFFERED, "is over: its holder does not show it");
+    }
+}
+
+void lh_lessee_check(const struct lh_leases *l, const struct lh_lessee *lessee)
+{
+    const struct lh_lease *lease;
+    struct lh_lease_sum sum = {0};
+    size_t held = 0;
+
+    TAILQ_FOREACH(lease, &lessee->held, held_link) {
+        struct lh_lease_info info;
+        LH_ASSERT(lease->holder == lessee && (lease->session != 0 || lease->waiting));
+        LH_ASSERT(lease->process <= lessee->process || lease->process == LH_LEASE_NOBODY);
+        LH_ASSERT(!lease->confirmed || lease->sent);
+        LH_ASSERT(lease->in_todo == (!lease->ending && (!lease->confirmed || lease->recalling)));
+        LH_ASSERT(lease->summed_version == 0 ||
+                  (lease->confirmed && lease->summed_version == lease->version));
+        if (lease->summed_version != 0)
+            lh_lease_sum_add(&sum, lh_lease_id(lease->key), lease->summed_version);
+        if (lease->session != 0 &&
+            lh_grantor_find_of(l->engine, lease->key, lease->session, l->now, &info))
+            LH_ASSERT(info.version >= lease->version);
+        held++;
+    }
+    LH_ASSERT(held == lessee->count && lh_lease_sum_equal(sum, lessee->sum));
+    TAILQ_FOREACH(lease, &lessee->todo, todo_link)
+        LH_ASSERT(lease->in_todo && lease->holder == lessee);
+}

@@ -1,0 +1,126 @@
+/* The service: kinds, and what ends by itself. lease.c has the life of one lease, lessee.c clients
+ * and what they show. */
+#include "lease/service.h"
+
+#include "base/assert.h"
+#include "base/probe.h"
+#include "lease/service_internal.h"
+
+void lh_leases_init(struct lh_leases *l, void *core, void (*waited)(void *core))
+{
+    *l = (struct lh_leases){.core = core, .waited = waited, .wait_over = true};
+    l->engine = lh_grantor_create(0);
+    TAILQ_INIT(&l->waiting);
+}
+
+void lh_leases_deinit(struct lh_leases *l)
+{
+    lh_grantor_destroy(l->engine);
+}
+
+void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_owner *owner,
+    struct lh_duration term, bool unrecorded)
+{
+    LH_ASSERT(kind < LH_LEASE_KINDS && l->kinds[kind].owner == NULL);
+    l->kinds[kind].owner = owner;
+    l->kinds[kind].term = term;
+    l->kinds[kind].unrecorded = unrecorded;
+}
+
+void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner)
+{
+    LH_ASSERT(kind < LH_LESSEE_KINDS && l->lessees[kind] == NULL);
+    l->lessees[kind] = owner;
+}
+
+static void session_expired(struct lh_leases *l, struct lh_lessee *lessee, lh_session_id session)
+{
+    if (lessee->former == session) {
+        lessee->former = 0;
+        l->away--;
+    } else if (lessee->session == session) {
+        lessee->session = 0;
+        lessee->confirmed = false;
+    } else {
+        return; /* it has opened another since */
+    }
+    l->lessees[lessee->kind]->ended(l->core, lessee);
+}
+
+static void lease_expired(struct lh_leases *l, const struct lh_lease_info *info)
+{
+    const struct lh_lease_owner *owner = l->kinds[lh_lease_kind(info->key)].owner;
+    struct lh_lease *lease = owner->find(l->core, lh_lease_id(info->key), info->context);
+
+    if (lease == NULL || lease->holder == NULL || lease->session != info->session)
+        return;
+    bool known = lease->session == lease->holder->session && lease->holder->confirmed;
+    if (!lease->waiting || known) {
+        LH_MARK("lease-run-out");
+        lh_lease_over(l, lease, LH_LEASE_EXPIRED, "has run out");
+        return;
+    }
+    /* Continued, and the answer may have been lost: what a former grantor promised runs on, until
+     * the wait ends at the latest (LEASE-7). A holder that has the answer acts on no other term
+     * than ours. */
+    LH_MARK("lease-ended-in-restart-wait");
+    lease->session = 0;
+    lease->confirmed = lease->sent = false;
+    lh_lease_changed(lease);
+    owner->lost_session(l->core, lease);
+}
+
+static void end_wait(struct lh_leases *l, size_t work)
+{
+    struct lh_lease *lease;
+
+    while (work-- > 0 && (lease = TAILQ_FIRST(&l->waiting)) != NULL) {
+        TAILQ_REMOVE(&l->waiting, lease, waiting_link);
+        lease->waiting = false;
+        if (lh_lease_in_force(l, lease)) {
+            LH_MARK("lease-outlives-restart-wait");
+        } else {
+            LH_MARK("lease-over-after-restart-wait");
+            lh_lease_over(l, lease, LH_LEASE_WAITED,
+                "is over: granted before this master started, not shown since");
+        }
+    }
+    if (TAILQ_EMPTY(&l->waiting) && !l->wait_over) {
+        l->wait_over = true;
+        l->waited(l->core);
+    }
+}
+
+void lh_leases_start(struct lh_leases *l, struct lh_instant now, struct lh_instant wait_end)
+{
+    l->now = now;
+    l->wait_end = wait_end;
+    l->wait_over = false;
+}
+
+static bool is_waiting(const struct lh_leases *l)
+{
+    return !l->wait_over || !TAILQ_EMPTY(&l->waiting);
+}
+
+void lh_leases_step(struct lh_leases *l, struct lh_instant now, size_t work)
+{
+    struct lh_expired what;
+
+    l->now = now;
+    for (size_t i = 0; i < work && lh_grantor_expire(l->engine, now, &what); i++) {
+        if (what.is_session)
+            session_expired(l, what.context, what.session);
+        else
+            lease_expired(l, &what.lease);
+    }
+    if (is_waiting(l) && lh_instant_reached(now, l->wait_end))
+        end_wait(l, work);
+}
+
+struct lh_instant lh_leases_deadline(const struct lh_leases *l)
+{
+    struct lh_instant at = lh_grantor_deadline(l->engine);
+
+    return is_waiting(l) ? lh_instant_min(at, l->wait_end) : at;
+}
