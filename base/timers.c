@@ -68,13 +68,16 @@ void lh_timer_set(struct lh_timers *q, struct lh_timer *t, struct lh_instant at)
     sift_up(q, q->count++, t);
 }
 
-struct lh_timer *lh_timers_pop(struct lh_timers *q, struct lh_instant now)
+void lh_timers_fire(struct lh_timers *q, void *core, struct lh_instant now)
 {
-    if (q->count == 0 || !lh_instant_reached(now, q->heap[0]->at))
-        return NULL;
-    struct lh_timer *t = q->heap[0];
-    lh_timer_unset(q, t);
-    return t;
+    uint64_t last = q->bounded ? q->sequence : UINT64_MAX;
+
+    while (
+        q->count > 0 && lh_instant_reached(now, q->heap[0]->at) && q->heap[0]->sequence <= last) {
+        struct lh_timer *t = q->heap[0];
+        lh_timer_unset(q, t);
+        t->fire(core, t);
+    }
 }
 
 struct lh_instant lh_timers_next(const struct lh_timers *q)

@@ -1,4 +1,4 @@
-/* A queue of timers for a core: an intrusive binary heap, as libuv's. Equal instants fire in the
+/* The queue of timers of a core: an intrusive binary heap, as libuv's. Equal instants fire in the
  * order in which they were set, so the same inputs give the same effects. Not thread-safe. */
 #ifndef LH_BASE_TIMERS_H
 #define LH_BASE_TIMERS_H
@@ -13,15 +13,18 @@ struct lh_timer {
     struct lh_instant at;
     uint64_t sequence;
     size_t index; /* place in the heap plus one; 0: not set */
-    int kind;     /* the owner's; or what is to be called with it: */
-    void (*fire)(void *owner);
-    void *owner;
+    void (*fire)(void *core, struct lh_timer *timer);
 };
+
+/* The record whose field `timer` points to. */
+#define LH_TIMER_OWNER(timer, type, field) ((type *)(void *)((char *)(timer)-offsetof(type, field)))
 
 struct lh_timers {
     struct lh_timer **heap;
     size_t count, capacity;
     uint64_t sequence;
+    bool bounded; /* a timer that is set while others fire has its turn in the next step at the
+                     earliest: so work can be split by setting a timer for now */
 };
 
 /* Sets or moves it. LH_INSTANT_NEVER unsets it. O(log n). */
@@ -33,8 +36,8 @@ static inline bool lh_timer_is_set(const struct lh_timer *t)
     return t->index != 0;
 }
 
-/* Takes out the earliest timer whose instant has been reached; NULL if there is none. */
-struct lh_timer *lh_timers_pop(struct lh_timers *q, struct lh_instant now);
+/* Takes out those whose instant has been reached, and calls their functions with `core`. */
+void lh_timers_fire(struct lh_timers *q, void *core, struct lh_instant now);
 
 /* When the earliest one is due, or LH_INSTANT_NEVER. */
 struct lh_instant lh_timers_next(const struct lh_timers *q);

@@ -196,14 +196,6 @@ static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
     }
 }
 
-static void run_timers(struct lh_chunkserver *cs)
-{
-    struct lh_timer *t;
-
-    while ((t = lh_timers_pop(&cs->host.timers, cs->host.now)) != NULL)
-        t->fire(t->owner);
-}
-
 /* Moves a moment from which on somebody's silence counts by what this process has slept since, and
  * a little more, so that what arrived meanwhile is read before anybody is judged. Once: when
  * nothing has been heard since then, a next sleep changes nothing. So a process that is held up
@@ -288,7 +280,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     case LH_IN_CALL:
         break;
     }
-    run_timers(cs);
+    lh_timers_fire(&cs->host.timers, &cs->host, cs->host.now);
     lh_cs_streams_close_answered(&cs->primaries);
     stop_if_done(cs);
     cs->host.fx = NULL;

@@ -14,7 +14,8 @@ static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
         return;
     /* It is the tail: nothing comes after it before its seal. */
     LH_ASSERT(roll->chunk == c && c->index + 1 == c->file->chunk_count && c->created);
-    LH_ASSERT(!m->started || (roll->timer.armed && roll->ticket < m->commit.next_ticket));
+    LH_ASSERT(
+        !m->started || (lh_timer_is_set(&roll->timer) && roll->ticket < m->commit.next_ticket));
     LH_ASSERT(roll->answer_count <= c->member_count);
     /* Nobody is asked, so nobody has answered, before the intent is durable. */
     LH_ASSERT(roll->answer_count == 0 || lh_m_is_durable(m, roll->ticket));
@@ -95,8 +96,7 @@ static void check_extras(const struct lh_master *m)
     size_t extras = 0, kept = 0, trashed = 0;
     const struct lh_m_file *f;
 
-    TAILQ_FOREACH(e, &m->garbage.extras, all_link)
-    {
+    TAILQ_FOREACH(e, &m->garbage.extras, all_link) {
         size_t found = 0;
         LH_ASSERT(e->server->session.id != 0);
         TAILQ_FOREACH(other, &e->chunk->motion->extras, link)
@@ -106,7 +106,7 @@ static void check_extras(const struct lh_master *m)
     }
     for (s = m->servers; s != NULL; s = s->hh.next)
         TAILQ_FOREACH(k, &s->kept, link)
-    kept++;
+            kept++;
     LH_IDMAP_FOREACH(f, &m->files)
     trashed += f->trashed;
     LH_ASSERT(extras == m->garbage.extra_count && kept == m->garbage.kept_count &&
@@ -129,7 +129,7 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     for (size_t i = 0; i < f->chunk_count; i++)
         LH_ASSERT(lh_m_file_chunk(f, i)->file == f && lh_m_file_chunk(f, i)->index == i);
     TAILQ_FOREACH(w, &f->motion->waiters, file_link) {
-        LH_ASSERT(w->file == f && w->timer.armed);
+        LH_ASSERT(w->file == f && lh_timer_is_set(&w->timer));
         waiters++;
     }
     LH_ASSERT(waiters == f->motion->waiter_count);
@@ -193,18 +193,15 @@ static void check_repair(const struct lh_master *m)
         LH_ASSERT(conditions[i] == m->repair.conditions[i]);
     LH_ASSERT(waiting == m->repair.waiting && want_bytes == m->repair.want_bytes);
     LH_ASSERT(grants == m->repair.grants);
-    TAILQ_FOREACH(copy, &m->copies, link)
-    {
+    TAILQ_FOREACH(copy, &m->copies, link) {
         LH_ASSERT(copy->target != copy->source);
-        LH_ASSERT(copy->timer.armed || copy->chunk->removed);
+        LH_ASSERT(lh_timer_is_set(&copy->timer) || copy->chunk->removed);
         copies++;
     }
     LH_ASSERT(copies == m->repair.copies);
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         uint32_t in = 0, out = 0;
-        TAILQ_FOREACH(copy, &m->copies, link)
-        {
+        TAILQ_FOREACH(copy, &m->copies, link) {
             in += copy->target == s;
             out += copy->source == s;
         }
@@ -218,7 +215,7 @@ static void check_moving(const struct lh_master *m)
 {
     const struct lh_m_moving *v = &m->moving;
 
-    LH_ASSERT(!m->started || v->timer.armed);
+    LH_ASSERT(!m->started || lh_timer_is_set(&v->timer));
     LH_ASSERT(v->complete <= v->begun && v->move_count <= LH_M_MOVES);
     for (unsigned i = 0; i < v->move_count; i++)
         for (unsigned j = 0; j < i; j++) /* of one chunk, one replica at a time */
@@ -253,11 +250,10 @@ void lh_master_check(const struct lh_master *m)
     TAILQ_FOREACH(mo, &m->creating, creation.link)
         LH_ASSERT(mo->creation.under_way);
     TAILQ_FOREACH(commit, &m->commit.under_way, link)
-    LH_ASSERT(commit->ticket == ++ticket);
+        LH_ASSERT(commit->ticket == ++ticket);
     LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->commit.next_ticket));
     ticket = m->commit.durable;
-    TAILQ_FOREACH(r, &m->commit.replies, queue)
-    {
+    TAILQ_FOREACH(r, &m->commit.replies, queue) {
         LH_ASSERT(r->ticket > m->commit.durable && r->ticket >= ticket &&
                   r->ticket < m->commit.next_ticket);
         ticket = r->ticket;

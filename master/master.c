@@ -54,7 +54,7 @@ static void start(struct lh_master *m)
         longest = m->config.session_term;
     m->wait_end = lh_term_grantor_end(m->now, longest);
     m->wait_timer.fire = lh_m_wait_ended;
-    lh_m_timer_arm(m, &m->wait_timer, m->wait_end);
+    lh_timer_set(&m->timers, &m->wait_timer, m->wait_end);
     lh_m_unsettled(m);
     lh_m_sessions_start(m);
     lh_m_moving_start(m);
@@ -75,7 +75,7 @@ static void start(struct lh_master *m)
         granted++;
     /* Members of a chunk whose creation was under way have to register first. */
     TAILQ_FOREACH(mo, &m->creating, creation.link)
-        lh_m_timer_arm(m, &mo->creation.timer,
+        lh_timer_set(&m->timers, &mo->creation.timer,
             lh_instant_add(
                 m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,
@@ -123,8 +123,7 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    HASH_ITER(hh, m->links, l, next)
-    {
+    HASH_ITER(hh, m->links, l, next) {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
         lh_m_session_closed(m, l->id, "the master stops");
     }
@@ -196,7 +195,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     if (!m->started)
         start(m);
     take_expired(m);
-    lh_m_timers_fire(m);
+    lh_timers_fire(&m->timers, m, m->now);
     dispatch(m, in);
     if (!m->stopped) {
         lh_m_look_at_reports(m);
@@ -225,15 +224,15 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
     if (!m->started)
         return (struct lh_instant){0};
     struct lh_instant at = lh_grantor_deadline(m->grantor);
-    at = lh_instant_min(at, lh_m_timers_deadline(m));
+    at = lh_instant_min(at, lh_timers_next(&m->timers));
     if (lh_m_sweep_busy(m) && !m->stopping)
         return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
         struct lh_m_server *s;
         TAILQ_FOREACH(s, &m->all_servers, all_link)
-        if (s->session.announced && s->report.next < s->report.count)
-            return m->now;
+            if (s->session.announced && s->report.next < s->report.count)
+                return m->now;
     }
     return at;
 }
@@ -255,7 +254,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     lh_m_wire(m);
     m->commit.next_ticket = 1;
     m->grantor = lh_grantor_create(0);
-    RB_INIT(&m->timers);
+    m->timers.bounded = true;
     RB_INIT(&m->paths);
     RB_INIT(&m->trash);
     TAILQ_INIT(&m->garbage.extras);
@@ -305,15 +304,15 @@ void lh_master_destroy(struct lh_master *m)
     if (m == NULL)
         return;
     /* First: some take their timers out of the tree themselves, others are freed with theirs. */
-    struct lh_m_timer *timer;
-    while ((timer = RB_MIN(lh_m_timers, &m->timers)) != NULL)
-        lh_m_timer_disarm(m, timer);
+    while (m->timers.count > 0)
+        lh_timer_unset(&m->timers, m->timers.heap[0]);
+    lh_timers_deinit(&m->timers);
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
-    lh_m_waiter_free(m, w);
+        lh_m_waiter_free(m, w);
     struct lh_m_prealloc *prealloc, *next_prealloc;
     HASH_ITER(hh, m->preallocs, prealloc, next_prealloc)
-    lh_m_prealloc_free(m, prealloc);
+        lh_m_prealloc_free(m, prealloc);
     struct lh_m_chunk *c;
     while ((c = lh_idmap_from(&m->chunks, 0)) != NULL)
         lh_m_chunk_free(m, c);
@@ -325,8 +324,7 @@ void lh_master_destroy(struct lh_master *m)
     }
     lh_idmap_deinit(&m->files);
     struct lh_m_server *s, *next_server;
-    HASH_ITER(hh, m->servers, s, next_server)
-    {
+    HASH_ITER(hh, m->servers, s, next_server) {
         HASH_DELETE(hh, m->servers, s);
         lh_m_extras_forget(m, s);
         lh_buf_clear(&s->session.announcement);
@@ -340,14 +338,12 @@ void lh_master_destroy(struct lh_master *m)
     }
     free(m->server_list);
     struct lh_m_tombstone *t, *next_tombstone;
-    HASH_ITER(hh, m->tombstones, t, next_tombstone)
-    {
+    HASH_ITER(hh, m->tombstones, t, next_tombstone) {
         HASH_DELETE(hh, m->tombstones, t);
         free(t);
     }
     struct lh_m_link *l, *next_link;
-    HASH_ITER(hh, m->links, l, next_link)
-    {
+    HASH_ITER(hh, m->links, l, next_link) {
         HASH_DELETE(hh, m->links, l);
         free(l);
     }

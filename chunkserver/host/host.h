@@ -21,7 +21,7 @@ struct lh_cs_host {
     struct lh_instant now;
     struct lh_effects *fx;
 
-    struct lh_timers timers; /* each calls its function, with its owner */
+    struct lh_timers timers; /* each is called with the host */
     struct lh_cs_links links;
     struct lh_cs_uplink master;
     struct lh_holder *holder; /* of the leases */

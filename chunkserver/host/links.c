@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-static void too_late(void *owner);
+static void too_late(void *core, struct lh_timer *timer);
 
 struct lh_cs_link *lh_cs_link_add(
     struct lh_cs_host *cs, uint64_t id, const struct lh_cs_link_user *user, void *room, void *owner)
@@ -25,7 +25,6 @@ struct lh_cs_link *lh_cs_link_add(
     l->room = room;
     l->owner = owner;
     l->timer.fire = too_late;
-    l->timer.owner = l;
     HASH_ADD(hh, cs->links.by_id, id, sizeof l->id, l);
     return l;
 }
@@ -153,11 +152,12 @@ void lh_cs_link_message(
     l->user->message(l, message, payload);
 }
 
-static void too_late(void *owner)
+static void too_late(void *core, struct lh_timer *timer)
 {
     const char *text = "the rest of a message did not come in time";
-    struct lh_cs_link *l = owner;
+    struct lh_cs_link *l = LH_TIMER_OWNER(timer, struct lh_cs_link, timer);
 
+    (void)core;
     if (l->held || (l->user->held != NULL && l->user->held(l))) {
         /* It is not read: no fault of the peer's, and its time begins anew. */
         l->arriving_since = l->cs->now;

@@ -104,12 +104,13 @@ static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
 }
 
 /* What waits because of a shortage is tried again. */
-static void ask_again(void *owner)
+static void ask_again(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = owner;
+    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, disk.shortage.timer);
     struct lh_cs_disk *d = &logs->disk;
     struct lh_cs_ticket *t, *next;
 
+    (void)core;
     d->shortage.pause = lh_duration_min(lh_nanoseconds(d->shortage.pause.ns * 2),
         lh_milliseconds(logs->cs->config.bounds.shortage_pause_most_ms));
     DL_FOREACH_SAFE(d->shortage.starved, t, next)
@@ -200,7 +201,6 @@ void lh_cs_disk_done(struct lh_cs_logs *logs, struct lh_input *in)
 void lh_cs_disk_init(struct lh_cs_logs *logs)
 {
     logs->disk.shortage.timer.fire = ask_again;
-    logs->disk.shortage.timer.owner = logs;
 }
 
 void lh_cs_disk_deinit(struct lh_cs_logs *logs)

@@ -90,10 +90,11 @@ void lh_cs_space_rests(struct lh_cs_replica *r)
     }
 }
 
-static void look(void *owner)
+static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = owner;
+    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, space.timer);
 
+    (void)core;
     while (logs->space.growing != NULL &&
            lh_instant_reached(logs->cs->now, rests_at(logs->space.growing))) {
         struct lh_cs_replica *r = logs->space.growing;
@@ -107,7 +108,6 @@ static void look(void *owner)
 void lh_cs_space_init(struct lh_cs_logs *logs)
 {
     logs->space.timer.fire = look;
-    logs->space.timer.owner = logs;
 }
 
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)

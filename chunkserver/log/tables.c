@@ -51,10 +51,11 @@ void lh_cs_table_keep(struct lh_cs_replica *r)
         lh_timer_set(&r->cs->timers, &logs->tables.timer, rests_at(logs->tables.kept));
 }
 
-static void look(void *owner)
+static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = owner;
+    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, tables.timer);
 
+    (void)core;
     while (
         logs->tables.kept != NULL && lh_instant_reached(logs->cs->now, rests_at(logs->tables.kept)))
         rest(logs->tables.kept);
@@ -65,5 +66,4 @@ static void look(void *owner)
 void lh_cs_tables_init(struct lh_cs_logs *logs)
 {
     logs->tables.timer.fire = look;
-    logs->tables.timer.owner = logs;
 }

@@ -37,7 +37,7 @@ bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g)
     return false;
 }
 
-static void timer(void *owner);
+static void out_of_time(void *core, struct lh_timer *timer);
 
 void lh_cs_primary_grant(
     struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g)
@@ -51,8 +51,7 @@ void lh_cs_primary_grant(
     p->version = g->version;
     p->min_replicas = g->min_replicas;
     p->state = LH_CS_PRIMARY_ADOPTING;
-    p->timer.fire = timer;
-    p->timer.owner = p;
+    p->timer.fire = out_of_time;
     p->drain_until = p->notice_at = LH_INSTANT_NEVER;
     p->members = lh_alloc_array(g->n_members, sizeof *p->members);
     for (size_t i = 0; i < g->n_members; i++)
@@ -444,10 +443,10 @@ void lh_cs_primary_set_timer(struct lh_cs_primary *p)
     lh_timer_set(&cs->timers, &p->timer, at);
 }
 
-static void timer(void *owner)
+static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_primary *p = owner;
-    struct lh_cs_host *cs = p->replica->cs;
+    struct lh_cs_primary *p = LH_TIMER_OWNER(timer, struct lh_cs_primary, timer);
+    struct lh_cs_host *cs = core;
 
     if (!lh_cs_primary_may_act(p)) {
         lh_cs_primary_run_out(p);

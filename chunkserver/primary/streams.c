@@ -171,10 +171,10 @@ bool lh_cs_streams_arrive(const struct lh_cs_primary *p)
 }
 
 /* Tells clients that wait and have heard nothing for a while that this server lives. */
-static void show_life(void *owner)
+static void show_life(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_primaries *room = owner;
-    struct lh_cs_host *cs = room->cs;
+    struct lh_cs_primaries *room = LH_TIMER_OWNER(timer, struct lh_cs_primaries, streams.alive);
+    struct lh_cs_host *cs = core;
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
     uint64_t half = cs->config.alive_interval.ns / 2;
     struct lh_cs_primary *p;
@@ -253,5 +253,4 @@ void lh_cs_primaries_init(
     room->cs = cs;
     room->logs = logs;
     room->streams.alive.fire = show_life;
-    room->streams.alive.owner = room;
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void timer(void *owner);
+static void out_of_time(void *core, struct lh_timer *timer);
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
 /* ------------------------------------------------------------------------------------------------
@@ -333,8 +333,7 @@ static struct lh_cs_copying *copying_new(struct lh_cs_serving *room, struct lh_c
     c->room = room;
     c->replica = r;
     c->cut_to = LH_CS_NO_CUT;
-    c->timer.fire = timer;
-    c->timer.owner = c;
+    c->timer.fire = out_of_time;
     lh_cs_served(r)->copying = c;
     DL_APPEND(room->copies, c);
     return c;
@@ -390,10 +389,11 @@ void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyRepl
     make_anew(c, false);
 }
 
-static void timer(void *owner)
+static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_copying *c = owner;
+    struct lh_cs_copying *c = LH_TIMER_OWNER(timer, struct lh_cs_copying, timer);
 
+    (void)core;
     if (lh_instant_reached(c->replica->cs->now, c->forgotten_at)) {
         LH_MARK("copy-forgotten");
         lh_cs_copying_end(c);

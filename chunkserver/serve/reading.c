@@ -144,9 +144,10 @@ static void look(struct lh_cs_reading *rd)
     }
 }
 
-static void fire(void *owner)
+static void fire(void *core, struct lh_timer *timer)
 {
-    look(owner);
+    (void)core;
+    look(LH_TIMER_OWNER(timer, struct lh_cs_reading, timer));
 }
 
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
@@ -194,7 +195,6 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     rd->require_primary = m->require_primary;
     rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
     rd->timer.fire = fire;
-    rd->timer.owner = rd;
     DL_APPEND(lh_cs_served(r)->readings, rd);
     l->owner = rd;
     look(rd);

@@ -107,14 +107,13 @@ static void set_timer(struct lh_cs_scrub *s)
     lh_timer_set(&s->cs->timers, &s->timer, s->ticket != NULL ? LH_INSTANT_NEVER : at);
 }
 
-static void go(void *owner);
+static void go(void *core, struct lh_timer *timer);
 
 void lh_cs_scrub_start(struct lh_cs_scrub *s)
 {
     if (off(s) || s->cs->stopping)
         return;
     s->timer.fire = go;
-    s->timer.owner = s;
     s->pass_began = s->saved_at = s->cs->now;
     resume(s);
     plan(s);
@@ -230,10 +229,11 @@ static void choose(struct lh_cs_scrub *s)
     }
 }
 
-static void go(void *owner)
+static void go(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_scrub *s = owner;
+    struct lh_cs_scrub *s = LH_TIMER_OWNER(timer, struct lh_cs_scrub, timer);
 
+    (void)core;
     if (s->replica == NULL && s->next == s->count && age(s).ns >= s->cs->config.scrub_period.ns)
         pass_done(s);
     choose(s);
@@ -291,7 +291,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 
 void lh_cs_scrub_stop(struct lh_cs_scrub *s)
 {
-    if (s->stopped || s->timer.owner == NULL)
+    if (s->stopped || s->timer.fire == NULL)
         return; /* or it never began */
     s->stopped = true;
     if (s->unsaved > 0)

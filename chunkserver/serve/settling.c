@@ -130,9 +130,10 @@ void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error)
     }
 }
 
-static void fire(void *owner)
+static void fire(void *core, struct lh_timer *timer)
 {
-    look(owner);
+    (void)core;
+    look(LH_TIMER_OWNER(timer, struct lh_cs_settling, timer));
 }
 
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
@@ -162,7 +163,6 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     st->writer = m->writer;
     st->until = lh_instant_add(cs->now, cs->config.settle_wait);
     st->timer.fire = fire;
-    st->timer.owner = st;
     l->owner = st;
     DL_APPEND(lh_cs_served(r)->settlings, st);
     look(st);

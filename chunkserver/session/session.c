@@ -359,10 +359,10 @@ bool lh_cs_session_farewell(struct lh_cs_session *s)
     return s->last_stamp < s->farewell;
 }
 
-static void timer(void *owner)
+static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_session *s = owner;
-    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_session *s = LH_TIMER_OWNER(timer, struct lh_cs_session, timer);
+    struct lh_cs_host *cs = core;
 
     if (cs->master.state == LH_CS_SESSION_LIVE) {
         /* Three unanswered heartbeats are a whole term: the way to the master is of no use. */
@@ -462,8 +462,7 @@ void lh_cs_session_init(
     s->cluster_id = lh_strdup(s->cs->config.cluster_id == NULL ? "" : s->cs->config.cluster_id);
     s->backoff = s->cs->config.reconnect_min;
     s->cs->master.master_term = s->cs->config.master_term;
-    s->timer.fire = timer;
-    s->timer.owner = s;
+    s->timer.fire = out_of_time;
 }
 
 void lh_cs_session_deinit(struct lh_cs_session *s)

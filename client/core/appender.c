@@ -261,6 +261,9 @@ static void file_found(void *owner, int error, const char *text, const void *rep
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
 
+static void state_over(void *core, struct lh_timer *timer);
+static void give_up(void *core, struct lh_timer *timer);
+
 void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *call)
 {
     struct lh_client_appender *a = lh_alloc(sizeof *a);
@@ -278,10 +281,8 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     a->writer.on_opened = writer_opened;
     a->writer.on_stored = writer_stored;
     a->writer.on_refused = writer_refused;
-    a->timer.kind = LH_TIMER_APPENDER;
-    a->timer.owner = a;
-    a->give_up_timer.kind = LH_TIMER_GIVE_UP;
-    a->give_up_timer.owner = a;
+    a->timer.fire = state_over;
+    a->give_up_timer.fire = give_up;
     a->opening = call;
     leasehold__stat_request__init(&a->stat);
     a->stat.path = a->path;
@@ -345,9 +346,10 @@ void lh_client_appender_submit(struct lh_submit_call *call)
         lh_client_appender_find_tail(a);
 }
 
-static void give_up(struct lh_client_appender *a)
+static void give_up(void *core, struct lh_timer *timer)
 {
-    struct lh_client *c = a->client;
+    struct lh_client_appender *a = LH_TIMER_OWNER(timer, struct lh_client_appender, give_up_timer);
+    struct lh_client *c = core;
     char text[LH_CALL_TEXT_BYTES];
 
     if (a->first == NULL)
@@ -370,12 +372,11 @@ static void give_up(struct lh_client_appender *a)
     lh_client_appender_fail(a, reason == LH_OK ? LH_ERR_UNAVAILABLE : reason, "gave up", text);
 }
 
-void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer kind)
+static void state_over(void *core, struct lh_timer *timer)
 {
-    if (kind == LH_TIMER_GIVE_UP) {
-        give_up(a);
-        return;
-    }
+    struct lh_client_appender *a = LH_TIMER_OWNER(timer, struct lh_client_appender, timer);
+
+    (void)core;
     switch (a->state) {
     case LH_APPENDER_PAUSED:
         lh_client_appender_find_tail(a);

@@ -7,7 +7,6 @@
 void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *call);
 void lh_client_appender_close(struct lh_appender_close_call *call);
 void lh_client_appender_submit(struct lh_submit_call *call);
-void lh_client_appender_timer(struct lh_client_appender *a, enum lh_client_timer kind);
 void lh_client_appenders_end(struct lh_client *c, bool complete);
 void lh_client_appenders_check(const struct lh_client *c);
 

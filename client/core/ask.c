@@ -81,9 +81,10 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
         &c->timers, &ask->timer, lh_instant_min(lh_instant_add(c->now, pause), ask->deadline));
 }
 
-void lh_client_ask_timer(struct lh_client_ask *ask)
+static void try_over(void *core, struct lh_timer *timer)
 {
-    struct lh_client *c = ask->client;
+    struct lh_client_ask *ask = LH_TIMER_OWNER(timer, struct lh_client_ask, timer);
+    struct lh_client *c = core;
 
     if (lh_instant_reached(c->now, ask->deadline)) {
         expire_ask(ask);
@@ -142,8 +143,7 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     ask->active = true;
     ask->link = (struct lh_client_link){
         .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};
-    ask->timer.kind = LH_TIMER_ASK;
-    ask->timer.owner = ask;
+    ask->timer.fire = try_over;
     try_master(ask);
 }
 

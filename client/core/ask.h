@@ -29,7 +29,6 @@ struct lh_client_ask {
 void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline);
 void lh_client_ask_cancel(struct lh_client_ask *ask);
-void lh_client_ask_timer(struct lh_client_ask *ask);
 
 /* The pause after that many failures in a row. */
 struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);

@@ -57,6 +57,8 @@ void lh_client_chunk_reader_free(struct lh_client_chunk_reader *cr)
     free(cr);
 }
 
+static void late_or_paused(void *core, struct lh_timer *timer);
+
 struct lh_client_chunk_reader *lh_client_chunk_reader_add(
     struct lh_client_reader *r, const Leasehold__ChunkInfo *info, uint64_t offset)
 {
@@ -69,12 +71,10 @@ struct lh_client_chunk_reader *lh_client_chunk_reader_add(
     cr->reader = r;
     lh_client_chunk_copy(&cr->chunk, info);
     cr->offset = offset;
-    cr->timer.kind = LH_TIMER_CHUNK_READER;
-    cr->timer.owner = cr;
+    cr->timer.fire = late_or_paused;
     for (size_t i = 0; i < 2; i++) {
         cr->reads[i].cr = cr;
-        cr->reads[i].timer.kind = LH_TIMER_READ;
-        cr->reads[i].timer.owner = &cr->reads[i];
+        cr->reads[i].timer.fire = lh_client_read_out_of_time;
     }
     /* Readers spread over the members of what no longer grows; the tail is freshest at its primary.
      */
@@ -288,8 +288,13 @@ static void hedge(struct lh_client_chunk_reader *cr)
     lh_client_read_begin(cr, member, lh_nanoseconds(0));
 }
 
-void lh_client_chunk_reader_timer(struct lh_client_chunk_reader *cr)
+/* A READ is late, or the pause is over. May free chunk readers. */
+static void late_or_paused(void *core, struct lh_timer *timer)
 {
+    struct lh_client_chunk_reader *cr =
+        LH_TIMER_OWNER(timer, struct lh_client_chunk_reader, timer);
+
+    (void)core;
     if (lh_client_chunk_reader_reading(cr))
         hedge(cr);
     else

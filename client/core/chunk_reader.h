@@ -70,9 +70,6 @@ bool lh_client_chunk_reader_reading(const struct lh_client_chunk_reader *cr);
 /* Begins a READ, of the member whose turn it is; none is under way. */
 void lh_client_chunk_reader_read(struct lh_client_chunk_reader *cr);
 
-/* A READ is late, or the pause is over. May free chunk readers. */
-void lh_client_chunk_reader_timer(struct lh_client_chunk_reader *cr);
-
 /* For its READs. */
 
 /* The bytes, or the word that there are none, have come. */
@@ -92,6 +89,6 @@ void lh_client_read_begin(
 void lh_client_read_cancel(struct lh_client_read *read);
 
 /* That READ's time is over. May free chunk readers. */
-void lh_client_read_timer(struct lh_client_read *read);
+void lh_client_read_out_of_time(void *core, struct lh_timer *timer);
 
 #endif

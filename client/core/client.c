@@ -121,35 +121,6 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     }
 }
 
-static void fire_timers(struct lh_client *c)
-{
-    struct lh_timer *t;
-
-    while ((t = lh_timers_pop(&c->timers, c->now)) != NULL) {
-        switch ((enum lh_client_timer)t->kind) {
-        case LH_TIMER_ASK:
-            lh_client_ask_timer(t->owner);
-            break;
-        case LH_TIMER_APPENDER:
-        case LH_TIMER_GIVE_UP:
-            lh_client_appender_timer(t->owner, (enum lh_client_timer)t->kind);
-            break;
-        case LH_TIMER_STREAM:
-            lh_client_stream_timer(t->owner);
-            break;
-        case LH_TIMER_READ:
-        case LH_TIMER_CHUNK_READER:
-        case LH_TIMER_READER:
-        case LH_TIMER_FETCH:
-            lh_client_reader_timer(t->owner, (enum lh_client_timer)t->kind);
-            break;
-        case LH_TIMER_SERVER:
-            lh_client_server_timer(t->owner);
-            break;
-        }
-    }
-}
-
 static void stop(struct lh_client *c)
 {
     if (c->stopped)
@@ -190,7 +161,7 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     case LH_IN_PERSISTED:
         break;
     }
-    fire_timers(c);
+    lh_timers_fire(&c->timers, c, c->now);
     lh_client_streams_flush(c);
     c->fx = NULL;
 }

@@ -203,9 +203,11 @@ static void read_closed(void *owner, int error, const char *text)
     lh_client_chunk_reader_failed(read->cr, error, read->address, text);
 }
 
-void lh_client_read_timer(struct lh_client_read *read)
+void lh_client_read_out_of_time(void *core, struct lh_timer *timer)
 {
-    lh_client_link_close(read->cr->reader->client, &read->link);
+    struct lh_client_read *read = LH_TIMER_OWNER(timer, struct lh_client_read, timer);
+
+    lh_client_link_close(core, &read->link);
     read_closed(read, LH_ERR_UNAVAILABLE, "no answer");
 }
 

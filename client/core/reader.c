@@ -293,6 +293,30 @@ static void file_found(void *owner, int error, const char *text, const void *rep
     lh_client_reader_locate(r, false);
 }
 
+static void paused(void *core, struct lh_timer *timer)
+{
+    struct lh_client_reader *r = LH_TIMER_OWNER(timer, struct lh_client_reader, timer);
+
+    (void)core;
+    if (r->fetch != NULL)
+        lh_client_reader_locate(r, false);
+}
+
+static void fetch_expired(void *core, struct lh_timer *timer)
+{
+    struct lh_client_reader *r = LH_TIMER_OWNER(timer, struct lh_client_reader, fetch_timer);
+    char text[LH_CALL_TEXT_BYTES];
+
+    (void)core;
+    bool asking = r->ask.active && r->ask.reason != LH_OK;
+    if (asking || r->reason != LH_OK) {
+        memcpy(text, asking ? r->ask.text : r->text, sizeof text);
+        lh_client_reader_end_fetch(r, asking ? r->ask.reason : r->reason, text);
+    } else {
+        lh_client_reader_end_fetch(r, LH_ERR_DEADLINE_EXCEEDED, "no record came in time");
+    }
+}
+
 void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call)
 {
     struct lh_client_reader *r = lh_alloc(sizeof *r);
@@ -304,10 +328,8 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     r->start = r->position = call->offset;
     r->follow = call->follow;
     r->readahead = call->readahead;
-    r->timer.kind = LH_TIMER_READER;
-    r->timer.owner = r;
-    r->fetch_timer.kind = LH_TIMER_FETCH;
-    r->fetch_timer.owner = r;
+    r->timer.fire = paused;
+    r->fetch_timer.fire = fetch_expired;
     r->opening = call;
     leasehold__stat_request__init(&r->stat);
     r->stat.path = r->path;
@@ -336,34 +358,6 @@ void lh_client_reader_fetch(struct lh_fetch_call *call)
     r->fetches++;
     lh_timer_set(&r->client->timers, &r->fetch_timer, call->deadline);
     lh_client_reader_pump(r);
-}
-
-static void fetch_expired(struct lh_client_reader *r)
-{
-    char text[LH_CALL_TEXT_BYTES];
-
-    bool asking = r->ask.active && r->ask.reason != LH_OK;
-    if (asking || r->reason != LH_OK) {
-        memcpy(text, asking ? r->ask.text : r->text, sizeof text);
-        lh_client_reader_end_fetch(r, asking ? r->ask.reason : r->reason, text);
-    } else {
-        lh_client_reader_end_fetch(r, LH_ERR_DEADLINE_EXCEEDED, "no record came in time");
-    }
-}
-
-void lh_client_reader_timer(void *owner, enum lh_client_timer kind)
-{
-    if (kind == LH_TIMER_READ) {
-        lh_client_read_timer(owner);
-    } else if (kind == LH_TIMER_CHUNK_READER) {
-        lh_client_chunk_reader_timer(owner);
-    } else if (kind == LH_TIMER_READER) {
-        struct lh_client_reader *r = owner;
-        if (r->fetch != NULL)
-            lh_client_reader_locate(r, false);
-    } else {
-        fetch_expired(owner);
-    }
 }
 
 void lh_client_readers_end(struct lh_client *c, bool complete)

@@ -38,7 +38,6 @@ struct lh_client_reader {
 void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call);
 void lh_client_reader_close(struct lh_reader_close_call *call);
 void lh_client_reader_fetch(struct lh_fetch_call *call);
-void lh_client_reader_timer(void *owner, enum lh_client_timer kind);
 void lh_client_readers_end(struct lh_client *c, bool complete);
 void lh_client_readers_check(const struct lh_client *c);
 

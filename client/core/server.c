@@ -51,6 +51,13 @@ static void closed(void *owner, int error, const char *text)
     end(owner, true, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
 }
 
+static void out_of_time(void *core, struct lh_timer *timer)
+{
+    (void)core;
+    end(LH_TIMER_OWNER(timer, struct lh_client_question, timer), true, LH_ERR_DEADLINE_EXCEEDED,
+        "the server did not answer in time");
+}
+
 void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call)
 {
     struct lh_duration left = lh_instant_until(c->now, call->deadline);
@@ -62,19 +69,13 @@ void lh_client_server_ask(struct lh_client *c, struct lh_server_call *call)
     q->call = call;
     q->next = c->questions;
     c->questions = q;
-    q->timer.kind = LH_TIMER_SERVER;
-    q->timer.owner = q;
+    q->timer.fire = out_of_time;
     q->link.owner = q;
     q->link.on_message = answered;
     q->link.on_closed = closed;
     lh_client_link_open(c, &q->link, call->method, call->address, left);
     lh_fx_send(c->fx, q->link.id, call->request, NULL);
     lh_timer_set(&c->timers, &q->timer, call->deadline);
-}
-
-void lh_client_server_timer(void *question)
-{
-    end(question, true, LH_ERR_DEADLINE_EXCEEDED, "the server did not answer in time");
 }
 
 void lh_client_questions_end(struct lh_client *c, bool complete)

@@ -10,19 +10,6 @@
 
 #define LH_CLIENT_BUCKETS 256u
 
-/* Owners of timers. */
-enum lh_client_timer {
-    LH_TIMER_ASK,
-    LH_TIMER_APPENDER,
-    LH_TIMER_GIVE_UP,
-    LH_TIMER_STREAM,
-    LH_TIMER_READ,
-    LH_TIMER_CHUNK_READER,
-    LH_TIMER_READER,
-    LH_TIMER_FETCH,
-    LH_TIMER_SERVER
-};
-
 struct lh_client {
     struct lh_client_config config;
     char **masters;

@@ -170,9 +170,10 @@ static void stream_closed(void *owner, int error, const char *text)
 }
 
 /* Batches are answered in the order of the chunk: when none is, that is no matter of one writer. */
-void lh_client_stream_timer(struct lh_client_stream *s)
+static void look_for_life(void *core, struct lh_timer *timer)
 {
-    struct lh_client *c = s->client;
+    struct lh_client_stream *s = LH_TIMER_OWNER(timer, struct lh_client_stream, timer);
+    struct lh_client *c = core;
     struct lh_instant ends = patience_ends(s);
 
     if (!owes_answer(s))
@@ -210,8 +211,7 @@ static struct lh_client_stream *new_stream(
     s->address = lh_strdup(address);
     s->chunk = chunk;
     s->version = version;
-    s->timer.kind = LH_TIMER_STREAM;
-    s->timer.owner = s;
+    s->timer.fire = look_for_life;
     s->silence = c->config.hang_timeout;
     s->link = (struct lh_client_link){
         .owner = s, .on_message = stream_message, .on_closed = stream_closed};

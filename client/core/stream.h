@@ -42,8 +42,6 @@ void lh_client_stream_give(struct lh_client_writer *w, struct lh_submit_call *b)
  * yet, it never is. */
 void lh_client_stream_release(struct lh_client_writer *w, struct lh_submit_call *b);
 
-void lh_client_stream_timer(struct lh_client_stream *s);
-
 /* Ends a step: sends what was given, closes streams that all have left. */
 void lh_client_streams_flush(struct lh_client *c);
 void lh_client_streams_check(const struct lh_client *c);

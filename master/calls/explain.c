@@ -68,7 +68,7 @@ static void say_creating(
         lh_m_say(out,
             "The first grant follows as soon as somebody waits for the file and one of them "
             "can be primary.");
-    else if (c->motion->creation.timer.armed)
+    else if (lh_timer_is_set(&c->motion->creation.timer))
         lh_m_say(out,
             "Who has not created it in %s is replaced by another one, or left out if %u remain.",
             lh_m_how_long(lh_instant_until(m->now, c->motion->creation.timer.at), when),

@@ -23,8 +23,8 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     if (fm->in_work)
         TAILQ_REMOVE(&m->work, fm, work_link);
     fm->in_work = false;
-    lh_m_timer_disarm(m, &fm->timer);
-    lh_m_timer_disarm(m, &fm->trash_timer);
+    lh_timer_unset(&m->timers, &fm->timer);
+    lh_timer_unset(&m->timers, &fm->trash_timer);
     if (f->trashed) {
         RB_REMOVE(lh_m_trash, &m->trash, f);
         m->trash_count--;

@@ -97,13 +97,14 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
     }
 }
 
-static void waiter_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void waiter_timer(void *core, struct lh_timer *timer)
 {
-    struct lh_m_waiter *w = LH_M_OWNER(timer, struct lh_m_waiter, timer);
+    struct lh_master *m = core;
+    struct lh_m_waiter *w = LH_TIMER_OWNER(timer, struct lh_m_waiter, timer);
     char text[LH_TEXT_BYTES];
 
     if (!lh_instant_reached(m->now, w->deadline)) {
-        lh_m_timer_arm(m, timer, w->deadline);
+        lh_timer_set(&m->timers, timer, w->deadline);
         lh_m_touch(m, w->file);
         return;
     }
@@ -151,7 +152,7 @@ static struct lh_m_waiter *wait_for(
     TAILQ_INSERT_TAIL(&fm->waiters, w, file_link);
     fm->waiter_count++;
     HASH_ADD(hh, m->waiters, link, sizeof w->link, w);
-    lh_m_timer_arm(m, &w->timer, w->deadline);
+    lh_timer_set(&m->timers, &w->timer, w->deadline);
     lh_m_touch(m, f);
     return w;
 }
@@ -192,7 +193,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
             m->now, lh_m_rolls(m, f) ? m->config.suspect_after
                                      : lh_duration_min(m->heartbeat, m->config.suspect_hold));
         if (lh_instant_before(w->hold_until, w->deadline))
-            lh_m_timer_arm(m, &w->timer, w->hold_until);
+            lh_timer_set(&m->timers, &w->timer, w->hold_until);
         if (LH_PLANTED("hint-takes-lease") && lh_m_held(m, tail))
             lh_m_recall(m, tail);
         if (lh_m_held(m, tail))

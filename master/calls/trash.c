@@ -26,13 +26,14 @@ static void arm(struct lh_master *m, struct lh_m_file_motion *fm)
         lh_duration_max(lh_nanoseconds(m->config.trash_retention.ns / 8), m->config.trash_tick);
 
     if (lh_m_deleting(m))
-        lh_m_timer_arm(m, &fm->trash_timer,
+        lh_timer_set(&m->timers, &fm->trash_timer,
             lh_instant_add(fm->trash_from, lh_duration_min(tick, fm->trash_left)));
 }
 
-static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void trash_timer(void *core, struct lh_timer *timer)
 {
-    struct lh_m_file_motion *fm = LH_M_OWNER(timer, struct lh_m_file_motion, trash_timer);
+    struct lh_master *m = core;
+    struct lh_m_file_motion *fm = LH_TIMER_OWNER(timer, struct lh_m_file_motion, trash_timer);
     struct lh_m_file *f = fm->file;
     struct lh_duration left = lh_m_trash_left(m, f);
 
@@ -46,7 +47,7 @@ static void trash_timer(struct lh_master *m, struct lh_m_timer *timer)
         return;
     }
     if (m->purged >= m->config.step_work) {
-        lh_m_timer_arm(m, timer, m->now);
+        lh_timer_set(&m->timers, timer, m->now);
         return;
     }
     LH_MARK("trash-purged");
@@ -70,8 +71,7 @@ void lh_m_trash_start(struct lh_master *m)
 {
     struct lh_m_file *f;
 
-    RB_FOREACH(f, lh_m_trash, &m->trash)
-    {
+    RB_FOREACH(f, lh_m_trash, &m->trash) {
         struct lh_m_file_motion *fm = lh_m_move_file(m, f);
         fm->trash_timer.fire = trash_timer;
         fm->trash_from = m->now;
@@ -85,7 +85,7 @@ static void into_trash(struct lh_master *m, struct lh_m_file *f)
     lh_m_fail_waiters(m, f, LH_ERR_NOT_FOUND, "the file was removed; it is in the trash");
     lh_m_prealloc_drop(m, f);
     struct lh_m_file_motion *fm = lh_m_move_file(m, f);
-    lh_m_timer_disarm(m, &fm->timer);
+    lh_timer_unset(&m->timers, &fm->timer);
     fm->place_in_full_until = LH_INSTANT_NEVER;
     RB_REMOVE(lh_m_paths, &m->paths, f);
     f->trashed = true;
@@ -173,7 +173,7 @@ static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *p
     RB_REMOVE(lh_m_trash, &m->trash, f);
     m->trash_count--;
     struct lh_m_file_motion *fm = lh_m_move_file(m, f);
-    lh_m_timer_disarm(m, &fm->trash_timer);
+    lh_timer_unset(&m->timers, &fm->trash_timer);
     if (strcmp(f->path, path) != 0) {
         char *copy = lh_strdup(path);
         free(f->path);

@@ -14,7 +14,7 @@ void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
 {
     struct lh_m_file_motion *fm = lh_m_move_file(m, w->file);
 
-    lh_m_timer_disarm(m, &w->timer);
+    lh_timer_unset(&m->timers, &w->timer);
     TAILQ_REMOVE(&fm->waiters, w, file_link);
     fm->waiter_count--;
     if (fm->waiter_count == 0)

@@ -183,8 +183,9 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
     lh_m_given_back(m, c, "was released");
 }
 
-void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
+void lh_m_wait_ended(void *core, struct lh_timer *timer)
 {
+    struct lh_master *m = core;
     struct lh_m_motion *mo;
 
     for (size_t i = 0; i < m->config.step_work && (mo = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
@@ -199,7 +200,7 @@ void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer)
         }
     }
     if (!TAILQ_EMPTY(&m->waiting)) {
-        lh_m_timer_arm(m, timer, m->now);
+        lh_timer_set(&m->timers, timer, m->now);
         return;
     }
     /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */

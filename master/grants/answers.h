@@ -10,7 +10,7 @@ void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_on_confirm(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
-void lh_m_wait_ended(struct lh_master *m, struct lh_m_timer *timer);
+void lh_m_wait_ended(void *core, struct lh_timer *timer);
 /* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
 void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
     bool *extended);

@@ -42,7 +42,7 @@ void lh_m_refused(
                                        g->refusals - c->member_count));
         g->retry_at = g->rest_until; /* who refused last may be asked as well as others then */
     }
-    lh_m_timer_arm(m, &mo->creation.timer, g->retry_at);
+    lh_timer_set(&m->timers, &mo->creation.timer, g->retry_at);
 }
 
 void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c)

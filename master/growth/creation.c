@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer);
+static void chunk_timer(void *core, struct lh_timer *timer);
 
 bool lh_m_creation_done(const struct lh_m_chunk *c)
 {
@@ -50,7 +50,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
             fm->place_in_full_until = lh_instant_add(m->now, m->config.create_timeout);
         struct lh_instant until = lh_instant_min(fm->place_in_full_until, m->unsettled_until);
         if (!lh_instant_reached(m->now, until)) {
-            lh_m_timer_arm(m, &fm->timer, until);
+            lh_timer_set(&m->timers, &fm->timer, until);
             return LH_ERR_NOT_ENOUGH_SERVERS;
         }
         LH_MARK("creation-with-fewer");
@@ -60,7 +60,7 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
             f->path, count, f->replication);
     }
     fm->place_in_full_until = LH_INSTANT_NEVER;
-    lh_m_timer_disarm(m, &fm->timer);
+    lh_timer_unset(&m->timers, &fm->timer);
 
     struct lh_m_chunk *c = lh_m_chunk_new(m, f, m->next_chunk++);
     for (uint32_t i = 0; i < count; i++) {
@@ -68,8 +68,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
-    lh_m_timer_arm(
-        m, &lh_m_move(m, c)->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(&m->timers, &lh_m_move(m, c)->creation.timer,
+        lh_instant_add(m->now, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -115,9 +115,10 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
     return true;
 }
 
-static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void chunk_timer(void *core, struct lh_timer *timer)
 {
-    struct lh_m_chunk *c = LH_M_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
+    struct lh_master *m = core;
+    struct lh_m_chunk *c = LH_TIMER_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
 
     if (!c->motion->creation.under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);
@@ -128,6 +129,6 @@ static void chunk_timer(struct lh_master *m, struct lh_m_timer *timer)
         if (!c->members[i].created)
             lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
-    lh_m_timer_arm(
-        m, &lh_m_move(m, c)->creation.timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(&m->timers, &lh_m_move(m, c)->creation.timer,
+        lh_instant_add(m->now, m->config.create_timeout));
 }

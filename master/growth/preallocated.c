@@ -29,7 +29,7 @@
 void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
 {
     lh_m_move_file(m, prealloc->file)->prealloc = NULL;
-    lh_m_timer_disarm(m, &prealloc->timer);
+    lh_timer_unset(&m->timers, &prealloc->timer);
     if (!prealloc->asked)
         TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
     HASH_DELETE(hh, m->preallocs, prealloc);
@@ -97,13 +97,14 @@ static void without(
     if (prealloc->member_count < f->min_replicas)
         lh_m_prealloc_for_roll(m, f, excluded, count);
     else if (all_created(prealloc))
-        lh_m_timer_disarm(m, &prealloc->timer);
+        lh_timer_unset(&m->timers, &prealloc->timer);
     m->growth_owner->changed(m, f);
 }
 
-static void not_in_time(struct lh_master *m, struct lh_m_timer *timer)
+static void not_in_time(void *core, struct lh_timer *timer)
 {
-    without(m, LH_M_OWNER(timer, struct lh_m_prealloc, timer), NULL);
+    struct lh_master *m = core;
+    without(m, LH_TIMER_OWNER(timer, struct lh_m_prealloc, timer), NULL);
 }
 
 /* In this step's commit: an id that is used up, and a tombstone for it. */
@@ -124,7 +125,7 @@ static void prealloc_new(
     lh_m_dirty_tombstone(m, prealloc->id, true);
     prealloc->ticket = m->commit.next_ticket;
     prealloc->timer.fire = not_in_time;
-    lh_m_timer_arm(m, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(&m->timers, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
     HASH_ADD(hh, m->preallocs, id, sizeof prealloc->id, prealloc);
     TAILQ_INSERT_TAIL(&m->new_preallocs, prealloc, link);
     lh_m_move_file(m, f)->prealloc = prealloc;
@@ -176,7 +177,7 @@ void lh_m_prealloc_for_roll(
             if (!fit(m, lh_m_server_of(m, &prealloc->members[i]), excluded, count))
                 remove_member(m, prealloc, i);
         if (all_created(prealloc))
-            lh_m_timer_disarm(m, &prealloc->timer);
+            lh_timer_unset(&m->timers, &prealloc->timer);
         return;
     }
     lh_m_prealloc_drop(m, f);
@@ -252,7 +253,7 @@ bool lh_m_prealloc_created(
         lh_m_send_remove(m, s, prealloc->id, 0); /* the first one came before there was anything */
     }
     if (all_created(prealloc)) {
-        lh_m_timer_disarm(m, &prealloc->timer);
+        lh_timer_unset(&m->timers, &prealloc->timer);
         m->growth_owner->changed(m, prealloc->file);
     }
     return true;
@@ -297,5 +298,6 @@ void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
         return;
     }
     LH_MARK("preallocated-taken-while-created");
-    lh_m_timer_arm(m, &lh_m_move(m, c)->creation.timer, until); /* as any other chunk's creation */
+    lh_timer_set(
+        &m->timers, &lh_m_move(m, c)->creation.timer, until); /* as any other chunk's creation */
 }

@@ -10,9 +10,10 @@
 
 void lh_m_garbage_soon(struct lh_master *m)
 {
-    if (!m->garbage.timer.armed && lh_m_deleting(m) &&
+    if (!lh_timer_is_set(&m->garbage.timer) && lh_m_deleting(m) &&
         (m->garbage.extra_count > 0 || m->garbage.kept_count > 0))
-        lh_m_timer_arm(m, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_first));
+        lh_timer_set(
+            &m->timers, &m->garbage.timer, lh_instant_add(m->now, m->config.garbage_first));
 }
 
 struct lh_m_extra *lh_m_extra_find(const struct lh_m_chunk *c, const struct lh_m_server *s)

@@ -117,9 +117,10 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
     lh_m_enqueue(m, c);
 }
 
-static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void grace_timer(void *core, struct lh_timer *timer)
 {
-    const struct lh_m_server *s = LH_M_OWNER(timer, struct lh_m_server, room.grace_timer);
+    struct lh_master *m = core;
+    const struct lh_m_server *s = LH_TIMER_OWNER(timer, struct lh_m_server, room.grace_timer);
 
     if (lh_m_forgotten(s))
         return;
@@ -134,12 +135,12 @@ static void grace_timer(struct lh_master *m, struct lh_m_timer *timer)
 void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
     s->room.grace_timer.fire = grace_timer;
-    lh_m_timer_disarm(m, &s->room.grace_timer);
+    lh_timer_unset(&m->timers, &s->room.grace_timer);
     if (s->session.id == 0)
-        lh_m_timer_arm(
-            m, &s->room.grace_timer, lh_instant_add(s->session.away_since, m->config.grace));
+        lh_timer_set(&m->timers, &s->room.grace_timer,
+            lh_instant_add(s->session.away_since, m->config.grace));
     else if (s->room.failing)
-        lh_m_timer_arm(
-            m, &s->room.grace_timer, lh_instant_add(s->room.failing_since, m->config.grace));
+        lh_timer_set(&m->timers, &s->room.grace_timer,
+            lh_instant_add(s->room.failing_since, m->config.grace));
     lh_m_sweep(m);
 }

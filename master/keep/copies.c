@@ -54,8 +54,8 @@ void lh_m_repair_info(const struct lh_master *m, Leasehold__RepairInfo *info)
     info->copies_waiting = m->repair.waiting;
     info->bytes_left = m->repair.want_bytes;
     TAILQ_FOREACH(copy, &m->copies, link)
-    if (copy->sealed && !copy->chunk->removed && copy->length < copy->chunk->length)
-        info->bytes_left += copy->chunk->length - copy->length;
+        if (copy->sealed && !copy->chunk->removed && copy->length < copy->chunk->length)
+            info->bytes_left += copy->chunk->length - copy->length;
     info->bytes_per_second = bytes_per_second(m);
     if (info->bytes_per_second > 0)
         info->left_ms =
@@ -71,7 +71,7 @@ void lh_m_copy_end(struct lh_master *m, struct lh_m_copy *copy)
     struct lh_m_chunk *c = copy->chunk;
     struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
 
-    lh_m_timer_disarm(m, &copy->timer);
+    lh_timer_unset(&m->timers, &copy->timer);
     TAILQ_REMOVE(&m->copies, copy, link);
     TAILQ_REMOVE(&repair->copies, copy, chunk_link);
     repair->copy_count--;
@@ -119,9 +119,10 @@ static void fail_copy(struct lh_master *m, struct lh_m_copy *copy, const char *w
     leave_copy(m, copy);
 }
 
-static void copy_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void copy_timer(void *core, struct lh_timer *timer)
 {
-    struct lh_m_copy *copy = LH_M_OWNER(timer, struct lh_m_copy, timer);
+    struct lh_master *m = core;
+    struct lh_m_copy *copy = LH_TIMER_OWNER(timer, struct lh_m_copy, timer);
 
     fail_copy(m, copy,
         copy->caught_up ? "it could not join: the chunk has no primary" : "it makes no progress");
@@ -134,7 +135,7 @@ static void progress(struct lh_master *m, struct lh_m_copy *copy)
     /* How far it is comes with heartbeats; one may be lost. */
     if (!LH_PLANTED("copy-stalls-between-heartbeats"))
         patience = lh_duration_max(patience, lh_nanoseconds(3 * m->heartbeat.ns));
-    lh_m_timer_arm(m, &copy->timer, lh_instant_add(m->now, patience));
+    lh_timer_set(&m->timers, &copy->timer, lh_instant_add(m->now, patience));
 }
 
 void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target)

@@ -16,7 +16,7 @@
 
 #include <inttypes.h>
 
-static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer);
+static void garbage_timer(void *core, struct lh_timer *timer);
 
 void lh_m_garbage_init(struct lh_master *m)
 {
@@ -59,8 +59,7 @@ static bool of_no_use(const struct lh_master *m, const struct lh_m_extra *e)
      * file that asks for more of them than there are servers. */
     return count == c->member_count &&
            (count >= c->file->replication ||
-               (count >= c->file->min_replicas &&
-                   lh_m_drained(e->server)));
+               (count >= c->file->min_replicas && lh_m_drained(e->server)));
 }
 
 static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
@@ -118,10 +117,8 @@ static void bury_kept(struct lh_master *m)
     struct lh_m_server *s;
     struct lh_m_kept *k;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
-        TAILQ_FOREACH(k, &s->kept, link)
-        {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
+        TAILQ_FOREACH(k, &s->kept, link) {
             struct lh_m_tombstone *t;
             HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
             if (lh_m_chunk_find(m, k->chunk) == NULL && !lh_m_prealloc_known(m, k->chunk) &&
@@ -136,8 +133,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
     struct lh_m_server *s;
     struct lh_m_kept *k;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         while (left > 0 && (k = TAILQ_FIRST(&s->kept)) != NULL) {
             struct lh_m_tombstone *t;
             HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
@@ -152,8 +148,9 @@ static size_t send_kept(struct lh_master *m, size_t left)
     return left;
 }
 
-static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void garbage_timer(void *core, struct lh_timer *timer)
 {
+    struct lh_master *m = core;
     size_t left = m->config.step_work;
     struct lh_m_extra *e;
 
@@ -173,9 +170,9 @@ static void garbage_timer(struct lh_master *m, struct lh_m_timer *timer)
         look_at_extra(m, e);
     }
     if (m->garbage.round > 0 || m->garbage.kept_count > 0)
-        lh_m_timer_arm(m, timer, m->now);
+        lh_timer_set(&m->timers, timer, m->now);
     else if (m->garbage.extra_count > 0)
-        lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.garbage_again));
+        lh_timer_set(&m->timers, timer, lh_instant_add(m->now, m->config.garbage_again));
 }
 
 void lh_m_garbage_durable(struct lh_master *m)

@@ -26,11 +26,12 @@ void lh_m_moving_advance(struct lh_master *m)
             lh_m_balance_primaries(m);
     }
     lh_m_recall_from_drained(m);
-    lh_m_timer_arm(m, &v->timer, v->counting ? m->now : v->next_census);
+    lh_timer_set(&m->timers, &v->timer, v->counting ? m->now : v->next_census);
 }
 
-static void on_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void on_timer(void *core, struct lh_timer *timer)
 {
+    struct lh_master *m = core;
     (void)timer;
     lh_m_moving_advance(m);
 }
@@ -40,15 +41,15 @@ void lh_m_moving_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    s->census.first = 1;
+        s->census.first = 1;
     m->moving.next_census = m->now;
     m->moving.timer.fire = on_timer;
-    lh_m_timer_arm(m, &m->moving.timer, m->now);
+    lh_timer_set(&m->timers, &m->moving.timer, m->now);
 }
 
 void lh_m_moving_kick(struct lh_master *m)
 {
-    lh_m_timer_arm(m, &m->moving.timer, m->now);
+    lh_timer_set(&m->timers, &m->moving.timer, m->now);
 }
 
 void lh_m_moving_restart(struct lh_master *m, struct lh_m_server *s)

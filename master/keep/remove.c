@@ -32,7 +32,7 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
     struct lh_m_motion *mo = lh_m_move(m, c);
-    lh_m_timer_disarm(m, &mo->creation.timer);
+    lh_timer_unset(&m->timers, &mo->creation.timer);
     if (!c->sealed)
         RB_REMOVE(lh_m_open, &m->open, mo);
     lh_m_grant_forget(m, c);

@@ -39,8 +39,9 @@ static void set_condition(struct lh_master *m, struct lh_m_chunk *c, uint32_t go
 
 /* ---- The queue. */
 
-static void round_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void round_timer(void *core, struct lh_timer *timer)
 {
+    struct lh_master *m = core;
     (void)timer;
     lh_m_repair_round(m);
 }
@@ -393,8 +394,8 @@ static bool any_stream_free(const struct lh_master *m)
     if (m->repair.copies >= m->config.copies_max)
         return false;
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if (s->copies_in < m->config.repair_streams && lh_m_live(m, s))
-        return true;
+        if (s->copies_in < m->config.repair_streams && lh_m_live(m, s))
+            return true;
     return false;
 }
 
@@ -407,14 +408,14 @@ static void end_round(struct lh_master *m)
         return;
     }
     if (m->repair.waiting == 0) {
-        lh_m_timer_disarm(m, &m->repair.round_timer);
+        lh_timer_unset(&m->timers, &m->repair.round_timer);
         return;
     }
     /* The more there are that nothing can be done for now, the less often. */
     struct lh_duration pause = lh_duration_add(
         m->config.repair_round, lh_nanoseconds((uint64_t)m->repair.waiting * 20000u));
     struct lh_instant at = lh_instant_min(lh_instant_add(m->now, pause), m->repair.round_retry);
-    lh_m_timer_arm(m, &m->repair.round_timer, lh_instant_max(at, m->now));
+    lh_timer_set(&m->timers, &m->repair.round_timer, lh_instant_max(at, m->now));
 }
 
 void lh_m_repair_step(struct lh_master *m)
@@ -455,5 +456,5 @@ void lh_m_repair_forget(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_move(m, c)->repair.granted = false;
     /* They end when the removal is durable, and their servers hear of it. */
     TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
-        lh_m_timer_disarm(m, &copy->timer);
+        lh_timer_unset(&m->timers, &copy->timer);
 }

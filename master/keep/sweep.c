@@ -15,9 +15,10 @@
 
 /* ---- Who is looked at, and when. */
 
-static void sweep_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void sweep_timer(void *core, struct lh_timer *timer)
 {
-    lh_m_timer_arm(m, timer, lh_instant_add(m->now, m->config.sweep));
+    struct lh_master *m = core;
+    lh_timer_set(&m->timers, timer, lh_instant_add(m->now, m->config.sweep));
     lh_m_sweep(m);
 }
 
@@ -26,10 +27,10 @@ void lh_m_sweep_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    lh_m_server_changed(m, s);
+        lh_m_server_changed(m, s);
     m->repair.meter_from = m->now;
     m->repair.sweep_timer.fire = sweep_timer;
-    lh_m_timer_arm(m, &m->repair.sweep_timer, lh_instant_add(m->now, m->config.sweep));
+    lh_timer_set(&m->timers, &m->repair.sweep_timer, lh_instant_add(m->now, m->config.sweep));
     lh_m_repair_start(m);
     lh_m_sweep(m);
 }

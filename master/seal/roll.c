@@ -119,7 +119,7 @@ static void arm(struct lh_master *m, struct lh_m_roll *roll)
 
     if (lh_instant_before(m->now, end))
         at = lh_instant_min(at, end);
-    lh_m_timer_arm(m, &roll->timer, at);
+    lh_timer_set(&m->timers, &roll->timer, at);
 }
 
 static void advance(struct lh_master *m, struct lh_m_roll *roll)
@@ -133,9 +133,10 @@ static void advance(struct lh_master *m, struct lh_m_roll *roll)
         arm(m, roll);
 }
 
-static void roll_timer(struct lh_master *m, struct lh_m_timer *timer)
+static void roll_timer(void *core, struct lh_timer *timer)
 {
-    struct lh_m_roll *roll = LH_M_OWNER(timer, struct lh_m_roll, timer);
+    struct lh_master *m = core;
+    struct lh_m_roll *roll = LH_TIMER_OWNER(timer, struct lh_m_roll, timer);
 
     if (lh_m_is_durable(m, roll->ticket))
         send_fences(m, roll, NULL);
@@ -217,8 +218,8 @@ void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s)
     struct lh_m_roll *roll;
 
     TAILQ_FOREACH(roll, &m->rolls, link)
-    if (lh_m_is_durable(m, roll->ticket))
-        send_fences(m, roll, s);
+        if (lh_m_is_durable(m, roll->ticket))
+            send_fences(m, roll, s);
 }
 
 void lh_m_rolls_advance(struct lh_master *m)
@@ -258,7 +259,7 @@ void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     if (c->motion->seal.roll == NULL)
         return;
-    lh_m_timer_disarm(m, &c->motion->seal.roll->timer);
+    lh_timer_unset(&m->timers, &c->motion->seal.roll->timer);
     TAILQ_REMOVE(&m->rolls, c->motion->seal.roll, link);
     free(c->motion->seal.roll);
     lh_m_move(m, c)->seal.roll = NULL;
@@ -276,8 +277,7 @@ void lh_m_rolls_start(struct lh_master *m)
 {
     struct lh_m_roll *roll;
 
-    TAILQ_FOREACH(roll, &m->rolls, link)
-    {
+    TAILQ_FOREACH(roll, &m->rolls, link) {
         roll->began = m->now;
         roll->ticket = m->commit.next_ticket; /* the start's: before it nobody is told anything */
         arm(m, roll);
@@ -398,7 +398,7 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
         return; /* it was asked since */
     if (s->session.inquired && lh_instant_before(m->now, next)) {
         LH_MARK("inquiry-put-off");
-        lh_m_timer_arm(m, &w->timer, lh_instant_min(w->deadline, next));
+        lh_timer_set(&m->timers, &w->timer, lh_instant_min(w->deadline, next));
         return;
     }
     lh_m_inquire(m, s);
@@ -433,7 +433,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
             continue;
         if (!lh_instant_reached(m->now, at)) {
             if (lh_instant_before(at, w->deadline))
-                lh_m_timer_arm(m, &w->timer, at);
+                lh_timer_set(&m->timers, &w->timer, at);
             if (what == SILENT)
                 inquire(m, c->motion->grant.holder, w);
             continue;

@@ -133,7 +133,7 @@ void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
     struct lh_m_motion *mo = lh_m_move(m, c);
     mo->creation.under_way = false;
     TAILQ_REMOVE(&m->creating, mo, creation.link);
-    lh_m_timer_disarm(m, &mo->creation.timer);
+    lh_timer_unset(&m->timers, &mo->creation.timer);
 }
 
 struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)

@@ -9,6 +9,7 @@
 #include "base/probe.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "base/timers.h"
 #include "master/config.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
@@ -33,6 +34,14 @@ struct lh_m_roll;
 #define LH_NAME_BYTES_MAX    128u
 #define LH_ADDRESS_BYTES_MAX 256u
 #define LH_TEXT_BYTES        512u
+
+/* What is waited for after the `n`-th failure in a row, from 0: `first`, and twice as long each
+ * time, up to `most`. */
+static inline struct lh_duration lh_m_backoff(
+    struct lh_duration first, struct lh_duration most, uint32_t n)
+{
+    return lh_duration_min(lh_nanoseconds(first.ns << (n < 16 ? n : 16)), most);
+}
 
 /* The wire's number for one of the lh_error values. */
 static inline Leasehold__ErrorCode lh_m_wire_error(int error)

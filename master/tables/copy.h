@@ -3,7 +3,6 @@
 #define LH_MASTER_TABLES_COPY_H
 
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 
 /* A replica that is being copied to a server (REC-4). */
 struct lh_m_copy {
@@ -14,10 +13,10 @@ struct lh_m_copy {
     bool refresh;                        /* the target is a member */
     bool caught_up;                      /* it can join now */
     struct lh_instant begun;
-    uint64_t length;         /* bytes of the log that are there, as it last reported */
-    bool reported;           /* `length` */
-    uint64_t metered;        /* bytes that arrived, of what the meter counted */
-    struct lh_m_timer timer; /* it makes no progress */
+    uint64_t length;       /* bytes of the log that are there, as it last reported */
+    bool reported;         /* `length` */
+    uint64_t metered;      /* bytes that arrived, of what the meter counted */
+    struct lh_timer timer; /* it makes no progress */
     TAILQ_ENTRY(lh_m_copy) link;
     TAILQ_ENTRY(lh_m_copy) chunk_link;
 };

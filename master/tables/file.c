@@ -34,9 +34,10 @@ struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
     return lh_idmap_find(&m->files, id);
 }
 
-static void place_in_full_passed(struct lh_master *m, struct lh_m_timer *timer)
+static void place_in_full_passed(void *core, struct lh_timer *timer)
 {
-    lh_m_touch(m, LH_M_OWNER(timer, struct lh_m_file_motion, timer)->file);
+    struct lh_master *m = core;
+    lh_m_touch(m, LH_TIMER_OWNER(timer, struct lh_m_file_motion, timer)->file);
 }
 
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)
@@ -84,7 +85,7 @@ static bool is_idle(const struct lh_master *m, const struct lh_m_file *f)
 
     return !f->trashed && !fm->dirty && !fm->in_work && fm->prealloc == NULL &&
            TAILQ_EMPTY(&fm->waiters) && fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns &&
-           !fm->timer.armed &&
+           !lh_timer_is_set(&fm->timer) &&
            lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest));
 }
 

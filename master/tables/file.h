@@ -3,7 +3,6 @@
 #define LH_MASTER_TABLES_FILE_H
 
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 #include "master/tables/waiter.h"
 
 /* What a file has only while something is going on with it; as struct lh_m_motion. */
@@ -17,7 +16,7 @@ struct lh_m_file_motion {
     uint32_t waiter_count;
     struct lh_instant place_in_full_until; /* its next chunk waits for all its replicas no longer;
                                               NEVER: it does not wait */
-    struct lh_m_timer timer;               /* for that */
+    struct lh_timer timer;                 /* for that */
 
     struct lh_instant consent_from;  /* its primary is not asked for consent before this */
     struct lh_duration consent_rest; /* after the last time */
@@ -27,7 +26,7 @@ struct lh_m_file_motion {
     uint64_t trash_number;         /* files get rising ones as they are removed */
     struct lh_duration trash_left; /* as it is in the store, at `trash_from` */
     struct lh_instant trash_from;
-    struct lh_m_timer trash_timer;
+    struct lh_timer trash_timer;
 
     STAILQ_ENTRY(lh_m_file_motion) dirty_link;
     TAILQ_ENTRY(lh_m_file_motion) waited_link; /* in `m->waited` while it has waiters */
@@ -76,8 +75,7 @@ static inline struct lh_m_chunk *lh_m_tail(const struct lh_m_file *f)
 
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
-struct lh_m_file *lh_m_file_new(
-    struct lh_master *m, uint64_t id, const char *path, bool trashed);
+struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed);
 void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c);
 void lh_m_file_free(struct lh_master *m, struct lh_m_file *f);
 /* The file's record, to write into it; as lh_m_move(), and lh_m_motions_settle(). */

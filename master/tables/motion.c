@@ -31,7 +31,7 @@ static bool grant_idle(const struct lh_m_grant *g)
 
 static bool creation_idle(const struct lh_m_creation *creation)
 {
-    return !creation->under_way && !creation->timer.armed;
+    return !creation->under_way && !lh_timer_is_set(&creation->timer);
 }
 
 /* Until the seal is backed it counts when it was made; see lh_m_backed(). */

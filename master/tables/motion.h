@@ -12,7 +12,6 @@
 #include "master/tables/extra.h"
 #include "master/tables/member.h"
 #include "master/tables/roll.h"
-#include "master/tables/timers.h"
 
 /* What was said of a primary that lives; see consent.c. */
 struct lh_m_words {
@@ -54,7 +53,7 @@ struct lh_m_grant {
 
 /* Of growth/: the replicas of a new chunk. */
 struct lh_m_creation {
-    struct lh_m_timer timer;    /* also after a refused grant */
+    struct lh_timer timer;      /* also after a refused grant */
     bool under_way;             /* in `m->creating` */
     struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
     int unable_error;           /* and why */

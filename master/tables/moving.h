@@ -3,7 +3,6 @@
 #define LH_MASTER_TABLES_MOVING_H
 
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 
 /* The most that `moves_max` can be. */
 #define LH_M_MOVES 8u
@@ -19,7 +18,7 @@ struct lh_m_move {
 
 /* See keep/moving.c. */
 struct lh_m_moving {
-    struct lh_m_timer timer;
+    struct lh_timer timer;
     bool counting;                 /* a census is under way: */
     uint64_t next_chunk;           /* chunks from this one on are still to be seen */
     uint64_t begun, complete;      /* numbers of censuses */

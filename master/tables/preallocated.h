@@ -3,7 +3,6 @@
 #define LH_MASTER_TABLES_PREALLOCATED_H
 
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 
 /* A chunk that was created ahead of its need; see growth/preallocated.c. */
 struct lh_m_prealloc {
@@ -13,9 +12,9 @@ struct lh_m_prealloc {
     uint32_t member_count;
     uint64_t ticket; /* the commit that uses up the id */
     bool asked;      /* CreateReplica was sent */
-    struct lh_m_timer timer;
+    struct lh_timer timer;
     TAILQ_ENTRY(lh_m_prealloc) link; /* in `m->new_preallocs` until asked */
-    UT_hash_handle hh;            /* by id */
+    UT_hash_handle hh;               /* by id */
 };
 
 /* The version at which a preallocated chunk's replicas are created: that of its first grant. */

@@ -3,14 +3,13 @@
 #define LH_MASTER_TABLES_ROLL_H
 
 #include "master/tables/member.h"
-#include "master/tables/timers.h"
 
 /* What a member answered to Fence: its durable log (FENCE-1). */
 struct lh_m_fenced {
     const struct lh_m_server *server;
     uint64_t length, checksum, committed;
     bool unverified;
-    bool primary; /* its length is what it had committed as the primary */
+    bool primary;   /* its length is what it had committed as the primary */
     bool truncated; /* FAIL-3: it may have been longer once */
     bool read_back; /* it is what the disk has, which may not be what was written */
 };
@@ -30,7 +29,7 @@ struct lh_m_roll {
     struct lh_m_fenced answers[LH_REPLICATION_MAX];
     uint32_t answer_count;
     uint64_t committed; /* the most that any answer knew, also of those that were forgotten */
-    struct lh_m_timer timer;
+    struct lh_timer timer;
     TAILQ_ENTRY(lh_m_roll) link;
 };
 

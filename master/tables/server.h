@@ -5,7 +5,6 @@
 #include "lease/grantor.h"
 #include "lease/sum.h"
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 
 #define LH_M_SERVER_BITS 25
 
@@ -53,7 +52,7 @@ struct lh_m_room {
     struct lh_instant failing_since;
     struct lh_instant avoid_until; /* it lately failed to create a replica */
     struct lh_instant missed_at;   /* by its primary, or as one; see lh_m_missed() */
-    struct lh_m_timer grace_timer; /* away or failing: when its members are GONE (KEEP-1) */
+    struct lh_timer grace_timer;   /* away or failing: when its members are GONE (KEEP-1) */
 };
 
 /* Of keep/: what a census has counted on it. */
@@ -70,7 +69,7 @@ struct lh_m_leases {
     TAILQ_HEAD(, lh_m_motion) held; /* chunks whose holder it is */
     size_t count;
     TAILQ_HEAD(, lh_m_motion) todo; /* of these: grant not confirmed, or recall not answered */
-    struct lh_lease_sum sum;       /* of these: what it has confirmed in its session (LEASE-8) */
+    struct lh_lease_sum sum;        /* of these: what it has confirmed in its session (LEASE-8) */
 };
 
 struct lh_m_server {

@@ -23,7 +23,6 @@
 #include "master/tables/moving.h"
 #include "master/tables/preallocated.h"
 #include "master/tables/server.h"
-#include "master/tables/timers.h"
 
 struct lh_master {
     struct lh_master_config config;
@@ -42,7 +41,7 @@ struct lh_master {
     bool starved; /* the oldest commit has no room, or no memory: it is tried again */
     struct lh_instant started_at;
     struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
-    struct lh_m_timer wait_timer;
+    struct lh_timer wait_timer;
     uint64_t shows; /* how often a server has shown its leases; see grants/holders.c */
 
     /* Who hears of what happens below; filled in at creation. */
@@ -59,8 +58,7 @@ struct lh_master {
     struct lh_master_counts counts;
 
     struct lh_grantor *grantor;
-    struct lh_m_timers timers;
-    uint64_t timer_sequence;
+    struct lh_timers timers;
 
     struct lh_m_server *servers;      /* hash */
     struct lh_m_server **server_list; /* by number */
@@ -69,13 +67,13 @@ struct lh_master {
     struct lh_idmap files;
     struct lh_m_paths paths;
     struct lh_m_trash trash;
-    uint64_t trash_number; /* of the file that is removed next */
+    uint64_t trash_number;      /* of the file that is removed next */
     size_t trash_count, purged; /* `purged`: chunks in this step */
     struct {
         struct lh_m_extras extras;
         size_t extra_count, kept_count;
         uint64_t deleted;
-        struct lh_m_timer timer;
+        struct lh_timer timer;
         size_t round; /* extras that it still has to look at */
         bool resumed; /* kept removals go out once `resume_ticket` is durable */
         uint64_t resume_ticket;
@@ -110,11 +108,11 @@ struct lh_master {
         bool sweeping, sweep_again, round, round_again;
         struct lh_instant round_retry; /* a chunk that the round passed over can be tried then */
         uint64_t sweep_next;           /* the chunk that the sweep looks at next */
-        uint32_t round_good;  /* the round goes on behind this place in `wanting` */
+        uint32_t round_good;           /* the round goes on behind this place in `wanting` */
         uint64_t round_chunk;
-        struct lh_m_timer sweep_timer, round_timer;
+        struct lh_timer sweep_timer, round_timer;
     } repair;
-    struct lh_instant consent_from; /* no primary is asked for consent before this */
+    struct lh_instant consent_from;    /* no primary is asked for consent before this */
     struct lh_instant unsettled_until; /* servers lately came or went: more may follow */
     size_t reporting;                  /* servers with reports still to be looked at */
 

@@ -3,7 +3,6 @@
 #define LH_MASTER_TABLES_WAITER_H
 
 #include "master/tables/common.h"
-#include "master/tables/timers.h"
 
 enum lh_m_wait { LH_WAIT_TAIL, LH_WAIT_RECALL };
 
@@ -14,7 +13,7 @@ struct lh_m_waiter {
     struct lh_m_file *file;
     struct lh_instant deadline;
     struct lh_instant arrived_at;
-    struct lh_m_timer timer; /* `deadline`, or before it `hold_until` */
+    struct lh_timer timer; /* `deadline`, or before it `hold_until` */
 
     /* OpenTail. */
     uint64_t full_chunk, failed_version;

@@ -8,6 +8,7 @@
 #include "base/step.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "base/timers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -384,6 +385,73 @@ static void text_is_shown_as_what_it_is(void **state)
     assert_true(lh_utf8_is_valid(mended, strlen(mended)));
 }
 
+/* Timers of a small core. */
+struct alarm {
+    struct lh_timers timers;
+    struct lh_timer a, b, c;
+    struct lh_instant now;
+    char fired[32];
+};
+
+static void fired(void *core, struct lh_timer *timer)
+{
+    struct alarm *w = core;
+    char name[] = {timer == &w->a ? 'a' : timer == &w->b ? 'b' : 'c', 0};
+
+    strcat(w->fired, name);
+}
+
+static void fired_and_set_again(void *core, struct lh_timer *timer)
+{
+    struct alarm *w = core;
+
+    fired(core, timer);
+    if (strlen(w->fired) < 8)
+        lh_timer_set(&w->timers, timer, w->now);
+}
+
+static void timers_fire_in_the_order_of_time_and_then_of_setting(void **state)
+{
+    struct alarm w = {.a.fire = fired, .b.fire = fired, .c.fire = fired, .now = {7}};
+
+    (void)state;
+    lh_timer_set(&w.timers, &w.c, (struct lh_instant){5});
+    lh_timer_set(&w.timers, &w.b, (struct lh_instant){7});
+    lh_timer_set(&w.timers, &w.a, (struct lh_instant){7});
+    assert_int_equal(lh_timers_next(&w.timers).ns, 5);
+    lh_timers_fire(&w.timers, &w, w.now);
+    assert_string_equal(w.fired, "cba");
+    assert_false(lh_timer_is_set(&w.a));
+    assert_int_equal(lh_timers_next(&w.timers).ns, LH_INSTANT_NEVER.ns);
+
+    lh_timer_set(&w.timers, &w.a, (struct lh_instant){9});
+    lh_timer_set(&w.timers, &w.b, (struct lh_instant){8});
+    lh_timer_set(&w.timers, &w.a, LH_INSTANT_NEVER);
+    lh_timers_fire(&w.timers, &w, (struct lh_instant){20});
+    assert_string_equal(w.fired, "cbab");
+    lh_timers_deinit(&w.timers);
+}
+
+static void a_bounded_queue_leaves_what_is_set_meanwhile_to_the_next_step(void **state)
+{
+    struct alarm w = {.a.fire = fired_and_set_again, .b.fire = fired, .now = {7}};
+
+    (void)state;
+    w.timers.bounded = true;
+    lh_timer_set(&w.timers, &w.a, w.now);
+    lh_timer_set(&w.timers, &w.b, w.now);
+    lh_timers_fire(&w.timers, &w, w.now);
+    assert_string_equal(w.fired, "ab");
+    assert_int_equal(lh_timers_next(&w.timers).ns, 7);
+    lh_timers_fire(&w.timers, &w, w.now);
+    assert_string_equal(w.fired, "aba");
+
+    w.timers.bounded = false;
+    lh_timers_fire(&w.timers, &w, w.now);
+    assert_string_equal(w.fired, "abaaaaaa");
+    lh_timers_deinit(&w.timers);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +474,8 @@ int main(void)
         cmocka_unit_test(same_seed_same_numbers_all_below_the_bound),
         cmocka_unit_test(arrays_grow_by_doubling),
         cmocka_unit_test(text_is_shown_as_what_it_is),
+        cmocka_unit_test(timers_fire_in_the_order_of_time_and_then_of_setting),
+        cmocka_unit_test(a_bounded_queue_leaves_what_is_set_meanwhile_to_the_next_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
