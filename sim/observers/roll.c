@@ -17,10 +17,17 @@ bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
            (r->fenced.version >= c->version && r->fenced.length >= c->length);
 }
 
-/* To the master that runs: what a former one heard went with it. */
-static bool answered(const struct lh_sim_observers *o, const struct fenced *f, uint64_t version)
+/* What the i-th member, a full one, has answered to the master that runs: what a former one heard
+ * went with it. NULL: nothing, or its server has registered without the replica since. A log that
+ * is gone decides nothing. */
+static const struct fenced *answer_of(
+    const struct lh_sim_observers *o, const struct chunk *c, size_t i, uint64_t version)
 {
-    return f->version == version && f->heard_at >= o->master->started_at;
+    const struct replica *r = &c->replicas[c->members[i].server];
+    const struct fenced *f = &r->fenced_heard;
+    bool heard = f->version == version && f->heard_at >= o->master->started_at;
+
+    return heard && !r->missing && !c->members[i].joining ? f : NULL;
 }
 
 /* On how many members' disks must be what clients settle by, unless the primary itself has said
@@ -58,9 +65,8 @@ static uint64_t heard_enough(
     uint64_t enough_at = UINT64_MAX, first_at = UINT64_MAX;
 
     for (size_t i = 0; i < c->member_count; i++) {
-        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
-        if (!c->members[i].joining && answered(o, f, version) && !f->doubted &&
-            f->heard_at < first_at)
+        const struct fenced *f = answer_of(o, c, i, version);
+        if (f != NULL && !f->doubted && f->heard_at < first_at)
             first_at = f->heard_at;
     }
     /* By a clock that runs as fast as it may, if there is a bound at all. */
@@ -68,14 +74,13 @@ static uint64_t heard_enough(
         enough_at = o->config.clocks_beyond_rho ? first_at : first_at + lone_ns / 4 * 3;
 
     for (size_t i = 0; i < c->member_count; i++) {
-        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        const struct fenced *f = answer_of(o, c, i, version);
         size_t before = 0;
-        if (c->members[i].joining || !answered(o, f, version))
+        if (f == NULL)
             continue;
         for (size_t n = 0; n < c->member_count; n++) {
-            const struct fenced *other = &c->replicas[c->members[n].server].fenced_heard;
-            before += !c->members[n].joining && answered(o, other, version) && !other->doubted &&
-                      other->heard_at <= f->heard_at;
+            const struct fenced *other = answer_of(o, c, n, version);
+            before += other != NULL && !other->doubted && other->heard_at <= f->heard_at;
         }
         if ((f->primary || before >= logs_awaited(o, c)) && f->heard_at < enough_at)
             enough_at = f->heard_at;
@@ -94,10 +99,10 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     if (c->hopeless)
         return;
     for (size_t i = 0; i < c->member_count; i++) {
-        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        const struct fenced *f = answer_of(o, c, i, version);
         full += !c->members[i].joining && !c->members[i].lost;
         given_up += lh_sim_is_decommissioned(o->cluster, c->members[i].server + 1);
-        if (c->members[i].joining || !answered(o, f, version))
+        if (f == NULL)
             continue;
         if (f->committed > committed)
             committed = f->committed;
@@ -144,17 +149,17 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     /* Who is joining becomes a member with the seal, and gave no log. */
     c->logs_at_seal = logs_needed(o, c);
     for (size_t i = 0; i < c->member_count; i++) {
-        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
-        if (!c->members[i].joining && answered(o, f, version) && f->length >= length)
+        const struct fenced *f = answer_of(o, c, i, version);
+        if (f != NULL && f->length >= length)
             c->seal_logs |= UINT64_C(1) << (c->members[i].server % 64);
     }
     uint64_t enough_at = heard_enough(o, c, version);
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
-        const struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        const struct fenced *f = answer_of(o, c, i, version);
         /* What came later may have come after the decision. */
-        bool known = f->heard_at <= answer->heard_at || f->heard_at <= enough_at;
-        if (!c->members[i].joining && answered(o, f, version) && !f->doubted && !f->cut && known &&
-            f->length >= committed && f->length < length)
+        bool known =
+            f != NULL && (f->heard_at <= answer->heard_at || f->heard_at <= enough_at);
+        if (known && !f->doubted && !f->cut && f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and %s answered %" PRIu64
                 " (FAIL-2a)",
