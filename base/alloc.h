@@ -15,6 +15,9 @@ void *lh_realloc_array(void *p, size_t count, size_t size) __attribute__((return
 
 char *lh_strdup(const char *s) __attribute__((malloc, returns_nonnull));
 
+/* The record whose field `pointer` points to. */
+#define LH_OWNER(pointer, type, field) ((type *)(void *)((char *)(pointer)-offsetof(type, field)))
+
 /* Grows `array` (of `*capacity` elements) to hold at least `needed`, doubling. */
 #define LH_GROW(array, capacity, needed)                                                           \
     do {                                                                                           \

@@ -3,6 +3,7 @@
 #ifndef LH_BASE_TIMERS_H
 #define LH_BASE_TIMERS_H
 
+#include "base/alloc.h"
 #include "base/time.h"
 
 #include <stdbool.h>
@@ -15,9 +16,6 @@ struct lh_timer {
     size_t index; /* place in the heap plus one; 0: not set */
     void (*fire)(void *core, struct lh_timer *timer);
 };
-
-/* The record whose field `timer` points to. */
-#define LH_TIMER_OWNER(timer, type, field) ((type *)(void *)((char *)(timer)-offsetof(type, field)))
 
 struct lh_timers {
     struct lh_timer **heap;

@@ -157,6 +157,12 @@ void lh_lease_let_end(struct lh_lease *lease)
     lh_lease_changed(lease);
 }
 
+void lh_lease_to_last(struct lh_lease *lease)
+{
+    TAILQ_REMOVE(&lease->holder->held, lease, held_link);
+    TAILQ_INSERT_TAIL(&lease->holder->held, lease, held_link);
+}
+
 bool lh_lease_recall(struct lh_leases *l, struct lh_lease *lease)
 {
     if (lease->recalling || lease->ending)
@@ -199,6 +205,8 @@ void lh_lease_restore(struct lh_leases *l, struct lh_lease *lease, struct lh_les
     lease->version = version;
     lease->waiting = true; /* LEASE-7 */
     TAILQ_INSERT_TAIL(&l->waiting, lease, waiting_link);
+    if (!lh_timer_is_set(&l->wait_timer))
+        lh_timer_set(l->timers, &l->wait_timer, l->wait_end);
     lh_lease_changed(lease);
 }
 

@@ -6,10 +6,14 @@
 #include "base/probe.h"
 #include "lease/service_internal.h"
 
-void lh_leases_init(struct lh_leases *l, void *core, void (*waited)(void *core))
+static void end_wait(void *core, struct lh_timer *timer);
+
+void lh_leases_init(
+    struct lh_leases *l, void *core, struct lh_timers *timers, void (*waited)(void *core))
 {
-    *l = (struct lh_leases){.core = core, .waited = waited, .wait_over = true};
+    *l = (struct lh_leases){.core = core, .timers = timers, .waited = waited, .wait_over = true};
     l->engine = lh_grantor_create(0);
+    l->wait_timer.fire = end_wait;
     TAILQ_INIT(&l->waiting);
 }
 
@@ -70,11 +74,12 @@ static void lease_expired(struct lh_leases *l, const struct lh_lease_info *info)
     owner->lost_session(l->core, lease);
 }
 
-static void end_wait(struct lh_leases *l, size_t work)
+static void end_wait(void *core, struct lh_timer *timer)
 {
+    struct lh_leases *l = LH_OWNER(timer, struct lh_leases, wait_timer);
     struct lh_lease *lease;
 
-    while (work-- > 0 && (lease = TAILQ_FIRST(&l->waiting)) != NULL) {
+    for (size_t i = 0; i < l->work && (lease = TAILQ_FIRST(&l->waiting)) != NULL; i++) {
         TAILQ_REMOVE(&l->waiting, lease, waiting_link);
         lease->waiting = false;
         if (lh_lease_in_force(l, lease)) {
@@ -85,9 +90,11 @@ static void end_wait(struct lh_leases *l, size_t work)
                 "is over: granted before this master started, not shown since");
         }
     }
-    if (TAILQ_EMPTY(&l->waiting) && !l->wait_over) {
+    if (!TAILQ_EMPTY(&l->waiting)) {
+        lh_timer_set(l->timers, timer, l->now);
+    } else if (!l->wait_over) {
         l->wait_over = true;
-        l->waited(l->core);
+        l->waited(core);
     }
 }
 
@@ -96,11 +103,7 @@ void lh_leases_start(struct lh_leases *l, struct lh_instant now, struct lh_insta
     l->now = now;
     l->wait_end = wait_end;
     l->wait_over = false;
-}
-
-static bool is_waiting(const struct lh_leases *l)
-{
-    return !l->wait_over || !TAILQ_EMPTY(&l->waiting);
+    lh_timer_set(l->timers, &l->wait_timer, wait_end);
 }
 
 void lh_leases_step(struct lh_leases *l, struct lh_instant now, size_t work)
@@ -108,19 +111,16 @@ void lh_leases_step(struct lh_leases *l, struct lh_instant now, size_t work)
     struct lh_expired what;
 
     l->now = now;
+    l->work = work;
     for (size_t i = 0; i < work && lh_grantor_expire(l->engine, now, &what); i++) {
         if (what.is_session)
             session_expired(l, what.context, what.session);
         else
             lease_expired(l, &what.lease);
     }
-    if (is_waiting(l) && lh_instant_reached(now, l->wait_end))
-        end_wait(l, work);
 }
 
 struct lh_instant lh_leases_deadline(const struct lh_leases *l)
 {
-    struct lh_instant at = lh_grantor_deadline(l->engine);
-
-    return is_waiting(l) ? lh_instant_min(at, l->wait_end) : at;
+    return lh_grantor_deadline(l->engine);
 }

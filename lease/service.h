@@ -24,6 +24,7 @@
 #ifndef LH_LEASE_SERVICE_H
 #define LH_LEASE_SERVICE_H
 
+#include "base/timers.h"
 #include "lease/grantor.h"
 #include "lease/sum.h"
 
@@ -120,8 +121,11 @@ struct lh_lessee_owner {
 struct lh_leases {
     struct lh_grantor *engine;
     void *core;
+    struct lh_timers *timers;
     struct lh_instant now;      /* of the present step */
+    size_t work;                /* things that it looks at, at most */
     struct lh_instant wait_end; /* LEASE-7: nothing that a former grantor granted lasts longer */
+    struct lh_timer wait_timer; /* for that */
     bool wait_over;
     void (*waited)(void *core); /* once it is */
     struct lh_lease_list waiting;
@@ -135,7 +139,9 @@ struct lh_leases {
     const struct lh_lessee_owner *lessees[LH_LESSEE_KINDS];
 };
 
-void lh_leases_init(struct lh_leases *l, void *core, void (*waited)(void *core));
+/* `core` is given to all owners, and to `timers`, which are the core's. */
+void lh_leases_init(
+    struct lh_leases *l, void *core, struct lh_timers *timers, void (*waited)(void *core));
 void lh_leases_deinit(struct lh_leases *l);
 
 /* Before the first lease, or client, of the kind. */
@@ -146,7 +152,8 @@ void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_l
 /* This grantor begins; what its predecessors granted lasts until `wait_end` at most. */
 void lh_leases_start(struct lh_leases *l, struct lh_instant now, struct lh_instant wait_end);
 
-/* At the begin of each step of the core: reports what has ended by `now`, at most `work` things. */
+/* At the begin of each step of the core, before its timers fire: reports what has ended by `now`,
+ * at most `work` things. */
 void lh_leases_step(struct lh_leases *l, struct lh_instant now, size_t work);
 /* When the next step is due at the latest. */
 struct lh_instant lh_leases_deadline(const struct lh_leases *l);
@@ -246,6 +253,8 @@ void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
     struct lh_lease *const *leases, size_t count, int *results);
 /* From now on it only runs out. */
 void lh_lease_let_end(struct lh_lease *lease);
+/* The last one in its holder's list. */
+void lh_lease_to_last(struct lh_lease *lease);
 /* False: it is being recalled already, or ends. */
 bool lh_lease_recall(struct lh_leases *l, struct lh_lease *lease);
 /* It is over: free in the engine, and reported to its owner. */

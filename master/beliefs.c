@@ -11,18 +11,19 @@ bool lh_master_lease_of(
     struct lh_lease_info info;
     bool waiting, engine;
 
-    if (c == NULL || c->motion->grant.holder == NULL)
+    if (c == NULL || lh_m_holder(c) == NULL)
         return false;
-    waiting = c->motion->grant.waiting && lh_instant_before(now, m->wait_end);
-    engine = c->motion->grant.session != 0 && lh_grantor_find(m->grantor, c->id, now, &info) &&
-             info.session == c->motion->grant.session;
+    waiting = c->motion->grant.lease.waiting && lh_instant_before(now, m->leases.wait_end);
+    engine = c->motion->grant.lease.session != 0 &&
+             lh_grantor_find(m->leases.engine, c->id, now, &info) &&
+             info.session == c->motion->grant.lease.session;
     if (!waiting && !engine)
         return false;
-    *lease = (struct lh_master_lease){.holder = c->motion->grant.holder->id,
-        .version = c->motion->grant.version,
-        .end = waiting ? m->wait_end : info.end,
-        .confirmed = c->motion->grant.confirmed,
-        .recalling = c->motion->grant.recalling,
+    *lease = (struct lh_master_lease){.holder = lh_m_holder(c)->id,
+        .version = c->motion->grant.lease.version,
+        .end = waiting ? m->leases.wait_end : info.end,
+        .confirmed = c->motion->grant.lease.confirmed,
+        .recalling = c->motion->grant.lease.recalling,
         .waiting = !engine};
     if (engine)
         lease->end = lh_instant_max(lease->end, info.end);
@@ -35,9 +36,10 @@ bool lh_master_session_of(const struct lh_master *m, const char *server, struct 
     const struct lh_m_server *s;
 
     HASH_FIND_STR(m->servers, server, s);
-    if (s == NULL || s->session.id == 0 || !lh_grantor_session_live(m->grantor, s->session.id, now))
+    if (s == NULL || s->session.lessee.session == 0 ||
+        !lh_grantor_session_live(m->leases.engine, s->session.lessee.session, now))
         return false;
-    *session = lh_m_wire_session(m, s->session.id);
-    *end = lh_grantor_session_end_of(m->grantor, s->session.id);
+    *session = lh_m_wire_session(m, s->session.lessee.session);
+    *end = lh_lessee_until(&m->leases, &s->session.lessee);
     return true;
 }

@@ -34,7 +34,7 @@ static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
     LH_ASSERT(
         (RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, mo) == mo) == !c->sealed);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, mo) == mo) ==
-              (mo->grant.holder != NULL));
+              (mo->grant.lease.holder != NULL));
     LH_ASSERT((RB_FIND(lh_m_wanting, (struct lh_m_wanting *)(uintptr_t)&m->wanting, mo) == mo) ==
               mo->repair.wanting);
 }
@@ -43,8 +43,8 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_ASSERT(!c->motion->dirty && c->motion->ticket < m->commit.next_ticket);
     if (c->removed) {
-        LH_ASSERT(c->file == NULL && c->motion->grant.holder == NULL &&
-                  !lh_m_is_durable(m, c->motion->ticket));
+        LH_ASSERT(
+            c->file == NULL && lh_m_holder(c) == NULL && !lh_m_is_durable(m, c->motion->ticket));
         return;
     }
     LH_ASSERT(lh_m_file_chunk(c->file, c->index) == c);
@@ -59,31 +59,23 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         LH_ASSERT(before->sealed && c->start == before->start + before->length); /* SEAL-1 */
     }
     check_motion(m, c);
-    LH_ASSERT(c->motion->grant.in_todo ==
-              (c->motion->grant.holder != NULL && !c->intent_to_seal &&
-                  (!c->motion->grant.confirmed || c->motion->grant.recalling)));
-    if (c->motion->grant.holder == NULL) {
-        LH_ASSERT(c->motion->grant.session == 0 && !c->motion->grant.waiting &&
-                  !c->motion->grant.sent && !c->motion->grant.confirmed &&
-                  !c->motion->grant.recalling);
-    } else {
+    if (lh_m_holder(c) != NULL) {
         /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
         LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
-        LH_ASSERT(c->sealed || lh_m_member(c, c->motion->grant.holder) != NULL);
-        LH_ASSERT(c->intent_to_seal ? c->motion->grant.version < c->version
-                                    : c->motion->grant.version == c->version);
-        LH_ASSERT(c->motion->grant.session != 0 || c->motion->grant.waiting);
-        LH_ASSERT(!c->motion->grant.confirmed || c->motion->grant.sent);
+        LH_ASSERT(c->sealed || lh_m_member(c, lh_m_holder(c)) != NULL);
+        LH_ASSERT(c->intent_to_seal ? c->motion->grant.lease.version < c->version
+                                    : c->motion->grant.lease.version == c->version);
+        LH_ASSERT(c->motion->grant.lease.ending == c->intent_to_seal);
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
-    if (lh_grantor_find(m->grantor, c->id, m->now, &info)) {
-        LH_ASSERT(
-            info.version == c->motion->grant.version && info.session == c->motion->grant.session);
-        LH_ASSERT(c->motion->grant.holder != NULL && info.mode == LH_LEASE_EXCLUSIVE);
+    if (lh_grantor_find(m->leases.engine, c->id, m->now, &info)) {
+        LH_ASSERT(info.version == c->motion->grant.lease.version &&
+                  info.session == c->motion->grant.lease.session);
+        LH_ASSERT(lh_m_holder(c) != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->motion->grant.sent || lh_m_is_durable(m, c->motion->grant.ticket));
+    LH_ASSERT(!c->motion->grant.lease.sent || lh_m_is_durable(m, c->motion->grant.ticket));
     check_roll(m, c);
 }
 
@@ -98,7 +90,7 @@ static void check_extras(const struct lh_master *m)
 
     TAILQ_FOREACH(e, &m->garbage.extras, all_link) {
         size_t found = 0;
-        LH_ASSERT(e->server->session.id != 0);
+        LH_ASSERT(e->server->session.lessee.session != 0);
         TAILQ_FOREACH(other, &e->chunk->motion->extras, link)
             found += other->server == e->server;
         LH_ASSERT(found == 1);
@@ -137,10 +129,6 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
 
 static void check_server(const struct lh_master *m, const struct lh_m_server *s)
 {
-    const struct lh_m_motion *mo;
-    struct lh_lease_sum sum = {0};
-    size_t held = 0;
-
     LH_ASSERT(!s->dirty);
     LH_ASSERT(!s->session.announced || !s->session.announcing);
     if (s->session.link != 0) {
@@ -148,20 +136,10 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
         HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
         LH_ASSERT(l != NULL && l->server == s);
     }
-    TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
-        LH_ASSERT(mo->grant.holder == s && (mo->grant.incarnation <= s->incarnation ||
-                                               mo->grant.incarnation == LH_M_NOBODY));
-        LH_ASSERT(mo->grant.summed_version == 0 ||
-                  (mo->grant.confirmed && mo->grant.summed_version == mo->grant.version));
-        if (mo->grant.summed_version != 0)
-            lh_lease_sum_add(&sum, mo->chunk->id, mo->grant.summed_version);
-        held++;
-    }
-    LH_ASSERT(held == s->leases.count);
-    LH_ASSERT(lh_lease_sum_equal(sum, s->leases.sum));
-    LH_ASSERT(!lh_m_forgotten(s) || (held == 0 && s->session.id == 0 && s->session.link == 0));
-    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
-        LH_ASSERT(mo->grant.in_todo && mo->grant.holder == s);
+    lh_lessee_check(&m->leases, &s->session.lessee);
+    LH_ASSERT(s->session.lessee.process == s->incarnation);
+    LH_ASSERT(!lh_m_forgotten(s) || (s->session.lessee.count == 0 &&
+                                        s->session.lessee.session == 0 && s->session.link == 0));
 }
 
 /* REC-4 and KEEP-1: what repair does, and what it counts. */
@@ -186,8 +164,7 @@ static void check_repair(const struct lh_master *m)
             copies_here == c->motion->repair.copy_count && copies_here <= c->file->replication);
         for (uint32_t i = 0; i < c->member_count; i++)
             if (c->members[i].joining)
-                LH_ASSERT(
-                    !c->sealed && lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder);
+                LH_ASSERT(!c->sealed && lh_m_server_of(m, &c->members[i]) != lh_m_holder(c));
     }
     for (unsigned i = 0; i < LH_M_CONDITIONS; i++)
         LH_ASSERT(conditions[i] == m->repair.conditions[i]);
@@ -207,7 +184,7 @@ static void check_repair(const struct lh_master *m)
         }
         LH_ASSERT(in == s->copies_in && out == s->copies_out);
         LH_ASSERT(in <= m->config.repair_streams && out <= 2 * m->config.repair_streams);
-        LH_ASSERT(in == 0 || s->session.id != 0);
+        LH_ASSERT(in == 0 || s->session.lessee.session != 0);
     }
 }
 
@@ -229,13 +206,14 @@ void lh_master_check(const struct lh_master *m)
     struct lh_m_file *f;
     struct lh_m_server *s;
     const struct lh_m_motion *mo;
+    const struct lh_lease *lease;
     const struct lh_m_reply *r;
     const struct lh_m_commit *commit;
     uint64_t ticket = m->commit.durable;
 
     if (m->stopped)
         return; /* memory may be ahead for good, and nobody acts on it */
-    lh_grantor_check(m->grantor);
+    lh_grantor_check(m->leases.engine);
     LH_IDMAP_FOREACH(c, &m->chunks)
     check_chunk(m, c);
     LH_IDMAP_FOREACH(f, &m->files)
@@ -245,8 +223,8 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_moving(m);
     check_repair(m);
-    TAILQ_FOREACH(mo, &m->waiting, grant.waiting_link)
-        LH_ASSERT(mo->grant.waiting);
+    TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
+        LH_ASSERT(lease->waiting);
     TAILQ_FOREACH(mo, &m->creating, creation.link)
         LH_ASSERT(mo->creation.under_way);
     TAILQ_FOREACH(commit, &m->commit.under_way, link)

@@ -48,7 +48,8 @@ static int load_master(
             "metadata store: written in format %u by a newer release; this one reads up to %u: "
             "start the newer release",
             record->format, LH_MASTER_FORMAT);
-    } else if (record->cluster_id[0] == 0 || record->next_chunk == 0 || record->next_file == 0) {
+    } else if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
+               record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0) {
         error = CORRUPT("the master's record is incomplete; restore the store from a backup");
     } else {
         free(m->cluster_id);
@@ -188,7 +189,7 @@ static int load_server(
         return CORRUPT("a chunkserver's record cannot be read");
     }
     struct lh_m_server *s = lh_m_server_get(m, record->server_id);
-    s->incarnation = record->incarnation;
+    s->incarnation = s->session.lessee.process = record->incarnation;
     s->registration = record->registration;
     s->process = record->process;
     free(s->machine_id);

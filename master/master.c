@@ -37,6 +37,7 @@
 static void start(struct lh_master *m)
 {
     struct lh_m_motion *mo;
+    const struct lh_lease *lease;
     size_t granted = 0;
 
     m->started = true;
@@ -52,9 +53,7 @@ static void start(struct lh_master *m)
     struct lh_duration longest = lh_nanoseconds(m->longest_session_ns);
     if (LH_PLANTED("restart-waits-by-new-setting"))
         longest = m->config.session_term;
-    m->wait_end = lh_term_grantor_end(m->now, longest);
-    m->wait_timer.fire = lh_m_wait_ended;
-    lh_timer_set(&m->timers, &m->wait_timer, m->wait_end);
+    lh_leases_start(&m->leases, m->now, lh_term_grantor_end(m->now, longest));
     lh_m_unsettled(m);
     lh_m_sessions_start(m);
     lh_m_moving_start(m);
@@ -71,7 +70,7 @@ static void start(struct lh_master *m)
     LH_ASSERT(m->commit.next_ticket == 1);
 
     lh_m_rolls_start(m);
-    TAILQ_FOREACH(mo, &m->waiting, grant.waiting_link)
+    TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         granted++;
     /* Members of a chunk whose creation was under way have to register first. */
     TAILQ_FOREACH(mo, &m->creating, creation.link)
@@ -82,25 +81,12 @@ static void start(struct lh_master *m)
         "cluster %s, master term %" PRIu64 ": %zu files, %zu chunks; %zu leases of former masters "
         "wait for their holders, at most %" PRIu64 " ms",
         m->cluster_id, m->term, m->files.count, m->chunks.count, granted,
-        granted == 0 ? 0 : lh_duration_ms(lh_instant_until(m->now, m->wait_end)));
+        granted == 0 ? 0 : lh_duration_ms(lh_instant_until(m->now, m->leases.wait_end)));
     if (m->behind != NULL && !m->config.restored)
         lh_fx_log(m->fx, LH_WARN,
             "nothing is deleted until somebody has looked and says \"leasehold garbage --resume\": "
             "%s",
             m->behind);
-}
-
-static void take_expired(struct lh_master *m)
-{
-    struct lh_expired what;
-
-    for (size_t i = 0; i < m->config.step_work && lh_grantor_expire(m->grantor, m->now, &what);
-         i++) {
-        if (what.is_session)
-            lh_m_session_expired(m, what.context, what.session);
-        else
-            lh_m_lease_expired(m, what.lease.key, what.lease.session);
-    }
 }
 
 static void unary(struct lh_master *m, uint64_t link, enum lh_method method, const void *message)
@@ -194,7 +180,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
     m->purged = 0;
     if (!m->started)
         start(m);
-    take_expired(m);
+    lh_leases_step(&m->leases, m->now, m->config.step_work);
     lh_timers_fire(&m->timers, m, m->now);
     dispatch(m, in);
     if (!m->stopped) {
@@ -223,7 +209,7 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
         return LH_INSTANT_NEVER;
     if (!m->started)
         return (struct lh_instant){0};
-    struct lh_instant at = lh_grantor_deadline(m->grantor);
+    struct lh_instant at = lh_leases_deadline(&m->leases);
     at = lh_instant_min(at, lh_timers_next(&m->timers));
     if (lh_m_sweep_busy(m) && !m->stopping)
         return m->now;
@@ -253,7 +239,6 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     m->holder_chunk_term = lh_term_for_holder(config->chunk_term, config->drift_ppm);
     lh_m_wire(m);
     m->commit.next_ticket = 1;
-    m->grantor = lh_grantor_create(0);
     m->timers.bounded = true;
     RB_INIT(&m->paths);
     RB_INIT(&m->trash);
@@ -265,7 +250,6 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->new_preallocs);
     TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);
-    TAILQ_INIT(&m->waiting);
     TAILQ_INIT(&m->waited);
     TAILQ_INIT(&m->enqueued);
     TAILQ_INIT(&m->stirred);
@@ -348,7 +332,7 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
-    lh_grantor_destroy(m->grantor);
+    lh_leases_deinit(&m->leases);
     free(m->cluster_id);
     free(m->behind);
     free(m);

@@ -15,8 +15,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
     const struct lh_m_server *s;
     uint64_t live = 0, failing = 0, draining = 0, known = 0;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         known++;
         live += lh_m_live(m, s);
         failing += s->room.failing;
@@ -40,7 +39,7 @@ static void sessions(const struct lh_master *m, struct lh_metrics *out)
 
 static void leases(const struct lh_master *m, struct lh_metrics *out)
 {
-    GAUGE("leases", "Leases in force.", lh_grantor_lease_count(m->grantor));
+    GAUGE("leases", "Leases in force.", lh_grantor_lease_count(m->leases.engine));
     COUNTER(grants, "grants", "Leases granted to a new holder.");
     COUNTER(regrants, "regrants", "New versions for the present holder (LEASE-3).");
     COUNTER(grants_refused, "grants_refused", "Grants that their holder refused.");

@@ -11,7 +11,6 @@
 #include "master/calls/tail.h"
 #include "master/calls/trash.h"
 #include "master/grants/answers.h"
-#include "master/grants/holders.h"
 #include "master/grants/leases.h"
 #include "master/grants/owner.h"
 #include "master/growth/created.h"
@@ -30,25 +29,26 @@
 #include "master/seal/roll.h"
 #include "master/seal/seal.h"
 #include "master/sessions/owner.h"
+#include "master/sessions/sessions.h"
+#include "master/tables/changed.h"
 #include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
-
-static void doubled(struct lh_master *m, struct lh_m_server *s)
-{
-    lh_m_disown(m, s);
-}
-
-static void process_died(struct lh_master *m, struct lh_m_server *s)
-{
-    lh_m_free_dead(m, s);
-}
 
 static void began(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
     struct lh_m_process process, struct lh_m_chunk **continued, size_t *count)
 {
-    lh_m_sum_begin(s);
     lh_m_shows(m, s, request, process.same, process.proven, continued, count);
     lh_m_reports_keep(m, s, request);
+}
+
+/* Sends what the server has to hear of its leases. */
+static void push_all(struct lh_master *m, struct lh_m_server *s)
+{
+    struct lh_lease *lease;
+
+    TAILQ_FOREACH(lease, &s->session.lessee.todo, todo_link)
+        lh_m_push(m, lh_m_leased_motion(lease)->chunk);
 }
 
 static void announced(struct lh_master *m, struct lh_m_server *s)
@@ -58,8 +58,7 @@ static void announced(struct lh_master *m, struct lh_m_server *s)
     TAILQ_FOREACH(mo, &m->creating, creation.link)
         if (lh_m_member(mo->chunk, s) != NULL)
             lh_m_creation_send(m, mo->chunk, s);
-    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
-        lh_m_push(m, mo->chunk);
+    push_all(m, s);
     lh_m_roll_announced(m, s);
     if (s->report.count == 0)
         lh_m_server_changed(m, s);
@@ -75,19 +74,16 @@ static bool heard(struct lh_master *m, struct lh_m_server *s, const Leasehold__H
 
 static void answered(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_motion *mo;
-
-    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
-        lh_m_push(m, mo->chunk);
+    push_all(m, s);
 }
 
 static void stream_ended(struct lh_master *m, struct lh_m_server *s)
 {
-    struct lh_m_motion *mo;
+    const struct lh_lease *lease;
 
     while (LH_PLANTED("regrant-when-session-breaks") && s != NULL &&
-           (mo = TAILQ_FIRST(&s->leases.held)) != NULL)
-        lh_m_lease_over(m, mo->chunk, "went with its session");
+           (lease = TAILQ_FIRST(&s->session.lessee.held)) != NULL)
+        lh_m_lease_over(m, lh_m_leased_motion(lease)->chunk, "went with its session");
     lh_m_rolls_advance(m);
 }
 
@@ -137,8 +133,6 @@ static const struct lh_m_session_handler handlers[] = {
 };
 
 static const struct lh_m_session_owner session_owner = {
-    .doubled = doubled,
-    .process_died = process_died,
     .began = began,
     .announced = announced,
     .heard = heard,
@@ -223,8 +217,26 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
     return true;
 }
 
+static const struct lh_lessee_owner chunkservers = {.ended = lh_m_session_expired};
+
+/* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
+static void waited(void *core)
+{
+    struct lh_master *m = core;
+
+    if (m->longest_session_ns > m->config.session_term.ns) {
+        LH_MARK("longest-session-lowered");
+        m->longest_session_ns = m->config.session_term.ns;
+        lh_m_dirty_master(m);
+    }
+    lh_m_touch_waited(m);
+}
+
 void lh_m_wire(struct lh_master *m)
 {
+    lh_leases_init(&m->leases, m, &m->timers, waited);
+    lh_leases_lessee_kind(&m->leases, LH_M_CHUNKSERVER, &chunkservers);
+    lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
     m->session_owner = &session_owner;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;

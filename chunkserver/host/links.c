@@ -155,7 +155,7 @@ void lh_cs_link_message(
 static void too_late(void *core, struct lh_timer *timer)
 {
     const char *text = "the rest of a message did not come in time";
-    struct lh_cs_link *l = LH_TIMER_OWNER(timer, struct lh_cs_link, timer);
+    struct lh_cs_link *l = LH_OWNER(timer, struct lh_cs_link, timer);
 
     (void)core;
     if (l->held || (l->user->held != NULL && l->user->held(l))) {
@@ -189,8 +189,7 @@ void lh_cs_links_deinit(struct lh_cs_host *cs)
 {
     struct lh_cs_link *l, *next;
 
-    HASH_ITER(hh, cs->links.by_id, l, next)
-    {
+    HASH_ITER(hh, cs->links.by_id, l, next) {
         if (l->room != NULL)
             l->user->closed(l, NULL);
         lh_cs_link_forget(cs, l->id);

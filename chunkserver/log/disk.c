@@ -106,15 +106,14 @@ static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
 /* What waits because of a shortage is tried again. */
 static void ask_again(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, disk.shortage.timer);
+    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, disk.shortage.timer);
     struct lh_cs_disk *d = &logs->disk;
     struct lh_cs_ticket *t, *next;
 
     (void)core;
     d->shortage.pause = lh_duration_min(lh_nanoseconds(d->shortage.pause.ns * 2),
         lh_milliseconds(logs->cs->config.bounds.shortage_pause_most_ms));
-    DL_FOREACH_SAFE(d->shortage.starved, t, next)
-    {
+    DL_FOREACH_SAFE(d->shortage.starved, t, next) {
         if (!t->waiting)
             continue;
         t->waiting = false;
@@ -137,8 +136,7 @@ bool lh_cs_disk_stands_still(const struct lh_cs_logs *logs, struct lh_duration l
     if (HASH_COUNT(d->tickets) > 0 &&
         lh_instant_until(d->quiet_since, logs->cs->now).ns >= limit.ns)
         return true;
-    DL_FOREACH(d->shortage.starved, t)
-    {
+    DL_FOREACH(d->shortage.starved, t) {
         if (!t->user->owned && !t->user->unleased &&
             lh_instant_until(t->began, logs->cs->now).ns >= limit.ns)
             return true;
@@ -207,8 +205,7 @@ void lh_cs_disk_deinit(struct lh_cs_logs *logs)
 {
     struct lh_cs_ticket *t, *next;
 
-    HASH_ITER(hh, logs->disk.tickets, t, next)
-    {
+    HASH_ITER(hh, logs->disk.tickets, t, next) {
         HASH_DELETE(hh, logs->disk.tickets, t);
         lh_buf_clear(&t->bytes);
         free(t);

@@ -92,7 +92,7 @@ void lh_cs_space_rests(struct lh_cs_replica *r)
 
 static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, space.timer);
+    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, space.timer);
 
     (void)core;
     while (logs->space.growing != NULL &&
@@ -115,8 +115,7 @@ uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
     const struct lh_cs_replica *r;
     uint64_t sum = 0;
 
-    DL_FOREACH2(logs->space.growing, r, space.after)
-    {
+    DL_FOREACH2(logs->space.growing, r, space.after) {
         uint64_t has = r->space.reserved > r->end ? r->space.reserved : r->end;
         sum += r->header.chunk_size - has;
     }

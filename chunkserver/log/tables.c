@@ -53,7 +53,7 @@ void lh_cs_table_keep(struct lh_cs_replica *r)
 
 static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_TIMER_OWNER(timer, struct lh_cs_logs, tables.timer);
+    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, tables.timer);
 
     (void)core;
     while (

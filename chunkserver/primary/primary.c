@@ -206,8 +206,7 @@ static void commit(struct lh_cs_primary *p)
             lh_cs_queue_pop(p);
         }
         /* One reply a stream for all of its batches that this committed. */
-        LL_FOREACH2(touched, s, next_touched)
-        {
+        LL_FOREACH2(touched, s, next_touched) {
             s->touched = false;
             lh_cs_stream_flush(s);
         }
@@ -445,7 +444,7 @@ void lh_cs_primary_set_timer(struct lh_cs_primary *p)
 
 static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_primary *p = LH_TIMER_OWNER(timer, struct lh_cs_primary, timer);
+    struct lh_cs_primary *p = LH_OWNER(timer, struct lh_cs_primary, timer);
     struct lh_cs_host *cs = core;
 
     if (!lh_cs_primary_may_act(p)) {

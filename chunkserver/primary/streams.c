@@ -49,8 +49,7 @@ void lh_cs_stream_end_all(struct lh_cs_primary *p, int error, const char *text)
 {
     struct lh_cs_stream *s, *next;
 
-    DL_FOREACH_SAFE(p->streams, s, next)
-    {
+    DL_FOREACH_SAFE(p->streams, s, next) {
         lh_cs_stream_end(s, error, text);
     }
 }
@@ -59,8 +58,7 @@ void lh_cs_stream_hold_all(struct lh_cs_primary *p)
 {
     struct lh_cs_stream *s;
 
-    DL_FOREACH(p->streams, s)
-    {
+    DL_FOREACH(p->streams, s) {
         if (!s->held)
             lh_fx_hold(p->replica->cs->fx, s->link);
         s->held = true;
@@ -155,8 +153,8 @@ bool lh_cs_streams_wait(const struct lh_cs_primary *p)
     struct lh_cs_stream *s;
 
     DL_FOREACH(p->streams, s)
-    if (waits(s))
-        return true;
+        if (waits(s))
+            return true;
     return false;
 }
 
@@ -165,25 +163,23 @@ bool lh_cs_streams_arrive(const struct lh_cs_primary *p)
     struct lh_cs_stream *s;
 
     DL_FOREACH(p->streams, s)
-    if (s->arriving)
-        return true;
+        if (s->arriving)
+            return true;
     return false;
 }
 
 /* Tells clients that wait and have heard nothing for a while that this server lives. */
 static void show_life(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_primaries *room = LH_TIMER_OWNER(timer, struct lh_cs_primaries, streams.alive);
+    struct lh_cs_primaries *room = LH_OWNER(timer, struct lh_cs_primaries, streams.alive);
     struct lh_cs_host *cs = core;
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
     uint64_t half = cs->config.alive_interval.ns / 2;
     struct lh_cs_primary *p;
     struct lh_cs_stream *s;
 
-    DL_FOREACH(room->all, p)
-    {
-        DL_FOREACH(p->streams, s)
-        {
+    DL_FOREACH(room->all, p) {
+        DL_FOREACH(p->streams, s) {
             if (!waits(s) && !s->arriving)
                 continue;
             lh_cs_streams_expect_life(room);
@@ -201,8 +197,7 @@ void lh_cs_streams_close_answered(struct lh_cs_primaries *room)
 {
     struct lh_cs_stream *s, *next;
 
-    LL_FOREACH_SAFE2(room->streams.half_closed, s, next, next_half_closed)
-    {
+    LL_FOREACH_SAFE2(room->streams.half_closed, s, next, next_half_closed) {
         if (waits(s))
             continue;
         LH_MARK("stream-half-closed-ends");
@@ -234,12 +229,10 @@ void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
         room->streams.pending_bytes > room->cs->config.pending_bytes_max / 2)
         return;
     room->streams.holding = false;
-    DL_FOREACH(room->all, p)
-    {
+    DL_FOREACH(room->all, p) {
         if (p->state != LH_CS_PRIMARY_OPEN)
             continue;
-        DL_FOREACH(p->streams, s)
-        {
+        DL_FOREACH(p->streams, s) {
             if (s->held)
                 lh_fx_unhold(room->cs->fx, s->link);
             s->held = false;

@@ -391,7 +391,7 @@ void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyRepl
 
 static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_copying *c = LH_TIMER_OWNER(timer, struct lh_cs_copying, timer);
+    struct lh_cs_copying *c = LH_OWNER(timer, struct lh_cs_copying, timer);
 
     (void)core;
     if (lh_instant_reached(c->replica->cs->now, c->forgotten_at)) {
@@ -407,8 +407,7 @@ void lh_cs_copying_session_begins(struct lh_cs_serving *room)
     struct lh_cs_host *cs = room->cs;
     struct lh_cs_copying *c;
 
-    DL_FOREACH(room->copies, c)
-    {
+    DL_FOREACH(room->copies, c) {
         c->forgotten_at =
             lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.copy_forgotten_ms));
         c->reported = false; /* the session before may have taken it along */

@@ -147,7 +147,7 @@ static void look(struct lh_cs_reading *rd)
 static void fire(void *core, struct lh_timer *timer)
 {
     (void)core;
-    look(LH_TIMER_OWNER(timer, struct lh_cs_reading, timer));
+    look(LH_OWNER(timer, struct lh_cs_reading, timer));
 }
 
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)
@@ -276,8 +276,7 @@ void lh_cs_readings_look(struct lh_cs_replica *r)
 {
     struct lh_cs_reading *rd, *next;
 
-    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next)
-    {
+    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next) {
         look(rd);
     }
 }
@@ -286,8 +285,7 @@ void lh_cs_readings_refuse_all(struct lh_cs_replica *r, int error)
 {
     struct lh_cs_reading *rd, *next;
 
-    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next)
-    {
+    DL_FOREACH_SAFE(lh_cs_served(r)->readings, rd, next) {
         finish(rd, error, "this replica is lost or removed: read another one", NULL);
     }
 }

@@ -80,8 +80,7 @@ static void plan(struct lh_cs_scrub *s)
     free(s->chunks);
     s->chunks = lh_alloc_array(HASH_COUNT(s->logs->replicas), sizeof *s->chunks);
     s->count = s->next = 0;
-    HASH_ITER(hh, s->logs->replicas, r, next)
-    {
+    HASH_ITER(hh, s->logs->replicas, r, next) {
         held += r->end;
         if (r->chunk > s->finished)
             s->chunks[s->count++] = r->chunk;
@@ -231,7 +230,7 @@ static void choose(struct lh_cs_scrub *s)
 
 static void go(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_scrub *s = LH_TIMER_OWNER(timer, struct lh_cs_scrub, timer);
+    struct lh_cs_scrub *s = LH_OWNER(timer, struct lh_cs_scrub, timer);
 
     (void)core;
     if (s->replica == NULL && s->next == s->count && age(s).ns >= s->cs->config.scrub_period.ns)

@@ -101,8 +101,7 @@ void lh_cs_settlings_look(struct lh_cs_replica *r)
 {
     struct lh_cs_settling *st, *next;
 
-    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
-    {
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next) {
         look(st);
     }
 }
@@ -111,8 +110,7 @@ void lh_cs_settlings_answer(struct lh_cs_replica *r)
 {
     struct lh_cs_settling *st, *next;
 
-    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
-    {
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next) {
         if (r->writers_known)
             look(st);
         else
@@ -124,8 +122,7 @@ void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error)
 {
     struct lh_cs_settling *st, *next;
 
-    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next)
-    {
+    DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next) {
         refuse(st, error, NULL);
     }
 }
@@ -133,7 +130,7 @@ void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error)
 static void fire(void *core, struct lh_timer *timer)
 {
     (void)core;
-    look(LH_TIMER_OWNER(timer, struct lh_cs_settling, timer));
+    look(LH_OWNER(timer, struct lh_cs_settling, timer));
 }
 
 static void message(struct lh_cs_link *l, const void *request, struct lh_buf *payload)

@@ -26,8 +26,7 @@ static void fill_reports(struct lh_cs_session *s, Leasehold__Register *reg)
     struct lh_cs_replica *r, *next;
 
     reg->replicas = lh_alloc_array(n, sizeof(void *));
-    HASH_ITER(hh, s->logs->replicas, r, next)
-    {
+    HASH_ITER(hh, s->logs->replicas, r, next) {
         if (r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING)
             continue;
         Leasehold__ReplicaReport *report = &reports[reg->n_replicas];
@@ -219,8 +218,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     }
     lh_holder_session_settle(cs->holder, NULL, NULL);
     struct lh_cs_primary *p, *next;
-    DL_FOREACH_SAFE(s->primaries->all, p, next)
-    {
+    DL_FOREACH_SAFE(s->primaries->all, p, next) {
         if (lh_holder_version(cs->holder, p->replica->chunk) != p->version) {
             LH_MARK("primary-not-continued");
             lh_cs_primary_abandon(p, LH_ERR_NOT_PRIMARY);
@@ -269,8 +267,7 @@ static void fill_copies(struct lh_cs_session *s, Leasehold__Heartbeat *hb)
         return;
     Leasehold__CopyProgress *copies = lh_alloc_array(n, sizeof *copies);
     hb->copies = lh_alloc_array(n, sizeof(void *));
-    DL_FOREACH(s->serving->copies, c)
-    {
+    DL_FOREACH(s->serving->copies, c) {
         Leasehold__CopyProgress *progress = &copies[hb->n_copies];
         leasehold__copy_progress__init(progress);
         progress->chunk = c->replica->chunk;
@@ -302,8 +299,7 @@ static void heartbeat(struct lh_cs_session *s)
             "lease (SES-6)",
             (unsigned long long)lh_duration_ms(
                 lh_instant_until(s->logs->disk.quiet_since, cs->now)));
-        DL_FOREACH_SAFE(s->primaries->all, p, next)
-        {
+        DL_FOREACH_SAFE(s->primaries->all, p, next) {
             LH_MARK("lease-given-up-for-stalled-disk");
             lh_cs_primary_abandon(p, LH_ERR_IO);
         }
@@ -315,8 +311,7 @@ static void heartbeat(struct lh_cs_session *s)
     Leasehold__ChunkVersion *active = lh_alloc_array(n, sizeof *active);
     Leasehold__ChunkVersion **list = lh_alloc_array(n, sizeof *list);
     hb.active = list;
-    DL_FOREACH(s->primaries->all, p)
-    {
+    DL_FOREACH(s->primaries->all, p) {
         if (!wants_extension(p))
             continue;
         Leasehold__ChunkVersion *a = &active[hb.n_active];
@@ -361,7 +356,7 @@ bool lh_cs_session_farewell(struct lh_cs_session *s)
 
 static void out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_session *s = LH_TIMER_OWNER(timer, struct lh_cs_session, timer);
+    struct lh_cs_session *s = LH_OWNER(timer, struct lh_cs_session, timer);
     struct lh_cs_host *cs = core;
 
     if (cs->master.state == LH_CS_SESSION_LIVE) {
@@ -416,8 +411,7 @@ static void on_heartbeat_reply(struct lh_cs_session *s, const Leasehold__Heartbe
         (void)ignored; /* released or superseded meanwhile */
     }
     struct lh_cs_primary *p;
-    DL_FOREACH(s->primaries->all, p)
-    {
+    DL_FOREACH(s->primaries->all, p) {
         lh_cs_primary_set_timer(p);
     }
     if (m->show_leases)

@@ -348,7 +348,7 @@ void lh_client_appender_submit(struct lh_submit_call *call)
 
 static void give_up(void *core, struct lh_timer *timer)
 {
-    struct lh_client_appender *a = LH_TIMER_OWNER(timer, struct lh_client_appender, give_up_timer);
+    struct lh_client_appender *a = LH_OWNER(timer, struct lh_client_appender, give_up_timer);
     struct lh_client *c = core;
     char text[LH_CALL_TEXT_BYTES];
 
@@ -374,7 +374,7 @@ static void give_up(void *core, struct lh_timer *timer)
 
 static void state_over(void *core, struct lh_timer *timer)
 {
-    struct lh_client_appender *a = LH_TIMER_OWNER(timer, struct lh_client_appender, timer);
+    struct lh_client_appender *a = LH_OWNER(timer, struct lh_client_appender, timer);
 
     (void)core;
     switch (a->state) {

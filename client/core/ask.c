@@ -83,7 +83,7 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
 
 static void try_over(void *core, struct lh_timer *timer)
 {
-    struct lh_client_ask *ask = LH_TIMER_OWNER(timer, struct lh_client_ask, timer);
+    struct lh_client_ask *ask = LH_OWNER(timer, struct lh_client_ask, timer);
     struct lh_client *c = core;
 
     if (lh_instant_reached(c->now, ask->deadline)) {

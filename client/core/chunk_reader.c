@@ -291,8 +291,7 @@ static void hedge(struct lh_client_chunk_reader *cr)
 /* A READ is late, or the pause is over. May free chunk readers. */
 static void late_or_paused(void *core, struct lh_timer *timer)
 {
-    struct lh_client_chunk_reader *cr =
-        LH_TIMER_OWNER(timer, struct lh_client_chunk_reader, timer);
+    struct lh_client_chunk_reader *cr = LH_OWNER(timer, struct lh_client_chunk_reader, timer);
 
     (void)core;
     if (lh_client_chunk_reader_reading(cr))

@@ -205,7 +205,7 @@ static void read_closed(void *owner, int error, const char *text)
 
 void lh_client_read_out_of_time(void *core, struct lh_timer *timer)
 {
-    struct lh_client_read *read = LH_TIMER_OWNER(timer, struct lh_client_read, timer);
+    struct lh_client_read *read = LH_OWNER(timer, struct lh_client_read, timer);
 
     lh_client_link_close(core, &read->link);
     read_closed(read, LH_ERR_UNAVAILABLE, "no answer");

@@ -295,7 +295,7 @@ static void file_found(void *owner, int error, const char *text, const void *rep
 
 static void paused(void *core, struct lh_timer *timer)
 {
-    struct lh_client_reader *r = LH_TIMER_OWNER(timer, struct lh_client_reader, timer);
+    struct lh_client_reader *r = LH_OWNER(timer, struct lh_client_reader, timer);
 
     (void)core;
     if (r->fetch != NULL)
@@ -304,7 +304,7 @@ static void paused(void *core, struct lh_timer *timer)
 
 static void fetch_expired(void *core, struct lh_timer *timer)
 {
-    struct lh_client_reader *r = LH_TIMER_OWNER(timer, struct lh_client_reader, fetch_timer);
+    struct lh_client_reader *r = LH_OWNER(timer, struct lh_client_reader, fetch_timer);
     char text[LH_CALL_TEXT_BYTES];
 
     (void)core;

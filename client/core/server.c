@@ -54,7 +54,7 @@ static void closed(void *owner, int error, const char *text)
 static void out_of_time(void *core, struct lh_timer *timer)
 {
     (void)core;
-    end(LH_TIMER_OWNER(timer, struct lh_client_question, timer), true, LH_ERR_DEADLINE_EXCEEDED,
+    end(LH_OWNER(timer, struct lh_client_question, timer), true, LH_ERR_DEADLINE_EXCEEDED,
         "the server did not answer in time");
 }
 

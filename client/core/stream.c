@@ -172,7 +172,7 @@ static void stream_closed(void *owner, int error, const char *text)
 /* Batches are answered in the order of the chunk: when none is, that is no matter of one writer. */
 static void look_for_life(void *core, struct lh_timer *timer)
 {
-    struct lh_client_stream *s = LH_TIMER_OWNER(timer, struct lh_client_stream, timer);
+    struct lh_client_stream *s = LH_OWNER(timer, struct lh_client_stream, timer);
     struct lh_client *c = core;
     struct lh_instant ends = patience_ends(s);
 

@@ -83,13 +83,12 @@ static void say_holder(
 {
     char silent[LH_WHEN_BYTES], left[LH_WHEN_BYTES];
 
-    lh_m_how_long(lh_instant_until(s->session.received_at, m->now), silent);
+    lh_m_how_long(lh_instant_until(s->session.lessee.received_at, m->now), silent);
     if (!lh_m_live(m, s)) {
         lh_m_say(out, "%s has no session with this master.", s->id);
         return;
     }
-    lh_m_how_long(
-        lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session.id)), left);
+    lh_m_how_long(lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee)), left);
     if (s->session.link == 0)
         lh_m_say(out,
             "%s is lost: its session stream broke, and nothing came for %s; its session runs for "
@@ -158,10 +157,10 @@ static void say_roll(
             "The fence was answered by [%s] of %u members; the sealed length is decided when the "
             "others have answered or have had their time.",
             names, full_members(c));
-    if (c->motion->grant.holder != NULL)
+    if (lh_m_holder(c) != NULL)
         lh_m_say(out,
             "%s may believe in its lease for up to another %s, and can commit nothing under it.",
-            c->motion->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, c), when));
+            lh_m_holder(c)->id, lh_m_how_long(lh_m_lease_left(m, c), when));
 }
 
 static void say_policy(
@@ -181,29 +180,29 @@ static bool say_held(
     const struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c)
 {
     char left[LH_WHEN_BYTES];
-    const struct lh_m_server *s = c->motion->grant.holder;
+    const struct lh_m_server *s = lh_m_holder(c);
     bool ordered = false;
 
     lh_m_how_long(lh_m_lease_left(m, c), left);
-    if (c->motion->grant.recalling) {
+    if (c->motion->grant.lease.recalling) {
         lh_m_say(out,
             "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
             "answer, the lease runs for up to another %s.",
-            s->id, c->motion->grant.version, left);
+            s->id, c->motion->grant.lease.version, left);
         say_holder(m, out, s);
-    } else if (c->motion->grant.session == 0) {
+    } else if (c->motion->grant.lease.session == 0) {
         lh_m_say(out,
             "A former master granted version %" PRIu64 " to %s, which has not registered with this "
             "one yet: until it shows its lease nobody else may be primary, for up to another %s "
             "(LEASE-7).",
-            c->motion->grant.version, s->id, left);
-    } else if (!c->motion->grant.confirmed) {
+            c->motion->grant.lease.version, s->id, left);
+    } else if (!c->motion->grant.lease.confirmed) {
         lh_m_say(out,
             "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
             "up to another %s.",
-            s->id, c->motion->grant.version,
+            s->id, c->motion->grant.lease.version,
             !lh_m_is_durable(m, c->motion->ticket) ? "the grant is being written"
-            : c->motion->grant.sent                ? "it was told and has not confirmed yet"
+            : c->motion->grant.lease.sent          ? "it was told and has not confirmed yet"
                                                    : "it cannot be told before it has a session",
             left);
         say_holder(m, out, s);
@@ -211,14 +210,14 @@ static bool say_held(
         lh_m_say(out,
             "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
             "to another %s, and nobody else may be primary before.",
-            s->id, c->motion->grant.version, left);
+            s->id, c->motion->grant.lease.version, left);
         say_holder(m, out, s);
     } else {
         ordered = lh_m_looks_alive(m, s);
         lh_m_say(out,
             "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
             "extended by its heartbeats while there are appends.",
-            s->id, c->motion->grant.version, left);
+            s->id, c->motion->grant.lease.version, left);
         say_holder(m, out, s);
         say_policy(m, out, c->file);
     }
@@ -296,12 +295,11 @@ static bool say_few(
         bool well = lh_m_member_health(m, c, &c->members[i]) == LH_M_GOOD;
         lh_m_add_name(well ? good : names, LH_TEXT_BYTES, lh_m_server_of(m, &c->members[i])->id);
     }
-    if (c->motion->grant.holder != NULL && unsure &&
-        c->motion->repair.recovered_version != c->version) {
+    if (lh_m_holder(c) != NULL && unsure && c->motion->repair.recovered_version != c->version) {
         say_unsure(out, good, names);
         return true;
     }
-    if (c->motion->grant.holder != NULL && is_short) {
+    if (lh_m_holder(c) != NULL && is_short) {
         lh_m_say(out,
             "The primary reported members that do not answer, and too few of at least %u would be "
             "left without them: it takes no appends until they are back%s%s%s.",
@@ -322,8 +320,7 @@ static bool say_open(
         say_roll(m, out, c);
         return false;
     }
-    ordered = c->motion->grant.holder != NULL && lh_m_held(m, c) ? say_held(m, out, c)
-                                                                 : say_free(m, out, c);
+    ordered = lh_m_holder(c) != NULL && lh_m_held(m, c) ? say_held(m, out, c) : say_free(m, out, c);
     return !say_few(m, out, c) && ordered;
 }
 
@@ -362,11 +359,11 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
             "Chunk %" PRIu64 " is sealed at %" PRIu64 " bytes (version %" PRIu64
             ") and never changes%s.",
             tail->id, tail->length, tail->version, durable ? "" : "; that is being written");
-        if (tail->motion->grant.holder != NULL)
+        if (lh_m_holder(tail) != NULL)
             lh_m_say(out,
                 "%s may believe for up to another %s that it holds its lease, and can commit "
                 "nothing under it.",
-                tail->motion->grant.holder->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
+                lh_m_holder(tail)->id, lh_m_how_long(lh_m_lease_left(m, tail), when));
         writable = tail->index + 1 == f->chunk_count && !f->trashed && durable &&
                    say_next_chunk(m, out, f);
     } else if (!tail->created) {

@@ -18,8 +18,7 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
     const struct lh_m_server *s;
     unsigned live = 0, away = 0, failing = 0, drained = 0, full = 0, members = 0;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (lh_m_forgotten(s))
             continue;
         if (!lh_m_live(m, s)) {
@@ -165,9 +164,8 @@ void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const st
                 "It is under repair: another replica will be copied to a chunkserver such as "
                 "%s when its turn comes%s.",
                 chosen[0]->id,
-                c->sealed || (c->motion->grant.holder != NULL && lh_m_held(m, c))
-                    ? ""
-                    : " and it has a primary");
+                c->sealed || (lh_m_holder(c) != NULL && lh_m_held(m, c)) ? ""
+                                                                         : " and it has a primary");
         } else {
             lh_m_say(out, "It is degraded, and there is %s.",
                 good == 0 ? "no good replica to copy from" : "no chunkserver to copy it to");

@@ -142,18 +142,18 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = c->motion->grant.holder == NULL ? c->version : c->motion->grant.version;
+    lease->version = lh_m_holder(c) == NULL ? c->version : c->motion->grant.lease.version;
     lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
-    if (c->motion->grant.holder == NULL)
+    if (lh_m_holder(c) == NULL)
         return;
-    lease->primary = c->motion->grant.holder->id;
-    lease->address = c->motion->grant.holder->address;
+    lease->primary = lh_m_holder(c)->id;
+    lease->address = lh_m_holder(c)->address;
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     lease->appends = c->motion->grant.appends;
-    lease->session_live = lh_m_live(m, c->motion->grant.holder) &&
-                          c->motion->grant.session == c->motion->grant.holder->session.id;
+    lease->session_live = lh_m_live(m, lh_m_holder(c)) &&
+                          c->motion->grant.lease.session == lh_m_holder(c)->session.lessee.session;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */
@@ -216,8 +216,7 @@ void lh_m_list_servers(
     const struct lh_m_server *s;
 
     (void)request;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (!listed(s))
             continue;
         lh_m_server_view(m, s, &items[count]);

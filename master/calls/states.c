@@ -32,7 +32,7 @@ void lh_m_chunk_state(
     const struct lh_m_copy *copy;
     const struct lh_m_extra *e;
     bool primary =
-        c->motion->grant.holder != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
+        lh_m_holder(c) != NULL && !c->sealed && lh_m_held(m, c) && lh_m_has_primary(m, c);
 
     memset(s, 0, sizeof *s);
     leasehold__chunk_state__init(&s->state);
@@ -43,7 +43,7 @@ void lh_m_chunk_state(
     s->state.replication = c->file->replication;
     s->state.min_replicas = c->file->min_replicas;
     s->state.lease = (char *)(uintptr_t)lh_m_lease_state(m, c);
-    if (c->motion->grant.holder != NULL)
+    if (lh_m_holder(c) != NULL)
         s->state.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     s->state.rolling = c->intent_to_seal && !c->sealed;
     s->state.trashed = c->file->trashed;
@@ -52,7 +52,7 @@ void lh_m_chunk_state(
     for (uint32_t i = 0; i < c->member_count; i++)
         add_replica(s, m, lh_m_server_of(m, &c->members[i]),
             lh_m_health_text(lh_m_member_health(m, c, &c->members[i])),
-            primary && lh_m_server_of(m, &c->members[i]) == c->motion->grant.holder);
+            primary && lh_m_server_of(m, &c->members[i]) == lh_m_holder(c));
     TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
         if (lh_m_member(c, copy->target) == NULL)
             add_replica(s, m, copy->target, "COPYING", false);

@@ -25,7 +25,7 @@ static bool tail_ready(
     const struct lh_master *m, const struct lh_m_waiter *w, const struct lh_m_chunk *tail)
 {
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
-        !lh_m_looks_alive(m, tail->motion->grant.holder))
+        !lh_m_looks_alive(m, lh_m_holder(tail)))
         return false;
     if (lh_m_unbacked_for(m, w) != NULL) {
         LH_MARK("tail-waits-for-a-backed-seal");
@@ -43,7 +43,7 @@ static bool tail_ready(
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
     if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
         lh_instant_before(m->now, w->hold_until) &&
-        !lh_instant_before(w->arrived_at, tail->motion->grant.holder->session.received_at)) {
+        !lh_instant_before(w->arrived_at, lh_m_holder(tail)->session.lessee.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
     }
@@ -57,7 +57,8 @@ static bool recall_ready(const struct lh_master *m, const struct lh_m_waiter *w)
     if (c == NULL || c->sealed)
         return true;
     if (w->only_release)
-        return !lh_m_held(m, c) || (!c->motion->grant.recalling && c->version > w->from_version);
+        return !lh_m_held(m, c) ||
+               (!c->motion->grant.lease.recalling && c->version > w->from_version);
     return c->version > w->from_version && lh_m_held(m, c) && lh_m_has_primary(m, c);
 }
 
@@ -100,7 +101,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
 static void waiter_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_waiter *w = LH_TIMER_OWNER(timer, struct lh_m_waiter, timer);
+    struct lh_m_waiter *w = LH_OWNER(timer, struct lh_m_waiter, timer);
     char text[LH_TEXT_BYTES];
 
     if (!lh_instant_reached(m->now, w->deadline)) {
@@ -265,7 +266,7 @@ void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__Recal
     w->from_version = c->version;
     w->only_release = request->only_release;
     if (lh_m_held(m, c)) {
-        w->old_primary = lh_strdup(c->motion->grant.holder->id);
+        w->old_primary = lh_strdup(lh_m_holder(c)->id);
         lh_m_recall(m, c);
     } else {
         w->old_primary = lh_strdup("");

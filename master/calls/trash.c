@@ -33,7 +33,7 @@ static void arm(struct lh_master *m, struct lh_m_file_motion *fm)
 static void trash_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_file_motion *fm = LH_TIMER_OWNER(timer, struct lh_m_file_motion, trash_timer);
+    struct lh_m_file_motion *fm = LH_OWNER(timer, struct lh_m_file_motion, trash_timer);
     struct lh_m_file *f = fm->file;
     struct lh_duration left = lh_m_trash_left(m, f);
 
@@ -63,7 +63,7 @@ static void recall_tail(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
-    if (tail != NULL && !tail->sealed && tail->motion->grant.holder != NULL && lh_m_held(m, tail))
+    if (tail != NULL && !tail->sealed && lh_m_holder(tail) != NULL && lh_m_held(m, tail))
         lh_m_recall(m, tail);
 }
 

@@ -30,21 +30,21 @@ void lh_m_chunk_view(
     }
     view->info.n_members = c->member_count;
     view->info.members = view->pointers;
-    if (!c->sealed && c->motion->grant.holder != NULL && lh_m_has_primary(m, c))
-        view->info.primary = c->motion->grant.holder->id;
+    if (!c->sealed && lh_m_holder(c) != NULL && lh_m_has_primary(m, c))
+        view->info.primary = lh_m_holder(c)->id;
 }
 
 const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (c->motion->grant.holder == NULL || !lh_m_held(m, c))
+    if (lh_m_holder(c) == NULL || !lh_m_held(m, c))
         return "FREE";
     if (c->intent_to_seal)
         return "EXPIRING"; /* FAIL-2a: left to run out */
-    if (c->motion->grant.recalling)
+    if (c->motion->grant.lease.recalling)
         return "RECALLING";
-    if (c->motion->grant.session == 0)
+    if (c->motion->grant.lease.session == 0)
         return "WAITING";
-    return c->motion->grant.confirmed ? "HELD" : "GRANTING";
+    return c->motion->grant.lease.confirmed ? "HELD" : "GRANTING";
 }
 
 void lh_m_server_view(
@@ -59,14 +59,14 @@ void lh_m_server_view(
     info->reachable = lh_m_reachable(m, s);
     if (info->live)
         info->session_left_ms = lh_duration_ms(
-            lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session.id)));
+            lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee)));
     else
         info->away_ms = lh_duration_ms(lh_instant_until(s->session.away_since, m->now));
     info->grace_left_ms = lh_duration_ms(lh_m_grace_left(m, s));
     info->capacity_bytes = s->room.capacity_bytes;
     info->free_bytes = s->room.free_bytes;
     info->replicas = s->room.replicas;
-    info->primaries = s->leases.count;
+    info->primaries = s->session.lessee.count;
     info->failure_domain = s->failure_domain;
     info->admin = s->admin;
     info->safe_to_stop = lh_m_safe_to_stop(m, s);

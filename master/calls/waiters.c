@@ -91,8 +91,8 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     }
     if (error == LH_OK) {
         lh_histogram_note(&m->counts.tail_wait, lh_instant_until(w->arrived_at, m->now));
-        primary.server_id = tail->motion->grant.holder->id;
-        primary.address = tail->motion->grant.holder->address;
+        primary.server_id = lh_m_holder(tail)->id;
+        primary.address = lh_m_holder(tail)->address;
         reply.primary = &primary;
     } else if (tail != NULL) {
         uint64_t left_ms = lh_duration_ms(lh_m_lease_left(m, tail));
@@ -124,7 +124,7 @@ static void answer_recall(struct lh_master *m, struct lh_m_waiter *w, int error,
     if (c != NULL) {
         reply.version = c->version;
         if (lh_m_held(m, c) && lh_m_has_primary(m, c))
-            reply.new_primary = c->motion->grant.holder->id;
+            reply.new_primary = lh_m_holder(c)->id;
         if (error != LH_OK)
             reply.lease_left_ms = lh_duration_ms(lh_m_lease_left(m, c));
     }

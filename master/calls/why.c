@@ -46,8 +46,7 @@ static void say_no_place(
     const struct lh_m_server *s;
     unsigned live = 0, drained = 0;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         bool counts = lh_m_live(m, s) && !s->room.failing;
         live += counts;
         drained += counts && lh_m_drained(s);
@@ -123,8 +122,7 @@ void lh_m_say_unbacked(
     say_missing(m, c, text, text_size);
 }
 
-int lh_m_why_not(
-    const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
+int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size)
 {
     const struct lh_m_chunk *tail = lh_m_tail(f);
 
@@ -156,20 +154,20 @@ int lh_m_why_not(
         return LH_ERR_UNAVAILABLE;
     }
     if (lh_m_held(m, tail)) {
-        if (tail->motion->grant.waiting)
+        if (tail->motion->grant.lease.waiting)
             LH_MARK("no-tail-in-restart-wait");
         else
             LH_MARK("no-tail-lease-held");
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
-            tail->id, f->path, tail->motion->grant.holder->id, tail->motion->grant.version,
+            tail->id, f->path, lh_m_holder(tail)->id, tail->motion->grant.lease.version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
-            tail->motion->grant.recalling   ? "was asked to give it up"
-            : tail->motion->grant.confirmed ? "does not answer"
-            : tail->motion->grant.waiting   ? "has not registered with this master yet"
-                                            : "has not confirmed it yet");
-        if (tail->motion->grant.recalling && lh_m_drained(tail->motion->grant.holder))
+            tail->motion->grant.lease.recalling   ? "was asked to give it up"
+            : tail->motion->grant.lease.confirmed ? "does not answer"
+            : tail->motion->grant.lease.waiting   ? "has not registered with this master yet"
+                                                  : "has not confirmed it yet");
+        if (tail->motion->grant.lease.recalling && lh_m_drained(lh_m_holder(tail)))
             add(text, text_size, ", as it is drained");
         return LH_ERR_LEASE_HELD;
     }

@@ -1,13 +1,14 @@
-/* What holders say of their leases: confirmed, extended, released; and what ends by itself. */
+/* What holders say of their leases: confirmed, extended, released, shown. What follows from that
+ * for any kind of lease is the lease service's. */
 #include "master/grants/answers.h"
 
 #include "master/grants/leases.h"
 #include "master/grants/owner.h"
 #include "master/grants/refusals.h"
 #include "master/inventory/health.h"
+#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
-#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
     bool *extended)
 {
     size_t count = heartbeat->n_active, asked = 0;
-    struct lh_lease_name *names = lh_alloc_array(count, sizeof *names);
+    struct lh_lease **leases = lh_alloc_array(count, sizeof(struct lh_lease *));
     size_t *places = lh_alloc_array(count, sizeof *places);
     int *results = lh_alloc_array(count, sizeof *results);
 
@@ -24,17 +25,15 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         const Leasehold__ChunkVersion *active = heartbeat->active[i];
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
-        if (c == NULL || c->motion->grant.holder != s ||
-            c->motion->grant.version != active->version ||
-            (c->intent_to_seal && !LH_PLANTED("extended-after-intent")))
-            continue; /* no extension after an intent to seal (FAIL-2a) */
-        lh_m_move(m, c)->grant.appends = active->appends;
-        names[asked] = (struct lh_lease_name){.key = c->id, .version = c->motion->grant.version};
+        if (c == NULL ||
+            !lh_lease_extendable(&c->motion->grant.lease, &s->session.lessee, active->version))
+            continue;
+        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        g->appends = active->appends;
+        leases[asked] = &g->lease;
         places[asked++] = i;
     }
-    /* LEASE-4: the engine refuses those that are being recalled. */
-    lh_grantor_extend_many(m->grantor, s->session.id, m->now, s->session.received_at,
-        m->config.chunk_term, names, asked, results);
+    lh_lease_extend_many(&m->leases, &s->session.lessee, leases, asked, results);
     for (size_t i = 0; i < asked; i++) {
         extended[places[i]] = results[i] == LH_OK;
         m->counts.extensions += extended[places[i]];
@@ -43,7 +42,7 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         else if (results[i] == LH_ERR_LEASE_HELD)
             LH_MARK("lease-not-extended-recalling");
     }
-    free(names);
+    free(leases);
     free(places);
     free(results);
 }
@@ -53,8 +52,9 @@ void lh_m_on_confirm(
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
-    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
-        c->motion->grant.version != confirm->version || !c->motion->grant.sent)
+    if (c == NULL || lh_m_holder(c) != s ||
+        c->motion->grant.lease.session != s->session.lessee.session ||
+        c->motion->grant.lease.version != confirm->version || !c->motion->grant.lease.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
         if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
@@ -62,16 +62,15 @@ void lh_m_on_confirm(
         return;
     }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->motion->grant.confirmed)
+        if (c->motion->grant.lease.confirmed)
             return;
         LH_MARK("grant-confirmed");
         struct lh_m_grant *g = &lh_m_move(m, c)->grant;
-        g->confirmed = true;
         lh_m_seen(m, c, s);
         lh_m_enqueue(m, c);
         lh_m_accepted(m, c);
         g->last_primary = s;
-        lh_m_lease_changed(m, c);
+        lh_lease_confirm(&g->lease);
         lh_m_touch(m, c->file);
         lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": %s is primary at version %" PRIu64,
             c->id, c->file->path, s->id, c->version);
@@ -93,121 +92,99 @@ void lh_m_on_confirm(
     lh_m_refused_version(m, c, s, confirm->adopted);
 }
 
-/* Is a lease that was recalled to be given to another member as soon as it is released, in the same
- * commit? Its writers will ask for that anyway, a round trip later. */
-static bool handed_over(const struct lh_m_chunk *c)
-{
-    const struct lh_m_waiter *w;
-
-    if (!c->motion->grant.recalling || c->motion->grant.appends == 0 || c->sealed ||
-        c->intent_to_seal || c->file->trashed)
-        return false;
-    TAILQ_FOREACH(w, &c->file->motion->waiters, file_link)
-        if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
-            return false;
-    return true;
-}
-
-void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why)
-{
-    bool hand_over = handed_over(c);
-
-    lh_m_lease_over(m, c, why);
-    if (hand_over) {
-        LH_MARK("lease-handed-over");
-        lh_m_grant_free(m, c);
-    }
-}
-
-void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c)
-{
-    m->counts.expiries++;
-    lh_m_lease_over(m, c, "has run out");
-    m->grant_owner->ran_out(m, c);
-}
-
-void lh_m_lease_expired(struct lh_master *m, uint64_t chunk, lh_session_id session)
-{
-    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
-
-    if (c == NULL || c->motion->grant.holder == NULL || c->motion->grant.session != session)
-        return;
-    if (c->motion->grant.waiting &&
-        !(c->motion->grant.session == c->motion->grant.holder->session.id &&
-            c->motion->grant.holder->session.confirmed)) {
-        /* Continued, and the answer may have been lost: what a former master promised runs on,
-         * until the wait ends at the latest (LEASE-7). Who has the answer acts on no other term
-         * than ours. */
-        LH_MARK("lease-ended-in-restart-wait");
-        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
-        g->session = 0;
-        g->confirmed = g->sent = false;
-        lh_m_lease_changed(m, c);
-        lh_m_touch(m, c->file);
-    } else {
-        LH_MARK("lease-run-out");
-        lh_m_ran_out(m, c);
-    }
-}
-
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release)
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, release->chunk);
 
     /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || c->motion->grant.holder != s ||
-        c->motion->grant.incarnation != s->incarnation ||
-        (c->motion->grant.version != release->version && !LH_PLANTED("any-version-released"))) {
+    if (c == NULL || !lh_lease_is_of(&c->motion->grant.lease, &s->session.lessee) ||
+        (c->motion->grant.lease.version != release->version &&
+            !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
     }
-    if (release->ran_out && !c->motion->grant.recalling) {
+    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    if (release->ran_out && !g->lease.recalling) {
         LH_MARK("lease-run-out-at-its-holder");
-        lh_m_ran_out(m, c);
+        lh_lease_over(&m->leases, &g->lease, LH_LEASE_EXPIRED, "has run out");
         return;
     }
     LH_MARK("lease-released");
     m->counts.releases++;
-    bool at_once =
-        !c->motion->grant.recalling &&
-        lh_instant_before(m->now, lh_instant_add(c->motion->grant.at, m->config.refusal_rest_max));
-    if (!release->ran_out &&
-        !(c->motion->grant.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
-        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    bool at_once = !g->lease.recalling &&
+                   lh_instant_before(m->now, lh_instant_add(g->at, m->config.refusal_rest_max));
+    if (!release->ran_out && !(g->lease.recalling && LH_PLANTED("recall-returns-to-its-holder"))) {
         g->avoid = s;
         g->retry_at = m->now;
         if (at_once)
             lh_m_refused(m, c, s, lh_nanoseconds(0));
     }
-    lh_m_given_back(m, c, "was released");
+    lh_lease_over(&m->leases, &g->lease, LH_LEASE_RELEASED, "was released");
 }
 
-void lh_m_wait_ended(void *core, struct lh_timer *timer)
-{
-    struct lh_master *m = core;
-    struct lh_m_motion *mo;
+/* ---- What they show. */
 
-    for (size_t i = 0; i < m->config.step_work && (mo = TAILQ_FIRST(&m->waiting)) != NULL; i++) {
-        struct lh_m_chunk *c = mo->chunk;
-        TAILQ_REMOVE(&m->waiting, mo, grant.waiting_link);
-        mo->grant.waiting = false;
-        if (lh_m_in_force(m, c)) {
-            LH_MARK("lease-outlives-restart-wait");
-        } else {
-            LH_MARK("lease-over-after-restart-wait");
-            lh_m_lease_over(m, c, "is over: granted before this master started, not shown since");
-        }
+void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
+    bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count)
+{
+    struct lh_lessee *lessee = &s->session.lessee;
+
+    *count = 0;
+    lh_lessee_show_begin(&m->leases, lessee);
+    for (size_t i = 0; i < request->n_held; i++) {
+        const struct lh_lease *lease = lh_lessee_shows(&m->leases, lessee, LH_M_LEASE_CHUNK,
+            request->held[i]->chunk, request->held[i]->version, true);
+        if (lease != NULL)
+            continued[(*count)++] = lh_m_leased_motion(lease)->chunk;
     }
-    if (!TAILQ_EMPTY(&m->waiting)) {
-        lh_timer_set(&m->timers, timer, m->now);
-        return;
+    lh_lessee_registered(&m->leases, lessee,
+        (struct lh_lease_process){
+            .same = same_process, .proven = proven, .numbered = s->process != 0});
+}
+
+bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat)
+{
+    const Leasehold__LeaseSum *theirs = heartbeat->leases;
+
+    if (theirs == NULL || LH_PLANTED("difference-not-resolved"))
+        return false; /* a server of before LEASE-8 */
+    return lh_lessee_differs(
+        &s->session.lessee, (struct lh_lease_sum){theirs->count, theirs->hash});
+}
+
+/* It acts on what is not its: asked to stop. */
+static void recall_unknown(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *shown)
+{
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
+
+    m->counts.differences++;
+    lh_fx_log(m->fx, LH_WARN,
+        "chunk %" PRIu64 ": %s may act on it at version %" PRIu64
+        ", and has no lease of it here: asked to give it up",
+        shown->chunk, s->id, shown->version);
+    recall.session = lh_m_wire_session(m, s->session.lessee.session);
+    recall.chunk = shown->chunk;
+    recall.version = shown->version;
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
+    reply.recall = &recall;
+    lh_m_send(m, s, &reply);
+}
+
+void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown)
+{
+    struct lh_lessee *lessee = &s->session.lessee;
+
+    lh_lessee_show_begin(&m->leases, lessee);
+    for (size_t i = 0; i < shown->n_leases; i++)
+        lh_lessee_shows(&m->leases, lessee, LH_M_LEASE_CHUNK, shown->leases[i]->chunk,
+            shown->leases[i]->version, false);
+    lh_lessee_resolved(&m->leases, lessee);
+    for (size_t i = 0; i < shown->n_leases; i++) {
+        const struct lh_m_chunk *c = lh_m_chunk_find(m, shown->leases[i]->chunk);
+        if (c == NULL || lh_m_holder(c) != s) /* else a newer grant may be on its way */
+            recall_unknown(m, s, shown->leases[i]);
     }
-    /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
-    if (m->longest_session_ns > m->config.session_term.ns) {
-        LH_MARK("longest-session-lowered");
-        m->longest_session_ns = m->config.session_term.ns;
-        lh_m_dirty_master(m);
-    }
-    lh_m_touch_waited(m);
 }

@@ -3,18 +3,20 @@
 
 #include "master/tables/tables.h"
 
-/* Its holder does not act on it any more; if it was being recalled, another member may have it. */
-void lh_m_given_back(struct lh_master *m, struct lh_m_chunk *c, const char *why);
-/* Its term is over, here or at its holder. */
-void lh_m_ran_out(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_on_confirm(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__GrantConfirm *confirm);
 void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold__Release *release);
-void lh_m_wait_ended(void *core, struct lh_timer *timer);
 /* Extends what the heartbeat lists, and `extended[i]` says whether its i-th lease was (LEASE-4). */
 void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat,
     bool *extended);
-/* The engine says that the chunk's lease, of that session, has ended. */
-void lh_m_lease_expired(struct lh_master *m, uint64_t chunk, lh_session_id session);
+
+/* The leases that a registration shows go on in the new session, as far as they are in force
+ * (`continued`, with room for all of them). Of the `same_process`, by its incarnation, grants that
+ * were not confirmed go over into it; if that is `proven`, what is not shown is free (SES-5a). */
+void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
+    bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count);
+/* Does the holder believe otherwise (LEASE-8)? */
+bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *heartbeat);
+void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown);
 
 #endif

@@ -41,7 +41,7 @@ static void hear(struct lh_master *m, const struct lh_m_chunk *c, struct lh_m_wo
 static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     for (uint32_t i = 0; i < c->member_count; i++)
-        if (lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
+        if (lh_m_server_of(m, &c->members[i]) != lh_m_holder(c) &&
             lh_m_can_lead(m, &c->members[i]) &&
             lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])))
             return true;
@@ -55,7 +55,7 @@ static bool enough_without(struct lh_master *m, const struct lh_m_chunk *c)
     uint32_t full = 0;
 
     for (uint32_t i = 0; i < c->member_count; i++)
-        full += lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
+        full += lh_m_server_of(m, &c->members[i]) != lh_m_holder(c) &&
                 lh_m_can_lead(m, &c->members[i]) &&
                 lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i]));
     return full >= c->file->min_replicas ||
@@ -67,9 +67,8 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
     struct lh_m_file *f = c->file;
 
-    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, c->motion->grant.holder) ||
-        !another_can(m, c) || lh_instant_before(m->now, m->consent_from) ||
-        LH_PLANTED("lost-primary-kept"))
+    if (!lh_m_has_primary(m, c) || !lh_m_looks_alive(m, lh_m_holder(c)) || !another_can(m, c) ||
+        lh_instant_before(m->now, m->consent_from) || LH_PLANTED("lost-primary-kept"))
         return;
     if (lh_instant_before(m->now, f->motion->consent_from)) {
         LH_MARK("consent-rests");
@@ -86,7 +85,7 @@ static void ask(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     m->consent_from = lh_instant_add(m->now, m->config.consent_pause);
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s lives, but %s: it is asked to let another one",
-        c->id, f->path, c->motion->grant.holder->id, why);
+        c->id, f->path, lh_m_holder(c)->id, why);
     lh_m_recall(m, c);
 }
 
@@ -97,7 +96,7 @@ void lh_m_consent_client(struct lh_master *m, struct lh_m_chunk *c)
     if (c->motion->grant.lost_by_clients.believed &&
         c->motion->repair.recovered_version == c->version &&
         (lh_instant_before(c->motion->grant.lost_by_clients.first_at,
-             c->motion->grant.holder->session.received_at) ||
+             lh_m_holder(c)->session.lessee.received_at) ||
             LH_PLANTED("recall-for-one-word")))
         ask(m, c, "clients cannot reach it");
 }
@@ -109,7 +108,7 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
     for (uint32_t i = 0; i < c->member_count; i++)
         for (size_t n = 0; n < count; n++)
             well = well || (strcmp(lh_m_server_of(m, &c->members[i])->id, ids[n]) == 0 &&
-                               lh_m_server_of(m, &c->members[i]) != c->motion->grant.holder &&
+                               lh_m_server_of(m, &c->members[i]) != lh_m_holder(c) &&
                                lh_m_can_lead(m, &c->members[i]) &&
                                lh_m_looks_alive(m, lh_m_server_of(m, &c->members[i])));
     if (!well)
@@ -117,5 +116,5 @@ bool lh_m_consent_primary(struct lh_master *m, struct lh_m_chunk *c, char *const
     hear(m, c, &lh_m_move(m, c)->grant.short_by_primary);
     if (c->motion->grant.short_by_primary.believed && enough_without(m, c))
         ask(m, c, "it cannot reach members that live");
-    return c->motion->grant.recalling;
+    return c->motion->grant.lease.recalling;
 }

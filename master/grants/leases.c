@@ -1,10 +1,5 @@
 /* Who may take a chunk's appends: the lease of each chunk, between its durable grant and the lease
- * engine (LEASE-1 to LEASE-7).
- *
- *   FREE      no holder
- *   GRANTING  a holder, not `confirmed`: from the decision on it counts as held
- *   HELD      `confirmed`; RECALLING is the flag `recalling`
- *   WAITING   a holder and `waiting`: a former master's grant; whoever shows it continues it */
+ * service (LEASE-1 to LEASE-7). */
 #include "master/grants/leases.h"
 
 #include "master/grants/owner.h"
@@ -17,154 +12,46 @@
 
 #include <inttypes.h>
 
-/* LEASE-8: what the holder, by all that it has said in this session, may act on. What this master
- * means to do next, an intent to seal or a term of its own that ends, does not change it. */
-static void sum_update(const struct lh_m_chunk *c, struct lh_m_grant *g)
-{
-    uint64_t version =
-        g->holder != NULL && g->confirmed && g->session != 0 && g->session == g->holder->session.id
-            ? g->version
-            : 0;
-
-    if (version == g->summed_version)
-        return;
-    if (g->summed_version != 0)
-        lh_lease_sum_remove(&g->holder->leases.sum, c->id, g->summed_version);
-    if (version != 0)
-        lh_lease_sum_add(&g->holder->leases.sum, c->id, version);
-    g->summed_version = version;
-}
-
-static void todo_update(const struct lh_m_chunk *c, struct lh_m_motion *mo)
-{
-    struct lh_m_grant *g = &mo->grant;
-    /* After an intent to seal the holder hears of fences alone (FAIL-2a). */
-    bool wanted = g->holder != NULL && !c->intent_to_seal && (!g->confirmed || g->recalling);
-
-    if (wanted == g->in_todo)
-        return;
-    if (wanted)
-        TAILQ_INSERT_TAIL(&g->holder->leases.todo, mo, grant.todo_link);
-    else
-        TAILQ_REMOVE(&g->holder->leases.todo, mo, grant.todo_link);
-    g->in_todo = wanted;
-}
-
-void lh_m_lease_changed(struct lh_master *m, struct lh_m_chunk *c)
-{
-    struct lh_m_motion *mo = lh_m_move(m, c);
-
-    todo_update(c, mo);
-    sum_update(c, &mo->grant);
-}
-
-void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s)
-{
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
-
-    if (g->holder != NULL) {
-        if (g->in_todo)
-            TAILQ_REMOVE(&g->holder->leases.todo, mo, grant.todo_link);
-        g->in_todo = false;
-        if (g->summed_version != 0)
-            lh_lease_sum_remove(&g->holder->leases.sum, c->id, g->summed_version);
-        g->summed_version = 0;
-        TAILQ_REMOVE(&g->holder->leases.held, mo, grant.held_link);
-        g->holder->leases.count--;
-        RB_REMOVE(lh_m_leased, &m->leased, mo);
-    }
-    g->holder = s;
-    g->incarnation = 0;
-    if (s != NULL) {
-        TAILQ_INSERT_TAIL(&s->leases.held, mo, grant.held_link);
-        s->leases.count++;
-        RB_INSERT(lh_m_leased, &m->leased, mo);
-        g->incarnation = s->incarnation;
-    }
-}
-
 void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
     struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
 
-    if (g->waiting)
-        TAILQ_REMOVE(&m->waiting, mo, grant.waiting_link);
-    g->waiting = false;
-    /* The engine keeps a lease that runs: nobody else will ever ask for this key. */
-    lh_m_set_holder(m, c, NULL);
-    g->session = 0;
+    if (mo->grant.lease.holder != NULL)
+        RB_REMOVE(lh_m_leased, &m->leased, mo);
+    lh_lease_forget(&m->leases, &mo->grant.lease);
 }
 
 void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
     uint64_t incarnation, uint64_t version)
 {
     struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
 
-    lh_m_set_holder(m, c, holder);
-    g->incarnation = incarnation;
-    g->version = version;
-    g->waiting = true; /* LEASE-7 */
-    TAILQ_INSERT_TAIL(&m->waiting, mo, grant.waiting_link);
-    lh_m_lease_changed(m, c);
-}
-
-bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c)
-{
-    struct lh_lease_info info;
-
-    return c->motion->grant.session != 0 && lh_grantor_find(m->grantor, c->id, m->now, &info) &&
-           info.session == c->motion->grant.session;
+    lh_lease_restore(&m->leases, &mo->grant.lease, &holder->session.lessee, incarnation, version);
+    if (c->intent_to_seal)
+        lh_lease_let_end(&mo->grant.lease);
+    RB_INSERT(lh_m_leased, &m->leased, mo);
 }
 
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->motion->grant.waiting || lh_m_in_force(m, c);
+    return lh_lease_held(&m->leases, &c->motion->grant.lease);
 }
 
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    struct lh_instant end = m->now;
-
-    if (c->motion->grant.waiting)
-        end = m->wait_end;
-    if (lh_m_in_force(m, c))
-        end = lh_instant_max(end, lh_grantor_free_at(m->grantor, c->id, m->now));
-    return lh_instant_until(m->now, end);
+    return lh_instant_until(m->now, lh_lease_free_at(&m->leases, &c->motion->grant.lease));
 }
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return c->motion->grant.confirmed && !c->motion->grant.recalling && !c->intent_to_seal &&
-           c->motion->grant.session == c->motion->grant.holder->session.id && lh_m_in_force(m, c);
+    const struct lh_lease *lease = &c->motion->grant.lease;
+
+    return lease->confirmed && !lease->recalling && lh_lease_current(&m->leases, lease);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
-    struct lh_m_server *s = g->holder;
-
-    LH_ASSERT(s != NULL);
-    if (g->session != 0) {
-        /* Whether the engine still had it does not matter. */
-        int error = lh_grantor_release(m->grantor, c->id, g->version, g->session);
-        (void)error;
-    }
-    if (g->waiting)
-        TAILQ_REMOVE(&m->waiting, mo, grant.waiting_link);
-    g->waiting = false;
-    lh_m_set_holder(m, c, NULL);
-    g->session = 0;
-    g->sent = g->confirmed = g->recalling = false;
-    if (!c->sealed) /* the store names no holder of a sealed one */
-        lh_m_dirty_chunk(m, c);
-    lh_m_touch(m, c->file);
-    m->grant_owner->over(m, c, s);
-    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s",
-        c->id, c->file->path, s->id, g->version, why);
+    lh_lease_over(&m->leases, &lh_m_move(m, c)->grant.lease, LH_LEASE_ENDED, why);
 }
 
 /* REC-1: full members of the newest durable version alone; SES-4 and SES-6: only those that hear us
@@ -197,8 +84,8 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         } else if (reluctance(c, s) != reluctance(c, best)) {
             if (reluctance(c, s) < reluctance(c, best))
                 best = s;
-        } else if (s->leases.count != best->leases.count) {
-            if (s->leases.count < best->leases.count)
+        } else if (s->session.lessee.count != best->session.lessee.count) {
+            if (s->session.lessee.count < best->session.lessee.count)
                 best = s;
         } else if (s == c->motion->grant.last_primary) {
             best = s;
@@ -212,72 +99,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
 static bool may_be_held_unknown(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     return (m->behind != NULL || m->config.restored) && c->version > 0 &&
-           lh_instant_before(m->now, m->wait_end);
-}
-
-bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
-{
-    LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
-    if (lh_m_rests(m, c) || may_be_held_unknown(m, c))
-        return false;
-    m->counts.expiries += c->motion->grant.holder != NULL;
-    if (c->motion->grant.holder != NULL)
-        lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
-
-    struct lh_m_server *s = choose_primary(m, c);
-    if (s == NULL ||
-        lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE, s->session.id,
-            m->now, s->session.received_at, m->config.chunk_term) != LH_OK) {
-        LH_MARK("grant-to-nobody");
-        return false;
-    }
-    if (c->version == 0)
-        LH_MARK("grant-first");
-    else if (s == c->motion->grant.last_primary)
-        LH_MARK("grant-to-the-same");
-    else
-        LH_MARK("grant-to-another");
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
-    m->counts.grants++;
-    c->version = lh_m_next_version(c);
-    if (!c->created)
-        lh_m_creation_stop(m, c);
-    c->created = true;
-    lh_m_set_holder(m, c, s);
-    g->session = s->session.id;
-    g->version = c->version;
-    g->sent = g->confirmed = g->recalling = false;
-    g->appends = 0;
-    lh_m_lease_changed(m, c);
-    lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
-    g->ticket = c->motion->ticket;
-    g->at = m->now;
-    if (LH_PLANTED("grant-sent-before-durable")) {
-        lh_m_send_grant(m, c);
-        g->sent = false; /* this time did not count */
-    }
-    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
-        c->id, c->file->path, c->version, s->id);
-    return true;
-}
-
-void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
-{
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
-    struct lh_m_server *s = g->holder;
-    int error = lh_grantor_grant(m->grantor, c->id, lh_m_next_version(c), LH_LEASE_EXCLUSIVE,
-        g->session, m->now, s->session.received_at, m->config.chunk_term);
-
-    /* The caller saw the lease in force in this very session. */
-    LH_ASSERT(error == LH_OK);
-    LH_MARK("grant-new-version-same-session");
-    m->counts.regrants++;
-    g->version = c->version = lh_m_next_version(c);
-    g->sent = g->confirmed = false; /* `recalling` carries over (LEASE-5) */
-    lh_m_lease_changed(m, c);
-    lh_m_dirty_chunk(m, c);
-    g->ticket = c->motion->ticket;
-    g->at = m->now;
+           lh_instant_before(m->now, m->leases.wait_end);
 }
 
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
@@ -287,12 +109,9 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Member members[LH_REPLICATION_MAX];
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
     struct lh_m_grant *g = &lh_m_move(m, c)->grant;
-    struct lh_m_server *s = g->holder;
+    struct lh_m_server *s = lh_m_holder(c);
 
-    LH_ASSERT(!c->intent_to_seal); /* FAIL-2a */
-    /* It counts from the last heartbeat's stamp, also when sent again: our end moves first. */
-    if (lh_grantor_grant(m->grantor, c->id, c->version, LH_LEASE_EXCLUSIVE, g->session, m->now,
-            s->session.received_at, m->config.chunk_term) != LH_OK)
+    if (!lh_lease_renew(&m->leases, &g->lease))
         return;
     for (uint32_t i = 0; i < c->member_count; i++) {
         leasehold__member__init(&members[i]);
@@ -301,7 +120,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
         members[i].joining = c->members[i].joining;
         pointers[i] = &members[i];
     }
-    grant.session = lh_m_wire_session(m, g->session);
+    grant.session = lh_m_wire_session(m, g->lease.session);
     grant.chunk = c->id;
     grant.version = c->version;
     grant.stamp = s->session.stamp;
@@ -314,9 +133,66 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.master_term = m->term;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     reply.grant = &grant;
-    if (g->sent)
+    if (g->lease.sent)
         LH_MARK("grant-sent-again");
-    g->sent = lh_m_send(m, s, &reply) || g->sent;
+    if (lh_m_send(m, s, &reply))
+        lh_lease_sent(&g->lease);
+}
+
+bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_ASSERT(!c->sealed && !c->intent_to_seal && !lh_m_held(m, c));
+    if (lh_m_rests(m, c) || may_be_held_unknown(m, c))
+        return false;
+    m->counts.expiries += lh_m_holder(c) != NULL;
+    if (lh_m_holder(c) != NULL)
+        lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
+
+    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_grant *g = &mo->grant;
+    struct lh_m_server *s = choose_primary(m, c);
+    if (s == NULL || lh_lease_grant(&m->leases, &g->lease, &s->session.lessee, lh_m_next_version(c),
+                         LH_LEASE_EXCLUSIVE) != LH_OK) {
+        LH_MARK("grant-to-nobody");
+        return false;
+    }
+    if (c->version == 0)
+        LH_MARK("grant-first");
+    else if (s == g->last_primary)
+        LH_MARK("grant-to-the-same");
+    else
+        LH_MARK("grant-to-another");
+    m->counts.grants++;
+    c->version = lh_m_next_version(c);
+    if (!c->created)
+        lh_m_creation_stop(m, c);
+    c->created = true;
+    RB_INSERT(lh_m_leased, &m->leased, mo);
+    g->appends = 0;
+    lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
+    g->ticket = c->motion->ticket;
+    g->at = m->now;
+    if (LH_PLANTED("grant-sent-before-durable")) {
+        lh_m_send_grant(m, c);
+        g->lease.sent = false; /* this time did not count */
+    }
+    lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": granting version %" PRIu64 " to %s",
+        c->id, c->file->path, c->version, s->id);
+    return true;
+}
+
+void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+
+    LH_MARK("grant-new-version-same-session");
+    m->counts.regrants++;
+    c->version = lh_m_next_version(c);
+    /* The caller saw the lease in force in this very session. */
+    lh_lease_raise(&m->leases, &g->lease, c->version);
+    lh_m_dirty_chunk(m, c);
+    g->ticket = c->motion->ticket;
+    g->at = m->now;
 }
 
 static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
@@ -324,29 +200,28 @@ static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
 
-    recall.session = lh_m_wire_session(m, c->motion->grant.session);
+    recall.session = lh_m_wire_session(m, c->motion->grant.lease.session);
     recall.chunk = c->id;
     recall.version = c->version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
     reply.recall = &recall;
-    lh_m_send(m, c->motion->grant.holder, &reply);
+    lh_m_send(m, lh_m_holder(c), &reply);
 }
 
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_server *s = c->motion->grant.holder;
+    struct lh_lease *lease = &lh_m_move(m, c)->grant.lease;
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
-    if (s == NULL || c->removed || c->intent_to_seal || c->motion->grant.session == 0 ||
-        c->motion->grant.session != s->session.id || !s->session.announced ||
-        !lh_m_is_durable(m, c->motion->ticket) || !lh_m_in_force(m, c))
+    if (c->removed || !lh_lease_current(&m->leases, lease) || !lh_m_holder(c)->session.announced ||
+        !lh_m_is_durable(m, c->motion->ticket))
         return;
     /* A grant that is being recalled is not prolonged by being sent again (LEASE-4). */
-    if (!c->motion->grant.confirmed && !(c->motion->grant.recalling && c->motion->grant.sent))
+    if (!lease->confirmed && !(lease->recalling && lease->sent))
         lh_m_send_grant(m, c);
-    if (c->motion->grant.recalling && c->motion->grant.sent) {
+    if (lease->recalling && lease->sent) {
         LH_MARK("recall-sent");
-        if (!c->motion->grant.confirmed)
+        if (!lease->confirmed)
             LH_MARK("recall-before-confirm");
         send_recall(m, c);
     }
@@ -354,18 +229,84 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
 {
-    int error;
-
-    if (c->motion->grant.recalling || c->intent_to_seal)
+    if (!lh_lease_recall(&m->leases, &lh_m_move(m, c)->grant.lease))
         return;
-    if (c->motion->grant.waiting)
-        LH_MARK("recall-in-restart-wait");
     m->counts.recalls++;
-    lh_m_move(m, c)->grant.recalling = true;
-    error = lh_grantor_recall(m->grantor, c->id); /* NOT_LEASED while waiting: remembered here */
-    (void)error;
-    lh_m_lease_changed(m, c);
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
-        c->id, c->file->path, c->version, c->motion->grant.holder->id);
+        c->id, c->file->path, c->version, lh_m_holder(c)->id);
     lh_m_push(m, c);
 }
+
+/* ---- What the lease service reports. */
+
+static struct lh_lease *find(void *core, uint64_t chunk, const struct lh_lessee *lessee)
+{
+    struct lh_master *m = core;
+    struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+
+    (void)lessee; /* it is exclusive */
+    return c != NULL && lh_m_holder(c) != NULL ? &lh_m_move(m, c)->grant.lease : NULL;
+}
+
+static void touch(void *core, struct lh_lease *lease)
+{
+    lh_m_touch(core, lh_m_leased_motion(lease)->chunk->file);
+}
+
+static void disowned(void *core, struct lh_lease *lease)
+{
+    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+
+    if (!c->sealed) /* the store names no holder of a sealed one */
+        lh_m_dirty_chunk(core, c);
+}
+
+/* Is a lease that was recalled to be given to another member as soon as it is released, in the same
+ * commit? Its writers will ask for that anyway, a round trip later. */
+static bool handed_over(const struct lh_m_chunk *c, const struct lh_lease_past *past)
+{
+    const struct lh_m_waiter *w;
+
+    if (!past->recalling || c->motion->grant.appends == 0 || c->sealed || c->intent_to_seal ||
+        c->file->trashed)
+        return false;
+    TAILQ_FOREACH(w, &c->file->motion->waiters, file_link)
+        if (w->kind == LH_WAIT_RECALL && w->chunk == c->id && w->only_release)
+            return false;
+    return true;
+}
+
+static void over(void *core, struct lh_lease *lease, const struct lh_lease_past *past)
+{
+    struct lh_master *m = core;
+    struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+    struct lh_m_server *s = lh_m_lessee_server(past->holder);
+    bool given_back = past->end == LH_LEASE_RELEASED || past->end == LH_LEASE_UNSHOWN ||
+                      past->end == LH_LEASE_DIFFERED;
+
+    m->counts.expiries += past->end == LH_LEASE_EXPIRED;
+    m->counts.unshown += past->end == LH_LEASE_UNSHOWN;
+    m->counts.differences += past->end == LH_LEASE_DIFFERED;
+    RB_REMOVE(lh_m_leased, &m->leased, lh_m_move(m, c));
+    if (!c->sealed)
+        lh_m_dirty_chunk(m, c);
+    lh_m_touch(m, c->file);
+    m->grant_owner->over(m, c, s);
+    lh_fx_log(m->fx, past->end == LH_LEASE_DIFFERED ? LH_WARN : LH_INFO,
+        "chunk %" PRIu64 " of \"%s\": lease of %s at version %" PRIu64 " %s", c->id, c->file->path,
+        s->id, lease->version, past->why);
+    if (past->end == LH_LEASE_EXPIRED)
+        m->grant_owner->ran_out(m, c);
+    if (given_back && handed_over(c, past)) {
+        LH_MARK("lease-handed-over");
+        lh_m_grant_free(m, c);
+    }
+}
+
+const struct lh_lease_owner lh_m_chunk_leases = {
+    .find = find,
+    .continued = touch,
+    .disowned = disowned,
+    .lost_session = touch,
+    .over = over,
+};

@@ -3,7 +3,8 @@
 
 #include "master/tables/tables.h"
 
-void lh_m_set_holder(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+extern const struct lh_lease_owner lh_m_chunk_leases;
+
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c);
 /* How long the present lease may still run; zero if there is none. */
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c);
@@ -23,10 +24,6 @@ void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 /* The durable grant at the newest version, to the holder's present session. */
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
-/* Holder, session, confirmation, recall or intent are others now. */
-void lh_m_lease_changed(struct lh_master *m, struct lh_m_chunk *c);
-/* Does the engine hold it in force? */
-bool lh_m_in_force(const struct lh_master *m, const struct lh_m_chunk *c);
 /* The chunk is removed: nobody holds it any more. */
 void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c);
 /* What the store says of a former master's grant. */

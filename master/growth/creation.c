@@ -118,7 +118,7 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
 static void chunk_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_chunk *c = LH_TIMER_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
+    struct lh_m_chunk *c = LH_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
 
     if (!c->motion->creation.under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);

@@ -104,7 +104,7 @@ static void without(
 static void not_in_time(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    without(m, LH_TIMER_OWNER(timer, struct lh_m_prealloc, timer), NULL);
+    without(m, LH_OWNER(timer, struct lh_m_prealloc, timer), NULL);
 }
 
 /* In this step's commit: an id that is used up, and a tombstone for it. */

@@ -108,7 +108,7 @@ bool lh_m_report_evidence(
     if (r->version > c->motion->seen_version)
         lh_m_move(m, c)->seen_version = r->version;
     /* Under a lease it keeps the lease's version; the next grant goes above what was seen. */
-    if (c->created && !c->sealed && !c->intent_to_seal && c->motion->grant.holder == NULL) {
+    if (c->created && !c->sealed && !c->intent_to_seal && lh_m_holder(c) == NULL) {
         c->version = r->version;
         lh_m_dirty_chunk(m, c);
     }

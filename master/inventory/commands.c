@@ -15,7 +15,7 @@ void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t i
 
     if (!lh_m_live(m, s))
         return;
-    create.session = lh_m_wire_session(m, s->session.id);
+    create.session = lh_m_wire_session(m, s->session.lessee.session);
     create.chunk = id;
     create.version = version;
     create.chunk_size = f->chunk_size;
@@ -44,7 +44,7 @@ void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_ser
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if ((only != NULL && only != s) || !lh_m_live(m, s))
             continue;
-        seal.session = lh_m_wire_session(m, s->session.id);
+        seal.session = lh_m_wire_session(m, s->session.lessee.session);
         lh_m_send(m, s, &reply);
     }
 }
@@ -60,7 +60,7 @@ void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
         lh_m_keep(m, s, chunk, version); /* KEEP-4 */
         return;
     }
-    remove.session = lh_m_wire_session(m, s->session.id);
+    remove.session = lh_m_wire_session(m, s->session.lessee.session);
     remove.chunk = chunk;
     remove.version = version;
     remove.master_term = m->term;

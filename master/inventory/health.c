@@ -30,7 +30,7 @@ enum lh_m_health lh_m_member_health(
         return LH_M_JOINING;
     if (member->lost)
         return LH_M_LOST;
-    if (s->session.id == 0)
+    if (s->session.lessee.session == 0)
         return within_grace(m, s->session.away_since) ? LH_M_AWAY : LH_M_GONE;
     if (!lh_m_live(m, s) || !heard_out(s))
         return LH_M_AWAY;
@@ -43,9 +43,10 @@ enum lh_m_health lh_m_member_health(
 
 bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s)
 {
-    struct lh_instant since = s->session.id == 0 ? s->session.away_since : s->room.failing_since;
+    struct lh_instant since =
+        s->session.lessee.session == 0 ? s->session.away_since : s->room.failing_since;
 
-    return (s->session.id == 0 || s->room.failing) && !within_grace(m, since) &&
+    return (s->session.lessee.session == 0 || s->room.failing) && !within_grace(m, since) &&
            s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING;
 }
 
@@ -76,10 +77,11 @@ bool lh_m_is_source(
 
 struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s)
 {
-    if (s->session.id != 0 && !s->room.failing)
+    if (s->session.lessee.session != 0 && !s->room.failing)
         return lh_nanoseconds(0);
     return lh_instant_until(
-        m->now, lh_instant_add(s->session.id == 0 ? s->session.away_since : s->room.failing_since,
+        m->now, lh_instant_add(
+                    s->session.lessee.session == 0 ? s->session.away_since : s->room.failing_since,
                     m->config.grace));
 }
 
@@ -120,14 +122,14 @@ void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *me
 static void grace_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    const struct lh_m_server *s = LH_TIMER_OWNER(timer, struct lh_m_server, room.grace_timer);
+    const struct lh_m_server *s = LH_OWNER(timer, struct lh_m_server, room.grace_timer);
 
     if (lh_m_forgotten(s))
         return;
     LH_MARK("grace-over");
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s %s for %" PRIu64 " s: what it has is copied elsewhere", s->id,
-        s->session.id == 0 ? "is away" : "has had a failing disk",
+        s->session.lessee.session == 0 ? "is away" : "has had a failing disk",
         lh_duration_ms(m->config.grace) / 1000);
     lh_m_sweep(m);
 }
@@ -136,7 +138,7 @@ void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s)
 {
     s->room.grace_timer.fire = grace_timer;
     lh_timer_unset(&m->timers, &s->room.grace_timer);
-    if (s->session.id == 0)
+    if (s->session.lessee.session == 0)
         lh_timer_set(&m->timers, &s->room.grace_timer,
             lh_instant_add(s->session.away_since, m->config.grace));
     else if (s->room.failing)

@@ -24,7 +24,7 @@ void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s)
 
 bool lh_m_missed(const struct lh_m_server *s)
 {
-    return lh_instant_before(s->session.received_at, s->room.missed_at);
+    return lh_instant_before(s->session.lessee.received_at, s->room.missed_at);
 }
 
 bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes)
@@ -34,7 +34,7 @@ bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t 
     /* A server that has just registered may take a replica before it confirmed an answer: the
      * replica counts only once it is confirmed. */
     return lh_m_live(m, s) && s->session.announced && s->session.link != 0 && !s->room.failing &&
-           (lh_m_reachable(m, s) || !s->session.confirmed) &&
+           (lh_m_reachable(m, s) || !s->session.lessee.confirmed) &&
            lh_instant_reached(m->now, s->room.avoid_until) &&
            s->room.free_bytes >= s->room.placed_bytes &&
            s->room.free_bytes - s->room.placed_bytes >= bytes;
@@ -55,8 +55,8 @@ static bool better(const struct lh_m_server *a, const struct lh_m_server *b)
 {
     if (room(a) != room(b))
         return room(a) > room(b);
-    if (a->leases.count != b->leases.count)
-        return a->leases.count < b->leases.count;
+    if (a->session.lessee.count != b->session.lessee.count)
+        return a->session.lessee.count < b->session.lessee.count;
     if (a->room.placed_bytes != b->room.placed_bytes)
         return a->room.placed_bytes < b->room.placed_bytes;
     if (a->room.replicas != b->room.replicas)
@@ -87,8 +87,7 @@ static uint32_t place(struct lh_master *m, uint64_t bytes, uint32_t wanted, uint
     while (count < wanted) {
         struct lh_m_server *best = NULL, *s;
         bool best_apart = false;
-        TAILQ_FOREACH(s, &m->all_servers, all_link)
-        {
+        TAILQ_FOREACH(s, &m->all_servers, all_link) {
             bool used = s->copies_in >= streams || !lh_m_fits(m, s, bytes), apart = true;
             used = used || (waited && lh_m_missed(s));
             for (uint32_t i = 0; i < exclude_count && !used; i++) {

@@ -59,8 +59,7 @@ static size_t count_domains(const struct lh_master *m)
     size_t named = 0, domains = 0;
     const struct lh_m_server *s;
 
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (!lh_m_fits(m, s, 0))
             continue;
         if (s->failure_domain[0] == 0)
@@ -81,8 +80,9 @@ static bool all_reachable(const struct lh_master *m)
     const struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if ((s->census.members > 0 || s->session.id != 0) && (s->room.failing || !lh_m_reachable(m, s)))
-        return false;
+        if ((s->census.members > 0 || s->session.lessee.session != 0) &&
+            (s->room.failing || !lh_m_reachable(m, s)))
+            return false;
     return true;
 }
 
@@ -100,8 +100,7 @@ static struct lh_m_server *fullest(const struct lh_master *m)
 
     if (!lh_m_may_balance(m))
         return NULL;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (lh_m_drained(s) || !lh_m_reachable(m, s) || s->room.capacity_bytes == 0)
             continue;
         if (most == NULL || lh_m_used(s) > lh_m_used(most))
@@ -125,8 +124,7 @@ void lh_m_census_begin(struct lh_master *m)
     v->begun++;
     v->degraded_so_far = 0;
     v->wanted_so_far = 0;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         s->census.members_so_far = s->census.needed_so_far = 0;
         s->census.copying = s->copies_in > 0;
     }
@@ -164,15 +162,14 @@ static void end_census(struct lh_master *m)
     v->complete = v->begun;
     v->degraded = v->degraded_so_far;
     v->wanted = v->wanted_so_far;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         s->census.members = s->census.members_so_far;
         s->census.needed = s->census.needed_so_far;
         /* It may have become a member of a chunk behind the census's back. */
         if (lh_m_drained(s) && (s->census.copying || s->copies_in > 0))
             s->census.first = v->begun + 1;
         if (s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && !lh_m_forgotten(s) &&
-            lh_m_counted(m, s) && s->census.members == 0 && s->leases.count == 0)
+            lh_m_counted(m, s) && s->census.members == 0 && s->session.lessee.count == 0)
             forget(m, s);
         note_obstacle(m, s);
     }

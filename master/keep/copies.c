@@ -122,7 +122,7 @@ static void fail_copy(struct lh_master *m, struct lh_m_copy *copy, const char *w
 static void copy_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_copy *copy = LH_TIMER_OWNER(timer, struct lh_m_copy, timer);
+    struct lh_m_copy *copy = LH_OWNER(timer, struct lh_m_copy, timer);
 
     fail_copy(m, copy,
         copy->caught_up ? "it could not join: the chunk has no primary" : "it makes no progress");
@@ -166,8 +166,8 @@ static bool better_source(
     if ((a == c->motion->seal.bad_source) != (b == c->motion->seal.bad_source))
         return b == c->motion->seal
                         .bad_source; /* a checksum at the end does not say whose bytes are wrong */
-    if ((a == c->motion->grant.holder) != (b == c->motion->grant.holder))
-        return b == c->motion->grant.holder; /* the primary has enough to do */
+    if ((a == lh_m_holder(c)) != (b == lh_m_holder(c)))
+        return b == lh_m_holder(c); /* the primary has enough to do */
     return a->copies_out < b->copies_out;
 }
 
@@ -206,7 +206,7 @@ static void send_copy(struct lh_master *m, struct lh_m_copy *copy,
         members[i].address = sources[i]->address;
         pointers[i] = &members[i];
     }
-    order.session = lh_m_wire_session(m, copy->target->session.id);
+    order.session = lh_m_wire_session(m, copy->target->session.lessee.session);
     order.chunk = c->id;
     order.version = copy->version = c->version;
     order.chunk_size = c->file->chunk_size;
@@ -351,7 +351,7 @@ void lh_m_on_copied(
         LH_MARK("copy-caught-up");
         copy->caught_up = true;
         progress(m, copy);
-        if (c->motion->grant.holder == NULL)
+        if (lh_m_holder(c) == NULL)
             lh_m_repair_pause(m, c);
         lh_m_enqueue(m, c);
         return;

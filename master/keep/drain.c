@@ -13,7 +13,8 @@ bool lh_m_counted(const struct lh_master *m, const struct lh_m_server *s)
 
 bool lh_m_safe_to_stop(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return lh_m_drained(s) && lh_m_counted(m, s) && s->census.needed == 0 && s->leases.count == 0;
+    return lh_m_drained(s) && lh_m_counted(m, s) && s->census.needed == 0 &&
+           s->session.lessee.count == 0;
 }
 
 uint64_t lh_m_replicas_to_move(const struct lh_master *m, const struct lh_m_server *s)
@@ -35,8 +36,8 @@ bool lh_m_anybody_drains(const struct lh_master *m)
     const struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if (lh_m_draining(m, s))
-        return true;
+        if (lh_m_draining(m, s))
+            return true;
     return false;
 }
 
@@ -47,7 +48,7 @@ bool lh_m_too_few_left(
     unsigned left = 0;
 
     TAILQ_FOREACH(other, &m->all_servers, all_link)
-    left += !lh_m_drained(other) && lh_m_live(m, other);
+        left += !lh_m_drained(other) && lh_m_live(m, other);
     if (!lh_m_drained(s) || !lh_m_counted(m, s) || s->census.needed == 0 ||
         left >= m->moving.wanted)
         return false;

@@ -52,7 +52,7 @@ struct lh_m_member *lh_m_most_useless(const struct lh_master *m, const struct lh
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
-        if (lh_m_server_of(m, member) == c->motion->grant.holder)
+        if (lh_m_server_of(m, member) == lh_m_holder(c))
             continue;
         if (worst == NULL || lh_m_uselessness(m, c, member) >= lh_m_uselessness(m, c, worst))
             worst = member;

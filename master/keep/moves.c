@@ -119,9 +119,7 @@ static struct lh_m_member *crowded(const struct lh_master *m, const struct lh_m_
         for (uint32_t j = 0; j < i; j++)
             if (lh_m_same_domain(
                     lh_m_server_of(m, &c->members[i]), lh_m_server_of(m, &c->members[j])))
-                return &c->members[c->motion->grant.holder == lh_m_server_of(m, &c->members[i])
-                                       ? j
-                                       : i];
+                return &c->members[lh_m_holder(c) == lh_m_server_of(m, &c->members[i]) ? j : i];
     return NULL;
 }
 

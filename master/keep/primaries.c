@@ -13,7 +13,7 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 {
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
-        if (s != c->motion->grant.holder && !lh_m_drained(s) && s->leases.count < below &&
+        if (s != lh_m_holder(c) && !lh_m_drained(s) && s->session.lessee.count < below &&
             lh_m_can_lead(m, &c->members[i]))
             return true;
     }
@@ -22,11 +22,11 @@ static bool another_can(const struct lh_master *m, const struct lh_m_chunk *c, s
 
 static unsigned being_recalled(const struct lh_m_server *s)
 {
-    const struct lh_m_motion *mo;
+    const struct lh_lease *lease;
     unsigned count = 0;
 
-    TAILQ_FOREACH(mo, &s->leases.todo, grant.todo_link)
-        count += mo->grant.recalling;
+    TAILQ_FOREACH(lease, &s->session.lessee.todo, todo_link)
+        count += lease->recalling;
     return count;
 }
 
@@ -34,16 +34,15 @@ static unsigned being_recalled(const struct lh_m_server *s)
 static void recall_some(struct lh_master *m, struct lh_m_server *s)
 {
     unsigned asked = being_recalled(s);
-    size_t looked = 0, held = s->leases.count;
+    size_t looked = 0, held = s->session.lessee.count;
 
     while (asked < m->config.drain_recalls && looked < held && looked < m->config.step_work) {
-        struct lh_m_motion *mo = TAILQ_FIRST(&s->leases.held);
-        struct lh_m_chunk *c = mo->chunk;
-        /* To the end, so that those which stay do not keep the others from being looked at. */
-        TAILQ_REMOVE(&s->leases.held, mo, grant.held_link);
-        TAILQ_INSERT_TAIL(&s->leases.held, mo, grant.held_link);
+        struct lh_lease *lease = TAILQ_FIRST(&s->session.lessee.held);
+        struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
+        /* So that those which stay do not keep the others from being looked at. */
+        lh_lease_to_last(lease);
         looked++;
-        if (c->motion->grant.recalling || c->sealed || c->intent_to_seal)
+        if (c->motion->grant.lease.recalling || c->sealed || c->intent_to_seal)
             continue;
         if (!another_can(m, c, SIZE_MAX)) {
             LH_MARK("drain-lease-stays");
@@ -60,8 +59,8 @@ void lh_m_recall_from_drained(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    if (lh_m_drained(s) && s->leases.count > 0)
-        recall_some(m, s);
+        if (lh_m_drained(s) && s->session.lessee.count > 0)
+            recall_some(m, s);
 }
 
 /* The busiest server with fewer than `below` leases, and how many the least busy one has. */
@@ -70,13 +69,13 @@ static struct lh_m_server *busiest(const struct lh_master *m, size_t below, size
     struct lh_m_server *most = NULL, *s;
 
     *least = SIZE_MAX;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (lh_m_drained(s) || s->room.failing || !lh_m_reachable(m, s))
             continue;
-        if (s->leases.count < *least)
-            *least = s->leases.count;
-        if (s->leases.count < below && (most == NULL || s->leases.count > most->leases.count))
+        if (s->session.lessee.count < *least)
+            *least = s->session.lessee.count;
+        if (s->session.lessee.count < below &&
+            (most == NULL || s->session.lessee.count > most->session.lessee.count))
             most = s;
     }
     return most;
@@ -92,21 +91,21 @@ void lh_m_balance_primaries(struct lh_master *m)
     if (!lh_m_may_balance(m))
         return;
     while (looked < m->config.step_work && (s = busiest(m, below, &least)) != NULL) {
-        size_t slack = s->leases.count / 5 > 2 ? s->leases.count / 5 : 2;
-        struct lh_m_motion *mo;
-        if (s->leases.count - least <= slack || being_recalled(s) > 0)
+        size_t slack = s->session.lessee.count / 5 > 2 ? s->session.lessee.count / 5 : 2;
+        const struct lh_lease *lease;
+        if (s->session.lessee.count - least <= slack || being_recalled(s) > 0)
             return;
-        TAILQ_FOREACH(mo, &s->leases.held, grant.held_link) {
-            struct lh_m_chunk *c = mo->chunk;
+        TAILQ_FOREACH(lease, &s->session.lessee.held, held_link) {
+            struct lh_m_chunk *c = lh_m_leased_motion(lease)->chunk;
             if (++looked > m->config.step_work)
                 return;
             if (c->sealed || c->intent_to_seal || !lh_m_has_primary(m, c) ||
-                !another_can(m, c, s->leases.count - 1))
+                !another_can(m, c, s->session.lessee.count - 1))
                 continue;
             LH_MARK("balance-recalls");
             lh_m_recall(m, c);
             return;
         }
-        below = s->leases.count;
+        below = s->session.lessee.count;
     }
 }

@@ -20,8 +20,9 @@ void lh_m_on_recovered(
     lh_fx_log(m->fx, LH_INFO,
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
-    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
-        c->sealed || c->intent_to_seal || !c->motion->grant.sent)
+    if (c == NULL || lh_m_holder(c) != s ||
+        c->motion->grant.lease.session != s->session.lessee.session || c->sealed ||
+        c->intent_to_seal || !c->motion->grant.lease.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
     if (c->version != report->version) {
@@ -49,13 +50,13 @@ void lh_m_on_recovered(
     /* The primary counts on full members alone. If it says so in a new session, to this master or
      * to one that started since, it may not have heard who is one by now. */
     struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
-    bool again = repair->recovered_session != s->session.id &&
-                 (c->motion->grant.waiting || repair->recovered_version == c->version);
+    bool again = repair->recovered_session != s->session.lessee.session &&
+                 (c->motion->grant.lease.waiting || repair->recovered_version == c->version);
     if (joined || again)
         repair->tell_full = true;
     lh_m_refusals_end(m, c);
     repair->recovered_version = c->version;
-    repair->recovered_session = s->session.id;
+    repair->recovered_session = s->session.lessee.session;
     lh_m_tell_full(m, c);
     if (repair->granted) {
         repair->at = m->now; /* what it was granted for can begin */
@@ -69,6 +70,6 @@ void lh_m_tell_full(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->motion->repair.tell_full || !lh_m_is_durable(m, c->motion->ticket))
         return;
     lh_m_move(m, c)->repair.tell_full = false;
-    if (c->motion->grant.holder != NULL && lh_m_has_primary(m, c))
+    if (lh_m_holder(c) != NULL && lh_m_has_primary(m, c))
         lh_m_send_grant(m, c);
 }

@@ -25,7 +25,7 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->grant.holder != NULL)
+    if (lh_m_holder(c) != NULL)
         LH_MARK("remove-while-held");
     else
         LH_MARK("remove-while-free");

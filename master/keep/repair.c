@@ -298,7 +298,7 @@ static void look_at_free(struct lh_master *m, struct lh_m_chunk *c, const struct
 static void settle_grant(struct lh_master *m, struct lh_m_chunk *c, const struct lh_m_tally *t)
 {
     if (!c->motion->repair.granted ||
-        (c->motion->grant.holder != NULL && !c->sealed && needs_primary(m, c, t) &&
+        (lh_m_holder(c) != NULL && !c->sealed && needs_primary(m, c, t) &&
             !lh_instant_reached(m->now, c->motion->repair.granted_until)))
         return;
     lh_m_move(m, c)->repair.granted = false;
@@ -317,7 +317,7 @@ static bool is_settled(const struct lh_master *m, const struct lh_m_chunk *c)
 
 static bool is_free(const struct lh_m_chunk *c)
 {
-    return !c->sealed && c->motion->grant.holder == NULL;
+    return !c->sealed && lh_m_holder(c) == NULL;
 }
 
 void lh_m_repair_look(struct lh_master *m, struct lh_m_chunk *c, bool swept)

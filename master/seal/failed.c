@@ -104,7 +104,7 @@ static void note_left_out(
 static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_touch(m, c->file);
-    if (!c->motion->grant.recalling && lh_m_is_durable(m, c->motion->ticket))
+    if (!c->motion->grant.lease.recalling && lh_m_is_durable(m, c->motion->ticket))
         lh_m_send_grant(m, c);
 }
 
@@ -142,7 +142,8 @@ void lh_m_on_member_failed(
     uint32_t left_count;
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
-    if (c == NULL || c->motion->grant.holder != s || c->motion->grant.session != s->session.id ||
+    if (c == NULL || lh_m_holder(c) != s ||
+        c->motion->grant.lease.session != s->session.lessee.session ||
         c->version != report->version || c->sealed || c->intent_to_seal || !lh_m_held(m, c) ||
         is_named(s, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-ignored");

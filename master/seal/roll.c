@@ -39,7 +39,7 @@ static void send_fence(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_se
 
     if (!lh_m_live(m, s))
         return;
-    fence.session = lh_m_wire_session(m, s->session.id);
+    fence.session = lh_m_wire_session(m, s->session.lessee.session);
     fence.chunk = c->id;
     fence.version = c->version;
     fence.master_term = m->term;
@@ -136,7 +136,7 @@ static void advance(struct lh_master *m, struct lh_m_roll *roll)
 static void roll_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_roll *roll = LH_TIMER_OWNER(timer, struct lh_m_roll, timer);
+    struct lh_m_roll *roll = LH_OWNER(timer, struct lh_m_roll, timer);
 
     if (lh_m_is_durable(m, roll->ticket))
         send_fences(m, roll, NULL);
@@ -269,8 +269,8 @@ void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c)
 {
     LH_MARK("restart-with-intent");
     roll_new(m, c)->resumed = true;
-    if (c->motion->grant.holder != NULL && lh_m_member(c, c->motion->grant.holder) != NULL)
-        lh_m_member(c, c->motion->grant.holder)->excluded = true;
+    if (lh_m_holder(c) != NULL && lh_m_member(c, lh_m_holder(c)) != NULL)
+        lh_m_member(c, lh_m_holder(c))->excluded = true;
 }
 
 void lh_m_rolls_start(struct lh_master *m)
@@ -292,14 +292,14 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
-        c->id, c->file->path, c->motion->grant.holder->id, why, lh_m_next_version(c),
-        c->motion->grant.version, lh_duration_ms(lh_m_lease_left(m, c)));
+        c->id, c->file->path, lh_m_holder(c)->id, why, lh_m_next_version(c),
+        c->motion->grant.lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
         lh_m_note_missed(m, lh_m_server_of(m, &excluded[i]));
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
-    lh_m_lease_changed(m, c);
+    lh_lease_let_end(&lh_m_move(m, c)->grant.lease);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
@@ -321,7 +321,7 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
         bool there = lh_m_log_counts(m, member) && lh_m_looks_alive(m, lh_m_server_of(m, member)) &&
-                     !(member->excluded && lh_m_server_of(m, member) == c->motion->grant.holder);
+                     !(member->excluded && lh_m_server_of(m, member) == lh_m_holder(c));
         logs += there;
     }
     return logs > 0 && (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted ||
@@ -348,13 +348,13 @@ static bool is_short(const struct lh_master *m, const struct lh_m_chunk *c)
 static enum trouble trouble(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_waiter *w)
 {
-    const struct lh_m_server *s = c->motion->grant.holder;
+    const struct lh_m_server *s = lh_m_holder(c);
 
-    if (s->session.link == 0 || c->motion->grant.session != s->session.id)
+    if (s->session.link == 0 || c->motion->grant.lease.session != s->session.lessee.session)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
-    if (!lh_instant_before(s->session.received_at, w->arrived_at))
+    if (!lh_instant_before(s->session.lessee.received_at, w->arrived_at))
         return NO_TROUBLE;
     return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
@@ -373,17 +373,17 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (failed)
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
-        if (c->motion->grant.waiting && c->motion->grant.session == 0)
+        if (c->motion->grant.lease.waiting && c->motion->grant.lease.session == 0)
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:
         if (LH_PLANTED("roll-on-hint"))
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
-        return lh_instant_max(at, lh_instant_add(lh_m_is_asked(c->motion->grant.holder)
-                                                     ? c->motion->grant.holder->session.silent_since
-                                                     : m->now,
-                                      m->config.suspect_after));
+        return lh_instant_max(
+            at, lh_instant_add(
+                    lh_m_is_asked(lh_m_holder(c)) ? lh_m_holder(c)->session.silent_since : m->now,
+                    m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }
@@ -416,7 +416,7 @@ static void exclude(const struct lh_master *m, struct lh_m_chunk *c, enum troubl
 {
     for (uint32_t i = 0; i < c->member_count; i++)
         if (what != SHORT) /* else it is those that its primary reported */
-            c->members[i].excluded = lh_m_server_of(m, &c->members[i]) == c->motion->grant.holder;
+            c->members[i].excluded = lh_m_server_of(m, &c->members[i]) == lh_m_holder(c);
 }
 
 void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
@@ -435,7 +435,7 @@ void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f)
             if (lh_instant_before(at, w->deadline))
                 lh_timer_set(&m->timers, &w->timer, at);
             if (what == SILENT)
-                inquire(m, c->motion->grant.holder, w);
+                inquire(m, lh_m_holder(c), w);
             continue;
         }
         exclude(m, c, what);

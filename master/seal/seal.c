@@ -29,16 +29,16 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
 {
     struct lh_m_chunk *c = lh_m_chunk_find(m, report->chunk);
 
-    if (c != NULL && c->intent_to_seal && c->motion->grant.holder == s &&
-        c->motion->grant.incarnation == s->incarnation &&
-        report->version == c->motion->grant.version) {
+    if (c != NULL && c->intent_to_seal && lh_m_holder(c) == s &&
+        c->motion->grant.lease.process == s->incarnation &&
+        report->version == c->motion->grant.lease.version) {
         LH_MARK(
             "seal-report-after-intent"); /* what is sealed is decided by fences; but it stopped */
         lh_m_lease_over(m, c, "was given up with a seal that came too late");
         return;
     }
     if (c == NULL || lh_m_member(c, s) == NULL || report->version != c->version ||
-        c->version == 0 || (c->motion->grant.holder != NULL && c->motion->grant.holder != s))
+        c->version == 0 || (lh_m_holder(c) != NULL && lh_m_holder(c) != s))
         return; /* only the newest version's primary can know where the chunk ends */
     if (c->sealed) {
         LH_MARK("seal-report-again");
@@ -57,7 +57,7 @@ void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__S
     }
     /* Valid also when the lease has run out meanwhile: the version is the newest, so nobody has
      * ordered anything since this primary stopped. */
-    if (c->motion->grant.holder != NULL) {
+    if (lh_m_holder(c) != NULL) {
         LH_MARK("seal-gives-lease-up");
         lh_m_lease_over(m, c, "was given up with the seal");
     }

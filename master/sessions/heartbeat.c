@@ -6,8 +6,7 @@
 #include "master/tables/changed.h"
 #include "master/tables/tables.h"
 
-void lh_m_unknown_session(
-    struct lh_master *m, uint64_t link, const Leasehold__Heartbeat *heartbeat)
+void lh_m_unknown_session(struct lh_master *m, uint64_t link, const Leasehold__Heartbeat *heartbeat)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__HeartbeatReply answer = LEASEHOLD__HEARTBEAT_REPLY__INIT;
@@ -38,9 +37,10 @@ void lh_m_note_confirmed(struct lh_m_server *s, uint64_t last_stamp)
         if (!s->session.answers[i].sent || s->session.answers[i].stamp != last_stamp)
             continue;
         s->session.confirmed_at =
-            s->session.confirmed ? lh_instant_max(s->session.confirmed_at, s->session.answers[i].at)
-                                 : s->session.answers[i].at;
-        s->session.confirmed = true;
+            s->session.lessee.confirmed
+                ? lh_instant_max(s->session.confirmed_at, s->session.answers[i].at)
+                : s->session.answers[i].at;
+        s->session.lessee.confirmed = true;
     }
 }
 
@@ -85,14 +85,12 @@ void lh_m_on_heartbeat(
 {
     struct lh_instant received_at = m->now; /* TIME-4 */
     if (LH_PLANTED("grantor-clock-read-before-receipt"))
-        received_at = s->session.received_at;
-    if (lh_grantor_session_renew(m->grantor, s->session.id, received_at, m->config.session_term) !=
-        LH_OK) {
+        received_at = s->session.lessee.received_at;
+    if (lh_lessee_renew(&m->leases, &s->session.lessee, received_at) != LH_OK) {
         lh_m_unknown_session(m, s->session.link, heartbeat);
         return;
     }
     m->counts.heartbeats++;
-    s->session.received_at = m->now;
     s->session.stamp = heartbeat->stamp;
     lh_m_note_confirmed(s, heartbeat->last_stamp);
     s->room.free_bytes = heartbeat->free_bytes;

@@ -18,11 +18,6 @@ struct lh_m_session_handler {
 };
 
 struct lh_m_session_owner {
-    /* Another process says that it is the same incarnation: what the first was given nobody gives
-     * back. */
-    void (*doubled)(struct lh_master *m, struct lh_m_server *s);
-    /* A higher incarnation on the same machine: the old process is dead (SES-5). */
-    void (*process_died)(struct lh_master *m, struct lh_m_server *s);
     /* A session has begun. What the registration shows of leases goes on in it, as far as it can:
      * `continued` has room for all of them, `*count` says how many do. */
     void (*began)(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,

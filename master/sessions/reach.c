@@ -12,7 +12,7 @@ uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s)
 
 bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s)
 {
-    return s->session.id != 0 && lh_grantor_session_live(m->grantor, s->session.id, m->now);
+    return lh_lessee_live(&m->leases, &s->session.lessee);
 }
 
 bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
@@ -21,7 +21,7 @@ bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
         return false;
     if (LH_PLANTED("one-way-partition-is-health"))
         return true;
-    if (!s->session.confirmed)
+    if (!s->session.lessee.confirmed)
         return false;
     if (lh_instant_before(m->now, lh_instant_add(s->session.confirmed_at, m->config.session_term)))
         return true;
@@ -34,7 +34,7 @@ bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s)
     struct lh_duration two = lh_duration_add(m->heartbeat, m->heartbeat);
 
     return lh_m_live(m, s) && s->session.link != 0 &&
-           lh_instant_before(m->now, lh_instant_add(s->session.received_at, two));
+           lh_instant_before(m->now, lh_instant_add(s->session.lessee.received_at, two));
 }
 
 bool lh_m_send(struct lh_master *m, struct lh_m_server *s, Leasehold__SessionReply *reply)
@@ -53,7 +53,7 @@ void lh_m_unsettled(struct lh_master *m)
 bool lh_m_is_asked(const struct lh_m_server *s)
 {
     return s->session.inquired &&
-           lh_instant_before(s->session.received_at, s->session.silent_since);
+           lh_instant_before(s->session.lessee.received_at, s->session.silent_since);
 }
 
 void lh_m_inquire(struct lh_master *m, struct lh_m_server *s)
@@ -63,7 +63,7 @@ void lh_m_inquire(struct lh_master *m, struct lh_m_server *s)
 
     LH_MARK("inquiry-sent");
     m->counts.inquiries++;
-    inquiry.session = lh_m_wire_session(m, s->session.id);
+    inquiry.session = lh_m_wire_session(m, s->session.lessee.session);
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
     reply.inquiry = &inquiry;
     if (!lh_m_send(m, s, &reply))

@@ -110,8 +110,7 @@ static void replace_text(char **to, const char *text)
 static void end_registration(
     struct lh_master *m, struct lh_m_server *s, uint64_t stays, int error, const char *why)
 {
-    if (s->session.id != 0)
-        lh_grantor_session_close(m->grantor, s->session.id); /* frees nothing (SES-5) */
+    lh_lessee_close(&m->leases, &s->session.lessee); /* frees nothing (SES-5) */
     if (s->session.link != 0 && s->session.link != stays) {
         struct lh_m_link *old = lh_m_link_find(m, s->session.link);
         lh_fx_close(m->fx, s->session.link, error, why);
@@ -120,19 +119,18 @@ static void end_registration(
     }
     m->session_owner->ended(m, s, true);
     lh_buf_clear(&s->session.announcement);
-    s->session.announcing = s->session.announced = s->session.confirmed = false;
+    s->session.announcing = s->session.announced = false;
     memset(s->session.answers, 0, sizeof s->session.answers);
     s->session.answer_next = 0;
 }
 
 void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
 {
-    LH_ASSERT(s->leases.count == 0);
+    LH_ASSERT(s->session.lessee.count == 0);
     end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
-    s->session.id = 0;
     s->session.away_since = m->now;
     m->session_owner->changed(m, s);
-    s->incarnation = s->registration = 0;
+    s->incarnation = s->session.lessee.process = s->registration = 0;
     s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
     s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
     s->room.failing = false;
@@ -156,7 +154,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
         items[i].term_ns = m->holder_chunk_term.ns;
         pointers[i] = &items[i];
     }
-    registered.session = lh_m_wire_session(m, s->session.id);
+    registered.session = lh_m_wire_session(m, s->session.lessee.session);
     registered.master_term = m->term;
     registered.stamp = request->stamp;
     registered.term_ns = m->holder_session_term.ns;
@@ -174,8 +172,17 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     free(pointers);
 }
 
-void lh_m_on_register(
-    struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request)
+/* Two processes have one incarnation: what the first was granted nobody gives back (SES-5a). */
+static void disown(struct lh_master *m, struct lh_m_server *s)
+{
+    lh_fx_log(m->fx, LH_WARN,
+        "chunkserver %s: another process says that it is incarnation %" PRIu64
+        ", as one from a copy of its data directory does; %zu leases are held until they run out",
+        s->id, s->incarnation, s->session.lessee.count);
+    lh_lessee_disown(&m->leases, &s->session.lessee);
+}
+
+void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request)
 {
     char text[LH_TEXT_BYTES];
     int error = check_register(m, request, text, sizeof text);
@@ -200,8 +207,8 @@ void lh_m_on_register(
     if (l->server != NULL && l->server != s && l->server->session.link == l->id)
         l->server->session.link = 0; /* a stream that speaks for another server now */
     if (same_incarnation && !same_process)
-        m->session_owner->doubled(m, s);
-    s->incarnation = request->incarnation;
+        disown(m, s);
+    s->incarnation = s->session.lessee.process = request->incarnation;
     s->registration = request->registration;
     s->process = request->process;
     replace_text(&s->machine_id, request->machine_id);
@@ -209,18 +216,18 @@ void lh_m_on_register(
     replace_text(&s->failure_domain, request->failure_domain);
     lh_m_dirty_server(m, s);
     if ((!same_incarnation && same_machine) || LH_PLANTED("leases-freed-on-reregistration"))
-        m->session_owner->process_died(m, s);
-    else if (!same_incarnation && s->leases.count > 0)
+        lh_lessee_free_dead(&m->leases, &s->session.lessee);
+    else if (!same_incarnation && s->session.lessee.count > 0)
         lh_fx_log(m->fx, LH_WARN,
             "chunkserver %s: a new incarnation on another machine; its %zu leases are held until "
             "they run out",
-            s->id, s->leases.count);
+            s->id, s->session.lessee.count);
 
     lh_m_unsettled(m);
-    s->session.id = lh_grantor_session_open(m->grantor, m->now, m->config.session_term, s);
+    lh_lessee_open(&m->leases, &s->session.lessee, m->config.session_term);
     s->session.number++;
     s->session.link = l->id;
-    s->session.received_at = s->session.registered_at = m->now;
+    s->session.registered_at = m->now;
     s->session.stamp = request->stamp;
     s->room.capacity_bytes = request->capacity_bytes;
     s->room.free_bytes = request->free_bytes;
@@ -228,7 +235,7 @@ void lh_m_on_register(
     s->room.placed_bytes = 0;
     s->room.failing = false;
     l->server = s;
-    l->session = s->session.id;
+    l->session = s->session.lessee.session;
 
     struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
     size_t count;

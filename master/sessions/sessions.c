@@ -16,7 +16,7 @@ void lh_m_sessions_start(struct lh_master *m)
     struct lh_m_server *s;
 
     TAILQ_FOREACH(s, &m->all_servers, all_link)
-    s->session.away_since = m->now;
+        s->session.away_since = m->now;
 }
 
 void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
@@ -27,12 +27,12 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
     if (l == NULL)
         return;
     s = l->server != NULL && l->server->session.link == l->id ? l->server : NULL;
-    if (s != NULL && s->session.id != 0)
+    if (s != NULL && s->session.lessee.session != 0)
         lh_fx_log(m->fx, ended != NULL ? LH_INFO : LH_WARN,
             "chunkserver %s: %s; its session runs for another %" PRIu64 " ms", s->id,
             ended != NULL ? ended : "its session stream broke",
             lh_duration_ms(
-                lh_instant_until(m->now, lh_grantor_session_end_of(m->grantor, s->session.id))));
+                lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee))));
     if (s != NULL)
         LH_MARK("session-stream-broke");
     lh_m_unsettled(m);
@@ -41,21 +41,20 @@ void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
     lh_m_touch_waited(m);
 }
 
-void lh_m_session_expired(struct lh_master *m, struct lh_m_server *s, lh_session_id session)
+void lh_m_session_expired(void *core, struct lh_lessee *lessee)
 {
-    if (s->session.id != session)
-        return; /* a former session of a server that has registered since */
+    struct lh_master *m = core;
+    struct lh_m_server *s = lh_m_lessee_server(lessee);
+
     LH_MARK("session-ended");
     m->counts.sessions_ended++;
-    s->session.id = 0;
     s->session.away_since = m->now;
-    s->session.confirmed = false;
     m->session_owner->ended(m, s, false);
     m->session_owner->changed(m, s);
     lh_m_unsettled(m);
     lh_fx_log(m->fx, LH_WARN,
         "chunkserver %s: no heartbeat for %" PRIu64 " ms; its session is over", s->id,
-        lh_duration_ms(lh_instant_until(s->session.received_at, m->now)));
+        lh_duration_ms(lh_instant_until(s->session.lessee.received_at, m->now)));
     lh_m_touch_waited(m);
 }
 
@@ -102,15 +101,15 @@ void lh_m_session_message(
     }
     /* SES-3: what is said counts only in the session that it names, while that session lives. */
     struct lh_m_server *s = l->server;
-    if (s == NULL || s->session.link != link || l->session != s->session.id ||
-        !s->session.announced || session != lh_m_wire_session(m, s->session.id) ||
+    if (s == NULL || s->session.link != link || l->session != s->session.lessee.session ||
+        !s->session.announced || session != lh_m_wire_session(m, s->session.lessee.session) ||
         !lh_m_live(m, s)) {
         if (request->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
             lh_m_unknown_session(m, link, request->heartbeat);
         return;
     }
     /* It knows the session's number: it has received Registered. */
-    if (!s->session.confirmed)
+    if (!s->session.lessee.confirmed)
         lh_m_note_confirmed(s, s->session.answers[0].stamp);
 
     if (request->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)

@@ -3,6 +3,7 @@
 #define LH_MASTER_TABLES_CHUNK_H
 
 #include "master/tables/motion.h"
+#include "master/tables/server.h"
 
 /* Nearly all chunks have at most so many members. */
 #define LH_M_FEW 3u
@@ -26,6 +27,14 @@ struct lh_m_chunk {
     unsigned condition : 2; /* enum lh_m_condition: as it was when the chunk was last looked at */
 };
 _Static_assert(sizeof(struct lh_m_chunk) == 96, "there are millions of them");
+
+/* The holder of its lease; NULL: none. */
+static inline struct lh_m_server *lh_m_holder(const struct lh_m_chunk *c)
+{
+    const struct lh_lessee *holder = c->motion->grant.lease.holder;
+
+    return holder == NULL ? NULL : lh_m_lessee_server(holder);
+}
 
 /* The version of the chunk's next grant: above every one that was ever heard of (KEEP-4). */
 static inline uint64_t lh_m_next_version(const struct lh_m_chunk *c)

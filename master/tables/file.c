@@ -37,7 +37,7 @@ struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id)
 static void place_in_full_passed(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    lh_m_touch(m, LH_TIMER_OWNER(timer, struct lh_m_file_motion, timer)->file);
+    lh_m_touch(m, LH_OWNER(timer, struct lh_m_file_motion, timer)->file);
 }
 
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)

@@ -26,7 +26,7 @@ RB_GENERATE(lh_m_wanting, lh_m_motion, repair.wanting_node, compare_wanting)
 
 static bool grant_idle(const struct lh_m_grant *g)
 {
-    return g->holder == NULL && !g->waiting;
+    return g->lease.holder == NULL;
 }
 
 static bool creation_idle(const struct lh_m_creation *creation)
@@ -69,6 +69,7 @@ struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c)
     if (c->motion == &lh_m_idle) {
         mo = lh_alloc(sizeof *mo);
         mo->chunk = c;
+        lh_lease_init(&mo->grant.lease, LH_M_LEASE_CHUNK, c->id);
         TAILQ_INIT(&mo->extras);
         TAILQ_INIT(&mo->repair.copies);
         c->motion = mo;

@@ -7,11 +7,14 @@
 #ifndef LH_MASTER_TABLES_MOTION_H
 #define LH_MASTER_TABLES_MOTION_H
 
-#include "lease/grantor.h"
+#include "lease/service.h"
 #include "master/tables/copy.h"
 #include "master/tables/extra.h"
 #include "master/tables/member.h"
 #include "master/tables/roll.h"
+
+/* Kinds of leases. */
+enum lh_m_lease_kind { LH_M_LEASE_CHUNK };
 
 /* What was said of a primary that lives; see consent.c. */
 struct lh_m_words {
@@ -23,21 +26,11 @@ struct lh_m_words {
 
 /* Of grants/: the lease. */
 struct lh_m_grant {
-    /* Durable. */
-    struct lh_m_server *holder; /* of the grant at `version` */
-    uint64_t incarnation;       /* of the holder */
-    uint64_t version;           /* the chunk's, unless a fence came after the grant (FAIL-2a) */
-
-    lh_session_id session;   /* where the engine holds it; 0 with a holder: `waiting` */
-    bool waiting;            /* LEASE-7: a former master's durable grant may still be in force */
-    bool sent;               /* the grant at `version` went out at least once */
-    bool confirmed;          /* the holder confirmed `version` */
-    bool recalling;          /* LEASE-5 */
-    bool in_todo;            /* of its holder */
-    uint64_t ticket;         /* the commit that made the newest grant durable (LEASE-1) */
-    struct lh_instant at;    /* when this master gave the newest version; zero: it did not */
-    uint64_t summed_version; /* at which it is in its holder's `sum`; 0: it is not */
-    uint64_t shown, shown_version; /* when a server showed it last (`m->shows`), at which version */
+    /* Holder, process and version are durable. The version is the chunk's, unless a fence came
+     * after the grant: then the lease is `ending` (FAIL-2a). */
+    struct lh_lease lease;
+    uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
+    struct lh_instant at; /* when this master gave the newest version; zero: it did not */
     uint64_t appends;
     struct lh_m_server *avoid; /* gave the lease up or refused it: another one, if there is */
     struct lh_m_server *last_primary;
@@ -47,7 +40,6 @@ struct lh_m_grant {
     struct lh_instant refused_at; /* the last one */
     uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
     struct lh_m_words lost_by_clients, short_by_primary;
-    TAILQ_ENTRY(lh_m_motion) held_link, todo_link, waiting_link;
     RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
 };
 
@@ -120,6 +112,11 @@ RB_PROTOTYPE(lh_m_leased, lh_m_motion, grant.held_node, )
 RB_PROTOTYPE(lh_m_wanting, lh_m_motion, repair.wanting_node, )
 
 extern const struct lh_m_motion lh_m_idle;
+
+static inline struct lh_m_motion *lh_m_leased_motion(const struct lh_lease *lease)
+{
+    return LH_OWNER((uintptr_t)lease, struct lh_m_motion, grant.lease);
+}
 
 /* The chunk's record, to write into it: made if it has none, and looked at when the step ends. */
 struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);

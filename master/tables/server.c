@@ -15,8 +15,7 @@ struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id)
     s->machine_id = lh_strdup("");
     s->address = lh_strdup("");
     s->failure_domain = lh_strdup("");
-    TAILQ_INIT(&s->leases.held);
-    TAILQ_INIT(&s->leases.todo);
+    lh_lessee_init(&s->session.lessee, LH_M_CHUNKSERVER);
     TAILQ_INIT(&s->extras);
     TAILQ_INIT(&s->kept);
     s->number = HASH_COUNT(m->servers);

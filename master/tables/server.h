@@ -2,14 +2,13 @@
 #ifndef LH_MASTER_TABLES_SERVER_H
 #define LH_MASTER_TABLES_SERVER_H
 
-#include "lease/grantor.h"
-#include "lease/sum.h"
+#include "lease/service.h"
 #include "master/tables/common.h"
 
 #define LH_M_SERVER_BITS 25
 
-/* The incarnation of a holder that no registration speaks for (SES-5a). */
-#define LH_M_NOBODY UINT64_MAX
+/* Kinds of clients with sessions. */
+enum lh_m_lessee_kind { LH_M_CHUNKSERVER };
 
 struct lh_m_report {
     uint64_t chunk, version, length;
@@ -21,15 +20,14 @@ struct lh_m_report {
 
 /* Of sessions/: the session that it has, or had. */
 struct lh_m_session {
-    lh_session_id id; /* 0: none */
-    uint32_t number;  /* of the sessions with this master that the server had */
-    uint64_t link;    /* 0: none; the session may go on without one */
-    bool announced;   /* Registered was sent */
-    bool announcing;  /* it waits in `announcement` for the server's `ticket` */
+    struct lh_lessee lessee; /* and the leases in it */
+    uint32_t number;         /* of the sessions with this master that the server had */
+    uint64_t link;           /* 0: none; the session may go on without one */
+    bool announced;          /* Registered was sent */
+    bool announcing;         /* it waits in `announcement` for the server's `ticket` */
     struct lh_buf announcement;
     struct lh_instant registered_at; /* when the present session began */
-    struct lh_instant received_at;   /* when the last heartbeat (or the registration) came */
-    uint64_t stamp;                  /* its stamp */
+    uint64_t stamp;                  /* of the last heartbeat, or of the registration */
     struct {
         uint64_t stamp;
         struct lh_instant at;
@@ -37,7 +35,6 @@ struct lh_m_session {
     } answers[LH_ANSWERS];
     unsigned answer_next;
     struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
-    bool confirmed;
     struct lh_instant inquired_at;  /* when it was last asked whether it lives */
     struct lh_instant silent_since; /* when it was first asked so without having answered since */
     bool inquired;
@@ -64,14 +61,6 @@ struct lh_m_census {
     char *obstacle; /* why they have nowhere to go; NULL: as far as is known they have */
 };
 
-/* Of grants/: the leases that it holds. */
-struct lh_m_leases {
-    TAILQ_HEAD(, lh_m_motion) held; /* chunks whose holder it is */
-    size_t count;
-    TAILQ_HEAD(, lh_m_motion) todo; /* of these: grant not confirmed, or recall not answered */
-    struct lh_lease_sum sum;        /* of these: what it has confirmed in its session (LEASE-8) */
-};
-
 struct lh_m_server {
     /* Durable (SES-1). */
     char *id;
@@ -87,7 +76,6 @@ struct lh_m_server {
 
     struct lh_m_session session;
     struct lh_m_room room;
-    struct lh_m_leases leases;
     struct lh_m_census census;
     struct {
         struct lh_m_report *items; /* of the registration, looked at from `next` on */
@@ -125,6 +113,11 @@ static inline bool lh_m_drained(const struct lh_m_server *s)
 static inline bool lh_m_forgotten(const struct lh_m_server *s)
 {
     return s->admin == LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING && s->incarnation == 0;
+}
+
+static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *lessee)
+{
+    return LH_OWNER((uintptr_t)lessee, struct lh_m_server, session.lessee);
 }
 
 struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */

@@ -40,9 +40,6 @@ struct lh_master {
     bool started, stopping, stopped;
     bool starved; /* the oldest commit has no room, or no memory: it is tried again */
     struct lh_instant started_at;
-    struct lh_instant wait_end; /* LEASE-7: nothing that a former master granted lasts longer */
-    struct lh_timer wait_timer;
-    uint64_t shows; /* how often a server has shown its leases; see grants/holders.c */
 
     /* Who hears of what happens below; filled in at creation. */
     const struct lh_m_session_owner *session_owner;
@@ -57,7 +54,7 @@ struct lh_master {
     struct lh_m_moving moving;
     struct lh_master_counts counts;
 
-    struct lh_grantor *grantor;
+    struct lh_leases leases;
     struct lh_timers timers;
 
     struct lh_m_server *servers;      /* hash */
@@ -88,7 +85,6 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_motion) creating;
-    TAILQ_HEAD(, lh_m_motion) waiting;
     TAILQ_HEAD(, lh_m_file_motion) waited;
     TAILQ_HEAD(, lh_m_file_motion) work;
     TAILQ_HEAD(, lh_m_file_motion) stirred_files;

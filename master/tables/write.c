@@ -113,11 +113,11 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.sealed = c->sealed;
     record.length = c->length;
     record.checksum = c->checksum;
-    if (c->motion->grant.holder != NULL && !c->sealed) {
-        record.holder = c->motion->grant.holder->id;
-        record.holder_incarnation = c->motion->grant.incarnation;
+    if (lh_m_holder(c) != NULL && !c->sealed) {
+        record.holder = lh_m_holder(c)->id;
+        record.holder_incarnation = c->motion->grant.lease.process;
         record.granted_version =
-            c->motion->grant.version == c->version ? 0 : c->motion->grant.version;
+            c->motion->grant.lease.version == c->version ? 0 : c->motion->grant.lease.version;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);

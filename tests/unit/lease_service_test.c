@@ -28,6 +28,7 @@ struct lock {
 
 struct world {
     struct lh_leases leases;
+    struct lh_timers timers;
     uint64_t now_s;
     struct lh_lessee server, program, other;
     struct lh_lease chunks[CHUNKS]; /* by id */
@@ -185,6 +186,7 @@ static void step_to(struct world *w, uint64_t now_s)
 {
     w->now_s = now_s;
     lh_leases_step(&w->leases, at_s(now_s), 100);
+    lh_timers_fire(&w->timers, w, at_s(now_s));
     lh_lessee_check(&w->leases, &w->server);
     lh_lessee_check(&w->leases, &w->program);
     lh_lessee_check(&w->leases, &w->other);
@@ -196,7 +198,7 @@ static void make(struct world *w, uint64_t now_s, uint64_t wait_s)
     static const struct lh_lessee_owner server = {server_ended}, program = {program_ended};
 
     memset(w, 0, sizeof *w);
-    lh_leases_init(&w->leases, w, waited);
+    lh_leases_init(&w->leases, w, &w->timers, waited);
     lh_leases_kind(&w->leases, CHUNK, &chunk_owner, lh_seconds(60), false);
     lh_leases_kind(&w->leases, LOCK, &lock_owner, lh_seconds(20), true);
     lh_leases_lessee_kind(&w->leases, SERVER, &server);
@@ -231,6 +233,7 @@ static int teardown(void **state)
     struct world *w = *state;
 
     lh_leases_deinit(&w->leases);
+    lh_timers_deinit(&w->timers);
     free(w);
     return 0;
 }
@@ -639,8 +642,9 @@ static void the_deadline_is_that_of_what_ends_first(void **state)
     struct lh_instant sessions = lh_leases_deadline(&w->leases);
     assert_true(sessions.ns > at_s(101).ns && sessions.ns <= at_s(111).ns + 1000000);
     lh_leases_deinit(&w->leases);
+    lh_timers_deinit(&w->timers);
     make(w, 100, WAIT_S);
-    assert_int_equal(lh_leases_deadline(&w->leases).ns, at_s(130).ns + 1000000);
+    assert_int_equal(lh_timers_next(&w->timers).ns, at_s(130).ns + 1000000);
     step_to(w, 131);
     assert_int_equal(lh_leases_deadline(&w->leases).ns, LH_INSTANT_NEVER.ns);
 }
