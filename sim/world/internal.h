@@ -166,6 +166,7 @@ struct lh_sim_node {
     uint64_t life; /* counts starts and ends: odd while it is up */
     uint64_t incarnation, boot;
     uint64_t steps;
+    uint64_t check_at; /* of its steps, the next one that is checked */
     uint64_t served; /* links that peers opened, in this life */
     struct lh_core core;
     struct lh_effects fx;

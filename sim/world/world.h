@@ -50,8 +50,9 @@ struct lh_sim_config {
     struct lh_sim_range commit;            /* metadata store */
     struct lh_sim_tail disk_tail;          /* of any of these */
     struct lh_duration timer_late; /* timers fire up to this late: lh_sim_set_timer_late() */
-    uint32_t check_every; /* a role's check() is called after every so many steps of a node; 1, the
-                             default: after each. Walking a core costs more than a step of it. */
+    uint32_t check_every; /* a role's check() is called after every so many steps of a node, and
+                             less often of one that keeps much; 1, the default: after each. Walking
+                             a core costs more than a step of it. */
 };
 
 /* A local network and a fast disk. */
