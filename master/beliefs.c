@@ -1,6 +1,6 @@
 /* For observers: what this master believes. */
+#include "master/inventory/servers.h"
 #include "master/master.h"
-#include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -134,7 +134,7 @@ static void check_server(const struct lh_master *m, const struct lh_m_server *s)
     if (s->session.link != 0) {
         struct lh_m_link *l;
         HASH_FIND(hh, m->links, &s->session.link, sizeof s->session.link, l);
-        LH_ASSERT(l != NULL && l->server == s);
+        LH_ASSERT(l != NULL && l->session == &s->session);
     }
     lh_lessee_check(&m->leases, &s->session.lessee);
     LH_ASSERT(s->session.lessee.process == s->incarnation);

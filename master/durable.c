@@ -10,7 +10,7 @@
 #include "master/keep/remove.h"
 #include "master/seal/roll.h"
 #include "master/seal/seal.h"
-#include "master/sessions/registration.h"
+#include "master/sessions/sessions.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
@@ -76,7 +76,8 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     lh_m_preallocs_durable(m);
     lh_m_garbage_durable(m);
     for (size_t i = 0; i < commit->server_count; i++)
-        lh_m_announce(m, commit->servers[i]);
+        if (lh_m_is_durable(m, commit->servers[i]->ticket))
+            lh_m_session_announce(m, &commit->servers[i]->session);
     for (size_t i = 0; i < commit->chunk_count; i++) {
         struct lh_m_chunk *c = lh_idmap_find(&m->chunks, commit->chunks[i]);
         if (c != NULL)

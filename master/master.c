@@ -14,13 +14,12 @@
 #include "master/inventory/behind.h"
 #include "master/inventory/extras.h"
 #include "master/inventory/reports.h"
+#include "master/inventory/servers.h"
 #include "master/keep/garbage.h"
 #include "master/keep/moving.h"
 #include "master/keep/remove.h"
 #include "master/keep/sweep.h"
 #include "master/seal/roll.h"
-#include "master/sessions/links.h"
-#include "master/sessions/reach.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -54,8 +53,7 @@ static void start(struct lh_master *m)
     if (LH_PLANTED("restart-waits-by-new-setting"))
         longest = m->config.session_term;
     lh_leases_start(&m->leases, m->now, lh_term_grantor_end(m->now, longest));
-    lh_m_unsettled(m);
-    lh_m_sessions_start(m);
+    lh_m_servers_start(m);
     lh_m_moving_start(m);
     lh_m_sweep_start(m);
     m->term++;
@@ -111,7 +109,7 @@ static void on_stop(struct lh_master *m)
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     HASH_ITER(hh, m->links, l, next) {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        lh_m_session_closed(m, l->id, "the master stops");
+        lh_m_stream_closed(m, l->id, "the master stops");
     }
 }
 
@@ -120,7 +118,7 @@ static void on_message(struct lh_master *m, struct lh_input *in)
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     else if (in->method == LH_METHOD_SESSION)
-        lh_m_session_message(m, in->link, in->message);
+        lh_m_stream_message(m, in->link, in->message);
     else
         unary(m, in->link, in->method, in->message);
 }
@@ -132,20 +130,20 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         if (in->method == LH_METHOD_SESSION && m->stopping)
             lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
         else if (in->method == LH_METHOD_SESSION)
-            lh_m_session_opened(m, in->link);
+            lh_m_stream_opened(m, in->link, LH_M_CHUNKSERVER);
         break;
     case LH_IN_MESSAGE:
         on_message(m, in);
         break;
     case LH_IN_LINK_CLOSED:
         if (in->method == LH_METHOD_SESSION)
-            lh_m_session_closed(m, in->link, NULL);
+            lh_m_stream_closed(m, in->link, NULL);
         else
             lh_m_waiter_closed(m, in->link);
         break;
     case LH_IN_HALF_CLOSED: /* of a session alone: the only stream here */
         lh_fx_close(m->fx, in->link, LH_OK, NULL);
-        lh_m_session_closed(m, in->link, "it has ended its session stream");
+        lh_m_stream_closed(m, in->link, "it has ended its session stream");
         break;
     case LH_IN_PERSISTED:
         lh_m_on_persisted(m, in->ticket, in->error);

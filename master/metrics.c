@@ -1,7 +1,7 @@
 /* The master's figures for Prometheus; docs/metrics.md describes each of them. */
+#include "master/inventory/servers.h"
 #include "master/keep/copies.h"
 #include "master/master.h"
-#include "master/sessions/reach.h"
 #include "master/tables/tables.h"
 
 #define COUNTER(field, name, help)                                                                 \

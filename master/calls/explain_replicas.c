@@ -5,8 +5,8 @@
 #include "master/grants/leases.h"
 #include "master/inventory/health.h"
 #include "master/inventory/placement.h"
+#include "master/inventory/servers.h"
 #include "master/keep/copies.h"
-#include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

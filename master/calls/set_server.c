@@ -3,9 +3,9 @@
 
 #include "master/calls/views.h"
 #include "master/growth/preallocated.h"
+#include "master/inventory/servers.h"
 #include "master/keep/drain.h"
 #include "master/keep/moving.h"
-#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
@@ -18,12 +18,12 @@ static void drop_preallocs(struct lh_master *m, const struct lh_m_server *s)
     struct lh_m_prealloc *prealloc, *next;
 
     HASH_ITER(hh, m->preallocs, prealloc, next)
-    for (uint32_t i = 0; i < prealloc->member_count; i++)
-        if (lh_m_server_of(m, &prealloc->members[i]) == s) {
-            LH_MARK("drain-drops-preallocated");
-            lh_m_prealloc_drop(m, prealloc->file);
-            break;
-        }
+        for (uint32_t i = 0; i < prealloc->member_count; i++)
+            if (lh_m_server_of(m, &prealloc->members[i]) == s) {
+                LH_MARK("drain-drops-preallocated");
+                lh_m_prealloc_drop(m, prealloc->file);
+                break;
+            }
 }
 
 static void set_admin(struct lh_master *m, struct lh_m_server *s, Leasehold__ServerAdmin admin)

@@ -5,7 +5,7 @@
 #include "master/calls/views.h"
 #include "master/grants/leases.h"
 #include "master/inventory/health.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

@@ -3,9 +3,9 @@
 
 #include "master/grants/leases.h"
 #include "master/inventory/health.h"
+#include "master/inventory/servers.h"
 #include "master/keep/drain.h"
 #include "master/seal/roll_length.h"
-#include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -4,7 +4,7 @@
 #include "master/grants/leases.h"
 #include "master/growth/creation.h"
 #include "master/inventory/health.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -13,7 +13,7 @@
 
 #include "master/grants/leases.h"
 #include "master/inventory/placement.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -4,7 +4,7 @@
 
 #include "master/grants/owner.h"
 #include "master/grants/refusals.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -19,7 +19,7 @@
 #include "master/growth/owner.h"
 #include "master/inventory/commands.h"
 #include "master/inventory/placement.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"

@@ -3,7 +3,7 @@
 #include "master/inventory/commands.h"
 
 #include "master/inventory/behind.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -2,7 +2,7 @@
  * server with the most room and the least to do. None goes to a server that is drained. */
 #include "master/inventory/placement.h"
 
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

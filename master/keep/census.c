@@ -4,10 +4,9 @@
 
 #include "master/inventory/health.h"
 #include "master/inventory/placement.h"
+#include "master/inventory/servers.h"
 #include "master/keep/drain.h"
 #include "master/keep/moves.h"
-#include "master/sessions/reach.h"
-#include "master/sessions/registration.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

@@ -1,7 +1,12 @@
-/* How far drains are. */
+/* How far drains are, and what is void when a server leaves. */
 #include "master/keep/drain.h"
 
-#include "master/sessions/reach.h"
+#include "master/inventory/extras.h"
+#include "master/inventory/health.h"
+#include "master/inventory/reports.h"
+#include "master/inventory/servers.h"
+#include "master/keep/copies.h"
+#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
@@ -57,4 +62,26 @@ bool lh_m_too_few_left(
         "files ask for %u; add chunkservers, or take the drain of one back",
         s->census.needed, s->id, left, m->moving.wanted);
     return true;
+}
+
+void lh_m_server_left(struct lh_master *m, struct lh_m_server *s, bool replaced)
+{
+    lh_m_extras_forget(m, s);
+    lh_m_copies_end(m, s);
+    if (replaced)
+        lh_m_reports_forget(m, s);
+}
+
+void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
+{
+    LH_ASSERT(s->session.lessee.count == 0);
+    lh_m_session_replace(m, &s->session, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
+    lh_m_server_left(m, s, true);
+    s->session.away_since = m->now;
+    lh_m_server_changed(m, s);
+    s->incarnation = s->session.lessee.process = s->registration = 0;
+    s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
+    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
+    s->room.failing = false;
+    lh_m_dirty_server(m, s);
 }

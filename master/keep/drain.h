@@ -15,5 +15,11 @@ bool lh_m_anybody_drains(const struct lh_master *m);
 /* Are too few servers left for what is to go elsewhere? Then `text` says so. */
 bool lh_m_too_few_left(
     const struct lh_master *m, const struct lh_m_server *s, char *text, size_t text_size);
+/* What the server said in its session is void, and if that is replaced by a new one, what its
+ * registration said, too. */
+void lh_m_server_left(struct lh_master *m, struct lh_m_server *s, bool replaced);
+/* Ends the server's session and its stream for good; only its name is remembered. It holds no
+ * lease. */
+void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s);
 
 #endif

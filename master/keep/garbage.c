@@ -9,7 +9,7 @@
 #include "master/inventory/commands.h"
 #include "master/inventory/extras.h"
 #include "master/inventory/health.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"

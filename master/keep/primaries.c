@@ -3,8 +3,8 @@
 #include "master/keep/primaries.h"
 
 #include "master/grants/leases.h"
+#include "master/inventory/servers.h"
 #include "master/keep/census.h"
-#include "master/sessions/reach.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -14,8 +14,8 @@
 #include "master/growth/preallocated.h"
 #include "master/inventory/behind.h"
 #include "master/inventory/placement.h"
+#include "master/inventory/servers.h"
 #include "master/seal/roll_length.h"
-#include "master/sessions/reach.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -380,10 +380,10 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (LH_PLANTED("roll-on-hint"))
             return w->arrived_at;
         /* Nobody is lost for silence who was not asked, however long the caller waits already. */
-        return lh_instant_max(
-            at, lh_instant_add(
-                    lh_m_is_asked(lh_m_holder(c)) ? lh_m_holder(c)->session.silent_since : m->now,
-                    m->config.suspect_after));
+        return lh_instant_max(at, lh_instant_add(lh_m_session_is_asked(&lh_m_holder(c)->session)
+                                                     ? lh_m_holder(c)->session.silent_since
+                                                     : m->now,
+                                      m->config.suspect_after));
     default:
         return LH_INSTANT_NEVER;
     }
@@ -401,7 +401,15 @@ static void inquire(struct lh_master *m, struct lh_m_server *s, struct lh_m_wait
         lh_timer_set(&m->timers, &w->timer, lh_instant_min(w->deadline, next));
         return;
     }
-    lh_m_inquire(m, s);
+    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Inquiry inquiry = LEASEHOLD__INQUIRY__INIT;
+    LH_MARK("inquiry-sent");
+    m->counts.inquiries++;
+    inquiry.session = lh_m_wire_session(m, s->session.lessee.session);
+    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_INQUIRY;
+    reply.inquiry = &inquiry;
+    if (lh_m_send(m, s, &reply)) /* else its registration, when it is answered, shows life */
+        lh_m_session_inquired(m, &s->session);
 }
 
 static const char *words(enum trouble what)

@@ -10,7 +10,7 @@
 #include "master/seal/roll_length.h"
 
 #include "master/inventory/health.h"
-#include "master/sessions/reach.h"
+#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

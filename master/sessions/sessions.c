@@ -1,119 +1,241 @@
-/* Sessions: their messages and their end (SES-1 to SES-6). */
+/* The life of sessions, and their streams. */
 #include "master/sessions/sessions.h"
-
-#include "master/sessions/heartbeat.h"
-#include "master/sessions/links.h"
-#include "master/sessions/owner.h"
-#include "master/sessions/reach.h"
-#include "master/sessions/registration.h"
-#include "master/tables/changed.h"
-#include "master/tables/tables.h"
 
 #include <inttypes.h>
 
-void lh_m_sessions_start(struct lh_master *m)
+static const struct lh_m_session_kind *kind_of(
+    const struct lh_master *m, const struct lh_m_session *session)
 {
-    struct lh_m_server *s;
-
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-        s->session.away_since = m->now;
+    return m->session_kinds[session->lessee.kind];
 }
 
-void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended)
+/* ---- Streams. */
+
+static struct lh_m_link *find(const struct lh_master *m, uint64_t link)
 {
-    struct lh_m_link *l = lh_m_link_find(m, link);
-    struct lh_m_server *s;
+    struct lh_m_link *l;
+
+    HASH_FIND(hh, m->links, &link, sizeof link, l);
+    return l;
+}
+
+void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind)
+{
+    struct lh_m_link *l = lh_alloc(sizeof *l);
+
+    l->id = link;
+    l->kind = kind;
+    HASH_ADD(hh, m->links, id, sizeof l->id, l);
+}
+
+void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message)
+{
+    struct lh_m_link *l = find(m, link);
+
+    if (l != NULL)
+        m->session_kinds[l->kind]->message(m, l, message);
+}
+
+void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
+{
+    if (l->session != NULL && l->session->link == l->id)
+        l->session->link = 0;
+    HASH_DELETE(hh, m->links, l);
+    free(l);
+}
+
+void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
+{
+    struct lh_m_link *l = find(m, link);
 
     if (l == NULL)
         return;
-    s = l->server != NULL && l->server->session.link == l->id ? l->server : NULL;
-    if (s != NULL && s->session.lessee.session != 0)
+    const struct lh_m_session_kind *kind = m->session_kinds[l->kind];
+    struct lh_m_session *session =
+        l->session != NULL && l->session->link == l->id ? l->session : NULL;
+    if (session != NULL && session->lessee.session != 0)
         lh_fx_log(m->fx, ended != NULL ? LH_INFO : LH_WARN,
-            "chunkserver %s: %s; its session runs for another %" PRIu64 " ms", s->id,
+            "%s %s: %s; its session runs for another %" PRIu64 " ms", kind->what, session->name,
             ended != NULL ? ended : "its session stream broke",
             lh_duration_ms(
-                lh_instant_until(m->now, lh_lessee_until(&m->leases, &s->session.lessee))));
-    if (s != NULL)
+                lh_instant_until(m->now, lh_lessee_until(&m->leases, &session->lessee))));
+    if (session != NULL)
         LH_MARK("session-stream-broke");
-    lh_m_unsettled(m);
-    lh_m_link_forget(m, l);
-    m->session_owner->stream_ended(m, s);
-    lh_m_touch_waited(m);
+    lh_m_stream_forget(m, l);
+    kind->stream_ended(m, session);
+}
+
+/* ---- The life of a session. */
+
+void lh_m_session_replace(
+    struct lh_master *m, struct lh_m_session *session, uint64_t stays, int error, const char *why)
+{
+    lh_lessee_close(&m->leases, &session->lessee);
+    if (session->link != 0 && session->link != stays) {
+        struct lh_m_link *old = find(m, session->link);
+        lh_fx_close(m->fx, session->link, error, why);
+        if (old != NULL)
+            lh_m_stream_forget(m, old);
+    }
+    lh_buf_clear(&session->announcement);
+    session->announcing = session->announced = false;
+    memset(session->answers, 0, sizeof session->answers);
+    session->answer_next = 0;
+}
+
+void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l,
+    struct lh_duration term, uint64_t stamp)
+{
+    if (l->session != NULL && l->session != session && l->session->link == l->id)
+        l->session->link = 0; /* a stream that speaks for another client now */
+    lh_lessee_open(&m->leases, &session->lessee, term);
+    session->number++;
+    session->link = l->id;
+    session->registered_at = m->now;
+    session->stamp = stamp;
+    l->session = session;
+    l->registered = session->lessee.session;
+}
+
+void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer)
+{
+    uint8_t *to;
+
+    session->announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(answer), &to);
+    protobuf_c_message_pack(answer, to);
+    session->announcing = true;
+}
+
+void lh_m_session_announce(struct lh_master *m, struct lh_m_session *session)
+{
+    if (!session->announcing)
+        return;
+    session->announcing = false;
+    if (session->link == 0) {
+        lh_buf_clear(&session->announcement);
+        return;
+    }
+    session->announced = true;
+    struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
+    e->link = session->link;
+    e->header = lh_buf_take(&session->announcement);
+    lh_m_session_answered(m, session, session->stamp);
+    kind_of(m, session)->announced(m, session);
+}
+
+void lh_m_session_answered(const struct lh_master *m, struct lh_m_session *session, uint64_t stamp)
+{
+    session->answers[session->answer_next].stamp = stamp;
+    session->answers[session->answer_next].at = m->now;
+    session->answers[session->answer_next].sent = true;
+    session->answer_next = (session->answer_next + 1) % LH_ANSWERS;
+}
+
+/* Which of our answers has the client received? (SES-4) */
+static void note_confirmed(struct lh_m_session *session, uint64_t last_stamp)
+{
+    for (unsigned i = 0; i < LH_ANSWERS; i++) {
+        if (!session->answers[i].sent || session->answers[i].stamp != last_stamp)
+            continue;
+        session->confirmed_at = session->lessee.confirmed
+                                    ? lh_instant_max(session->confirmed_at, session->answers[i].at)
+                                    : session->answers[i].at;
+        session->lessee.confirmed = true;
+    }
+}
+
+struct lh_m_session *lh_m_session_named(
+    const struct lh_master *m, const struct lh_m_link *l, uint64_t named)
+{
+    struct lh_m_session *session = l->session;
+
+    if (session == NULL || session->link != l->id || l->registered != session->lessee.session ||
+        !session->announced || named != lh_m_wire_session(m, session->lessee.session) ||
+        !lh_lessee_live(&m->leases, &session->lessee))
+        return NULL;
+    /* It knows the session's number: it has received the answer to its registration. */
+    if (!session->lessee.confirmed)
+        note_confirmed(session, session->answers[0].stamp);
+    return session;
+}
+
+bool lh_m_session_beat(
+    struct lh_master *m, struct lh_m_session *session, uint64_t stamp, uint64_t last_stamp)
+{
+    struct lh_instant received_at = m->now; /* TIME-4 */
+
+    if (LH_PLANTED("grantor-clock-read-before-receipt"))
+        received_at = session->lessee.received_at;
+    if (lh_lessee_renew(&m->leases, &session->lessee, received_at) != LH_OK)
+        return false;
+    session->stamp = stamp;
+    note_confirmed(session, last_stamp);
+    return true;
 }
 
 void lh_m_session_expired(void *core, struct lh_lessee *lessee)
 {
     struct lh_master *m = core;
-    struct lh_m_server *s = lh_m_lessee_server(lessee);
+    struct lh_m_session *session = LH_OWNER(lessee, struct lh_m_session, lessee);
 
     LH_MARK("session-ended");
-    m->counts.sessions_ended++;
-    s->session.away_since = m->now;
-    m->session_owner->ended(m, s, false);
-    m->session_owner->changed(m, s);
-    lh_m_unsettled(m);
-    lh_fx_log(m->fx, LH_WARN,
-        "chunkserver %s: no heartbeat for %" PRIu64 " ms; its session is over", s->id,
-        lh_duration_ms(lh_instant_until(s->session.lessee.received_at, m->now)));
-    lh_m_touch_waited(m);
+    session->away_since = m->now;
+    kind_of(m, session)->ended(m, session);
+    lh_fx_log(m->fx, LH_WARN, "%s %s: no heartbeat for %" PRIu64 " ms; its session is over",
+        kind_of(m, session)->what, session->name,
+        lh_duration_ms(lh_instant_until(lessee->received_at, m->now)));
 }
 
-static const struct lh_m_session_handler *handler_of(
-    const struct lh_master *m, const Leasehold__SessionRequest *r)
-{
-    const struct lh_m_session_owner *owner = m->session_owner;
-    size_t body = (size_t)r->body_case;
+/* ---- Who can be reached. */
 
-    if (body >= owner->handler_count || owner->handlers[body].take == NULL)
-        return NULL;
-    return &owner->handlers[body];
+/* Session numbers start anew with each master; with the master's term in front no two masters give
+ * the same one, and what was meant for a former session cannot be taken for this one's. */
+uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s)
+{
+    return (m->term << 40) | (s & ((UINT64_C(1) << 40) - 1));
 }
 
-/* The session that a message names; false: the message has none. */
-static bool named_session(
-    const struct lh_master *m, const Leasehold__SessionRequest *r, uint64_t *session)
+bool lh_m_session_send(
+    struct lh_master *m, const struct lh_m_session *session, const ProtobufCMessage *message)
 {
-    if (r->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
-        *session = r->heartbeat->session;
-    else if (handler_of(m, r) != NULL)
-        *session = handler_of(m, r)->session(r);
-    else
+    if (session->link == 0 || !session->announced)
         return false;
+    lh_fx_send(m->fx, session->link, message, NULL);
     return true;
 }
 
-void lh_m_session_message(
-    struct lh_master *m, uint64_t link, const Leasehold__SessionRequest *request)
+bool lh_m_session_reachable(const struct lh_master *m, const struct lh_m_session *session)
 {
-    struct lh_m_link *l = lh_m_link_find(m, link);
-    uint64_t session = 0;
+    if (!lh_lessee_live(&m->leases, &session->lessee) || session->link == 0 || !session->announced)
+        return false;
+    if (LH_PLANTED("one-way-partition-is-health"))
+        return true;
+    if (!session->lessee.confirmed)
+        return false;
+    if (lh_instant_before(m->now, lh_instant_add(session->confirmed_at, session->lessee.term)))
+        return true;
+    LH_MARK("server-hears-nothing");
+    return false;
+}
 
-    if (l == NULL)
-        return;
-    if (request->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
-        lh_m_on_register(m, l, request->register_);
-        return;
-    }
-    if (!named_session(m, request, &session)) {
-        lh_fx_close(m->fx, link, LH_ERR_MALFORMED, "a session message without a known body");
-        lh_m_link_forget(m, l);
-        return;
-    }
-    /* SES-3: what is said counts only in the session that it names, while that session lives. */
-    struct lh_m_server *s = l->server;
-    if (s == NULL || s->session.link != link || l->session != s->session.lessee.session ||
-        !s->session.announced || session != lh_m_wire_session(m, s->session.lessee.session) ||
-        !lh_m_live(m, s)) {
-        if (request->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
-            lh_m_unknown_session(m, link, request->heartbeat);
-        return;
-    }
-    /* It knows the session's number: it has received Registered. */
-    if (!s->session.lessee.confirmed)
-        lh_m_note_confirmed(s, s->session.answers[0].stamp);
+bool lh_m_session_looks_alive(const struct lh_master *m, const struct lh_m_session *session)
+{
+    struct lh_duration two = lh_nanoseconds(session->lessee.term.ns / 3 * 2);
 
-    if (request->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
-        lh_m_on_heartbeat(m, s, request->heartbeat);
-    else
-        handler_of(m, request)->take(m, s, request);
+    return lh_lessee_live(&m->leases, &session->lessee) && session->link != 0 &&
+           lh_instant_before(m->now, lh_instant_add(session->lessee.received_at, two));
+}
+
+void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *session)
+{
+    if (!lh_m_session_is_asked(session))
+        session->silent_since = m->now;
+    session->inquired = true;
+    session->inquired_at = m->now;
+}
+
+bool lh_m_session_is_asked(const struct lh_m_session *session)
+{
+    return session->inquired &&
+           lh_instant_before(session->lessee.received_at, session->silent_since);
 }

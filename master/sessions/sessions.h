@@ -1,14 +1,71 @@
+/* Sessions of any kind of client: their streams, heartbeats and answers, and who can be reached
+ * (SES-3, SES-4). What a client is, what it shows and what its messages mean is its kind's. */
 #ifndef LH_MASTER_SESSIONS_SESSIONS_H
 #define LH_MASTER_SESSIONS_SESSIONS_H
 
 #include "master/tables/tables.h"
 
-void lh_m_session_message(
-    struct lh_master *m, uint64_t link, const Leasehold__SessionRequest *request);
+/* For one kind of client. */
+struct lh_m_session_kind {
+    const char *what; /* for logs: "chunkserver" */
+    void (*message)(struct lh_master *m, struct lh_m_link *l, const void *message);
+    /* The registration is durable and answered: from now on the client can be sent something. */
+    void (*announced)(struct lh_master *m, struct lh_m_session *session);
+    /* A stream is gone; the session goes on. NULL: nobody had registered on it. */
+    void (*stream_ended)(struct lh_master *m, struct lh_m_session *session);
+    /* The session has run out. */
+    void (*ended)(struct lh_master *m, struct lh_m_session *session);
+};
+
+/* ---- Streams. */
+
+void lh_m_stream_opened(struct lh_master *m, uint64_t link, enum lh_m_client kind);
+void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message);
 /* `ended`: by whom, in words; NULL: the stream broke. */
-void lh_m_session_closed(struct lh_master *m, uint64_t link, const char *ended);
+void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended);
+void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l);
+
+/* ---- The life of a session. */
+
+/* What the client's last registration left is over: its session (which frees nothing: SES-5), its
+ * answer, its stream unless that is `stays`. */
+void lh_m_session_replace(
+    struct lh_master *m, struct lh_m_session *session, uint64_t stays, int error, const char *why);
+/* A new session on the stream. `stamp` is the registration's. */
+void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l,
+    struct lh_duration term, uint64_t stamp);
+/* The answer to the registration, and, once that is durable, the moment to send it. */
+void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer);
+void lh_m_session_announce(struct lh_master *m, struct lh_m_session *session);
+
+/* SES-3: what is said counts only in the session that it names, while that session lives. NULL: it
+ * does not. */
+struct lh_m_session *lh_m_session_named(
+    const struct lh_master *m, const struct lh_m_link *l, uint64_t session);
+/* A heartbeat in it: it is renewed. `last_stamp`: of the newest answer that the client received.
+ * False: it is over. */
+bool lh_m_session_beat(
+    struct lh_master *m, struct lh_m_session *session, uint64_t stamp, uint64_t last_stamp);
+/* The heartbeat of that stamp is answered now. */
+void lh_m_session_answered(const struct lh_master *m, struct lh_m_session *session, uint64_t stamp);
+
+/* Of lease/: it has run out. */
 void lh_m_session_expired(void *core, struct lh_lessee *lessee);
-/* This master begins: no server has a session with it yet. */
-void lh_m_sessions_start(struct lh_master *m);
+
+/* ---- Who can be reached. */
+
+/* Its number on the wire. */
+uint64_t lh_m_wire_session(const struct lh_master *m, lh_session_id s);
+/* Sends on the client's stream; true if there is one and its registration was answered. */
+bool lh_m_session_send(
+    struct lh_master *m, const struct lh_m_session *session, const ProtobufCMessage *message);
+/* Live, linked, announced, and lately confirmed an answer (SES-4). */
+bool lh_m_session_reachable(const struct lh_master *m, const struct lh_m_session *session);
+/* Nothing speaks against its being alive: linked, and a heartbeat came in time. */
+bool lh_m_session_looks_alive(const struct lh_master *m, const struct lh_m_session *session);
+/* It was asked whether it lives; the answer is a heartbeat. */
+void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *session);
+/* It was asked so, and has not answered since. */
+bool lh_m_session_is_asked(const struct lh_m_session *session);
 
 #endif

@@ -2,46 +2,17 @@
 #ifndef LH_MASTER_TABLES_SERVER_H
 #define LH_MASTER_TABLES_SERVER_H
 
-#include "lease/service.h"
 #include "master/tables/common.h"
+#include "master/tables/session.h"
 
 #define LH_M_SERVER_BITS 25
-
-/* Kinds of clients with sessions. */
-enum lh_m_lessee_kind { LH_M_CHUNKSERVER };
 
 struct lh_m_report {
     uint64_t chunk, version, length;
     bool sealed, lost, copying;
 };
 
-/* Answers that were sent to a server and not confirmed yet (SES-4). */
-#define LH_ANSWERS 8
-
-/* Of sessions/: the session that it has, or had. */
-struct lh_m_session {
-    struct lh_lessee lessee; /* and the leases in it */
-    uint32_t number;         /* of the sessions with this master that the server had */
-    uint64_t link;           /* 0: none; the session may go on without one */
-    bool announced;          /* Registered was sent */
-    bool announcing;         /* it waits in `announcement` for the server's `ticket` */
-    struct lh_buf announcement;
-    struct lh_instant registered_at; /* when the present session began */
-    uint64_t stamp;                  /* of the last heartbeat, or of the registration */
-    struct {
-        uint64_t stamp;
-        struct lh_instant at;
-        bool sent;
-    } answers[LH_ANSWERS];
-    unsigned answer_next;
-    struct lh_instant confirmed_at; /* when the newest answer that it received was sent */
-    struct lh_instant inquired_at;  /* when it was last asked whether it lives */
-    struct lh_instant silent_since; /* when it was first asked so without having answered since */
-    bool inquired;
-    struct lh_instant away_since; /* without a session: since then, or since this master's start */
-};
-
-/* Of inventory/, but for what sessions/ hears of it: what it can take. */
+/* Of inventory/: what it can take. */
 struct lh_m_room {
     uint64_t capacity_bytes, free_bytes, replicas;
     uint64_t placed_bytes; /* given to it since it last reported its free bytes */
@@ -87,14 +58,6 @@ struct lh_m_server {
 
     TAILQ_ENTRY(lh_m_server) all_link;
     UT_hash_handle hh; /* by id */
-};
-
-/* A Session stream. */
-struct lh_m_link {
-    uint64_t id;
-    struct lh_m_server *server; /* NULL: has not registered yet */
-    lh_session_id session;      /* that it registered */
-    UT_hash_handle hh;
 };
 
 /* A replica of a chunk that is removed or unknown, kept because nothing is deleted now (KEEP-4). */

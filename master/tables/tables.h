@@ -42,7 +42,7 @@ struct lh_master {
     struct lh_instant started_at;
 
     /* Who hears of what happens below; filled in at creation. */
-    const struct lh_m_session_owner *session_owner;
+    const struct lh_m_session_kind *session_kinds[LH_M_CLIENTS];
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
 

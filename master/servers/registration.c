@@ -1,11 +1,9 @@
-/* Registration: who may, what it replaces, and its answer once it is durable (SES-1, SES-5). */
-#include "master/sessions/registration.h"
-
-#include "master/sessions/heartbeat.h"
-#include "master/sessions/links.h"
-#include "master/sessions/owner.h"
-#include "master/sessions/reach.h"
-#include "master/tables/changed.h"
+/* Registration of chunkservers: who may, what it replaces, and its answer (SES-1, SES-5). */
+#include "master/grants/answers.h"
+#include "master/inventory/reports.h"
+#include "master/inventory/servers.h"
+#include "master/keep/drain.h"
+#include "master/servers/internal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"
@@ -28,7 +26,7 @@ static void refuse(struct lh_master *m, struct lh_m_link *l, const Leasehold__Re
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
     lh_fx_reply(m->fx, l->id, &reply.base, NULL);
-    lh_m_link_forget(m, l);
+    lh_m_stream_forget(m, l);
 }
 
 /* May this server register? LH_OK, or why not. */
@@ -105,38 +103,6 @@ static void replace_text(char **to, const char *text)
     *to = copy;
 }
 
-/* Ends what the server's registration left: its stream unless that is `stays`, its answer, its
- * session. */
-static void end_registration(
-    struct lh_master *m, struct lh_m_server *s, uint64_t stays, int error, const char *why)
-{
-    lh_lessee_close(&m->leases, &s->session.lessee); /* frees nothing (SES-5) */
-    if (s->session.link != 0 && s->session.link != stays) {
-        struct lh_m_link *old = lh_m_link_find(m, s->session.link);
-        lh_fx_close(m->fx, s->session.link, error, why);
-        if (old != NULL)
-            lh_m_link_forget(m, old);
-    }
-    m->session_owner->ended(m, s, true);
-    lh_buf_clear(&s->session.announcement);
-    s->session.announcing = s->session.announced = false;
-    memset(s->session.answers, 0, sizeof s->session.answers);
-    s->session.answer_next = 0;
-}
-
-void lh_m_dismiss(struct lh_master *m, struct lh_m_server *s)
-{
-    LH_ASSERT(s->session.lessee.count == 0);
-    end_registration(m, s, 0, LH_ERR_WRONG_IDENTITY, "the server was decommissioned");
-    s->session.away_since = m->now;
-    m->session_owner->changed(m, s);
-    s->incarnation = s->session.lessee.process = s->registration = 0;
-    s->machine_id[0] = s->address[0] = s->failure_domain[0] = 0;
-    s->room.capacity_bytes = s->room.free_bytes = s->room.replicas = s->room.placed_bytes = 0;
-    s->room.failing = false;
-    lh_m_dirty_server(m, s);
-}
-
 /* The answer, which goes out once the registration is durable (SES-1). The leases continued are
  * in the engine from now on, and nothing that happens meanwhile gives them to somebody else. */
 static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
@@ -164,10 +130,7 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     registered.continued = pointers;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
-    uint8_t *to;
-    s->session.announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(&reply.base), &to);
-    protobuf_c_message_pack(&reply.base, to);
-    s->session.announcing = true;
+    lh_m_session_answer(&s->session, &reply.base);
     free(items);
     free(pointers);
 }
@@ -203,9 +166,9 @@ void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold_
     else
         LH_MARK("registration-of-new-process");
     m->counts.registrations++;
-    end_registration(m, s, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
-    if (l->server != NULL && l->server != s && l->server->session.link == l->id)
-        l->server->session.link = 0; /* a stream that speaks for another server now */
+    lh_m_session_replace(
+        m, &s->session, l->id, LH_ERR_STALE_REGISTRATION, "the server registered anew");
+    lh_m_server_left(m, s, true);
     if (same_incarnation && !same_process)
         disown(m, s);
     s->incarnation = s->session.lessee.process = request->incarnation;
@@ -224,46 +187,21 @@ void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold_
             s->id, s->session.lessee.count);
 
     lh_m_unsettled(m);
-    lh_lessee_open(&m->leases, &s->session.lessee, m->config.session_term);
-    s->session.number++;
-    s->session.link = l->id;
-    s->session.registered_at = m->now;
-    s->session.stamp = request->stamp;
+    lh_m_session_begin(m, &s->session, l, m->config.session_term, request->stamp);
     s->room.capacity_bytes = request->capacity_bytes;
     s->room.free_bytes = request->free_bytes;
     s->room.replicas = request->n_replicas;
     s->room.placed_bytes = 0;
     s->room.failing = false;
-    l->server = s;
-    l->session = s->session.lessee.session;
 
     struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
     size_t count;
-    m->session_owner->began(m, s, request,
-        (struct lh_m_process){.same = same_process, .proven = proven}, continued, &count);
+    lh_m_shows(m, s, request, same_process, proven, continued, &count);
+    lh_m_reports_keep(m, s, request);
     prepare_answer(m, s, request, continued, count);
     free(continued);
     lh_fx_log(m->fx, LH_INFO,
         "chunkserver %s registered from %s: incarnation %" PRIu64 ", %zu replicas, %zu of %zu "
         "leases continued",
         s->id, s->address, s->incarnation, request->n_replicas, count, request->n_held);
-}
-
-void lh_m_announce(struct lh_master *m, struct lh_m_server *s)
-{
-    if (!s->session.announcing || !lh_m_is_durable(m, s->ticket))
-        return;
-    s->session.announcing = false;
-    if (s->session.link == 0) {
-        lh_buf_clear(&s->session.announcement);
-        return;
-    }
-    s->session.announced = true;
-    struct lh_effect *e = lh_effects_add(m->fx, LH_FX_SEND);
-    e->link = s->session.link;
-    e->header = lh_buf_take(&s->session.announcement);
-    lh_m_remember_answer(m, s, s->session.stamp);
-
-    m->session_owner->announced(m, s);
-    lh_m_touch_waited(m);
 }
