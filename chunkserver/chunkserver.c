@@ -82,6 +82,7 @@ static const struct lh_cs_log_users log_users = {
     .durable = durable,
     .cut_back = cut_back,
     .lost = lost,
+    .differs = lh_cs_serving_differs,
     .read_back = lh_cs_settlings_answer,
 };
 

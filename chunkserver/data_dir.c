@@ -27,7 +27,7 @@
 #define IDENTITY_TEMP "IDENTITY.new"
 #define LOCK_NAME     "LOCK"
 #define MAGIC         "leasehold-chunkserver"
-#define FORMAT        1u
+#define FORMAT        2u
 
 struct lh_data_dir {
     char *path;
@@ -175,6 +175,12 @@ int lh_identity_parse(
     if (sscanf(text, MAGIC " %u", &format) != 1)
         return fail(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s/" IDENTITY_NAME " is not a chunkserver's; give --data-dir another directory", path);
+    if (format < FORMAT)
+        return fail(LH_ERR_WRONG_FORMAT, why, why_size,
+            "%s was written in format %u by an older release, and nothing in it is changed; start "
+            "with an empty --data-dir and let the chunks be copied to it, or read it with the "
+            "release that wrote it",
+            path, format);
     if (format != FORMAT)
         return fail(LH_ERR_WRONG_FORMAT, why, why_size,
             "%s was written in format %u by another release; this one reads format %u: run the "

@@ -46,7 +46,7 @@ void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver
         .scrub_read = cs->serving.scrub.read,
         .scrub_found = cs->serving.scrub.found,
         .scrub_chunk = cs->serving.scrub.finished,
-        .scrub_rate = cs->serving.scrub.pace.rate,
+        .scrub_rate = cs->serving.scrub.rate,
     };
     DL_COUNT(cs->serving.copies, c, stats->copies);
 }

@@ -16,7 +16,8 @@ void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace)
 {
     r->headless = replace;
     r->header_synced = false;
-    r->end = r->written = r->synced = r->committed = r->checksum = 0;
+    r->end = r->written = r->synced = r->committed = 0;
+    r->checksum = lh_log_seed(r->chunk);
     lh_cs_replica_drop_unwritten(r);
     lh_writers_clear(&r->writers);
 }
@@ -55,6 +56,12 @@ void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job)
     job.kind = LH_CS_JOB_REMOVE;
     lh_cs_replica_submit(r, job);
     lh_cs_replica_pump(r);
+}
+
+void lh_cs_replica_differs(struct lh_cs_replica *r)
+{
+    LH_MARK("log-differs-from-anothers");
+    r->logs->users->differs(r);
 }
 
 void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum)

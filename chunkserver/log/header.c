@@ -25,7 +25,7 @@ enum {
 
 static const char magic[8] = "LHCHUNK\0";
 
-#define FORMAT       1u
+#define FORMAT       2u
 #define FLAG_SEALED  1u
 #define FLAG_LOST    2u
 #define FLAG_COPYING 4u

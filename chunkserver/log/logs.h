@@ -29,6 +29,8 @@ struct lh_cs_log_users {
     void (*cut_back)(struct lh_cs_replica *r, int error);
     /* It is about to be lost: every role of it ends. */
     void (*lost)(struct lh_cs_replica *r, int error);
+    /* Another server's log does not fit it. */
+    void (*differs)(struct lh_cs_replica *r);
     /* A sealed log was read back again, or turned out to be rotten. */
     void (*read_back)(struct lh_cs_replica *r);
 };

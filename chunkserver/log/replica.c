@@ -55,6 +55,7 @@ struct lh_cs_replica *lh_cs_replica_add(
     r->logs = logs;
     r->cs = logs->cs;
     r->state = state;
+    r->checksum = lh_log_seed(chunk);
     HASH_ADD(hh, logs->replicas, chunk, sizeof r->chunk, r);
     logs->users->added(logs->self, r);
     return r;
@@ -149,14 +150,14 @@ void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r)
     r->logs->users->pressure_fell(r->logs->self);
 }
 
-bool lh_cs_replica_accept(
-    struct lh_cs_replica *r, const struct lh_batch_header *h, struct lh_buf *bytes)
+bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header *h,
+    uint64_t checksum, struct lh_buf *bytes)
 {
     LH_ASSERT(lh_cs_replica_usable(r) && bytes->size == h->size);
     LH_ASSERT(h->size <= r->header.chunk_size - r->end);
     if (!lh_writers_note(&r->writers, h, r->end))
         return false;
-    r->checksum = lh_log_checksum(r->checksum, h);
+    r->checksum = checksum;
     r->end += h->size;
     size_t half = LH_PLANTED("half-batch-committed") ? h->size / 2 : h->size;
     to_be_written(r, bytes, 0, half);
@@ -164,6 +165,31 @@ bool lh_cs_replica_accept(
         to_be_written(r, bytes, half, h->size - half);
     lh_buf_clear(bytes);
     return true;
+}
+
+int lh_cs_replica_take(struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit)
+{
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+
+    LH_ASSERT(r->end <= limit && limit <= r->header.chunk_size);
+    for (size_t at = 0; at < batches->size;) {
+        struct lh_batch_header h;
+        struct lh_buf one = {0};
+        uint64_t checksum = r->checksum;
+        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK)
+            return LH_ERR_CORRUPT;
+        if (h.size > limit - r->end)
+            return LH_ERR_CHUNK_FULL;
+        if (!lh_log_fits(batches, at, &h, &checksum) && !LH_PLANTED("chain-unchecked-by-copy"))
+            return LH_ERR_OUT_OF_SEQUENCE;
+        lh_buf_append(&one, batches, at, h.size);
+        if (!lh_cs_replica_accept(r, &h, checksum, &one)) {
+            lh_buf_clear(&one);
+            return LH_ERR_OUT_OF_SEQUENCE;
+        }
+        at += h.size;
+    }
+    return LH_OK;
 }
 
 /* What the header remembers may lie behind the end of a log that has lost its tail: then this

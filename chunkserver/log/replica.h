@@ -45,7 +45,6 @@ struct lh_cs_replica {
     uint64_t adopting;             /* the highest version adopted or being adopted */
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */
-    bool read_back; /* from the disk, since equality was last confirmed: `checksum` is the disk's */
 
     /* The log: replica.c. */
     uint64_t end;       /* bytes accepted */
@@ -70,6 +69,7 @@ struct lh_cs_replica {
         bool loading;       /* registration waits for its header and log to be read */
         bool running;       /* reads of a scan are under way */
         uint64_t at;        /* log offset of the next read */
+        uint64_t checksum;  /* running checksum where `rest` begins */
         struct lh_buf rest; /* read, not yet a whole batch */
     } scan;
 
@@ -130,15 +130,26 @@ void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job);
 /* For "shortest-log-wins": what the primary has not is taken away here. */
 void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum);
 
-/* Accepts one checked batch at the log's end. False: it breaks its writer's sequence. */
-bool lh_cs_replica_accept(
-    struct lh_cs_replica *r, const struct lh_batch_header *h, struct lh_buf *bytes);
+/* Accepts one checked batch at the log's end, which has that running checksum then. False: it
+ * breaks its writer's sequence. */
+bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header *h,
+    uint64_t checksum, struct lh_buf *bytes);
+/* Accepts the batches that another server has stored, one after another, as long as the log gets no
+ * longer than `limit`.
+ *   CORRUPT          one is damaged, or not whole
+ *   CHUNK_FULL       one ends behind `limit`
+ *   OUT_OF_SEQUENCE  one is sound and does not continue this log */
+LH_MUST_USE int lh_cs_replica_take(
+    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit);
 /* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
 void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
 /* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
 void lh_cs_replica_pump(struct lh_cs_replica *r);
 /* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
 void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
+
+/* Another server's log does not fit this one: whoever can reads this one back. */
+void lh_cs_replica_differs(struct lh_cs_replica *r);
 
 /* The largest committed length that is known here, even if the log does not reach it any more. */
 uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r);

@@ -143,10 +143,11 @@ void lh_cs_scan_start(struct lh_cs_replica *r)
     lh_cs_table_forget(r);
     lh_buf_clear(&r->scan.rest);
     r->scan.at = 0;
+    r->scan.checksum = lh_log_seed(r->chunk);
     if (!r->header.sealed) {
         r->state = LH_CS_REPLICA_SCANNING;
         r->end = 0;
-        r->checksum = 0;
+        r->checksum = r->scan.checksum;
     }
     scan_read(r);
 }
@@ -162,7 +163,6 @@ static void scan_done(struct lh_cs_replica *r)
         return;
     }
     r->state = LH_CS_REPLICA_READY;
-    r->read_back = true;
     r->written = r->end;
     r->synced = 0; /* nothing here vouches for the disk: the next sync will */
     if (r->committed > r->end)
@@ -180,6 +180,18 @@ static void scan_failed(struct lh_cs_replica *r, int error, uint64_t offset)
     lh_cs_replica_pump(r);
 }
 
+/* FAIL-3: is what follows, which is no batch for that reason, rot? While the machine stays up the
+ * page cache holds what was written, in order: a process that dies leaves at most a last batch
+ * without its end. When power fails, of what was not synced anything may be there: a batch that is
+ * damaged says nothing. */
+static bool is_rot(const struct lh_cs_replica *r, int why)
+{
+    bool same_boot = memcmp(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES) == 0;
+
+    return (same_boot || LH_PLANTED("torn-tail-taken-for-rot")) && why != LH_OK &&
+           why != LH_ERR_WOULD_BLOCK;
+}
+
 /* The log ends, or is torn, at `good`; `extra` bytes of the file lie behind that. */
 static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int why)
 {
@@ -192,9 +204,12 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
         return;
     }
     /* Below the length at which equality was confirmed nothing can be a torn tail. */
-    if (good < r->header.equal_length) {
-        LH_MARK("scan-corrupt-below-equal");
-        scan_failed(r, why == LH_OK ? LH_ERR_CORRUPT : why, good);
+    if (good < r->header.equal_length || (extra && is_rot(r, why))) {
+        if (good < r->header.equal_length)
+            LH_MARK("scan-corrupt-below-equal");
+        else
+            LH_MARK("scan-rot-under-the-same-boot");
+        scan_failed(r, LH_ERR_CORRUPT, good);
         return;
     }
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
@@ -216,6 +231,25 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
         return;
     }
     scan_done(r);
+}
+
+/* Checks the batch at `at`, and that it stands where it belongs. */
+static int check(
+    struct lh_cs_replica *r, const struct lh_buf *data, size_t at, struct lh_batch_header *h)
+{
+    uint64_t before = r->scan.checksum;
+    uint8_t raw[LH_BATCH_HEADER_BYTES];
+    int error = lh_batch_check(data, at, lh_batch_bytes_max(r->header.chunk_size), h);
+
+    if (error == LH_OK && !lh_log_fits(data, at, h, &r->scan.checksum) &&
+        !LH_PLANTED("chain-unchecked-by-scan"))
+        error = LH_ERR_CORRUPT;
+    if (error == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
+        lh_buf_read(data, at, raw, sizeof raw)) {
+        error = lh_batch_header_decode(raw, h);
+        r->scan.checksum = lh_log_checksum(before, h);
+    }
+    return error;
 }
 
 /* APP-5: rebuilds the writer table. False: the batch does not continue its writer's sequence. */
@@ -245,22 +279,17 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     lh_buf_append(&data, bytes, 0, bytes->size);
 
     uint64_t limit = r->header.sealed ? r->header.sealed_length : r->header.chunk_size;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
     size_t at = 0;
     int why = LH_OK;
     while (at < data.size && log_at + at < limit) {
         struct lh_batch_header h;
-        uint8_t raw[LH_BATCH_HEADER_BYTES];
-        why = lh_batch_check(&data, at, batch_max, &h);
-        if (why == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
-            lh_buf_read(&data, at, raw, sizeof raw))
-            why = lh_batch_header_decode(raw, &h);
+        why = check(r, &data, at, &h);
         if (why == LH_OK && (h.size > limit - (log_at + at) || !note(r, &h, log_at + at)))
             why = LH_ERR_CORRUPT;
         if (why != LH_OK)
             break;
         if (!r->header.sealed) {
-            r->checksum = lh_log_checksum(r->checksum, &h);
+            r->checksum = r->scan.checksum;
             r->end += h.size;
             /* Whatever the header says, only where a batch ends (APP-3). */
             if (r->end > r->committed && r->end <= r->header.committed)

@@ -182,24 +182,17 @@ static bool adopt(struct lh_cs_replica *r, struct lh_cs_job *j)
 /* ------------------------------------------------------------------------------------------------
  * CONFIRM (REC-2): the log is equal at this length. */
 
-static bool confirmed(struct lh_cs_replica *r, struct lh_cs_job *j)
-{
-    (void)j;
-    r->read_back = false;
-    return true;
-}
-
 static bool confirm_header_written(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (LH_PLANTED("confirmed-with-unsynced-writes"))
-        return confirmed(r, j);
-    return sync_log(r, j, confirmed);
+        return true;
+    return sync_log(r, j, done);
 }
 
 static bool confirm_header(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (vouches_for(r, j->length))
-        return confirmed(r, j);
+        return true;
     bool wait = must_be_verified(r, j->length);
     r->header.equal_length = j->length;
     r->header.copying = false; /* it has joined (REC-4) */
@@ -207,7 +200,7 @@ static bool confirm_header(struct lh_cs_replica *r, struct lh_cs_job *j)
     if (r->header.committed > j->length)
         r->header.committed = j->length; /* lost everywhere, and reported (REC-2a) */
     memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
-    return write_header(r, j, wait ? confirm_header_written : confirmed);
+    return write_header(r, j, wait ? confirm_header_written : done);
 }
 
 static bool confirm(struct lh_cs_replica *r, struct lh_cs_job *j)

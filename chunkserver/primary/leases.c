@@ -192,6 +192,7 @@ void lh_cs_primaries_deinit(struct lh_cs_primaries *room)
     struct lh_cs_unconfirmed_seal *seal, *next_seal;
     struct lh_cs_unreported_loss *loss, *next_loss;
 
+    lh_batch_stamper_deinit(&room->stamper);
     HASH_ITER(hh, room->unreported.seals, seal, next_seal)
     {
         HASH_DELETE(hh, room->unreported.seals, seal);

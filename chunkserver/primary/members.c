@@ -36,7 +36,6 @@ static void drop_link(struct lh_cs_member *m)
     if (m->copy != NULL)
         m->copy->owner = NULL;
     m->copy = NULL;
-    m->checking = false;
     if (m->link != 0)
         lh_cs_link_close(lh_cs_member_host(m), m->link, LH_ERR_CANCELLED, NULL);
     m->link = 0;
@@ -147,6 +146,20 @@ void lh_cs_member_refused(struct lh_cs_member *m, int error, const char *text)
     lh_cs_primary_report_failed(m->primary);
 }
 
+void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t checksum)
+{
+    struct lh_cs_replica *r = m->primary->replica;
+
+    lh_fx_log(r->cs->fx, LH_ERROR,
+        "chunk %llu: the log of %s (%llu bytes, checksum %016llx) and this one (checksum %016llx "
+        "at "
+        "%llu) differ; both servers read theirs back",
+        (unsigned long long)r->chunk, m->server_id, (unsigned long long)m->length,
+        (unsigned long long)m->checksum, (unsigned long long)checksum, (unsigned long long)length);
+    lh_cs_member_refused(m, LH_ERR_CORRUPT, "its log is not the beginning of this one");
+    lh_cs_replica_differs(r);
+}
+
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum)
 {
     if (m->length > length) {
@@ -159,8 +172,6 @@ void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t c
     m->target_checksum = checksum;
     m->sent = m->from = m->length;
     m->state = LH_CS_MEMBER_COPYING;
-    if (m->differs && m->truncated && !m->joining)
-        m->checking = true; /* begun as soon as it can be: see lh_cs_member_pump() */
     lh_cs_member_pump(m);
 }
 
@@ -172,7 +183,6 @@ static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateReply *rep
         lh_cs_member_refused(m, LH_ERR_MALFORMED, "it reports a log longer than the chunk");
         return;
     }
-    m->diverged = false;
     m->length = reply->length;
     m->checksum = reply->checksum;
     m->committed = reply->committed;
@@ -234,25 +244,6 @@ static void appended(struct lh_cs_member *m, uint64_t length)
     lh_cs_primary_member_changed(m->primary);
 }
 
-/* REC-2: do two full members say that their logs differ from this one, and none that it is equal? A
- * misdirected write leaves a log that is sound by itself, here as well as there. */
-static bool is_outvoted(const struct lh_cs_primary *p)
-{
-    unsigned differ = 0;
-
-    if (p->state != LH_CS_PRIMARY_EQUALIZING)
-        return false;
-    for (size_t i = 0; i < p->member_count; i++) {
-        const struct lh_cs_member *m = &p->members[i];
-        if (!lh_cs_member_counts(m))
-            continue;
-        if (m->state == LH_CS_MEMBER_EQUAL)
-            return false;
-        differ += m->differs;
-    }
-    return differ > 1;
-}
-
 /* It says that pieces arrive. That is progress for as long as they take at the least rate of a
  * member: one that is slower holds up every writer of the file. */
 static bool only_arrives(const struct lh_cs_member *m, const Leasehold__ReplicateReply *reply)
@@ -291,12 +282,7 @@ static void replied(struct lh_cs_link *l, const void *message, struct lh_buf *pa
         return;
     }
     if (reply->error != LEASEHOLD__ERROR_CODE__OK) {
-        m->differs = m->differs || reply->differs;
         lh_cs_member_refused(m, lh_error_from_wire(reply->error), reply->error_text);
-        if (reply->differs && is_outvoted(p)) {
-            LH_MARK("recovery-outvoted");
-            lh_cs_replica_lose(p->replica, LH_ERR_CORRUPT, p->replica->end);
-        }
         return;
     }
     m->refused = false;
@@ -313,7 +299,7 @@ static void replied(struct lh_cs_link *l, const void *message, struct lh_buf *pa
             break;
         LH_MARK("member-confirms");
         m->state = LH_CS_MEMBER_EQUAL;
-        m->unverified = m->truncated = m->differs = false;
+        m->unverified = m->truncated = false;
         /* What it confirmed is durable there; it need not say so again. */
         if (m->length < m->target)
             note_durable(m, m->target);

@@ -32,11 +32,6 @@ struct lh_cs_member {
     uint64_t committed_sent;
     struct lh_cs_ticket *copy;     /* a read of old bytes under way */
     uint64_t from;                 /* log length that it reported: copying begins there */
-    bool differs;                  /* it said that its log is another one */
-    bool fits;                     /* as far as it goes it is the same, as that shows */
-    bool checking;                 /* our own log is read instead, or is to be */
-    uint64_t checked, checked_sum; /* so much of it was read; the running checksum there */
-    uint64_t check_end, check_sum; /* how much is to be read, and what it should add up to */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
     struct lh_instant advanced_at; /* when its length last grew, or something began to be owed */
@@ -44,7 +39,6 @@ struct lh_cs_member {
     struct lh_instant retry_at;
     struct lh_duration backoff;
     struct lh_instant reported_at; /* MemberFailed sent; zero: not */
-    bool diverged;                 /* its log is not what it should be, and ours is */
     bool reported;                 /* its failing was logged */
     bool refused;                  /* it answered with an error that waiting does not mend */
 };
@@ -77,6 +71,10 @@ bool lh_cs_member_awaited(const struct lh_cs_member *m);
 void lh_cs_member_down(struct lh_cs_member *m);
 /* It cannot go on, and waiting does not mend it. */
 void lh_cs_member_refused(struct lh_cs_member *m, int error, const char *text);
+/* Its log is no prefix of this one, nor the other way round; this one has that running checksum at
+ * `length`. No protocol leads there (INV-5): one of the two has rotted, and its server finds that
+ * when it reads it back (FAIL-4). */
+void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
 
 static inline struct lh_cs_host *lh_cs_member_host(const struct lh_cs_member *m)
 {

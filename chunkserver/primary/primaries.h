@@ -22,6 +22,8 @@ struct lh_cs_primaries {
                                   while messages arrive */
     } streams;
 
+    struct lh_batch_stamper stamper; /* primary.c: what it orders gets its chain */
+
     struct { /* leases.c: what the master perhaps has not heard of */
         struct lh_cs_unconfirmed_seal *seals;
         struct lh_cs_unreported_loss *losses;

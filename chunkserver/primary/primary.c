@@ -256,6 +256,8 @@ static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_
         for (size_t i = 0; i < p->member_count; i++)
             if (p->members[i].state != LH_CS_MEMBER_EQUAL)
                 p->members[i].progress_at = cs->now; /* from now on somebody waits for it */
+    uint64_t checksum = lh_log_checksum(r->checksum, h);
+    lh_batch_stamp(&p->room->stamper, bytes, h, checksum);
     struct lh_cs_uncommitted *u = lh_cs_queue_push(p);
     *u = (struct lh_cs_uncommitted){
         .offset = r->end,
@@ -263,15 +265,15 @@ static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_
         .sequence = h->sequence,
         .count = h->count,
         .stream = s->link,
+        .checksum = checksum,
         .ordered_at = cs->now,
         .bytes = lh_buf_ref(bytes),
     };
     cs->counts.batches_ordered++;
     cs->counts.bytes_ordered += h->size;
     p->room->streams.pending_bytes += h->size;
-    bool next = lh_cs_replica_accept(r, h, bytes);
+    bool next = lh_cs_replica_accept(r, h, checksum, bytes);
     LH_ASSERT(next);
-    u->checksum = r->checksum;
     p->appends++;
     w->unanswered++;
 }
@@ -395,9 +397,7 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
     if (failed.unsure)
         LH_MARK("member-failed-and-waited-for");
     char **ids = lh_alloc_array(p->member_count, sizeof *ids);
-    char **lost = lh_alloc_array(p->member_count, sizeof *lost);
     failed.server_ids = ids;
-    failed.lost_ids = lost;
     for (size_t i = 0; i < p->member_count; i++) {
         struct lh_cs_member *member = &p->members[i];
         struct lh_duration silent = lh_instant_until(member->progress_at, cs->now);
@@ -405,8 +405,6 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
             (member->state != LH_CS_MEMBER_DOWN || silent.ns < cs->config.member_timeout.ns))
             continue;
         ids[failed.n_server_ids++] = member->server_id;
-        if (member->diverged)
-            lost[failed.n_lost_ids++] = member->server_id;
         if (!member->reported)
             lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
                 (unsigned long long)p->replica->chunk, member->server_id,
@@ -426,7 +424,6 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
         lh_cs_send(cs, &m);
     }
     free(ids);
-    free(lost);
 }
 
 void lh_cs_primary_set_timer(struct lh_cs_primary *p)

@@ -41,7 +41,6 @@ struct lh_cs_primary {
     size_t member_count;
     bool self_equal;             /* our own LH_CS_JOB_CONFIRM is done */
     uint64_t committed_checksum; /* OPEN: running checksum at the replica's `committed` */
-    bool was_truncated;          /* our log, when recovery went on with it (FAIL-3) */
     uint64_t fetch_link;
     struct lh_cs_member *fetch_from;
     uint64_t appends;          /* batches ordered since the grant */

@@ -75,7 +75,6 @@ static void equalize(struct lh_cs_primary *p)
 
     p->state = LH_CS_PRIMARY_EQUALIZING;
     p->self_equal = false;
-    p->was_truncated = r->header.truncated;
     lh_cs_replica_submit(r, (struct lh_cs_job){
                                 .kind = LH_CS_JOB_CONFIRM,
                                 .owner = lh_cs_primary_job_done,
@@ -185,26 +184,12 @@ void lh_cs_primary_fetch_cancel(struct lh_cs_primary *p)
  * sound, but does not fit what is here. */
 static int take_fetched(struct lh_cs_primary *p, struct lh_buf *batches)
 {
-    struct lh_cs_replica *r = p->replica;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    size_t at = 0;
-
     if (batches->size == 0)
         return LH_ERR_UNAVAILABLE;
-    while (at < batches->size) {
-        struct lh_batch_header h;
-        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK ||
-            h.size > p->fetch_from->length - r->end)
-            return LH_ERR_UNAVAILABLE;
-        struct lh_buf one = {0};
-        lh_buf_append(&one, batches, at, h.size);
-        at += h.size;
-        if (!lh_cs_replica_accept(r, &h, &one)) {
-            lh_buf_clear(&one);
-            return LH_ERR_CORRUPT;
-        }
-    }
-    return LH_OK;
+    int error = lh_cs_replica_take(p->replica, batches, p->fetch_from->length);
+    return error == LH_OK                    ? LH_OK
+           : error == LH_ERR_OUT_OF_SEQUENCE ? LH_ERR_CORRUPT
+                                             : LH_ERR_UNAVAILABLE;
 }
 
 static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *batches)
@@ -221,25 +206,14 @@ static void fetched(struct lh_cs_link *l, const void *message, struct lh_buf *ba
     int error = m->error == LEASEHOLD__ERROR_CODE__MALFORMED ? LH_ERR_CORRUPT
                 : m->error != LEASEHOLD__ERROR_CODE__OK      ? LH_ERR_UNAVAILABLE
                                                              : take_fetched(p, batches);
-    if (error == LH_ERR_UNAVAILABLE) {
-        lh_cs_replica_pump(r);
+    if (error == LH_ERR_UNAVAILABLE)
         fetch_failed(p);
-        return;
-    }
-    bool differs = error == LH_ERR_CORRUPT ||
-                   (r->end == p->fetch_from->length && r->checksum != p->fetch_from->checksum &&
-                       !LH_PLANTED("equality-by-length-alone"));
-    if (differs) {
-        /* Two full members' logs differ where one should extend the other: bytes have rotted, or
-         * were written to the wrong place. What was fetched cannot be told from what was here. */
-        LH_MARK("recovery-log-does-not-fit");
-        lh_cs_replica_lose(r, LH_ERR_CORRUPT, r->written);
-    } else if (r->end < p->fetch_from->length) {
+    else if (error != LH_OK)
+        lh_cs_member_differs(p->fetch_from, r->end, r->checksum);
+    else if (r->end < p->fetch_from->length)
         fetch(p);
-    } else {
+    else
         equalize(p);
-        return;
-    }
     lh_cs_replica_pump(r);
 }
 

@@ -1,6 +1,6 @@
-/* What a primary sends to a member: new batches from the queue, older ones from its own disk. And
- * when the member says that its log differs: whose fault is it? */
+/* What a primary sends to a member: new batches from the queue, older ones from its own disk. */
 #include "base/assert.h"
+#include "chunkserver/log/piece.h"
 #include "chunkserver/primary/members.h"
 #include "chunkserver/primary/queue.h"
 
@@ -48,44 +48,6 @@ static void own_read_done(const struct lh_cs_ticket *t, int error, struct lh_buf
 
 static const struct lh_cs_disk_user own_read = {.done = own_read_done, .owned = true};
 
-static void read_own(struct lh_cs_member *m, uint64_t offset, uint64_t bytes)
-{
-    struct lh_cs_replica *r = m->primary->replica;
-    uint64_t most = lh_batch_bytes_max(r->header.chunk_size);
-
-    if (most < lh_cs_member_bounds(m)->message_bytes)
-        most = lh_cs_member_bounds(m)->message_bytes;
-    m->copy = lh_cs_disk_ask(r->logs, &own_read, r, m,
-        &(struct lh_cs_disk_request){.op = LH_DISK_READ,
-            .offset = LH_LOG_START + offset,
-            .length = bytes < most ? bytes : most});
-}
-
-/* The member's log does not fit ours, and a replica is lost by its own fault only: ours is read
- * from its beginning, up to a length whose running checksum is known without the disk. */
-static void check_begin(struct lh_cs_member *m)
-{
-    struct lh_cs_primary *p = m->primary;
-    struct lh_cs_replica *r = p->replica;
-    bool recovering = p->state <= LH_CS_PRIMARY_EQUALIZING; /* and nothing is ordered */
-
-    m->check_end = recovering ? r->end : r->committed;
-    m->check_sum = recovering ? r->checksum : p->committed_checksum;
-    if (m->check_end < m->from) {
-        lh_cs_member_refused(m, LH_ERR_CORRUPT, "its log does not fit");
-        return;
-    }
-    if (r->written < m->check_end) {
-        lh_cs_member_down(m); /* it will report again */
-        return;
-    }
-    m->checking = true;
-    m->fits = m->from == 0;
-    m->checked = 0;
-    m->checked_sum = 0;
-    read_own(m, 0, m->check_end);
-}
-
 /* The bytes lie below the queue: they are read back from our own disk. */
 static void copy_from_disk(struct lh_cs_member *m, uint64_t limit)
 {
@@ -99,16 +61,19 @@ static void copy_from_disk(struct lh_cs_member *m, uint64_t limit)
     if (m->copy != NULL || limit <= m->sent)
         return; /* goes on when the read or the write is done */
     LH_MARK("member-copied-to");
-    read_own(m, m->sent, limit - m->sent);
+    uint64_t most = lh_batch_bytes_max(r->header.chunk_size), bytes = limit - m->sent;
+    struct lh_cs_disk_request request = {0};
+    if (most < lh_cs_member_bounds(m)->message_bytes)
+        most = lh_cs_member_bounds(m)->message_bytes;
+    lh_cs_piece_request(&request, m->sent, bytes < most ? bytes : most);
+    m->copy = lh_cs_disk_ask(r->logs, &own_read, r, m, &request);
 }
 
 void lh_cs_member_pump(struct lh_cs_member *m)
 {
     struct lh_cs_primary *p = m->primary;
 
-    if (m->link != 0 && m->state == LH_CS_MEMBER_COPYING && m->checking && m->copy == NULL)
-        check_begin(m);
-    while (m->link != 0 && m->state >= LH_CS_MEMBER_COPYING && !m->checking) {
+    while (m->link != 0 && m->state >= LH_CS_MEMBER_COPYING) {
         if (m->state == LH_CS_MEMBER_COPYING && m->sent == m->target) {
             send_confirm(m);
             continue;
@@ -134,91 +99,30 @@ void lh_cs_member_pump(struct lh_cs_member *m)
     }
 }
 
-/* The whole batches at the start of what was read back, and the running checksum behind them if
- * `checksum` is not NULL. CORRUPT: there is none. */
-static int whole_batches(const struct lh_cs_replica *r, int error, const struct lh_buf *bytes,
-    size_t most, size_t *whole, uint64_t *checksum)
-{
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-
-    *whole = 0;
-    if (error != LH_OK)
-        return error;
-    while (*whole < bytes->size && *whole < most) {
-        struct lh_batch_header h;
-        int check = lh_batch_check(bytes, *whole, batch_max, &h);
-        if (check == LH_ERR_WOULD_BLOCK && *whole > 0)
-            break;
-        if (check != LH_OK)
-            return LH_ERR_CORRUPT;
-        *whole += h.size;
-        if (checksum != NULL)
-            *checksum = lh_log_checksum(*checksum, &h);
-    }
-    return *whole > 0 ? LH_OK
-                      : LH_ERR_CORRUPT; /* our file is shorter than what was written to it */
-}
-
-static void check_read(struct lh_cs_member *m, int error, const struct lh_buf *bytes)
-{
-    struct lh_cs_replica *r = m->primary->replica;
-    size_t whole;
-
-    /* First to where its log ends, if a batch ends there, for what it has adds up to then. */
-    uint64_t stop = m->checked < m->from ? m->from : m->check_end;
-    error = whole_batches(r, error, bytes, stop - m->checked, &whole, &m->checked_sum);
-    m->checked += whole;
-    if (error == LH_OK && m->checked == m->from)
-        m->fits = m->checked_sum == m->checksum;
-    if (error == LH_OK && m->checked < m->check_end) {
-        read_own(m, m->checked, m->check_end - m->checked);
-        return;
-    }
-    m->checking = false;
-    if (error != LH_OK || m->checked_sum != m->check_sum) {
-        LH_MARK("member-finds-rot-in-its-primary");
-        lh_cs_replica_lose(r, error == LH_OK ? LH_ERR_CORRUPT : error, m->checked);
-        return;
-    }
-    if (m->fits) {
-        LH_MARK("member-fits-after-all");
-        m->differs = false;
-        lh_cs_member_pump(m);
-        return;
-    }
-    LH_MARK("member-does-not-fit");
-    m->diverged = m->truncated &&
-                  !(m->primary->state == LH_CS_PRIMARY_EQUALIZING && m->primary->was_truncated);
-    lh_cs_member_refused(m, LH_ERR_CORRUPT, "its log is not the beginning of this one");
-}
-
 static void own_read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_member *m = t->owner;
     struct lh_cs_replica *r = m->primary->replica;
-    size_t whole;
+    struct lh_cs_piece piece = {0};
 
     m->copy = NULL;
-    if (m->checking) {
-        check_read(m, error, bytes);
-        return;
+    if (error == LH_OK)
+        error = lh_cs_piece_check(r, m->sent, bytes, lh_cs_member_bounds(m)->message_bytes, &piece);
+    /* Where its log ends none of this one's batches begins, or behind others than it has. */
+    bool differs = error != LH_OK && bytes->size > 0 && m->sent == m->from && m->from > 0 &&
+                   piece.batches.size == 0 && piece.before != m->checksum;
+    if (differs) {
+        lh_cs_member_differs(m, m->from, piece.before);
+    } else if (error != LH_OK) {
+        /* None that has rotted here is sent. */
+        LH_MARK("member-finds-rot-in-its-primary");
+        lh_cs_replica_lose(r, LH_ERR_CORRUPT, m->sent + piece.batches.size);
+    } else {
+        send_batches(m, &piece.batches);
+        lh_cs_member_pump(m);
+        lh_cs_primary_set_timer(m->primary);
     }
-    /* Only whole batches are sent, and none that has rotted here. */
-    error = whole_batches(r, error, bytes, lh_cs_member_bounds(m)->message_bytes, &whole, NULL);
-    if (error == LH_ERR_CORRUPT && whole == 0 && bytes->size > 0 && m->sent == m->from &&
-        m->from > 0 && !LH_PLANTED("member-believed-before-own-log")) {
-        check_begin(m);
-        return;
-    }
-    if (error != LH_OK) {
-        lh_cs_replica_lose(r, error, m->sent);
-        return;
-    }
-    struct lh_buf batches = {0};
-    lh_buf_append(&batches, bytes, 0, whole);
-    send_batches(m, &batches);
-    lh_cs_member_pump(m);
-    lh_cs_primary_set_timer(m->primary);
+    lh_buf_clear(&piece.batches);
 }
 
 void lh_cs_member_notice(struct lh_cs_member *m)

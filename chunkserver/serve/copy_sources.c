@@ -143,32 +143,15 @@ static void does_not_fit(struct lh_cs_copying *c)
 static int take(struct lh_cs_copying *c, struct lh_buf *batches)
 {
     struct lh_cs_replica *r = c->replica;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    uint64_t limit = c->sealed ? c->length : r->header.chunk_size;
-    size_t at = 0;
+    uint64_t had = r->end;
+    bool committed = r->committed == r->end;
+    int error = lh_cs_replica_take(r, batches, c->sealed ? c->length : r->header.chunk_size);
 
-    LH_ASSERT(r->end <= limit && limit <= r->header.chunk_size);
-
-    while (at < batches->size) {
-        struct lh_batch_header h;
-        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK)
-            return LH_ERR_UNAVAILABLE;
-        if (h.size > limit - r->end)
-            return LH_ERR_MALFORMED;
-        bool committed = r->committed == r->end;
-        struct lh_buf one = {0};
-        lh_buf_append(&one, batches, at, h.size);
-        if (!lh_cs_replica_accept(r, &h, &one)) {
-            lh_buf_clear(&one);
-            return LH_ERR_MALFORMED;
-        }
-        if (committed)
-            lh_cs_replica_note_committed(r, r->end); /* no source gives more than that */
-        at += h.size;
-        c->copied += h.size;
-        c->room->copied_in += h.size;
-    }
-    return LH_OK;
+    if (committed)
+        lh_cs_replica_note_committed(r, r->end); /* no source gives more than that */
+    c->copied += r->end - had;
+    c->room->copied_in += r->end - had;
+    return error == LH_OK ? LH_OK : error == LH_ERR_CORRUPT ? LH_ERR_UNAVAILABLE : LH_ERR_MALFORMED;
 }
 
 /* A source that has not got as far as the command that the master gave. */

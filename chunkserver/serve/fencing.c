@@ -22,7 +22,6 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
         fenced.doubted = lh_cs_replica_unverified(r);
         fenced.committed = lh_cs_replica_known_committed(r);
         fenced.cut = r->header.truncated;
-        fenced.read_back = r->read_back;
         if (lh_cs_served(r)->fenced.version == version) {
             LH_MARK("fenced-with-what-is-committed");
             fenced.length = lh_cs_served(r)->fenced.length;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
+#include "chunkserver/log/piece.h"
 
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ static void reading_free(struct lh_cs_reading *rd)
 }
 
 static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_replica *r, int error,
-    const char *text, struct lh_buf *batches)
+    const char *text, struct lh_cs_piece *piece)
 {
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
 
@@ -46,8 +47,10 @@ static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repli
         cs->counts.reads++;
     else
         cs->counts.read_errors[-error]++;
-    if (batches != NULL)
-        cs->counts.bytes_read += batches->size;
+    if (piece != NULL) {
+        cs->counts.bytes_read += piece->batches.size;
+        m.checksum = piece->before;
+    }
     m.error = (Leasehold__ErrorCode)-error;
     m.error_text = (char *)(uintptr_t)(error == LH_OK ? ""
                                        : text == NULL ? lh_error_text(error)
@@ -58,13 +61,13 @@ static void reply(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repli
         m.sealed = sealed(r);
         m.primary = answers_as_primary(r);
     }
-    lh_fx_send(cs->fx, link, &m.base, batches);
+    lh_fx_send(cs->fx, link, &m.base, piece == NULL ? NULL : &piece->batches);
     lh_cs_link_close(cs, link, LH_OK, NULL);
 }
 
-static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_buf *batches)
+static void finish(struct lh_cs_reading *rd, int error, const char *text, struct lh_cs_piece *piece)
 {
-    reply(rd->replica->cs, rd->link, rd->replica, error, text, batches);
+    reply(rd->replica->cs, rd->link, rd->replica, error, text, piece);
     reading_free(rd);
 }
 
@@ -96,11 +99,9 @@ static void start(struct lh_cs_reading *rd, uint64_t bytes)
         room->copied_out += rd->asked;
     }
     /* A fetch of a new primary's is not kept waiting for those who read slowly. */
-    rd->ticket = lh_cs_disk_ask(r->logs, &read, r, rd,
-        &(struct lh_cs_disk_request){.op = LH_DISK_READ,
-            .offset = LH_LOG_START + rd->offset,
-            .length = rd->asked,
-            .for_reply = !rd->recovery});
+    struct lh_cs_disk_request request = {.for_reply = !rd->recovery};
+    lh_cs_piece_request(&request, rd->offset, rd->asked);
+    rd->ticket = lh_cs_disk_ask(r->logs, &read, r, rd, &request);
 }
 
 /* From when on bytes may be read for copies elsewhere (REC-4). */
@@ -200,20 +201,55 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     look(rd);
 }
 
+/* The first batch is larger than was asked for: it is returned all the same. */
+static bool read_larger(struct lh_cs_reading *rd, const struct lh_buf *bytes)
+{
+    uint8_t header[LH_BATCH_HEADER_BYTES];
+    struct lh_batch_header h;
+
+    if (!lh_buf_read(bytes, bytes->size - rd->asked, header, sizeof header) ||
+        lh_batch_header_decode(header, &h) != LH_OK || h.size <= rd->asked ||
+        h.size > rd->limit - rd->offset)
+        return false;
+    start(rd, h.size);
+    return true;
+}
+
+static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh_cs_piece *piece)
+{
+    struct lh_cs_replica *r = rd->replica;
+    int error = lh_cs_piece_check(r, rd->offset, bytes, bytes->size, piece);
+
+    if (error == LH_ERR_WOULD_BLOCK && read_larger(rd, bytes))
+        return;
+    if (error != LH_OK && (piece->batches.size > 0 || rd->offset == 0)) {
+        /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
+         * a replica with rot in it is copied anew as a whole (FAIL-4). */
+        LH_MARK("read-rotten");
+        lh_cs_replica_lose(r, LH_ERR_CORRUPT, rd->offset + piece->batches.size);
+    } else if (error != LH_OK) {
+        /* Either the reader is wrong or this log: a reader alone condemns no replica. */
+        lh_cs_scrub_soon(&lh_cs_served(r)->room->scrub, r);
+        finish(rd, LH_ERR_MALFORMED, "no sound batch begins at this offset", NULL);
+    } else if (rd->require_primary && !answers_as_primary(r)) {
+        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL); /* TIME-5: the disk may have taken long */
+    } else {
+        finish(rd, LH_OK, NULL, piece);
+    }
+}
+
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_reading *rd = t->owner;
     struct lh_cs_replica *r = rd->replica;
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    struct lh_batch_header h;
-    size_t whole = 0;
+    struct lh_cs_piece piece;
 
     rd->ticket = NULL;
     if (error == LH_ERR_SHORTAGE) {
         finish(rd, error, "this server is short of descriptors or memory: read another one", NULL);
         return;
     }
-    if (error == LH_OK && bytes->size < rd->asked) {
+    if (error == LH_OK && bytes->size < t->length) {
         if (rd->limit > r->written) {
             finish(rd, LH_ERR_STALE_VERSION, "the log was cut meanwhile", NULL);
             return;
@@ -224,43 +260,8 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         lh_cs_replica_lose(r, error, rd->offset); /* answers this reader too */
         return;
     }
-    while (whole < bytes->size) {
-        error = lh_batch_check(bytes, whole, batch_max, &h);
-        if (error != LH_OK)
-            break;
-        whole += h.size;
-    }
-    if (error == LH_ERR_WOULD_BLOCK && whole > 0)
-        error = LH_OK; /* the rest of a batch that is cut off by the size asked for */
-    if (error == LH_ERR_WOULD_BLOCK) {
-        /* The first batch is larger than that: it is returned all the same. */
-        uint8_t header[LH_BATCH_HEADER_BYTES];
-        if (lh_buf_read(bytes, 0, header, sizeof header) &&
-            lh_batch_header_decode(header, &h) == LH_OK && h.size > bytes->size &&
-            h.size <= rd->limit - rd->offset) {
-            start(rd, h.size);
-            return;
-        }
-        error = LH_ERR_MALFORMED;
-    }
-    if (error != LH_OK && (whole > 0 || rd->offset == 0)) {
-        /* A batch begins here for certain: the bytes have rotted. What lies before it is good, but
-         * a replica with rot in it is copied anew as a whole (FAIL-4). */
-        LH_MARK("read-rotten");
-        lh_cs_replica_lose(r, LH_ERR_CORRUPT, rd->offset + whole);
-        return;
-    }
-    if (error != LH_OK) {
-        finish(rd, error, "no sound batch begins at this offset", NULL);
-        return;
-    }
-    if (rd->require_primary && !answers_as_primary(r)) { /* TIME-5: the disk may have taken long */
-        finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL);
-        return;
-    }
-    struct lh_buf batches = {0};
-    lh_buf_append(&batches, bytes, 0, whole);
-    finish(rd, LH_OK, NULL, &batches);
+    take(rd, bytes, &piece);
+    lh_buf_clear(&piece.batches);
 }
 
 static void link_closed(struct lh_cs_link *gone, const char *text)

@@ -1,6 +1,5 @@
 /* Scrubbing: every replica's log is read once in a while, slowly, and every batch is checked, so
- * that rot is found while other members are good (FAIL-4). The running checksum at a log's end
- * finds what no batch's own checksum can: a whole batch in the wrong place.
+ * that rot is found while other members are good (FAIL-4).
  *
  * One pass goes through the replicas in the order of their chunks' ids and may take the whole
  * period. The position is kept in the data directory, so that a server that is started often comes
@@ -89,14 +88,14 @@ static void plan(struct lh_cs_scrub *s)
     uint64_t rate = held / (seconds == 0 ? 1 : seconds);
     if (rate < s->cs->config.bounds.scrub_least_bytes)
         rate = s->cs->config.bounds.scrub_least_bytes;
-    s->pace.rate = rate < s->cs->config.scrub_rate ? rate : s->cs->config.scrub_rate;
+    s->rate = rate < s->cs->config.scrub_rate ? rate : s->cs->config.scrub_rate;
 }
 
 static void set_timer(struct lh_cs_scrub *s)
 {
     struct lh_instant at = lh_pacing_ready_at(&s->pace);
 
-    if (s->replica == NULL && s->next == s->count) {
+    if (s->replica == NULL && s->next == s->count && s->soon == 0) {
         /* The pass is done: the next one begins when this one's period is over. */
         struct lh_duration left = {age(s).ns < s->cs->config.scrub_period.ns
                                        ? s->cs->config.scrub_period.ns - age(s).ns
@@ -110,10 +109,12 @@ static void go(void *core, struct lh_timer *timer);
 
 void lh_cs_scrub_start(struct lh_cs_scrub *s)
 {
-    if (off(s) || s->cs->stopping)
+    if (s->cs->stopping)
         return;
     s->timer.fire = go;
     s->pass_began = s->saved_at = s->cs->now;
+    if (off(s))
+        return;
     resume(s);
     plan(s);
     /* What a server does first is more urgent. */
@@ -154,19 +155,33 @@ void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r)
         set_timer(s);
 }
 
-/* An open log is good up to what is committed: behind that it may still be cut. */
 static uint64_t limit_of(const struct lh_cs_replica *r)
 {
-    if (r->header.sealed) /* the seal may be cutting what lies behind it just now */
-        return r->header.sealed_length;
-    return r->committed < r->written ? r->committed : r->written;
+    return r->header.sealed ? r->header.sealed_length : r->written;
+}
+
+/* Its log may be shorter soon, or is by now. */
+static bool is_cut(const struct lh_cs_replica *r, uint64_t length)
+{
+    return r->state != LH_CS_REPLICA_READY || limit_of(r) < length ||
+           (lh_cs_replica_sealing(r) && !r->header.sealed);
+}
+
+void lh_cs_scrub_soon(struct lh_cs_scrub *s, struct lh_cs_replica *r)
+{
+    if (s->stopped || s->timer.fire == NULL)
+        return;
+    s->soon = r->chunk;
+    set_timer(s);
 }
 
 static void finished(struct lh_cs_scrub *s)
 {
-    s->finished = s->replica->chunk;
     s->cs->counts.scrub_replicas++;
-    s->unsaved++;
+    if (s->in_turn) {
+        s->finished = s->replica->chunk;
+        s->unsaved++;
+    }
     leave(s);
     save_now_and_then(s);
 }
@@ -207,7 +222,9 @@ static void go_on(struct lh_cs_scrub *s)
         return;
     }
     bool checked = !LH_PLANTED("scrub-reads-but-does-not-check");
-    if (s->rest.size > 0 && (r->header.sealed || limit == r->committed) && checked)
+    if (is_cut(r, read))
+        leave(s);
+    else if (s->rest.size > 0 && checked)
         found(s, LH_ERR_CORRUPT, "a batch that does not end");
     else if (s->at == r->end && s->checksum != r->checksum && checked)
         found(s, LH_ERR_CORRUPT, "a log that does not add up");
@@ -218,12 +235,19 @@ static void go_on(struct lh_cs_scrub *s)
 /* Chooses the next log of the pass that can be read. */
 static void choose(struct lh_cs_scrub *s)
 {
-    while (s->replica == NULL && s->next < s->count) {
-        struct lh_cs_replica *r = lh_cs_replica_find(s->logs, s->chunks[s->next++]);
+    while (s->replica == NULL && (s->soon != 0 || s->next < s->count)) {
+        /* By turns: whoever asks all the time keeps no pass from its end. */
+        s->in_turn = s->soon == 0 || (!s->in_turn && s->next < s->count);
+        s->pace.rate = s->in_turn ? s->rate : s->cs->config.scrub_rate;
+        uint64_t chunk = s->in_turn ? s->chunks[s->next++] : s->soon;
+        if (!s->in_turn)
+            s->soon = 0;
+        struct lh_cs_replica *r = lh_cs_replica_find(s->logs, chunk);
         if (r == NULL || r->state != LH_CS_REPLICA_READY || r->incomplete)
             continue;
         s->replica = r;
-        s->at = s->checksum = 0;
+        s->at = 0;
+        s->checksum = lh_log_seed(r->chunk);
         lh_pacing_take(&s->pace, s->cs->now, s->cs->config.bounds.scrub_look_bytes);
     }
 }
@@ -233,7 +257,8 @@ static void go(void *core, struct lh_timer *timer)
     struct lh_cs_scrub *s = LH_OWNER(timer, struct lh_cs_scrub, timer);
 
     (void)core;
-    if (s->replica == NULL && s->next == s->count && age(s).ns >= s->cs->config.scrub_period.ns)
+    if (s->replica == NULL && s->next == s->count && s->soon == 0 && !off(s) &&
+        age(s).ns >= s->cs->config.scrub_period.ns)
         pass_done(s);
     choose(s);
     if (s->replica != NULL)
@@ -250,10 +275,9 @@ static bool check_batches(struct lh_cs_scrub *s)
 
     while (at < s->rest.size) {
         struct lh_batch_header h;
-        error = lh_batch_check(&s->rest, at, batch_max, &h);
+        error = lh_log_check(&s->rest, at, batch_max, &s->checksum, &h);
         if (error != LH_OK)
             break;
-        s->checksum = lh_log_checksum(s->checksum, &h);
         at += h.size;
     }
     struct lh_buf rest = {0};
@@ -269,7 +293,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     struct lh_cs_scrub *s = t->owner;
 
     s->ticket = NULL;
-    if (s->replica->state != LH_CS_REPLICA_READY) {
+    if (is_cut(s->replica, s->at + s->rest.size + s->asked)) {
         leave(s); /* cut, lost or removed meanwhile */
     } else if (error != LH_OK) {
         found(s, error, "bytes that cannot be read");

@@ -19,6 +19,10 @@ struct lh_cs_scrub {
     unsigned unsaved;       /* chunks since the position was kept */
     struct lh_instant saved_at;
 
+    uint64_t soon; /* this chunk's log is read before all others; 0: none */
+    bool in_turn; /* the one under way, or the last one, is the pass's next, and not one of those */
+    uint64_t rate; /* of the pass, bytes a second */
+
     struct lh_cs_replica *replica; /* under way; NULL: none */
     uint64_t at;                   /* log offset behind the last whole batch that was checked */
     uint64_t checksum;             /* running checksum there */
@@ -29,6 +33,9 @@ struct lh_cs_scrub {
 };
 
 void lh_cs_scrub_start(struct lh_cs_scrub *s);
+/* Something is wrong with its log, or another server's: it is read before all others. Only one
+ * waits for that; who finds that it was not read asks again. */
+void lh_cs_scrub_soon(struct lh_cs_scrub *s, struct lh_cs_replica *r);
 /* The replica's log is not, or no longer, what is being read: it is left alone in this pass. */
 void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r);
 /* Keeps the position, before a clean stop, and ends. */

@@ -23,7 +23,6 @@ static void answer(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_repl
         m.checksum = r->checksum;
         m.doubted = lh_cs_replica_unverified(r);
         m.cut = r->header.truncated;
-        m.differs = lh_cs_served(r)->feed.differs;
         m.committed = lh_cs_replica_known_committed(r);
     }
     lh_fx_send(cs->fx, link, &m.base, NULL);
@@ -167,30 +166,6 @@ static void adopt(struct lh_cs_host *cs, struct lh_cs_link *l, struct lh_cs_repl
     lh_cs_replica_pump(r);
 }
 
-/* Stores the message's batches, all or none of a batch. */
-static int store(struct lh_cs_replica *r, struct lh_buf *batches)
-{
-    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
-    size_t at = 0;
-
-    while (at < batches->size) {
-        struct lh_batch_header h;
-        int error = lh_batch_check(batches, at, batch_max, &h);
-        if (error != LH_OK)
-            return error;
-        if (h.size > r->header.chunk_size - r->end)
-            return LH_ERR_CHUNK_FULL;
-        struct lh_buf one = {0};
-        lh_buf_append(&one, batches, at, h.size);
-        if (!lh_cs_replica_accept(r, &h, &one)) {
-            lh_buf_clear(&one);
-            return LH_ERR_OUT_OF_SEQUENCE;
-        }
-        at += h.size;
-    }
-    return LH_OK;
-}
-
 /* For "shortest-log-wins". */
 static void take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum)
 {
@@ -251,15 +226,15 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
     int error = LH_OK;
     switch (m->kind) {
     case LEASEHOLD__REPLICATE_KIND__APPEND:
-        error = m->offset == r->end ? store(r, batches) : LH_ERR_OUT_OF_SEQUENCE;
+        error = m->offset == r->end ? lh_cs_replica_take(r, batches, r->header.chunk_size)
+                                    : LH_ERR_OUT_OF_SEQUENCE;
         break;
     case LEASEHOLD__REPLICATE_KIND__CONFIRM:
         /* Checked as the message arrives, in the stream's order; bytes behind it may follow before
          * the answer is durable. */
         if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
             take_away(r, m->length, m->checksum);
-        if (m->length != r->end ||
-            (m->checksum != r->checksum && !LH_PLANTED("equality-by-length-alone")))
+        if (m->length != r->end || m->checksum != r->checksum)
             error = LH_ERR_CORRUPT;
         else
             lh_cs_replica_submit(r, (struct lh_cs_job){
@@ -275,12 +250,14 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
         break;
     }
     if (error != LH_OK) {
-        lh_fx_log(cs->fx, LH_WARN, "chunk %llu: the primary's message does not fit this log: %s",
-            (unsigned long long)r->chunk, lh_error_text(error));
+        lh_fx_log(cs->fx, LH_WARN,
+            "chunk %llu: the primary's message does not fit this log of %llu bytes (checksum "
+            "%016llx): %s",
+            (unsigned long long)r->chunk, (unsigned long long)r->end,
+            (unsigned long long)r->checksum, lh_error_text(error));
         lh_cs_served(r)->diverged = r->incomplete;
-        lh_cs_served(r)->feed.differs = error == LH_ERR_CORRUPT || error == LH_ERR_OUT_OF_SEQUENCE;
         lh_cs_secondary_end(r, error);
-        lh_cs_served(r)->feed.differs = false;
+        lh_cs_replica_differs(r);
     } else {
         lh_cs_replica_note_committed(r, m->committed);
         hold_if_too_much(room->logs, l);

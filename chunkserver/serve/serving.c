@@ -75,3 +75,8 @@ void lh_cs_serving_lost(struct lh_cs_replica *r, int error)
         s->copying->error = error;
     lh_cs_scrub_turn_away(&s->room->scrub, r);
 }
+
+void lh_cs_serving_differs(struct lh_cs_replica *r)
+{
+    lh_cs_scrub_soon(&lh_cs_served(r)->room->scrub, r);
+}

@@ -29,8 +29,7 @@ struct lh_cs_served {
         uint64_t link;                 /* the primary that feeds this replica; 0: none */
         struct lh_instant reported_at; /* when that primary last heard that bytes come */
         bool adopted;                  /* its ADOPT was answered: bytes may come */
-        bool differs;   /* from what the primary says it should be: the stream ended with that */
-        uint64_t acked; /* the durable length that was reported to it */
+        uint64_t acked;                /* the durable length that was reported to it */
     } feed;
     struct {              /* fencing.c: what this server had committed when it was fenced */
         uint64_t version; /* by which; 0: it was not, or was not the primary */
@@ -62,5 +61,6 @@ void lh_cs_serving_pumped(struct lh_cs_replica *r);
 void lh_cs_serving_readable(struct lh_cs_replica *r);
 void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error);
 void lh_cs_serving_lost(struct lh_cs_replica *r, int error);
+void lh_cs_serving_differs(struct lh_cs_replica *r);
 
 #endif

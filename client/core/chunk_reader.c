@@ -13,6 +13,7 @@
 #include "client/core/chunk_reader.h"
 
 #include "base/alloc.h"
+#include "batch/batch.h"
 #include "client/core/hedge.h"
 #include "client/core/reader.h"
 #include "client/core/silent.h"
@@ -71,6 +72,8 @@ struct lh_client_chunk_reader *lh_client_chunk_reader_add(
     cr->reader = r;
     lh_client_chunk_copy(&cr->chunk, info);
     cr->offset = offset;
+    cr->checksum = lh_log_seed(info->chunk);
+    cr->checksum_known = offset == 0;
     cr->timer.fire = late_or_paused;
     for (size_t i = 0; i < 2; i++) {
         cr->reads[i].cr = cr;

@@ -57,8 +57,8 @@ static int wait_for_room(struct lh_appender *a, uint32_t bytes, uint64_t timeout
     return a->error != LH_OK || a->closing ? failure(a) : LH_OK;
 }
 
-_Static_assert(LH_RECORD_BYTES_MAX ==
-                   LH_BATCH_BYTES_LIMIT / 2 - LH_BATCH_HEADER_BYTES - LH_RECORD_HEADER_BYTES,
+_Static_assert(
+    LH_RECORD_BYTES_MAX == LH_BATCH_BYTES_LIMIT / 2 - LH_BATCH_FRAME_BYTES - LH_RECORD_HEADER_BYTES,
     "leasehold.h and batch/batch.h differ");
 
 uint64_t lh_chunk_size_for(uint64_t record_bytes)
@@ -95,8 +95,8 @@ static int take_record(struct lh_appender *a, const void *record, size_t size,
     uint32_t bytes = LH_RECORD_HEADER_BYTES + n;
     if (a->error != LH_OK || a->closing)
         return failure(a);
-    if (a->memory + bytes + LH_BATCH_HEADER_BYTES > a->memory_max) {
-        int error = wait_for_room(a, bytes + LH_BATCH_HEADER_BYTES, timeout_ms, begun, ready);
+    if (a->memory + bytes + LH_BATCH_FRAME_BYTES > a->memory_max) {
+        int error = wait_for_room(a, bytes + LH_BATCH_FRAME_BYTES, timeout_ms, begun, ready);
         if (error != LH_OK)
             return error;
     }
@@ -107,8 +107,8 @@ static int take_record(struct lh_appender *a, const void *record, size_t size,
     a->open = lh_pending_new(a, n);
     bool fits = lh_pending_add(a->open, record, n, a->batch_max);
     LH_ASSERT(fits);
-    a->open->charged = LH_BATCH_HEADER_BYTES;
-    a->memory += LH_BATCH_HEADER_BYTES;
+    a->open->charged = LH_BATCH_FRAME_BYTES;
+    a->memory += LH_BATCH_FRAME_BYTES;
 added:
     a->open->charged += bytes;
     a->memory += bytes;

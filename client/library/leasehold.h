@@ -594,7 +594,7 @@ int lh_appender_open(struct lh_cluster *cluster, const char *path,
 uint32_t lh_appender_record_max(const struct lh_appender *appender);
 
 /* The longest record that any file takes; files whose chunks have 64 MiB or more do. */
-#define LH_RECORD_BYTES_MAX 16777180u
+#define LH_RECORD_BYTES_MAX 16777172u
 
 /* The smallest power of two that, as a chunk size, allows records of so many bytes; 0: no chunk
  * size does. */

@@ -19,7 +19,7 @@ static void tell_callbacks(struct lh_errand *errand);
 struct lh_pending *lh_pending_new(struct lh_appender *a, uint32_t record_size)
 {
     struct lh_pending *b = a->spare;
-    uint32_t needed = LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES + record_size;
+    uint32_t needed = LH_BATCH_FRAME_BYTES + LH_RECORD_HEADER_BYTES + record_size;
     uint32_t capacity = FIRST_CAPACITY;
 
     if (b != NULL) {
@@ -220,7 +220,7 @@ static void note_stored(struct lh_appender *a, const struct lh_pending *b)
     a->stats.records_stored += b->submit.count;
     a->stats.batches_stored++;
     a->stats.bytes_stored +=
-        b->charged - LH_BATCH_HEADER_BYTES - (uint64_t)b->submit.count * LH_RECORD_HEADER_BYTES;
+        b->charged - LH_BATCH_FRAME_BYTES - (uint64_t)b->submit.count * LH_RECORD_HEADER_BYTES;
     a->stats.last = (struct lh_position){.offset = b->submit.offset, .index = b->submit.count - 1};
 }
 

@@ -129,7 +129,7 @@ bool lh_batch_next(const struct lh_batch *batch, size_t *cursor, const void **da
     const uint8_t *record;
     uint32_t n;
     size_t at = *cursor == 0 ? LH_BATCH_HEADER_BYTES : *cursor;
-    struct lh_batch_cursor c = {bytes + at, bytes + batch->size};
+    struct lh_batch_cursor c = {bytes + at, bytes + batch->size - LH_BATCH_CHAIN_BYTES};
 
     if (lh_batch_cursor_next(&c, &record, &n) != LH_OK)
         return false;

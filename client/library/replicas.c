@@ -62,7 +62,8 @@ static int check_batches(const struct lh_buf *batches, uint64_t end, struct lh_r
 {
     for (size_t at = 0; at < batches->size;) {
         struct lh_batch_header h;
-        int error = lh_batch_check(batches, at, LH_BATCH_BYTES_LIMIT, &h);
+        uint64_t checksum = scan->checksum;
+        int error = lh_log_check(batches, at, LH_BATCH_BYTES_LIMIT, &checksum, &h);
         if (error != LH_OK)
             return lh_fail(LH_ERR_CORRUPT, "the batch at %" PRIu64 " is damaged: %s", scan->offset,
                 error == LH_ERR_WOULD_BLOCK ? "it is cut off" : lh_error_text(error));
@@ -70,7 +71,7 @@ static int check_batches(const struct lh_buf *batches, uint64_t end, struct lh_r
             return lh_fail(LH_ERR_MALFORMED,
                 "the batch at %" PRIu64 " does not end at %" PRIu64 " or before", scan->offset,
                 end);
-        scan->checksum = lh_log_checksum(scan->checksum, &h);
+        scan->checksum = checksum;
         scan->offset += h.size;
         at += h.size;
     }
@@ -87,6 +88,8 @@ int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t c
         return lh_missing("cluster, address or scan");
     if (scan->offset >= end)
         return LH_END;
+    if (scan->offset == 0)
+        scan->checksum = lh_log_seed(chunk);
     uint64_t left = end - scan->offset;
     int error = read_at(cluster, address, chunk, scan->offset,
         left < PIECE_BYTES ? left : PIECE_BYTES, timeout_ms, &reply, &batches);

@@ -156,11 +156,6 @@ void lh_m_on_member_failed(
             if (member->joining)
                 lh_m_move(m, c)->seal.bad_source = c->motion->repair.joined_from;
         }
-        if (is_named(lh_m_server_of(m, member), report->lost_ids, report->n_lost_ids) &&
-            !member->joining) {
-            LH_MARK("member-failed-is-lost");
-            lh_m_lose(m, c, member);
-        }
     }
     size_t count = dispensable(m, c, report, ids);
     if (count == 0 && report->unsure) {

@@ -183,7 +183,6 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .committed = report->committed,
             .unverified = report->doubted,
             .primary = report->primary,
-            .read_back = report->read_back,
             .truncated = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {

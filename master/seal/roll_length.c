@@ -30,27 +30,10 @@ const struct lh_m_fenced *lh_m_roll_answer(
     return NULL;
 }
 
-/* Of the logs that were shown, how many are just that one? The primary's word outweighs them: it
- * knows what it committed without having read it from a disk. */
-static uint32_t votes(const struct lh_m_roll *roll, const struct lh_m_fenced *a)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *b = &roll->answers[i];
-        if (!b->unverified && b->length == a->length && b->checksum == a->checksum)
-            count += b->primary ? LH_REPLICATION_MAX : 1;
-    }
-    return count;
-}
-
-static bool better(
-    const struct lh_m_roll *roll, const struct lh_m_fenced *a, const struct lh_m_fenced *b)
+static bool better(const struct lh_m_fenced *a, const struct lh_m_fenced *b)
 {
     if (LH_PLANTED("roll-takes-the-longest"))
         return a->length > b->length;
-    if (a->truncated == b->truncated && a->length == b->length)
-        return votes(roll, a) > votes(roll, b) && !LH_PLANTED("first-of-two-logs-counts");
     /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
      * that were all cut the longest has the most, and rot is not everywhere. */
     if (a->truncated != b->truncated)
@@ -69,7 +52,7 @@ static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
         if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
             (a->unverified || a->length < roll->committed))
             continue; /* REC-2a */
-        if (best == NULL || better(roll, a, best))
+        if (best == NULL || better(a, best))
             best = a;
     }
     return best;
@@ -177,25 +160,11 @@ static bool nobody_awaited(const struct lh_master *m, const struct lh_m_roll *ro
     return !awaited;
 }
 
-/* Is there another log of the same length, and no more logs like `best` than like that one? One of
- * the two has bytes that belong elsewhere (a misdirected write), and nobody can tell which. */
-static bool is_disputed(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
-{
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *a = &roll->answers[i];
-        if (!a->unverified && a->length == best->length && a->checksum != best->checksum &&
-            votes(roll, a) >= votes(roll, best))
-            return !LH_PLANTED("first-of-two-logs-counts");
-    }
-    return false;
-}
-
 bool lh_m_roll_unsure(const struct lh_m_roll *roll)
 {
     const struct lh_m_fenced *best = shortest(roll);
 
-    return roll->answer_count > 0 &&
-           (best == NULL || !is_sure(roll, best) || is_disputed(roll, best));
+    return roll->answer_count > 0 && (best == NULL || !is_sure(roll, best));
 }
 
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
@@ -211,16 +180,15 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
 }
 
 /* May a single log say where the chunk ends, while others that are away may have theirs (FAIL-2a)?
- * Not if it was read back since it was last equal: a write that went to the wrong place shows in no
- * batch's checksum, and its own server does not know. Nor if the store looks older than the servers
- * (KEEP-4), nor before all have answered that look alive; and its server is there for the copy. */
+ * Not if the store looks older than the servers (KEEP-4), nor before all have answered that look
+ * alive; and its server is there for the copy. */
 static bool lone_counts(const struct lh_master *m, const struct lh_m_roll *roll,
     const struct lh_m_fenced *best, bool nobody)
 {
     struct lh_instant hangs = lh_instant_add(roll->began, m->config.fence_wait);
 
-    return (!best->read_back || LH_PLANTED("lone-read-back-log-counts")) && m->behind == NULL &&
-           lh_m_looks_alive(m, best->server) && (nobody || lh_instant_reached(m->now, hangs));
+    return m->behind == NULL && lh_m_looks_alive(m, best->server) &&
+           (nobody || lh_instant_reached(m->now, hangs));
 }
 
 /* What a log was that is gone now (its server has registered without it, or has lost it) names no
@@ -255,7 +223,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
     struct lh_m_chunk *c = roll->chunk;
     const struct lh_m_fenced *best = shortest(roll);
     bool all, nobody = nobody_awaited(m, roll, &all);
-    bool sure = best != NULL && is_sure(roll, best) && !is_disputed(roll, best);
+    bool sure = best != NULL && is_sure(roll, best);
     bool many = sure && enough(roll, 0, lh_m_logs_needed(m, c));
 
     if (!sure)
@@ -277,11 +245,7 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
     } else if (!all && !sure) {
-        LH_MARK("roll-waits-for-logs");
-        if (!is_sure(roll, best))
-            LH_MARK("roll-waits-beside-a-cut-log");
-        if (is_disputed(roll, best))
-            LH_MARK("roll-waits-for-a-third-log");
+        LH_MARK("roll-waits-beside-a-cut-log");
         return;
     } else {
         if (!all && !(nobody && many && !roll->resumed) &&
@@ -295,15 +259,6 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
             LH_MARK("roll-decided-without-a-live-member");
         if (!many)
             LH_MARK("roll-by-a-lone-log");
-    }
-    if (!best->unverified && is_disputed(roll, best)) {
-        LH_MARK("roll-disputed-to-the-end");
-        m->counts.possible_losses++;
-        lh_fx_log(m->fx, LH_ERROR,
-            "chunk %" PRIu64 " of \"%s\": its members have different logs of %" PRIu64
-            " bytes, and nobody knows whose is right; acknowledged records may be lost (version "
-            "%" PRIu64 ", sealed as %s has it)",
-            c->id, c->file->path, best->length, c->version, best->server->id);
     }
     roll->decided = true;
     roll->decided_at = m->now;

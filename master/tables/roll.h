@@ -11,7 +11,6 @@ struct lh_m_fenced {
     bool unverified;
     bool primary;   /* its length is what it had committed as the primary */
     bool truncated; /* FAIL-3: it may have been longer once */
-    bool read_back; /* it is what the disk has, which may not be what was written */
 };
 
 /* A chunk that is being sealed because its primary is lost (FAIL-2a); see seal/roll.c. */

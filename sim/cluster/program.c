@@ -56,7 +56,7 @@ struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind)
 /* A batch that a client could not even frame. */
 static uint64_t largest_batch(const struct lh_sim_program_spec *s)
 {
-    return LH_BATCH_HEADER_BYTES +
+    return LH_BATCH_FRAME_BYTES +
            (uint64_t)s->records_max * (LH_RECORD_HEADER_BYTES + (uint64_t)s->bytes_max);
 }
 
@@ -209,7 +209,7 @@ static void submit(struct lh_sim_program *p)
     struct request *r = begin(p, LH_CALL_SUBMIT, stored);
     uint32_t count = (uint32_t)between(&p->random, p->spec.records_min, p->spec.records_max);
     uint32_t *sizes = lh_alloc_array(count, sizeof *sizes);
-    uint64_t bytes = LH_BATCH_HEADER_BYTES;
+    uint64_t bytes = LH_BATCH_FRAME_BYTES;
     uint8_t *record = lh_alloc(p->spec.bytes_max);
     struct lh_batch_builder b;
 

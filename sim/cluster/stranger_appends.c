@@ -17,7 +17,7 @@ static struct lh_buf make_batch(uint64_t writer, uint64_t sequence)
     uint32_t count = count_of(writer);
 
     lh_batch_builder_init(
-        &b, LH_BATCH_HEADER_BYTES + count * (LH_RECORD_HEADER_BYTES + (uint32_t)sizeof record));
+        &b, LH_BATCH_FRAME_BYTES + count * (LH_RECORD_HEADER_BYTES + (uint32_t)sizeof record));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size = (uint32_t)lh_prng_below(&bytes, sizeof record);
         lh_sim_fill_record(record, size, writer, sequence + i);
@@ -182,9 +182,9 @@ void lh_sim_x_send_malformed(struct lh_sim_stranger *x)
             bytes[i] = (uint8_t)lh_prng_next(&x->random);
         break;
     }
-    if (size >= LH_BATCH_HEADER_BYTES) {
+    if (size >= LH_BATCH_FRAME_BYTES) {
         struct lh_buf all = lh_buf_copy(bytes, size);
-        put(bytes, lh_buf_crc32c(&all, 4, size - 4, 0), 4);
+        put(bytes, lh_buf_crc32c(&all, 4, size - 4 - LH_BATCH_CHAIN_BYTES, 0), 4);
         lh_buf_clear(&all);
     }
     struct lh_buf bad = lh_buf_copy(bytes, size);

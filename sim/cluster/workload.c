@@ -203,7 +203,7 @@ static struct lh_buf make_batch(const struct lh_sim_writer *w, const struct lh_s
     uint8_t *record = lh_alloc(a->bytes);
 
     lh_batch_builder_init(
-        &b, LH_BATCH_HEADER_BYTES + a->count * (LH_RECORD_HEADER_BYTES + a->bytes));
+        &b, LH_BATCH_FRAME_BYTES + a->count * (LH_RECORD_HEADER_BYTES + a->bytes));
     for (uint32_t i = 0; i < a->count; i++) {
         lh_sim_fill_record(record, a->bytes, w->id, a->sequence + i);
         bool fits = lh_batch_builder_add(&b, record, a->bytes);
@@ -354,7 +354,7 @@ static bool compare_batch(struct comparison *k, const struct lh_buf *bytes, size
     struct lh_buf expected = make_batch(w, a);
     uint8_t *have = lh_alloc(h->size);
     bool same = expected.size == h->size && lh_buf_read(bytes, at, have, h->size) &&
-                memcmp(have, lh_buf_slices(&expected)[0].data, h->size) == 0;
+                memcmp(have, lh_buf_slices(&expected)[0].data, h->size - LH_BATCH_CHAIN_BYTES) == 0;
     free(have);
     lh_buf_clear(&expected);
     if (!same)

@@ -48,6 +48,11 @@ static void find_copies(struct lh_sim_observers *o, struct chunk *c, struct copi
     }
 }
 
+uint64_t lh_ob_checksum(const struct chunk *c)
+{
+    return c->log_count == 0 ? lh_sim_checksum_of_nothing(c->id) : c->log[c->log_count - 1].chain;
+}
+
 /* Takes the batch that begins where the committed log ends. */
 static bool take_batch(struct lh_sim_observers *o, struct chunk *c, const struct copies *copies,
     const char *rule, const char *who, const char *what)
@@ -58,7 +63,8 @@ static bool take_batch(struct lh_sim_observers *o, struct chunk *c, const struct
     for (size_t i = 0; i < copies->count; i++) {
         const struct copy *k = &copies->at[i], *first = &copies->at[0];
         bool there =
-            i == 0 ? lh_sim_batch_read(k->log, k->size, at, &b)
+            i == 0 ? lh_sim_batch_read(k->log, k->size, at, &b) &&
+                         b.chain == lh_sim_checksum_after(lh_ob_checksum(c), &b)
                    : k->size >= at + b.size && memcmp(k->log + at, first->log + at, b.size) == 0;
         if (there)
             continue;
@@ -74,7 +80,6 @@ static bool take_batch(struct lh_sim_observers *o, struct chunk *c, const struct
     LH_GROW(c->log, c->log_capacity, c->log_count + 1);
     c->log[c->log_count++] = b;
     c->committed += b.size;
-    c->log_checksum = lh_sim_checksum_after(c->log_checksum, &b);
     return true;
 }
 
@@ -164,7 +169,7 @@ void lh_ob_commit_reported(struct lh_sim_observers *o, struct chunk *c)
         return;
     for (size_t i = 0; i < c->member_count; i++) {
         const uint8_t *log = lh_ob_log(o, c, c->members[i].server, false, &size);
-        uint64_t length = log == NULL ? 0 : lh_sim_log_scan(log, size, size, &checksum);
+        uint64_t length = log == NULL ? 0 : lh_sim_log_scan(c->id, log, size, size, &checksum);
         if (length > longest)
             longest = length;
     }
@@ -181,7 +186,4 @@ void lh_ob_commit_lost(struct lh_sim_observers *o, struct chunk *c, uint64_t len
     }
     if (c->acknowledged > c->committed)
         c->acknowledged = c->committed;
-    c->log_checksum = 0;
-    for (size_t i = 0; i < c->log_count; i++)
-        c->log_checksum = lh_sim_checksum_after(c->log_checksum, &c->log[i]);
 }

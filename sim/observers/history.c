@@ -219,7 +219,7 @@ static bool is_filled(const struct lh_buf *bytes, const struct lh_sim_batch *b)
             return false;
         at += sizeof length + length;
     }
-    return at == b->size;
+    return at + LH_SIM_BATCH_CHAIN == b->size;
 }
 
 /* A stranger's batch may be stored if it is the one that comes next in what it has said since it

@@ -152,7 +152,7 @@ struct chunk {
     /* What is committed, as far as anybody was told (committed.c). */
     struct lh_sim_batch *log;
     size_t log_count, log_capacity;
-    uint64_t committed, log_checksum;
+    uint64_t committed;
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
     bool loss_told;        /* the master's log has it: for a seal that is to come (FAIL-2a) */
@@ -381,6 +381,9 @@ const struct lh_sim_batch *lh_ob_committed_at(const struct chunk *c, uint64_t of
 /* Somebody was told that the batch at `offset` is committed. As lh_ob_commit(). */
 bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t offset,
     const char *rule, const char *who, const char *what);
+
+/* The running checksum of what is committed. */
+uint64_t lh_ob_checksum(const struct chunk *c);
 
 /* REC-2a: the loss of what lies behind `length` was reported. */
 void lh_ob_commit_lost(struct lh_sim_observers *o, struct chunk *c, uint64_t length);

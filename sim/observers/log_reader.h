@@ -30,10 +30,12 @@ struct lh_sim_header lh_sim_header_read(const uint8_t *bytes, uint64_t size);
 struct lh_sim_batch {
     uint64_t offset; /* in the chunk */
     uint32_t size, crc, count;
+    uint64_t chain;
     uint64_t writer, sequence;
 };
 
 #define LH_SIM_BATCH_HEADER 32u
+#define LH_SIM_BATCH_CHAIN  8u
 
 /* The header that stands in these 32 bytes; no checksum is looked at. False: no batch begins so. */
 bool lh_sim_batch_header(const uint8_t *bytes, struct lh_sim_batch *b);
@@ -44,10 +46,15 @@ bool lh_sim_batch_read(const uint8_t *log, uint64_t size, uint64_t at, struct lh
 /* The same for bytes in a message; `b->offset` is `at`. */
 bool lh_sim_batch_in(const struct lh_buf *bytes, uint64_t at, struct lh_sim_batch *b);
 
+/* The running checksum of an empty log of that chunk. */
+uint64_t lh_sim_checksum_of_nothing(uint64_t chunk);
+
 /* The running checksum after `b`. */
 uint64_t lh_sim_checksum_after(uint64_t checksum, const struct lh_sim_batch *b);
 
-/* How long the log's front of whole, sound batches is, up to `limit`; its running checksum. */
-uint64_t lh_sim_log_scan(const uint8_t *log, uint64_t size, uint64_t limit, uint64_t *checksum);
+/* How long the front of that chunk's log is that consists of whole, sound batches in their places,
+ * up to `limit`; its running checksum. */
+uint64_t lh_sim_log_scan(
+    uint64_t chunk, const uint8_t *log, uint64_t size, uint64_t limit, uint64_t *checksum);
 
 #endif

@@ -217,9 +217,6 @@ static const struct lh_sim_bug bugs[] = {
         "a reader takes any member's word for the end; a secondary lags behind", "INV-6"},
     {"late-read-asked-of-one", "APP-6",
         "a READ that is late is waited for; one slow member holds up its readers", "story"},
-    {"both-reads-count", "APP-6",
-        "a late READ is asked of another member too, and the answers to both are given out",
-        "INV-6"},
 
     /* Recovery. */
     {"shortest-log-wins", "REC-2",
@@ -230,8 +227,6 @@ static const struct lh_sim_bug bugs[] = {
         "the primary opens when its own log is confirmed; readers and repeats get bytes that a "
         "member lacks",
         "INV-5"},
-    {"equality-by-length-alone", "REC-2",
-        "logs of one length are taken for equal; on one of them a write had gone astray", "INV-5"},
     {"fetched-bytes-not-passed-on", "REC-2",
         "what the primary fetched is not sent to a third member that lacks it; recovery never ends",
         "INV-8"},
@@ -317,10 +312,6 @@ static const struct lh_sim_bug bugs[] = {
         "the word of a single log that was cut at a start suffices, while members that are away "
         "have what was acknowledged",
         "INV-4"},
-    {"member-believed-before-own-log", "REC-2",
-        "where a member's log ends no batch begins in the primary's, and the primary takes its own "
-        "for rotten without having read it",
-        "INV-4"},
     {"copy-stalls-between-heartbeats", "KEEP-1",
         "a copy is given up because no heartbeat has come yet that tells how far it is", "KEEP-1"},
     {"join-waits-for-the-next-grant", "KEEP-1",
@@ -332,9 +323,6 @@ static const struct lh_sim_bug bugs[] = {
     {"seal-believed-from-memory", "SEAL-1",
         "a server that starts anew reports a seal that only its operating system has as recorded",
         "KEEP-1"},
-    {"first-of-two-logs-counts", "FAIL-2a",
-        "two members have different logs of one length, and the first answer names the seal",
-        "INV-4"},
     {"recall-for-one-word", "INV-9",
         "a client's first word that it cannot reach a primary has the lease recalled, and the next "
         "one again",
@@ -344,11 +332,6 @@ static const struct lh_sim_bug bugs[] = {
         "that "
         "is on another disk",
         "INV-4"},
-    {"lone-read-back-log-counts", "FAIL-2a",
-        "a chunk is sealed by a single log that its server has read back from the disk; a write "
-        "that "
-        "went to the wrong place is in it, and the others' logs are given up for it",
-        "INV-4"},
     {"lone-log-not-copied", "KEEP-1",
         "a chunk that one member alone has whole waits for the others' grace period, and its "
         "writers "
@@ -356,6 +339,22 @@ static const struct lh_sim_bug bugs[] = {
         "expect"},
 
     /* Failures and disks. */
+    {"chain-unchecked-by-scan", "FAIL-4",
+        "a server that starts does not check that batches stand where they belong; a write had "
+        "gone astray, and its log is called equal",
+        "INV-5"},
+    {"chain-unchecked-by-read", "FAIL-4",
+        "a server does not check that what it gives a reader stands where it belongs; a write had "
+        "gone astray",
+        "INV-4"},
+    {"chain-unchecked-by-copy", "REC-5",
+        "a copy goes on behind bytes that came to nothing, and takes the checksum at the end from "
+        "its source",
+        "INV-5"},
+    {"torn-tail-taken-for-rot", "FAIL-3",
+        "after a power loss a torn batch with whole ones behind it counts as rot; all replicas are "
+        "given up at once",
+        "INV-4"},
     {"scrub-reads-but-does-not-check", "FAIL-4",
         "the scrub reads what lies on the disk and looks at no checksum; rot stays", "KEEP-1"},
     {"cut-not-synced", "FAIL-3",

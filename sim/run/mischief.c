@@ -396,8 +396,7 @@ static void starve(struct lh_sim_nemesis *n)
     a.who = some_server(n);
     if (a.kind == LH_SIM_ACT_STARVE) {
         a.hold.ns = hold(n);
-        /* Without another draw: all other runs stay as they are. */
-        if (lh_duration_ms(a.hold) % 8 == 0)
+        if (chance(n, 12))
             a.who = master();
     } else {
         a.op = (enum lh_disk_op)below(n, LH_DISK_OPS);
@@ -463,18 +462,21 @@ static void fail_disk(struct lh_sim_nemesis *n)
     perform(n, &a);
 }
 
-/* Where some batch begins in a chunk's file: as long as all are of one size, at a multiple of the
- * first one's. */
-static uint64_t some_batch(struct lh_sim_nemesis *n, const uint8_t *file, uint64_t size)
+/* Where some batch begins in a chunk's file, or where the last one does; 0: it has none. */
+static uint64_t some_batch(
+    struct lh_sim_nemesis *n, const uint8_t *file, uint64_t size, bool is_last)
 {
-    uint32_t first;
+    uint64_t chosen = 0, count = 0;
+    uint32_t bytes;
 
-    if (size < LH_LOG_START + LH_BATCH_HEADER_BYTES)
-        return below(n, size);
-    memcpy(&first, file + LH_LOG_START + 8, sizeof first);
-    if (first == 0 || first > size - LH_LOG_START)
-        return below(n, size);
-    return LH_LOG_START + below(n, (size - LH_LOG_START) / first) * first;
+    for (uint64_t at = LH_LOG_START; at + LH_BATCH_FRAME_BYTES <= size; at += bytes) {
+        memcpy(&bytes, file + at + 8, sizeof bytes);
+        if (bytes < LH_BATCH_FRAME_BYTES)
+            break;
+        if (is_last || below(n, ++count) == 0)
+            chosen = at;
+    }
+    return chosen;
 }
 
 /* A bit, or the next write: it lands somewhere, or just where another batch is. */
@@ -503,7 +505,9 @@ static void rot(struct lh_sim_nemesis *n)
     if (file == NULL || size == 0)
         return;
     bool whole = a.kind == LH_SIM_ACT_MISDIRECT && chance(n, 60);
-    a.number = whole ? some_batch(n, file, size) : below(n, size);
+    bool last = a.kind == LH_SIM_ACT_ROT && chance(n, 25);
+    uint64_t batch = whole || last ? some_batch(n, file, size, last) : 0;
+    a.number = whole && batch > 0 ? batch : batch + below(n, size - batch);
     a.mask = 1u << below(n, 8);
     if (perform(n, &a) && whole)
         restart_soon(n, a.who, n->temper.term.ns);

@@ -39,7 +39,7 @@ CALM = {
 
 LOG_START = 8192  # where a chunk's log begins in its file (docs/formats.md)
 BATCH_HEADER = struct.Struct("<IIIIQQ")
-BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
+BATCH_MAGIC = int.from_bytes(b"LHB2", "little")
 
 
 def binary(name):

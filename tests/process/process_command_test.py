@@ -12,8 +12,8 @@ import unittest
 
 import process_cluster
 from process_cluster import PATIENCE_S, binary
-from process_stage import StagedChunkServer, StagedMaster, log_checksum
-from process_wire import load_schema, pack_batch
+from process_stage import StagedChunkServer, StagedMaster
+from process_wire import chained, checksum_of_nothing, load_schema, pack_batch
 
 GB = 10 ** 9
 
@@ -360,23 +360,30 @@ class FsckTest(CommandTest):
     def setUp(self):
         super().setUp()
         self.size = len(pack_batch(5, 1, [b"x" * 1000] * 10))  # of each batch
-        self.log = b"".join(pack_batch(5, i * 10 + 1, [b"%02d" % i * 500] * 10) for i in range(20))
+        self.batches = [pack_batch(5, i * 10 + 1, [b"%02d" % i * 500] * 10) for i in range(20)]
+        self.log, _ = self.log_of(1, self.batches)
+        self.open_log, _ = self.log_of(2, self.batches)
         self.servers = {}
         for name in ("cs1", "cs2", "cs3"):
             server = self.servers[name] = StagedChunkServer(self.schema)
             self.addCleanup(server.stop)
             server.replicas = {1: {"log": self.log, "version": 3, "sealed": True},
-                               2: {"log": self.log, "version": 4, "sealed": False}}
+                               2: {"log": self.open_log, "version": 4, "sealed": False}}
         self.states = {1: {}, 2: {}}  # of a chunk's replicas by server, where not GOOD
         self.chunks = self.two_chunks
         self.master.ListChunks = self.list_chunks
+
+    @staticmethod
+    def log_of(chunk, batches):
+        """The chunk's log of those batches, and its running checksum."""
+        return chained(b"".join(batches), checksum_of_nothing(chunk))
 
     def chunk(self, number, sealed):
         return self.schema.ChunkState(
             chunk=self.schema.ChunkInfo(chunk=number, version=4 - sealed, sealed=sealed,
                                         length=len(self.log) if sealed else 0),
             path="/a", file=7, replication=3, min_replicas=2, created=True, lease="HELD",
-            checksum=log_checksum(self.log) if sealed else 0,
+            checksum=self.log_of(number, self.batches)[1] if sealed else 0,
             replicas=[self.schema.ReplicaInfo(server_id=name, address=server.address,
                                               state=self.states.get(number, {}).get(name, "GOOD"))
                       for name, server in self.servers.items()])
@@ -445,7 +452,9 @@ class FsckTest(CommandTest):
     def test_a_silent_server_is_waited_for_once(self):
         many = [self.chunk(number, True) for number in range(1, 40)]
         for server in self.servers.values():
-            server.replicas = {number: server.replicas[1] for number in range(1, 40)}
+            server.replicas = {number: dict(server.replicas[1],
+                                            log=self.log_of(number, self.batches)[0])
+                               for number in range(1, 40)}
         hangs = threading.Event()
         self.addCleanup(hangs.set)
         self.servers["cs3"].Read = lambda request: hangs.wait(60)
@@ -523,42 +532,50 @@ class FsckTest(CommandTest):
         self.assertEqual(self.kinds(status=2), {(1, "cs1", "differs")})
 
     def test_rot(self):
-        rotten = bytearray(self.log)
-        rotten[len(rotten) // 2] ^= 1
-        self.replica("cs2", 1)["log"] = bytes(rotten)
-        self.replica("cs3", 2)["log"] = bytes(rotten)
+        for name, chunk, log in (("cs2", 1, self.log), ("cs3", 2, self.open_log)):
+            rotten = bytearray(log)
+            rotten[len(rotten) // 2] ^= 1
+            self.replica(name, chunk)["log"] = bytes(rotten)
         self.assertEqual(self.kinds(status=0), set())
         self.assertEqual(self.kinds("--deep", status=1),
                          {(1, "cs2", "corrupt"), (2, "cs3", "corrupt")})
 
     def test_other_records(self):
-        other = pack_batch(6, 1, [b"x" * 1000] * 10)
-        other += self.log[len(other):]
-        self.assertEqual(len(other), len(self.log))
-        self.replica("cs2", 1)["log"] = other
-        self.replica("cs3", 2)["log"] = other
+        other = [pack_batch(6, 1, [b"x" * 1000] * 10)] + self.batches[1:]
+        self.replica("cs2", 1)["log"], _ = self.log_of(1, other)
+        self.replica("cs3", 2)["log"], _ = self.log_of(2, other)
+        self.assertEqual(len(self.replica("cs2", 1)["log"]), len(self.log))
         self.assertEqual(self.kinds(status=0), set())
         found = self.kinds("--deep", status=2)
         self.assertIn((1, "cs2", "differs"), found)
         self.assertEqual({kind for chunk, _, kind in found if chunk == 2}, {"differs"})
 
+    def test_a_batch_that_belongs_elsewhere(self):
+        self.replica("cs2", 1)["log"] = self.open_log
+        moved = self.log_of(2, self.batches[:1] + self.batches[2:3] + self.batches[2:])[0]
+        self.replica("cs3", 2)["log"] = (
+            self.open_log[:self.size] + moved[2 * self.size:3 * self.size]
+            + self.open_log[2 * self.size:])
+        self.assertEqual(self.kinds("--deep", status=1),
+                         {(1, "cs2", "corrupt"), (2, "cs3", "corrupt")})
+
     def test_members_that_know_less_are_compared_as_far_as_they_know(self):
-        self.replica("cs1", 2)["log"] = self.log[:7 * self.size]
+        self.replica("cs1", 2)["log"] = self.open_log[:7 * self.size]
         self.replica("cs2", 2)["log"] = b""
         document = self.run_json("fsck", "--deep")
         self.assertEqual(document["bytes_read"], (3 + 1) * len(self.log) + 7 * self.size)
-        self.replica("cs1", 2)["log"] = pack_batch(6, 1, [b"x" * 1000] * 10)
+        self.replica("cs1", 2)["log"], _ = self.log_of(2, [pack_batch(6, 1, [b"x" * 1000] * 10)])
         self.assertEqual(self.kinds("--deep", status=2), {(2, "cs1", "differs")})
 
     def test_a_damaged_longest_member_is_no_measure(self):
-        rotten = bytearray(self.log)
+        rotten = bytearray(self.open_log)
         rotten[self.size * 5 + 100] ^= 1
         self.replica("cs3", 2)["log"] = bytes(rotten)
-        self.replica("cs1", 2)["log"] = self.log[:10 * self.size]
-        self.replica("cs2", 2)["log"] = self.log[:12 * self.size]
+        self.replica("cs1", 2)["log"] = self.open_log[:10 * self.size]
+        self.replica("cs2", 2)["log"] = self.open_log[:12 * self.size]
         self.assertEqual(self.kinds("--deep", status=1), {(2, "cs3", "corrupt")})
-        other = pack_batch(6, 1, [b"x" * 1000] * 10)
-        self.replica("cs1", 2)["log"] = other + self.log[self.size:10 * self.size]
+        other = [pack_batch(6, 1, [b"x" * 1000] * 10)] + self.batches[1:10]
+        self.replica("cs1", 2)["log"], _ = self.log_of(2, other)
         self.assertEqual(self.kinds("--deep", status=2),
                          {(2, "cs3", "corrupt"), (2, "cs1", "differs")})
 

@@ -149,7 +149,7 @@ class WireInputTest(ClusterTest):
 
     def test_broken_batches(self):
         good = pack_batch(5, 1, [b"never stored"])
-        flipped = good[:-1] + bytes([good[-1] ^ 1])
+        flipped = good[:40] + bytes([good[40] ^ 1]) + good[41:]
         lengths = bytearray(good)
         lengths[32:36] = struct.pack("<I", 1000)
         foreign = pack_batch(6, 1, [b"of another writer"])
@@ -265,17 +265,17 @@ class CommandInputTest(ClusterTest):
     def test_a_record_that_is_too_long_is_told_what_would_help(self):
         self.cluster.command("create", "--chunk-size=64KiB", "/small")
         self.cluster.command("create", "--chunk-size=64MiB", "/large")
-        long, longer, longest = b"x" * 20000 + b"\n", b"x" * 2000000, b"x" * (16777180 + 1) + b"\n"
-        self.assert_fails(65, "has 20000 bytes; this file takes up to 16348: split it, or create a "
+        long, longer, longest = b"x" * 20000 + b"\n", b"x" * 2000000, b"x" * (16777172 + 1) + b"\n"
+        self.assert_fails(65, "has 20000 bytes; this file takes up to 16340: split it, or create a "
                           "file with larger chunks: --chunk-size=128KiB", "append", "/small",
                           stdin=long)
-        self.assert_fails(65, "--chunk-size=64MiB takes records of up to 16777180", "append",
+        self.assert_fails(65, "--chunk-size=64MiB takes records of up to 16777172", "append",
                           "/small", stdin=longer)
         for path in ("/small", "/large"):
             prefixed = struct.pack("<I", len(longest) - 1) + longest[:100]
-            self.assert_fails(65, "split it: no file takes records above 16777180", "append", "-l",
+            self.assert_fails(65, "split it: no file takes records above 16777172", "append", "-l",
                               path, stdin=prefixed)
-        self.assert_fails(65, "split it: no file takes records above 16777180", "append", "/large",
+        self.assert_fails(65, "split it: no file takes records above 16777172", "append", "/large",
                           stdin=longest)
         self.cluster.command("append", "/large", stdin=longest[1:])
         self.assertEqual(self.cluster.command("cat", "/large"), longest[1:])
@@ -440,7 +440,7 @@ class ServerInputTest(ClusterTest):
         identity = os.path.join(cs1.data_dir, "IDENTITY")
         with open(identity, encoding="utf-8") as file:
             text = file.read()
-        newer = text.replace("leasehold-chunkserver 1\n", "leasehold-chunkserver 2\n")
+        newer = text.replace("leasehold-chunkserver 2\n", "leasehold-chunkserver 3\n")
         self.assertNotEqual(newer, text)
         with open(identity, "w", encoding="utf-8") as file:
             file.write(newer)

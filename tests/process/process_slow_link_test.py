@@ -17,7 +17,7 @@ import process_cluster
 from process_cluster import CALM, PATIENCE_S, ClusterTest, Cluster, Writer, binary
 
 PATH = "/slow/log"
-RECORD_BYTES = 16777180 - 100
+RECORD_BYTES = 16777172 - 100
 LINK_BYTES_PER_S = 20_000_000 // 8
 PIECE = 16 << 10
 FASTEST_S = RECORD_BYTES / LINK_BYTES_PER_S

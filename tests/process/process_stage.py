@@ -10,22 +10,6 @@ import grpc
 
 from process_wire import BATCH_HEADER
 
-MASK = (1 << 64) - 1
-
-
-def log_checksum(log):
-    """The running checksum of whole batches, as docs/formats.md has it."""
-    checksum, at = 0, 0
-    while at < len(log):
-        crc, _, size, _, _, _ = BATCH_HEADER.unpack_from(log, at)
-        x = (checksum + (size << 32 | crc) + 0x9e3779b97f4a7c15) & MASK
-        x = ((x ^ x >> 30) * 0xbf58476d1ce4e5b9) & MASK
-        x = ((x ^ x >> 27) * 0x94d049bb133111eb) & MASK
-        checksum = x ^ x >> 31
-        at += size
-    return checksum
-
-
 class StagedServer(grpc.GenericRpcHandler):
     """Serves unary methods by functions of self: `def Stat(self, request)` returns the reply."""
 

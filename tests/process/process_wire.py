@@ -14,7 +14,9 @@ import sys
 import grpc
 
 BATCH_HEADER = struct.Struct("<IIIIQQ")
-BATCH_MAGIC = int.from_bytes(b"LHB1", "little")
+CHAIN_BYTES = 8
+MASK = (1 << 64) - 1
+BATCH_MAGIC = int.from_bytes(b"LHB2", "little")
 MESSAGE_BYTES_MAX = (1 << 20) + (64 << 10)
 PIECE_BYTES = 256 << 10
 BULK = {"AppendRequest": "batch", "ReplicateRequest": "batches", "ReadReply": "batches"}
@@ -42,9 +44,31 @@ def crc32c(data):
 def pack_batch(writer, sequence, records):
     """One batch with these records, as APP-1 and docs/formats.md have it."""
     body = b"".join(struct.pack("<I", len(r)) + r for r in records)
-    size = BATCH_HEADER.size + len(body)
+    size = BATCH_HEADER.size + len(body) + CHAIN_BYTES
     rest = BATCH_HEADER.pack(0, BATCH_MAGIC, size, len(records), writer, sequence)[4:] + body
-    return struct.pack("<I", crc32c(rest)) + rest
+    return struct.pack("<I", crc32c(rest)) + rest + bytes(CHAIN_BYTES)
+
+
+def mix(z):
+    z = ((z ^ z >> 30) * 0xbf58476d1ce4e5b9) & MASK
+    z = ((z ^ z >> 27) * 0x94d049bb133111eb) & MASK
+    return z ^ z >> 31
+
+
+def checksum_of_nothing(chunk):
+    """The running checksum of an empty log of that chunk."""
+    return mix((chunk + 0x9e3779b97f4a7c15) & MASK)
+
+
+def chained(batches, checksum):
+    """Whole batches as they are stored behind a log of that running checksum, and theirs."""
+    log, at = b"", 0
+    while at < len(batches):
+        crc, _, size, _, _, _ = BATCH_HEADER.unpack_from(batches, at)
+        checksum = mix((checksum + (size << 32 | crc) + 0x9e3779b97f4a7c15) & MASK)
+        log += batches[at:at + size - CHAIN_BYTES] + struct.pack("<Q", checksum)
+        at += size
+    return log, checksum
 
 
 def unpack_batches(data):
@@ -55,14 +79,14 @@ def unpack_batches(data):
         crc, magic, size, count, writer, sequence = BATCH_HEADER.unpack_from(data, at)
         if magic != BATCH_MAGIC or at + size > len(data):
             raise ValueError(f"no batch at {at}")
-        if crc32c(data[at + 4:at + size]) != crc:
+        if crc32c(data[at + 4:at + size - CHAIN_BYTES]) != crc:
             raise ValueError(f"checksum of the batch at {at}")
         records, pos = [], at + BATCH_HEADER.size
         for _ in range(count):
             (length,) = struct.unpack_from("<I", data, pos)
             records.append(bytes(data[pos + 4:pos + 4 + length]))
             pos += 4 + length
-        if pos != at + size:
+        if pos + CHAIN_BYTES != at + size:
             raise ValueError(f"records of the batch at {at}")
         yield at, writer, sequence, records
         at += size

@@ -391,10 +391,13 @@ static void the_holder_s_end_comes_before_the_master_s(void **state)
 
 static void the_worked_example_of_the_formats_page_is_read(void **state)
 {
-    static const uint8_t example[] = {0x65, 0xd4, 0x40, 0xe9, 0x4c, 0x48, 0x42, 0x31, 0x37, 0, 0, 0,
-        3, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0,
-        0, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0, 0, 0, 0, 6, 0, 0, 0, 0x77, 0x6f, 0x72, 0x6c, 0x64,
-        0x21};
+    static const uint8_t example[] = {0x6b, 0x24, 0xa3, 0xbe, 0x4c, 0x48, 0x42, 0x32, 0x3f, 0x00,
+        0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x07,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x68, 0x65, 0x6c, 0x6c,
+        0x6f, 0x00, 0x00, 0x00, 0x00, 0x06, 0x00, 0x00, 0x00, 0x77, 0x6f, 0x72, 0x6c, 0x64, 0x21,
+        0x8d, 0xa0, 0x0e, 0xf4, 0xeb, 0xd3, 0xf3, 0x72};
+    /* The chain of the same batch behind the first one. */
+    static const uint8_t second_chain[] = {0xa0, 0xa4, 0x07, 0x79, 0x0d, 0x5c, 0x66, 0x78};
     uint8_t log[2 * sizeof example];
     struct lh_sim_batch b;
     uint64_t checksum;
@@ -402,20 +405,24 @@ static void the_worked_example_of_the_formats_page_is_read(void **state)
     (void)state;
     memcpy(log, example, sizeof example);
     memcpy(log + sizeof example, example, sizeof example);
+    memcpy(log + sizeof log - sizeof second_chain, second_chain, sizeof second_chain);
     assert_true(lh_sim_batch_read(log, sizeof log, sizeof example, &b));
     assert_int_equal(b.offset, sizeof example);
     assert_int_equal(b.size, sizeof example);
     assert_int_equal(b.count, 3);
     assert_true(b.writer == UINT64_C(0x1122334455667788));
     assert_int_equal(b.sequence, 7);
-    assert_int_equal(lh_sim_log_scan(log, sizeof example, UINT64_MAX, &checksum), sizeof example);
-    assert_true(checksum == UINT64_C(0x3238219a74ce9fca));
-    assert_int_equal(lh_sim_log_scan(log, sizeof log, UINT64_MAX, &checksum), sizeof log);
-    assert_true(checksum == UINT64_C(0x41f65132c2d704ac));
+    assert_int_equal(
+        lh_sim_log_scan(1, log, sizeof example, UINT64_MAX, &checksum), sizeof example);
+    assert_true(checksum == UINT64_C(0x72f3d3ebf40ea08d));
+    assert_int_equal(lh_sim_log_scan(1, log, sizeof log, UINT64_MAX, &checksum), sizeof log);
+    assert_true(checksum == UINT64_C(0x78665c0d7907a4a0));
+
+    assert_int_equal(lh_sim_log_scan(2, log, sizeof log, UINT64_MAX, &checksum), 0);
 
     assert_false(lh_sim_batch_read(log, sizeof log - 1, sizeof example, &b)); /* cut off */
     log[sizeof log - 1] ^= 1;
-    assert_int_equal(lh_sim_log_scan(log, sizeof log, UINT64_MAX, &checksum), sizeof example);
+    assert_int_equal(lh_sim_log_scan(1, log, sizeof log, UINT64_MAX, &checksum), sizeof example);
     assert_false(lh_sim_header_read(NULL, 0).valid);
     assert_false(lh_sim_header_read(log, sizeof log).valid);
 }

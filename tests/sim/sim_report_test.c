@@ -182,8 +182,8 @@ static void a_recall_and_a_new_version_are_told(void **state)
         "* o chunk 1 v1: recalls it -> cs*", "* o chunk 1 v1: releases it*",
         "* o chunk 1 v1: does not act on it any more*",
         "* o chunk 1 v1: the lease of cs* is over: released*", "* o chunk 1 v2: grants it*",
-        "* o chunk 1 v2: has adopted the version, with 136 bytes*",
-        "* o chunk 1 v2: recovered: every member is equal at 136 bytes*", NULL};
+        "* o chunk 1 v2: has adopted the version, with 144 bytes*",
+        "* o chunk 1 v2: recovered: every member is equal at 144 bytes*", NULL};
     struct teller *t = teller_of_all();
 
     (void)state;

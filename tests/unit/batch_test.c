@@ -3,9 +3,11 @@
 #include "base/buf.h"
 #include "base/crc32c.h"
 #include "batch/batch.h"
+#include "tests/chained.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -58,7 +60,7 @@ static int check(const uint8_t *bytes, size_t size, struct lh_batch_header *h)
 /* Makes changed bytes pass the checksum, so that what lies behind it is what gets tested. */
 static void reseal(uint8_t *bytes, size_t size)
 {
-    uint32_t crc = lh_crc32c(0, bytes + 4, size - 4);
+    uint32_t crc = lh_crc32c(0, bytes + 4, size - 4 - LH_BATCH_CHAIN_BYTES);
 
     for (int i = 0; i < 4; i++)
         bytes[i] = (uint8_t)(crc >> (8 * i));
@@ -98,16 +100,16 @@ static void the_format_is_fixed_to_the_byte(void **state)
 {
     struct lh_batch_builder b;
     uint8_t bytes[64];
-    static const uint8_t expected[] = {'L', 'H', 'B', '1', 42, 0, 0, 0, 2, 0, 0, 0, 0x88, 0x77,
+    static const uint8_t expected[] = {'L', 'H', 'B', '2', 50, 0, 0, 0, 2, 0, 0, 0, 0x88, 0x77,
         0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 5, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 'h', 'i', 0, 0, 0,
-        0};
+        0, 0, 0, 0, 0, 0, 0, 0, 0};
 
     (void)state;
     lh_batch_builder_init(&b, 64);
     assert_true(lh_batch_builder_add(&b, "hi", 2));
     assert_true(lh_batch_builder_add(&b, NULL, 0));
     struct lh_buf batch = lh_batch_builder_finish(&b, 0x1122334455667788u, 5);
-    assert_int_equal(flatten(&batch, bytes), 42);
+    assert_int_equal(flatten(&batch, bytes), 50);
     assert_memory_equal(bytes + 4, expected, sizeof expected);
     uint32_t crc = lh_crc32c(0, bytes + 4, 38);
     for (int i = 0; i < 4; i++)
@@ -138,11 +140,12 @@ static void a_log_is_scanned_batch_by_batch_up_to_its_torn_end(void **state)
 {
     uint8_t bytes[8192];
     size_t size = 0;
-    uint64_t checksum = 0;
+    uint64_t checksum = 0, writing = lh_log_seed(5);
 
     (void)state;
     for (unsigned i = 0; i < 5; i++) {
         struct lh_buf batch = batch_of(i + 1, 9, i * 10 + 1);
+        batch = chained(&batch, &writing);
         size += flatten(&batch, bytes + size);
         lh_buf_clear(&batch);
     }
@@ -151,11 +154,10 @@ static void a_log_is_scanned_batch_by_batch_up_to_its_torn_end(void **state)
         struct lh_batch_header h;
         size_t at = 0;
         unsigned found = 0;
-        uint64_t running = 0;
+        uint64_t running = lh_log_seed(5);
         int error;
-        while ((error = lh_batch_check_records(&log, at, MAX, MAX, &h)) == LH_OK) {
+        while ((error = lh_log_check(&log, at, MAX, &running, &h)) == LH_OK) {
             assert_int_equal(h.sequence, found * 10 + 1);
-            running = lh_log_checksum(running, &h);
             at += h.size;
             found++;
         }
@@ -187,23 +189,87 @@ static void a_batch_cut_anywhere_wants_more_bytes(void **state)
     lh_buf_clear(&batch);
 }
 
+static int check_in_log(const uint8_t *bytes, size_t size, uint64_t checksum)
+{
+    struct lh_buf b = lh_buf_copy(bytes, size);
+    struct lh_batch_header h;
+    int error = lh_log_check(&b, 0, MAX, &checksum, &h);
+
+    lh_buf_clear(&b);
+    return error;
+}
+
 static void every_single_flipped_bit_is_noticed(void **state)
 {
     struct lh_buf batch = batch_of(4, 5, 8);
     uint8_t bytes[4096];
+    uint64_t checksum = lh_log_seed(5);
+    batch = chained(&batch, &checksum);
     size_t size = flatten(&batch, bytes);
-    struct lh_batch_header h;
 
     (void)state;
     for (size_t bit = 0; bit < size * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_int_not_equal(check(bytes, size, &h), LH_OK);
+        assert_int_not_equal(check_in_log(bytes, size, lh_log_seed(5)), LH_OK);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-    assert_int_equal(check(bytes, size, &h), LH_OK);
+    assert_int_equal(check_in_log(bytes, size, lh_log_seed(5)), LH_OK);
     bytes[size - 1] ^= 1;
-    assert_int_equal(check(bytes, size, &h), LH_ERR_CORRUPT);
+    assert_int_equal(check_in_log(bytes, size, lh_log_seed(5)), LH_ERR_CORRUPT);
     lh_buf_clear(&batch);
+}
+
+/* A whole batch of another log, or of another place in this one, does not fit. */
+static void a_batch_fits_its_place_and_no_other(void **state)
+{
+    struct lh_buf log[3];
+    uint64_t checksum[4] = {lh_log_seed(5)};
+    uint8_t bytes[4096];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct lh_buf b = batch_of(4, 5, i + 1);
+        checksum[i + 1] = checksum[i];
+        log[i] = chained(&b, &checksum[i + 1]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        size_t size = flatten(&log[i], bytes);
+        for (unsigned place = 0; place < 3; place++)
+            assert_int_equal(
+                check_in_log(bytes, size, checksum[place]), place == i ? LH_OK : LH_ERR_CORRUPT);
+        assert_int_equal(check_in_log(bytes, size, lh_log_seed(6)), LH_ERR_CORRUPT);
+        lh_buf_clear(&log[i]);
+    }
+}
+
+/* Bytes that others share stay as they are, whatever the batch's size, and its slices. */
+static void a_batch_gets_its_chain_without_being_written_to(void **state)
+{
+    static const unsigned sizes[] = {1, 900, LH_BATCH_COPIED_BYTES, 5000, 40000};
+    struct lh_batch_stamper stamper = {0};
+
+    (void)state;
+    for (unsigned round = 0; round < 40; round++) {
+        struct lh_batch_builder b;
+        struct lh_batch_header h;
+        uint32_t size = sizes[round % 5];
+        uint64_t checksum = lh_log_seed(round);
+        uint8_t *record = calloc(1, size);
+        lh_batch_builder_init(&b, LH_BATCH_FRAME_BYTES + LH_RECORD_HEADER_BYTES + size);
+        assert_true(lh_batch_builder_add(&b, record, size));
+        struct lh_buf sent = lh_batch_builder_finish(&b, 7, round + 1), stored = lh_buf_ref(&sent);
+        assert_int_equal(lh_batch_check(&sent, 0, MAX, &h), LH_OK);
+        lh_batch_stamp(&stamper, &stored, &h, lh_log_checksum(checksum, &h));
+        assert_int_equal(stored.size, sent.size);
+        assert_int_equal(lh_log_check(&stored, 0, MAX, &checksum, &h), LH_OK);
+        uint64_t chain = 1;
+        assert_true(lh_buf_read(&sent, h.size - sizeof chain, &chain, sizeof chain));
+        assert_int_equal(chain, 0);
+        lh_buf_clear(&sent);
+        lh_buf_clear(&stored);
+        free(record);
+    }
+    lh_batch_stamper_deinit(&stamper);
 }
 
 struct lie {
@@ -218,13 +284,13 @@ struct lie {
 static void headers_that_cannot_be_are_refused(void **state)
 {
     static const struct lie lies[] = {
-        {"wrong magic", 4, "LHB2", 4, LH_ERR_MALFORMED},
+        {"wrong magic", 4, "LHB1", 4, LH_ERR_MALFORMED},
         {"no records", 12, {0}, 4, LH_ERR_MALFORMED},
         {"more records than fit", 12, {0xff, 0xff, 0xff, 0x7f}, 4, LH_ERR_MALFORMED},
         {"writer 0", 16, {0}, 8, LH_ERR_MALFORMED},
         {"sequence overflows", 24, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 8,
             LH_ERR_MALFORMED},
-        {"smaller than its header", 8, {31, 0, 0, 0}, 4, LH_ERR_MALFORMED},
+        {"smaller than its frame", 8, {39, 0, 0, 0}, 4, LH_ERR_MALFORMED},
         {"size 0", 8, {0}, 4, LH_ERR_MALFORMED},
         {"larger than any limit", 8, {0xff, 0xff, 0xff, 0xff}, 4, LH_ERR_TOO_LARGE},
         {"one record more than there is", 12, {3, 0, 0, 0}, 4, LH_ERR_MALFORMED},
@@ -274,7 +340,7 @@ static void the_longest_record_fits_a_batch_and_two_batches_fit_a_chunk(void **s
         uint32_t record = lh_record_bytes_max(sizes[i]);
         assert_true((uint64_t)batch * 2 <= sizes[i]);
         assert_true(batch <= LH_BATCH_BYTES_LIMIT);
-        assert_true(LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES + record <= batch / 2);
+        assert_true(LH_BATCH_FRAME_BYTES + LH_RECORD_HEADER_BYTES + record <= batch / 2);
         assert_true(record <= sizes[i] / 4);
     }
 }
@@ -285,7 +351,7 @@ static void a_full_builder_refuses_and_stays_as_it_was(void **state)
     struct lh_batch_header h;
 
     (void)state;
-    lh_batch_builder_init(&b, LH_BATCH_HEADER_BYTES + 10);
+    lh_batch_builder_init(&b, LH_BATCH_FRAME_BYTES + 10);
     assert_false(lh_batch_builder_add(&b, "1234567", 7));
     assert_true(lh_batch_builder_add(&b, "123456", 6));
     assert_false(lh_batch_builder_add(&b, "", 0));
@@ -311,6 +377,7 @@ static void the_running_checksum_tells_logs_apart(void **state)
     assert_true(lh_log_checksum(0, &a) != lh_log_checksum(0, &b));
     assert_true(lh_log_checksum(0, &a) != lh_log_checksum(0, &longer));
     assert_true(ab == lh_log_checksum(lh_log_checksum(0, &a), &b));
+    assert_true(lh_log_seed(1) != lh_log_seed(2));
 }
 
 int main(void)
@@ -322,6 +389,8 @@ int main(void)
         cmocka_unit_test(a_log_is_scanned_batch_by_batch_up_to_its_torn_end),
         cmocka_unit_test(a_batch_cut_anywhere_wants_more_bytes),
         cmocka_unit_test(every_single_flipped_bit_is_noticed),
+        cmocka_unit_test(a_batch_fits_its_place_and_no_other),
+        cmocka_unit_test(a_batch_gets_its_chain_without_being_written_to),
         cmocka_unit_test(headers_that_cannot_be_are_refused),
         cmocka_unit_test(limits_are_held_to_the_byte),
         cmocka_unit_test(the_longest_record_fits_a_batch_and_two_batches_fit_a_chunk),

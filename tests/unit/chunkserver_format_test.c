@@ -81,7 +81,7 @@ static void the_bytes_are_those_of_the_format(void **state)
     const uint8_t *p = s.bytes;
     write_slot(&s, &example);
     assert_memory_equal(p, "LHCHUNK\0", 8);
-    const uint8_t head[] = {1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 5};
+    const uint8_t head[] = {2, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 5};
     assert_memory_equal(p + 12, head, sizeof head);
     assert_int_equal(p[52], 7); /* sealed, lost, incomplete */
     assert_memory_equal(p + 88, example.equal_boot, LH_BOOT_ID_BYTES);
@@ -171,7 +171,7 @@ static void a_newer_format_is_left_alone(void **state)
     write_slot(&s, &example);
     write_slot(&s, &newer);
     uint8_t *p = s.bytes + LH_SLOT_BYTES;
-    p[12] = 2;
+    p[12] = 3;
     uint32_t crc = lh_crc32c(0, p + 12, LH_SLOT_BYTES - 12);
     for (size_t i = 0; i < 4; i++)
         p[8 + i] = (uint8_t)(crc >> 8 * i);

@@ -12,6 +12,7 @@
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
 #include "runtime/loop.h"
+#include "tests/chained.h"
 
 #include "client/library/leasehold.h"
 
@@ -33,6 +34,7 @@ struct server {
     struct lh_loop *loop;
     char address[32];
     struct lh_buf log;
+    uint64_t checksum; /* running checksum at its end */
     struct stored *stored;
     size_t stored_count, stored_capacity;
     bool paused;            /* appends are stored but not answered, reads dropped */
@@ -117,7 +119,11 @@ static void take_append(struct server *s, struct lh_input *in, struct lh_effects
             .count = h.count,
         };
     }
-    lh_buf_append(&s->log, &in->payload, 0, in->payload.size);
+    if (s->log.size == 0)
+        s->checksum = lh_log_seed(1);
+    struct lh_buf sent = lh_buf_ref(&in->payload), stored = chained(&sent, &s->checksum);
+    lh_buf_append(&s->log, &stored, 0, stored.size);
+    lh_buf_clear(&stored);
     answer_appends(s, fx);
 }
 
@@ -134,8 +140,14 @@ static void answer_read(struct server *s, const struct lh_input *in, struct lh_e
         if (s->stored[i].offset == end &&
             (end == q->offset || end + s->stored[i].size - q->offset <= q->max_bytes))
             end += s->stored[i].size;
-    if (end > q->offset)
+    if (end > q->offset) {
+        struct lh_buf before = {0};
         lh_buf_append(&bytes, &s->log, q->offset, end - q->offset);
+        if (q->offset > 0)
+            lh_buf_append(&before, &s->log, q->offset - LH_BATCH_CHAIN_BYTES, LH_BATCH_CHAIN_BYTES);
+        assert_int_equal(lh_log_checksum_before(&before, q->offset, 1, &m.checksum), LH_OK);
+        lh_buf_clear(&before);
+    }
     m.version = 1;
     m.committed = s->log.size;
     m.primary = true;
@@ -544,7 +556,7 @@ static void one_server_is_asked_for_its_replica(void **state)
     assert_int_equal(lh_appender_close(a, 10000), LH_OK);
     assert_int_equal(lh_replica_stat(f->cluster, address, 1, 10000, &status), LH_OK);
     assert_int_equal(status.version, 1);
-    assert_int_equal(status.committed, 3 * (LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES + 6));
+    assert_int_equal(status.committed, 3 * (LH_BATCH_FRAME_BYTES + LH_RECORD_HEADER_BYTES + 6));
     assert_true(status.primary);
     assert_false(status.sealed);
     while (lh_replica_check(f->cluster, address, 1, status.committed, 10000, &scan) == LH_OK)
@@ -552,7 +564,7 @@ static void one_server_is_asked_for_its_replica(void **state)
     assert_int_equal(scan.offset, status.committed);
 
     /* The running checksum, batch by batch. */
-    uint64_t checksum = 0;
+    uint64_t checksum = lh_log_seed(1);
     struct lh_batch_header h;
     struct lh_batch batch;
     struct lh_reader *r;

@@ -159,7 +159,7 @@ static void the_scrubs_position_is_remembered(void **state)
 
     /* An older release did not write it. */
     write_file("IDENTITY",
-        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation 9\nmaster_term 3\n");
+        "leasehold-chunkserver 2\nserver_id cs1\ncluster_id -\nincarnation 9\nmaster_term 3\n");
     dir = open_ok("cs1");
     assert_string_equal(lh_data_dir_identity(dir)->scrub, "");
     assert_int_equal(lh_data_dir_identity(dir)->master_term, 3);
@@ -170,8 +170,8 @@ static void a_newer_format_is_refused_and_left_alone(void **state)
 {
     (void)state;
     lh_data_dir_close(open_ok("cs1"));
-    write_file("IDENTITY", "leasehold-chunkserver 2\nserver_id cs1\nnew_field x\n");
-    refused("cs1", LH_ERR_WRONG_FORMAT, "format 2");
+    write_file("IDENTITY", "leasehold-chunkserver 3\nserver_id cs1\nnew_field x\n");
+    refused("cs1", LH_ERR_WRONG_FORMAT, "format 3");
 
     char file[5000], text[100] = "";
     (void)snprintf(file, sizeof file, "%s/IDENTITY", path);
@@ -180,6 +180,15 @@ static void a_newer_format_is_refused_and_left_alone(void **state)
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     (void)fclose(f);
     assert_non_null(strstr(text, "new_field"));
+}
+
+static void what_an_older_release_wrote_is_refused_with_what_to_do(void **state)
+{
+    (void)state;
+    lh_data_dir_close(open_ok("cs1"));
+    write_file("IDENTITY",
+        "leasehold-chunkserver 1\nserver_id cs1\ncluster_id -\nincarnation 9\nmaster_term 3\n");
+    refused("cs1", LH_ERR_WRONG_FORMAT, "empty --data-dir");
 }
 
 static void what_is_no_identity_is_refused(void **state)
@@ -191,14 +200,14 @@ static void what_is_no_identity_is_refused(void **state)
     } cases[] = {
         {"", LH_ERR_WRONG_FORMAT},
         {"something else", LH_ERR_WRONG_FORMAT},
-        {"leasehold-chunkserver 1", LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id cs1\n", LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation 1\n", LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a/b\ncluster_id -\nincarnation 1\nmaster_term 0\n",
+        {"leasehold-chunkserver 2", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 2\nserver_id cs1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 2\nserver_id a\ncluster_id -\nincarnation 1\n", LH_ERR_CORRUPT},
+        {"leasehold-chunkserver 2\nserver_id a/b\ncluster_id -\nincarnation 1\nmaster_term 0\n",
             LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation -1\nmaster_term 0\n",
+        {"leasehold-chunkserver 2\nserver_id a\ncluster_id -\nincarnation -1\nmaster_term 0\n",
             LH_ERR_CORRUPT},
-        {"leasehold-chunkserver 1\nserver_id a\ncluster_id -\nincarnation "
+        {"leasehold-chunkserver 2\nserver_id a\ncluster_id -\nincarnation "
          "18446744073709551615\nmaster_term 0\n",
             LH_ERR_CORRUPT},
     };
@@ -327,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup(the_highest_masters_term_is_remembered, setup),
         cmocka_unit_test_setup(the_scrubs_position_is_remembered, setup),
         cmocka_unit_test_setup(a_newer_format_is_refused_and_left_alone, setup),
+        cmocka_unit_test_setup(what_an_older_release_wrote_is_refused_with_what_to_do, setup),
         cmocka_unit_test_setup(what_is_no_identity_is_refused, setup),
         cmocka_unit_test_setup(chunks_without_an_identity_are_refused, setup),
         cmocka_unit_test_setup(odd_server_ids_are_refused, setup),

@@ -9,7 +9,7 @@
 #define MIB (1u << 20)
 
 /* As chunkserver_world.c frames them: one record, and its headers. */
-#define FRAME (LH_BATCH_HEADER_BYTES + LH_RECORD_HEADER_BYTES)
+#define FRAME (LH_BATCH_FRAME_BYTES + LH_RECORD_HEADER_BYTES)
 
 static struct world *given(bool synced)
 {

@@ -54,7 +54,7 @@ static void a_sync_that_met_a_shortage_is_not_forgotten(void **state)
         node_start(w, n);
     settle(w);
     for (int n = A; n <= C; n++)
-        assert_int_equal(node_status(w, n).length, 3 * 136);
+        assert_int_equal(node_status(w, n).length, 3 * 144);
     world_destroy(w);
 }
 
@@ -123,7 +123,7 @@ static void a_start_amid_a_shortage_loses_nothing(void **state)
     pass(w, 3000);
     assert_int_equal(w->nodes[B].registrations, 2);
     assert_false(w->nodes[B].registered->register_->replicas[0]->lost);
-    assert_int_equal(node_status(w, B).length, 5 * 136);
+    assert_int_equal(node_status(w, B).length, 5 * 144);
     world_destroy(w);
 }
 
@@ -164,7 +164,7 @@ static struct conn *given_a_log_of(struct world *w, uint64_t bytes)
 
     settle(w);
     for (uint64_t s = 1; s <= bytes / 1000; s++) {
-        append(c, s, 1000 - 36);
+        append(c, s, 1000 - 44);
         settle(w);
         (void)position(c, s);
     }
@@ -185,12 +185,12 @@ static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
     given_a_chunk(w, ABC);
     struct conn *c = given_a_log_of(w, 3000);
     assert_int_equal(reserved(w, B), 0);
-    append(c, 4, 1000 - 36);
+    append(c, 4, 1000 - 44);
     settle(w);
     for (int n = A; n <= C; n++)
         assert_int_equal(reserved(w, n), LH_LOG_START + 8000);
     for (uint64_t s = 5; s <= 30; s++) {
-        append(c, s, 1000 - 36);
+        append(c, s, 1000 - 44);
         settle(w);
         size_t room = reserved(w, B) - LH_LOG_START;
         assert_true(room > s * 1000 && room <= s * 1000 + 10000);
@@ -200,7 +200,7 @@ static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
     pass(w, 2000);
     for (int n = A; n <= C; n++)
         assert_int_equal(reserved(w, n), 0);
-    append(c, 31, 1000 - 36);
+    append(c, 31, 1000 - 44);
     settle(w);
     assert_int_equal(reserved(w, B), LH_LOG_START + 41000);
     check_logs(w, ABC);
@@ -219,7 +219,7 @@ static void a_reservation_that_fails_is_no_full_disk(void **state)
     node_fail_disk(w, A, LH_DISK_RESERVE, 0, LH_ERR_DISK_FULL);
     struct conn *c = given_a_log_of(w, 2000);
     assert_int_equal(reserved(w, A), 0);
-    append(c, 3, 1000 - 36);
+    append(c, 3, 1000 - 44);
     settle(w);
     (void)position(c, 3);
     assert_true(reserved(w, A) > 0); /* it was tried again further on */
@@ -336,7 +336,7 @@ static void the_table_of_a_sealed_log_is_read_back_when_asked_for(void **state)
     struct world *w = world_create(1, true);
     given_a_chunk(w, ABC);
     (void)given_a_writer(w, A, 1, 3);
-    master_record_seal(w, B, 1, 3 * 136, node_status(w, B).checksum);
+    master_record_seal(w, B, 1, 3 * 144, node_status(w, B).checksum);
     settle(w);
     for (int again = 0; again < 3; again++) {
         struct conn *c = settler(w, B, 1, WRITER);

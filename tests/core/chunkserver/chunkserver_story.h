@@ -13,7 +13,7 @@
 #define ABCD (ABC | 1u << D)
 
 #define WRITER 1001u
-#define BATCH  136u /* bytes of a batch with one record of 100 */
+#define BATCH  144u /* bytes of a batch with one record of 100 */
 #define SEEDS  16u
 
 /* Given three registered servers (and a fourth that stands by): under several orders of events, for

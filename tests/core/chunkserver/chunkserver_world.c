@@ -607,12 +607,10 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
         HEAR(recovered, .version = m->recovered->version, .length = m->recovered->length);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED: {
-        unsigned members = 0, lost = 0;
+        unsigned members = 0;
         for (size_t i = 0; i < m->member_failed->n_server_ids; i++)
             members |= 1u << endpoint_of(m->member_failed->server_ids[i]);
-        for (size_t i = 0; i < m->member_failed->n_lost_ids; i++)
-            lost |= 1u << endpoint_of(m->member_failed->lost_ids[i]);
-        HEAR(failed, .version = m->member_failed->version, .members = members, .lost = lost,
+        HEAR(failed, .version = m->member_failed->version, .members = members,
             .appends_wait = m->member_failed->appends_wait, .unsure = m->member_failed->unsure);
         break;
     }
@@ -917,7 +915,7 @@ struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uin
     struct lh_batch_builder b;
     uint8_t *record = lh_alloc(size + 1);
 
-    lh_batch_builder_init(&b, LH_BATCH_HEADER_BYTES + count * (LH_RECORD_HEADER_BYTES + size));
+    lh_batch_builder_init(&b, LH_BATCH_FRAME_BYTES + count * (LH_RECORD_HEADER_BYTES + size));
     for (uint32_t i = 0; i < count; i++) {
         struct lh_prng p = {writer * 1000003 + sequence + i};
         for (uint32_t j = 0; j < size; j++)
@@ -1279,8 +1277,9 @@ void check_logs(struct world *w, unsigned members)
             unsigned found = 0;
             struct lh_buf log = lh_buf_copy(f->cache + LH_LOG_START, end);
             struct lh_batch_header h;
+            uint64_t checksum = lh_log_seed(CHUNK);
             for (size_t at = 0; at < end; at += h.size) {
-                assert_int_equal(lh_batch_check(&log, at, UINT32_MAX, &h), LH_OK);
+                assert_int_equal(lh_log_check(&log, at, UINT32_MAX, &checksum, &h), LH_OK);
                 for (size_t j = 0; j < w->acked_count; j++) {
                     if (w->acked[j].writer != h.writer || w->acked[j].sequence != h.sequence)
                         continue;

@@ -19,6 +19,7 @@
 #include "chunkserver/chunkserver.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
+#include "tests/chained.h"
 
 #define NODES           4
 #define MASTER          NODES
@@ -104,7 +105,7 @@ struct heard {
         unsigned n;
         uint64_t version, length;
         int error;
-        unsigned members, lost; /* bits */
+        unsigned members; /* bits */
         bool sealed, doubted, primary, appends_wait, unsure, failing, ran_out;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,

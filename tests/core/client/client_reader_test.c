@@ -3,10 +3,17 @@
 
 #define WRITER 99u
 
+/* What a READ asked for. */
+struct asked {
+    uint64_t link, chunk, offset;
+};
+
 struct reader {
     struct world w;
     struct lh_client_reader *core;
     struct lh_fetch_call fetch;
+    struct asked asked[32]; /* the last READs */
+    unsigned reads;
 };
 
 /* A reader of the world that there is. */
@@ -96,19 +103,35 @@ static uint64_t expect_read(struct reader *r, uint64_t chunk, uint64_t offset, i
     assert_int_equal(m->offset, offset);
     if (request != NULL)
         *request = m;
+    r->asked[r->reads++ % 32] = (struct asked){link, chunk, offset};
     return link;
 }
 
-/* As many one-record batches. */
+static const struct asked *asked_on(const struct reader *r, uint64_t link)
+{
+    for (unsigned i = 0; i < 32; i++)
+        if (r->asked[i].link == link)
+            return &r->asked[i];
+    fail_msg("no READ was asked there");
+    return NULL;
+}
+
+/* As many one-record batches, from where that READ asked for them. */
 static void say_batches(
     struct reader *r, uint64_t link, unsigned count, uint64_t committed, bool sealed)
 {
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
     struct lh_buf all = {0};
+    const struct asked *q = asked_on(r, link);
+    uint64_t first = q->offset / BATCH_BYTES(1), checksum = lh_log_seed(q->chunk);
 
-    for (unsigned i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < first + count; i++) {
         struct lh_buf b = make_batch(WRITER, i + 1, 1);
-        lh_buf_append(&all, &b, 0, b.size);
+        if (i == first)
+            m.checksum = checksum;
+        b = chained(&b, &checksum);
+        if (i >= first)
+            lh_buf_append(&all, &b, 0, b.size);
         lh_buf_clear(&b);
     }
     m.committed = committed;
@@ -209,23 +232,25 @@ static void a_start_beyond_the_end_is_refused(void **state)
     world_deinit(&r.w);
 }
 
-static void a_corrupt_batch_is_read_from_another_member(void **state)
+/* The first batch is sound, the second has a flipped bit so many bytes before its end. */
+static void a_corrupt_batch_is_passed_over(size_t where)
 {
     struct reader r;
     Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 2 * B);
     int bad, good;
 
-    (void)state;
     open_reader(&r, false, 0, &chunk, 1);
     fetch(&r);
     uint64_t link = expect_read(&r, 5, 0, &bad, NULL);
 
-    /* The first batch is sound, the second has a flipped bit. */
     Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
     struct lh_buf bytes = make_batch(WRITER, 1, 1), second = make_batch(WRITER, 2, 1);
     uint8_t flipped[B];
+    uint64_t checksum = lh_log_seed(5);
+    bytes = chained(&bytes, &checksum);
+    second = chained(&second, &checksum);
     assert_true(lh_buf_read(&second, 0, flipped, B));
-    flipped[B - 1] ^= 1;
+    flipped[B - 1 - where] ^= 1;
     lh_buf_clear(&second);
     second = lh_buf_copy(flipped, B);
     lh_buf_append(&bytes, &second, 0, B);
@@ -241,6 +266,49 @@ static void a_corrupt_batch_is_read_from_another_member(void **state)
     say_batches(&r, link, 1, 2 * B, true);
     expect_bytes(&r, B, B);
     world_deinit(&r.w);
+}
+
+static void a_corrupt_batch_is_read_from_another_member(void **state)
+{
+    (void)state;
+    a_corrupt_batch_is_passed_over(LH_BATCH_CHAIN_BYTES);
+}
+
+/* Sound in itself, and of another place. */
+static void a_batch_from_elsewhere_is_read_from_another_member(void **state)
+{
+    (void)state;
+    a_corrupt_batch_is_passed_over(0);
+}
+
+/* Two members' logs agree with themselves; only what was read before tells that one of them is not
+ * this log. A reader that begins in the middle has nothing but the server's word. */
+static void what_is_read_continues_what_was_read(void **state)
+{
+    struct reader r;
+    Leasehold__ChunkInfo chunk = sealed_chunk(5, 2, 0, 3 * B);
+    int bad, good;
+
+    (void)state;
+    for (uint64_t start = 0; start <= B; start += B) {
+        open_reader(&r, false, start, &chunk, 1);
+        fetch(&r);
+        say_batches(&r, expect_read(&r, 5, start, NULL, NULL), 1, 3 * B, true);
+        expect_bytes(&r, start, B);
+        fetch(&r);
+        uint64_t link = expect_read(&r, 5, start + B, &bad, NULL);
+        Leasehold__ReadReply m = LEASEHOLD__READ_REPLY__INIT;
+        uint64_t checksum = m.checksum = 4711;
+        struct lh_buf other = make_batch(WRITER, 2 + start / B, 1);
+        m.committed = 3 * B;
+        m.sealed = true;
+        say_with(&r.w, link, &m, chained(&other, &checksum));
+        link = expect_read(&r, 5, start + B, &good, NULL);
+        assert_int_not_equal(bad, good);
+        say_batches(&r, link, 1, 3 * B, true);
+        expect_bytes(&r, start + B, B);
+        world_deinit(&r.w);
+    }
 }
 
 static void what_is_corrupt_everywhere_is_told(void **state)
@@ -1028,6 +1096,8 @@ int main(void)
         cmocka_unit_test(a_reader_begins_in_the_middle),
         cmocka_unit_test(a_start_beyond_the_end_is_refused),
         cmocka_unit_test(a_corrupt_batch_is_read_from_another_member),
+        cmocka_unit_test(a_batch_from_elsewhere_is_read_from_another_member),
+        cmocka_unit_test(what_is_read_continues_what_was_read),
         cmocka_unit_test(what_is_corrupt_everywhere_is_told),
         cmocka_unit_test(a_member_without_an_address_is_not_corrupt),
         cmocka_unit_test(a_newer_list_of_members_begins_a_new_round),

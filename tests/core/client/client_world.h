@@ -16,6 +16,7 @@
 #include "client/core/client.h"
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
+#include "tests/chained.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -308,13 +309,13 @@ static inline struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint3
 {
     struct lh_batch_builder b;
 
-    lh_batch_builder_init(&b, LH_BATCH_HEADER_BYTES + 14 * count);
+    lh_batch_builder_init(&b, LH_BATCH_FRAME_BYTES + 14 * count);
     for (uint32_t i = 0; i < count; i++)
         assert_true(lh_batch_builder_add(&b, "0123456789", 10));
     return lh_batch_builder_finish(&b, writer, sequence);
 }
 
-#define BATCH_BYTES(count) (LH_BATCH_HEADER_BYTES + 14u * (count))
+#define BATCH_BYTES(count) (LH_BATCH_FRAME_BYTES + 14u * (count))
 
 /* The last effect's payload has that batch at `offset`. */
 static inline void expect_packed(

@@ -466,29 +466,6 @@ static void a_member_that_may_be_the_only_one_is_not_left_out(void **state)
     assert_int_equal(grant->n_members, 2);
 }
 
-/* REC-2: it is of no use until it is copied anew, however few are left. */
-static void a_member_whose_log_is_not_what_it_should_be_is_lost(void **state)
-{
-    const Leasehold__Grant *grant;
-    uint64_t chunk;
-
-    (void)state;
-    three_servers();
-    struct server *primary = file_with_primary("/f", &chunk);
-    struct server *first = primary == &a ? &b : &a;
-    struct server *second = primary == &c || first == &c ? &b : &c;
-    server_member_failed(&w, primary, chunk, 1, first->id);
-    assert_ptr_equal(granted(&grant), primary);
-    server_confirm(&w, primary, chunk, 2, LH_OK);
-    server_member_failed(&w, primary, chunk, 2, second->id);
-    assert_ptr_equal(granted(&grant), primary);
-    assert_int_equal(grant->version, 2); /* one of two would be left: it is waited for */
-    server_finds_misfit(&w, primary, chunk, 2, second->id);
-    assert_ptr_equal(granted(&grant), primary);
-    assert_int_equal(grant->version, 3);
-    assert_int_equal(grant->n_members, 1);
-}
-
 /* ---- Giving up. */
 
 static uint64_t recall(uint64_t chunk, uint64_t wait_ms, bool only_release)
@@ -1706,7 +1683,6 @@ int main(void)
         STORY(active_leases_are_extended_and_idle_ones_run_out),
         STORY(the_same_session_gets_a_new_version_without_a_member),
         STORY(a_member_that_may_be_the_only_one_is_not_left_out),
-        STORY(a_member_whose_log_is_not_what_it_should_be_is_lost),
         STORY(a_recall_moves_the_primary),
         STORY(a_busy_chunk_that_was_recalled_goes_to_another_member_in_one_commit),
         STORY(a_recall_without_an_answer_waits_for_the_term),

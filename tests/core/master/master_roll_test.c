@@ -777,31 +777,6 @@ static void a_member_that_comes_back_backs_the_seal_too(void **state)
 
 /* How many logs there were is not written down: a master that has started since counts those that
  * have recorded the seal. */
-/* It may hold what a disk made of a log, not what was written (a misdirected write). */
-static void a_lone_log_that_was_read_back_is_not_enough(void **state)
-{
-    Leasehold__Fenced answer = LEASEHOLD__FENCED__INIT;
-    uint64_t next = 0;
-
-    (void)state;
-    register_servers(4);
-    rolling();
-    kill_server(third);
-    create_replicas(&next, NULL);
-    answer.chunk = chunk;
-    answer.version = 2;
-    answer.length = 100;
-    answer.checksum = 3100;
-    answer.read_back = true;
-    server_tell_fenced(&w, second, &answer);
-    world_advance(&w, 8000);
-    assert_int_equal(sealed_at(second), UINT64_MAX);
-    third->incarnation++;
-    assert_true(server_register(&w, third));
-    fenced(third, 100);
-    assert_int_equal(sealed_at(third), 100);
-}
-
 /* Nobody could copy it any more: the others may have what was acknowledged. */
 static void a_lone_log_whose_server_is_lost_seals_nothing(void **state)
 {
@@ -1069,71 +1044,6 @@ static void of_logs_that_were_all_cut_the_longest_counts(void **state)
     server_fenced_cut(&w, second, chunk, 2, 40);
     server_fenced_cut(&w, third, chunk, 2, 90);
     assert_int_equal(sealed_at(second), 90);
-}
-
-/* It answers the fence with a log whose bytes are not those of fenced(). */
-static void fenced_otherwise(struct server *s, uint64_t length)
-{
-    Leasehold__Fenced fenced = LEASEHOLD__FENCED__INIT;
-
-    fenced.chunk = chunk;
-    fenced.version = 2;
-    fenced.length = length;
-    fenced.checksum = length * 31 + 1;
-    server_tell_fenced(&w, s, &fenced);
-}
-
-/* One of the two has a batch that belongs elsewhere. */
-static void of_two_logs_of_one_length_a_third_says_which(void **state)
-{
-    uint64_t next = 0;
-
-    (void)state;
-    register_servers(4);
-    rolling();
-    create_replicas(&next, NULL);
-    fenced_otherwise(second, 100);
-    fenced(third, 100);
-    world_advance(&w, 5000);
-    assert_int_equal(sealed_at(second), UINT64_MAX);
-    primary->incarnation++;
-    assert_true(server_register(&w, primary));
-    fenced(primary, 100);
-    assert_int_equal(sealed_at(third), 100); /* with the checksum of fenced() */
-}
-
-static void the_primarys_word_outweighs_other_logs(void **state)
-{
-    uint64_t next = 0;
-
-    (void)state;
-    register_servers(4);
-    rolling();
-    create_replicas(&next, NULL);
-    fenced_otherwise(second, 100);
-    primary->incarnation++;
-    assert_true(server_register(&w, primary));
-    server_fenced_as_primary(&w, primary, chunk, 2, 100);
-    world_advance(&w, 500);
-    assert_int_equal(sealed_at(third), 100);
-}
-
-/* Two members, and there never were more: somebody has to be told. */
-static void a_dispute_that_nobody_settles_is_told(void **state)
-{
-    uint64_t next = 0;
-
-    (void)state;
-    register_servers(4);
-    rolling();
-    create_replicas(&next, NULL);
-    fenced_otherwise(second, 100);
-    fenced(third, 100);
-    primary->incarnation++;
-    assert_true(server_register(&w, primary));
-    server_fenced(&w, primary, chunk, 2, LH_ERR_CORRUPT, 0, 0, false);
-    assert_non_null(world_next(&w, third->link, LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL));
-    assert_non_null(strstr(w.complaint, "nobody knows whose is right"));
 }
 
 static void a_log_below_a_committed_length_gives_no_length(void **state)
@@ -1639,7 +1549,6 @@ int main(void)
         STORY(a_lone_log_seals_and_is_copied_before_anybody_settles),
         STORY(who_waits_to_settle_is_told_whom_for),
         STORY(a_member_that_comes_back_backs_the_seal_too),
-        STORY(a_lone_log_that_was_read_back_is_not_enough),
         STORY(a_lone_log_whose_server_is_lost_seals_nothing),
         STORY(a_member_that_looks_alive_is_awaited),
         STORY(a_member_above_the_intent_has_everybody_fenced_anew),
@@ -1652,9 +1561,6 @@ int main(void)
         STORY(a_single_log_that_was_cut_gives_no_length),
         STORY(who_is_given_up_is_not_waited_for),
         STORY(of_logs_that_were_all_cut_the_longest_counts),
-        STORY(of_two_logs_of_one_length_a_third_says_which),
-        STORY(the_primarys_word_outweighs_other_logs),
-        STORY(a_dispute_that_nobody_settles_is_told),
         STORY(a_log_below_a_committed_length_gives_no_length),
         STORY(if_all_are_doubted_all_are_heard_and_the_longest_counts),
         STORY(a_member_that_lost_its_replica_does_not_count),

@@ -520,8 +520,6 @@ static void tell_failed(struct world *w, struct server *s, uint64_t chunk, uint6
     failed.version = version;
     failed.n_server_ids = 1;
     failed.server_ids = ids;
-    if (failed.n_lost_ids > 0)
-        failed.lost_ids = ids;
     request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     request.member_failed = &failed;
     server_send(w, s, &request);
@@ -550,15 +548,6 @@ void server_is_unsure(
     Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
 
     how.appends_wait = how.unsure = true;
-    tell_failed(w, s, chunk, version, member, &how);
-}
-
-void server_finds_misfit(
-    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member)
-{
-    Leasehold__MemberFailed how = LEASEHOLD__MEMBER_FAILED__INIT;
-
-    how.n_lost_ids = 1;
     tell_failed(w, s, chunk, version, member, &how);
 }
 

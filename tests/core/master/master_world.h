@@ -120,8 +120,6 @@ void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t v
 void server_is_unsure(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
 /* REC-2: that member's log is not what it should be. */
-void server_finds_misfit(
-    struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
 void server_fenced_cut(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t length);
 void server_fenced_as_primary(

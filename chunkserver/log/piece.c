@@ -1,0 +1,40 @@
+#include "chunkserver/log/piece.h"
+
+#include "chunkserver/log/replica.h"
+
+/* How many bytes in front of the piece have the running checksum there. */
+static uint64_t before(uint64_t offset)
+{
+    return offset < LH_BATCH_CHAIN_BYTES ? offset : LH_BATCH_CHAIN_BYTES;
+}
+
+void lh_cs_piece_request(struct lh_cs_disk_request *request, uint64_t offset, uint64_t bytes)
+{
+    request->op = LH_DISK_READ;
+    request->offset = LH_LOG_START + offset - before(offset);
+    request->length = bytes + before(offset);
+}
+
+int lh_cs_piece_check(const struct lh_cs_replica *r, uint64_t offset, const struct lh_buf *bytes,
+    size_t most, struct lh_cs_piece *piece)
+{
+    uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
+    size_t start = before(offset), at = start;
+    int error = lh_log_checksum_before(bytes, offset, r->chunk, &piece->before);
+
+    piece->batches = (struct lh_buf){0};
+    piece->behind = piece->before;
+    while (error == LH_OK && at < bytes->size && at - start < most) {
+        struct lh_batch_header h;
+        error = lh_batch_check(bytes, at, batch_max, &h);
+        if (error == LH_OK && !lh_log_fits(bytes, at, &h, &piece->behind) &&
+            !LH_PLANTED("chain-unchecked-by-read"))
+            error = LH_ERR_CORRUPT;
+        if (error == LH_OK)
+            at += h.size;
+    }
+    if (at == start)
+        return error == LH_OK ? LH_ERR_WOULD_BLOCK : error;
+    lh_buf_append(&piece->batches, bytes, start, at - start);
+    return error == LH_ERR_WOULD_BLOCK ? LH_OK : error;
+}
