@@ -1,6 +1,6 @@
 /* leasehold-master: the master's core with a real network, metadata store and clock around it. */
 #include "master/master.h"
-#include "master/store/metastore_lmdb.h"
+#include "master/store/stores.h"
 #include "runtime/flags.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
@@ -163,7 +163,7 @@ static int run(struct node *node)
     const struct options *o = node->options;
     char why[512];
     int error =
-        lh_metastore_lmdb_open(o->data_dir, 0, on_committed, node, &node->store, why, sizeof why);
+        lh_metastore_open("lmdb", o->data_dir, on_committed, node, &node->store, why, sizeof why);
 
     if (error != LH_OK)
         return lh_server_refused(COMPONENT, error, why);

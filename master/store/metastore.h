@@ -7,7 +7,8 @@
  * Commits are asynchronous: each completes once, in the order in which they were begun, from a
  * thread of the store's. After a commit failed all later ones fail too: nothing is ever durable
  * that was begun after something that is not. That there is no room, or no memory, is no failure:
- * it is said (SHORTAGE), and tried again. Implementations: metastore_lmdb.h. */
+ * it is said (SHORTAGE), and tried again. A kind that cannot tell whether a commit took effect
+ * finds out before it completes it. The kinds that there are: stores.h. */
 #ifndef LH_MASTER_STORE_METASTORE_H
 #define LH_MASTER_STORE_METASTORE_H
 
@@ -39,6 +40,15 @@ struct lh_metastore_operations {
 /* What every implementation's object begins with. */
 struct lh_metastore {
     const struct lh_metastore_operations *operations;
+};
+
+/* A kind of store. `open` opens the one at `where`, which the kind reads in its own way.
+ * `on_committed` and `arg` are for all commits. On failure `why` says what to do; IN_USE: another
+ * process has it. */
+struct lh_metastore_kind {
+    const char *name;
+    int (*open)(const char *where, lh_metastore_committed *on_committed, void *arg,
+        struct lh_metastore **store, char *why, size_t why_size);
 };
 
 /* Calls `on_pair` for everything stored, in the order of keys (as memcmp() orders them, a prefix

@@ -123,8 +123,7 @@ static int commit_batch(struct store *s, const struct requests *batch)
 
     if (code != MDB_SUCCESS)
         return code;
-    STAILQ_FOREACH(r, batch, link)
-    {
+    STAILQ_FOREACH(r, batch, link) {
         code = apply(txn, s->dbi, r);
         if (code != MDB_SUCCESS) {
             mdb_txn_abort(txn);
@@ -456,3 +455,11 @@ int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     *store = &s->base;
     return LH_OK;
 }
+
+static int open_directory(const char *where, lh_metastore_committed *on_committed, void *arg,
+    struct lh_metastore **store, char *why, size_t why_size)
+{
+    return lh_metastore_lmdb_open(where, 0, on_committed, arg, store, why, why_size);
+}
+
+const struct lh_metastore_kind lh_metastore_lmdb = {.name = "lmdb", .open = open_directory};

@@ -29,4 +29,6 @@ LH_MUST_USE int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,
     size_t why_size);
 
+extern const struct lh_metastore_kind lh_metastore_lmdb; /* `where`: the directory */
+
 #endif

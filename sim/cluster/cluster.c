@@ -16,6 +16,7 @@ struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
     struct lh_sim_cluster_config config = {
         .world = lh_sim_config_default(seed),
         .master = lh_master_config_default(),
+        .masters = 1,
         .servers = 3,
         .clients = 1,
     };
@@ -51,15 +52,16 @@ static uint64_t stored_term(struct lh_sim_node *node)
 void lh_sim_master_restored(struct lh_sim_cluster *c)
 {
     c->config.master.restored = true;
-    c->restored_term = stored_term(c->master);
+    c->masters[0].restored_term = stored_term(c->masters[0].node);
 }
 
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
-    struct lh_sim_cluster *c = arg;
+    const struct master *self = arg;
+    struct lh_sim_cluster *c = self->cluster;
     char text[512];
 
-    if (stored_term(node) > c->restored_term)
+    if (stored_term(node) > self->restored_term)
         c->config.master.restored = false;
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
@@ -117,7 +119,6 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     struct lh_chunkserver_config config = s->cluster->config.server;
     const struct lh_sim_pair *id =
         lh_sim_store_get(node, LH_CLUSTER_ID_KEY, strlen(LH_CLUSTER_ID_KEY));
-    const char *master = lh_sim_name(s->cluster->master);
     const struct lh_sim_pair *term =
         lh_sim_store_get(node, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY));
     const struct lh_sim_pair *scrub = lh_sim_store_get(node, LH_SCRUB_KEY, strlen(LH_SCRUB_KEY));
@@ -147,8 +148,8 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     config.incarnation = lh_sim_incarnation(node);
     config.process = config.incarnation; /* the world does not copy data directories */
     memcpy(config.boot_id, &boot, sizeof boot);
-    config.masters = &master;
-    config.master_count = 1;
+    config.masters = s->cluster->master_names;
+    config.master_count = s->cluster->config.masters;
     config.chunk_count = lh_sim_files(node, &files);
     config.chunks = files;
     config.capacity_bytes = capacity_of(node);
@@ -208,7 +209,15 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 
     c->config = *config;
     c->sim = lh_sim_create(&config->world);
-    c->master = lh_sim_add(c->sim, "m", &master_role, c);
+    c->masters = lh_alloc_array(config->masters, sizeof *c->masters);
+    c->master_names = lh_alloc_array(config->masters, sizeof(char *));
+    for (size_t i = 0; i < config->masters; i++) {
+        struct master *m = &c->masters[i];
+        m->cluster = c;
+        (void)snprintf(m->name, sizeof m->name, i == 0 ? "m" : "m%u", (unsigned)(i + 1));
+        c->master_names[i] = m->name;
+        m->node = lh_sim_add(c->sim, m->name, &master_role, m);
+    }
     c->servers = lh_alloc_array(config->servers, sizeof *c->servers);
     c->server_nodes = lh_alloc_array(config->servers, sizeof(struct lh_sim_node *));
     for (size_t i = 0; i < config->servers; i++) {
@@ -242,6 +251,8 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     for (size_t i = 0; i < c->config.strangers; i++)
         lh_sim_stranger_destroy(c->strangers[i]);
     free(c->strangers);
+    free(c->masters);
+    free(c->master_names);
     free(c->servers);
     free(c->server_nodes);
     free(c->client_nodes);
@@ -255,7 +266,13 @@ struct lh_sim *lh_sim_world(struct lh_sim_cluster *c)
 
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c)
 {
-    return c->master;
+    return lh_sim_master_at(c, 1);
+}
+
+struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number)
+{
+    LH_ASSERT(number >= 1 && number <= c->config.masters);
+    return c->masters[number - 1].node;
 }
 
 struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number)
@@ -268,6 +285,11 @@ struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number)
 {
     LH_ASSERT(number >= 1 && number <= c->config.clients);
     return c->client_nodes[number - 1];
+}
+
+size_t lh_sim_masters(const struct lh_sim_cluster *c)
+{
+    return c->config.masters;
 }
 
 size_t lh_sim_servers(const struct lh_sim_cluster *c)

@@ -1,10 +1,10 @@
-/* A whole Leasehold in the simulator's world: one master, chunkservers and clients, all of them the
+/* A whole Leasehold in the simulator's world: masters, chunkservers and clients, all of them the
  * real cores; and a workload that remembers what it wrote. Who checks the invariants of
  * docs/protocol.md meanwhile is in sim/observers.
  *
- * Nodes are named "m", "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the world for at
- * most the `bound` given to them. When an invariant breaks, the run stops and lh_sim_failure() says
- * how. */
+ * Nodes are named "m", "m2", ..., "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the
+ * world for at most the `bound` given to them. When an invariant breaks, the run stops and
+ * lh_sim_failure() says how. */
 #ifndef LH_SIM_CLUSTER_H
 #define LH_SIM_CLUSTER_H
 
@@ -23,7 +23,7 @@ struct lh_sim_cluster_config {
     struct lh_master_config master;
     struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
     struct lh_client_config client;      /* the same */
-    size_t servers, clients;
+    size_t masters, servers, clients;
     size_t strangers; /* that misbehave from the beginning on (stranger.h) */
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
@@ -46,10 +46,14 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 void lh_sim_cluster_destroy(struct lh_sim_cluster *c);
 
 struct lh_sim *lh_sim_world(struct lh_sim_cluster *c);
+/* The master that acts: the first. Each has a store of its own; the observers know the first one
+ * only. */
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
-struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number); /* from 1 */
-struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number); /* from 1 */
+struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number); /* from 1 */
+struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number);    /* from 1 */
+struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number);    /* from 1 */
 
+size_t lh_sim_masters(const struct lh_sim_cluster *c);
 size_t lh_sim_servers(const struct lh_sim_cluster *c);
 size_t lh_sim_clients(const struct lh_sim_cluster *c);
 

@@ -32,6 +32,13 @@ struct request {
     struct lh_sim_append append; /* of a SUBMIT that is not a program's */
 };
 
+struct master {
+    struct lh_sim_cluster *cluster;
+    char name[16];
+    struct lh_sim_node *node;
+    uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
+};
+
 struct server {
     struct lh_sim_cluster *cluster;
     char name[16];
@@ -55,8 +62,8 @@ struct lh_sim_writer {
 struct lh_sim_cluster {
     struct lh_sim_cluster_config config;
     struct lh_sim *sim;
-    struct lh_sim_node *master;
-    uint64_t restored_term; /* the restored store's: a higher one tells that the master has begun */
+    struct master *masters;
+    const char **master_names; /* as clients and chunkservers are given them */
     struct server *servers;
     struct lh_sim_node **server_nodes;
     struct lh_sim_node **client_nodes;

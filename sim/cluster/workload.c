@@ -53,12 +53,11 @@ static struct request *new_request(struct lh_sim_cluster *c, enum lh_call_kind k
 static bool client_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
     struct lh_sim_cluster *c = arg;
-    const char *master = lh_sim_name(c->master);
     struct lh_client_config config = c->config.client;
 
     (void)node;
-    config.masters = &master;
-    config.master_count = 1;
+    config.masters = c->master_names;
+    config.master_count = c->config.masters;
     config.seed = lh_prng_next(lh_sim_random(c->sim));
     *core = lh_client_core(lh_client_create(&config));
     return true;

@@ -29,6 +29,31 @@ static void a_restarted_master_lets_holders_go_on(void **state)
     }
 }
 
+/* Several masters: each is a node with a store of its own, and addressed by its name. */
+static void a_master_that_nobody_asks_stands_by(void **state)
+{
+    struct lh_sim_cluster_config config = short_terms(19);
+    (void)state;
+    config.masters = 2;
+    struct lh_sim_cluster *c = lh_sim_cluster_create(&config); /* observers know one master */
+    struct lh_sim_node *second = lh_sim_master_at(c, 2);
+
+    HOLDS(c, lh_sim_cluster_start(c, LONG));
+    assert_int_equal(lh_sim_masters(c), 2);
+    assert_string_equal(lh_sim_name(second), "m2");
+    assert_ptr_equal(lh_sim_master(c), lh_sim_master_at(c, 1));
+    assert_int_equal(lh_sim_create_file(c, FILE_PATH, NULL), LH_OK);
+    struct lh_sim_writer *w = lh_sim_writer_open(c, 1, FILE_PATH, LONG);
+    assert_non_null(w);
+    restart(second);
+    HOLDS(c, lh_sim_append(w, 1, 100, LONG) == LH_OK);
+    assert_true(lh_sim_is_up(second));
+    assert_int_equal(lh_sim_file_count(c), 1);
+    assert_int_equal(lh_sim_store_count(second), 1); /* its own record */
+    HOLDS(c, lh_sim_settle(c, w, LONG));
+    lh_sim_cluster_destroy(c);
+}
+
 /* The master was away for longer than any term: nobody may act, and then somebody may again. */
 static void a_master_that_was_away_for_long_starts_anew(void **state)
 {
@@ -251,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_master_lets_holders_go_on),
+        cmocka_unit_test(a_master_that_nobody_asks_stands_by),
         cmocka_unit_test(a_master_that_was_away_for_long_starts_anew),
         cmocka_unit_test(a_holder_that_does_not_come_back_is_waited_for),
         cmocka_unit_test(a_shorter_term_after_a_restart_still_waits_for_the_longer_one),

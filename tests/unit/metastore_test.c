@@ -1,6 +1,7 @@
 /* The metadata store on a real directory: order, atomicity, reload, one process at a time. */
 #include "base/alloc.h"
 #include "master/store/metastore_lmdb.h"
+#include "master/store/stores.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -422,6 +423,20 @@ static void a_directory_that_cannot_be_made_is_named(void **state)
 
 #define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void a_store_is_opened_by_the_name_of_its_kind(void **state)
+{
+    struct lh_metastore *store;
+
+    (void)state;
+    assert_int_equal(
+        lh_metastore_open("lmdb", directory, on_committed, NULL, &store, why, sizeof why), LH_OK);
+    lh_metastore_close(store);
+    assert_int_equal(
+        lh_metastore_open("paper", directory, on_committed, NULL, &store, why, sizeof why),
+        LH_ERR_INVALID_ARGUMENT);
+    assert_string_equal(why, "there is no kind of metadata store \"paper\": use lmdb");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +452,7 @@ int main(void)
         STORY(a_chunkservers_directory_is_refused),
         STORY(a_damaged_store_is_refused),
         STORY(a_directory_that_cannot_be_made_is_named),
+        STORY(a_store_is_opened_by_the_name_of_its_kind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
