@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "chunkserver/log/replica.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -99,8 +100,7 @@ static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
         return;
     LH_MARK("disk-shortage-over");
     lh_fx_log(logs->cs->fx, LH_WARN,
-        "the shortage is over: operations on the disk met it %llu times",
-        (unsigned long long)d->shortage.times);
+        "the shortage is over: operations on the disk met it %" PRIu64 " times", d->shortage.times);
 }
 
 /* What waits because of a shortage is tried again. */

@@ -10,6 +10,7 @@
 #include "chunkserver/log/steps.h"
 #include "chunkserver/log/tables.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* What is true once the job is done, before its owner hears of it. */
@@ -148,8 +149,8 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     (void)bytes;
     LH_ASSERT(r->job_running && r->jobs != NULL);
     if (t->op == LH_DISK_CREATE && error == LH_ERR_ALREADY_EXISTS) {
-        lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: its file exists already; not touched",
-            (unsigned long long)r->chunk);
+        lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": its file exists already; not touched",
+            r->chunk);
     }
     if (t->op == LH_DISK_SYNC && error == LH_OK)
         r->header_unsynced = false;

@@ -13,6 +13,7 @@
 #include "chunkserver/log/tables.h"
 #include "proto/leasehold.pb-c.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,7 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
     struct lh_cs_replica *r, *next;
 
     lh_cs_disk_deinit(logs);
-    HASH_ITER(hh, logs->replicas, r, next)
-    {
+    HASH_ITER(hh, logs->replicas, r, next) {
         lh_cs_replica_free(r);
     }
 }
@@ -296,8 +296,9 @@ static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
 {
     if (error == LH_ERR_DISK_FULL) {
         LH_MARK("disk-full");
-        lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: the disk is full at %llu bytes of its log",
-            (unsigned long long)r->chunk, (unsigned long long)r->written);
+        lh_fx_log(r->cs->fx, LH_ERROR,
+            "chunk %" PRIu64 ": the disk is full at %" PRIu64 " bytes of its log", r->chunk,
+            r->written);
         cut_back(r, error);
         return;
     }
@@ -355,8 +356,8 @@ void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING)
         return;
     lh_fx_log(r->cs->fx, LH_ERROR,
-        "chunk %llu: this replica is lost (%s at %llu); it must be copied anew",
-        (unsigned long long)r->chunk, lh_error_text(error), (unsigned long long)offset);
+        "chunk %" PRIu64 ": this replica is lost (%s at %" PRIu64 "); it must be copied anew",
+        r->chunk, lh_error_text(error), offset);
     LH_MARK("replica-lost");
     r->cs->counts.replicas_lost[-error]++;
     r->logs->users->lost(r, error);

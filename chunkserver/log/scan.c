@@ -7,6 +7,7 @@
 #include "chunkserver/log/replica.h"
 #include "chunkserver/log/tables.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define HEADERS_BYTES (2 * LH_SLOT_BYTES)
@@ -53,8 +54,8 @@ void lh_cs_scan_loaded(struct lh_cs_replica *r)
 
 static void lost_at_load(struct lh_cs_replica *r, int error)
 {
-    lh_fx_log(r->cs->fx, LH_ERROR, "chunk %llu: cannot be used: %s; its file is left alone",
-        (unsigned long long)r->chunk, lh_error_text(error));
+    lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": cannot be used: %s; its file is left alone",
+        r->chunk, lh_error_text(error));
     r->state = LH_CS_REPLICA_LOST;
     r->headless = true;
     lh_cs_scan_loaded(r);
@@ -214,8 +215,8 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
     }
     if (extra && !LH_PLANTED("torn-tail-skipped")) {
         LH_MARK("scan-torn-tail");
-        lh_fx_log(r->cs->fx, LH_WARN, "chunk %llu: cutting a torn tail at %llu",
-            (unsigned long long)r->chunk, (unsigned long long)good);
+        lh_fx_log(r->cs->fx, LH_WARN, "chunk %" PRIu64 ": cutting a torn tail at %" PRIu64,
+            r->chunk, good);
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to
          * life (FAIL-3); then it is read back again. */
         r->written = good;

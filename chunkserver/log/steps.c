@@ -4,6 +4,7 @@
 #include "chunkserver/log/replica.h"
 #include "chunkserver/log/space.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef lh_cs_job_step step;
@@ -124,8 +125,9 @@ static void seal_below(struct lh_cs_replica *r, uint64_t length)
         return;
     LH_MARK("seal-below-what-was-committed");
     lh_fx_log(r->cs->fx, LH_ERROR,
-        "chunk %llu: it is sealed at %llu bytes, and %llu were acknowledged: records are lost",
-        (unsigned long long)r->chunk, (unsigned long long)length, (unsigned long long)committed);
+        "chunk %" PRIu64 ": it is sealed at %" PRIu64 " bytes, and %" PRIu64
+        " were acknowledged: records are lost",
+        r->chunk, length, committed);
     forget_committed(r, length);
 }
 

@@ -7,6 +7,7 @@
 #include "batch/batch.h"
 #include "chunkserver/primary/streams.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static void link_closed(struct lh_cs_link *gone, const char *text)
@@ -27,9 +28,9 @@ static void open_writer(struct lh_cs_stream *s, struct lh_cs_stream_writer *w)
         (w->first_sequence < known->first || w->first_sequence > known->last + 1)) {
         char text[160];
         snprintf(text, sizeof text,
-            "writer has sequence numbers %llu to %llu stored here and cannot go on at %llu",
-            (unsigned long long)known->first, (unsigned long long)known->last,
-            (unsigned long long)w->first_sequence);
+            "writer has sequence numbers %" PRIu64 " to %" PRIu64
+            " stored here and cannot go on at %" PRIu64,
+            known->first, known->last, w->first_sequence);
         lh_cs_stream_refuse_writer(s, w, LH_ERR_OUT_OF_SEQUENCE, text);
         return;
     }
@@ -117,8 +118,7 @@ void lh_cs_stream_open_all(struct lh_cs_primary *p)
 {
     struct lh_cs_stream *s;
 
-    DL_FOREACH(p->streams, s)
-    {
+    DL_FOREACH(p->streams, s) {
         for (size_t i = 0; i < s->writer_count; i++)
             if (!s->writers[i].opened && !s->writers[i].refused)
                 open_writer(s, &s->writers[i]);

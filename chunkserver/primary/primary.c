@@ -14,6 +14,7 @@
 #include "chunkserver/primary/recovery.h"
 #include "chunkserver/primary/streams.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,8 +128,8 @@ void lh_cs_primary_run_out(struct lh_cs_primary *p)
 
     LH_MARK("primary-lease-run-out");
     cs->counts.expiries++;
-    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: the lease at version %llu has run out",
-        (unsigned long long)p->replica->chunk, (unsigned long long)p->version);
+    lh_fx_log(cs->fx, LH_INFO, "chunk %" PRIu64 ": the lease at version %" PRIu64 " has run out",
+        p->replica->chunk, p->version);
     if (LH_PLANTED("lease-ends-in-silence") || LH_PLANTED("difference-not-resolved")) {
         uint64_t chunk = p->replica->chunk, version = p->version;
         lh_cs_primary_discard(p, LH_ERR_NOT_PRIMARY);
@@ -144,9 +145,9 @@ void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version)
     LH_MARK("primary-fenced");
     p->replica->cs->counts.fenced++;
     lh_fx_log(p->replica->cs->fx, LH_WARN,
-        "chunk %llu: fenced at version %llu by version %llu: no longer its primary",
-        (unsigned long long)p->replica->chunk, (unsigned long long)p->version,
-        (unsigned long long)version);
+        "chunk %" PRIu64 ": fenced at version %" PRIu64 " by version %" PRIu64
+        ": no longer its primary",
+        p->replica->chunk, p->version, version);
     lh_cs_primary_abandon(p, LH_ERR_STALE_VERSION);
 }
 
@@ -159,8 +160,8 @@ static void drained(struct lh_cs_primary *p)
 
     if (p->state == LH_CS_PRIMARY_SEALING) {
         LH_MARK("seal-reported");
-        lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: full at %llu bytes, asking for its seal",
-            (unsigned long long)r->chunk, (unsigned long long)r->end);
+        lh_fx_log(r->cs->fx, LH_INFO,
+            "chunk %" PRIu64 ": full at %" PRIu64 " bytes, asking for its seal", r->chunk, r->end);
         lh_cs_seal_report(p->room, r, p->version); /* gives the lease up */
         lh_cs_primary_discard(p, LH_ERR_CHUNK_FULL);
     } else {
@@ -406,9 +407,8 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
             continue;
         ids[failed.n_server_ids++] = member->server_id;
         if (!member->reported)
-            lh_fx_log(cs->fx, LH_WARN, "chunk %llu: member %s fails at version %llu",
-                (unsigned long long)p->replica->chunk, member->server_id,
-                (unsigned long long)p->version);
+            lh_fx_log(cs->fx, LH_WARN, "chunk %" PRIu64 ": member %s fails at version %" PRIu64,
+                p->replica->chunk, member->server_id, p->version);
         member->reported_at = cs->now;
         member->reported = true;
     }

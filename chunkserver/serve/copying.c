@@ -11,6 +11,7 @@
 #include "batch/batch.h"
 #include "chunkserver/serve/secondary.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,9 +61,9 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error)
 {
     c->replica->cs->counts.copies_failed++;
-    lh_fx_log(c->replica->cs->fx, LH_WARN, "chunk %llu: cannot be copied at version %llu: %s",
-        (unsigned long long)c->replica->chunk, (unsigned long long)c->version,
-        lh_error_text(error));
+    lh_fx_log(c->replica->cs->fx, LH_WARN,
+        "chunk %" PRIu64 ": cannot be copied at version %" PRIu64 ": %s", c->replica->chunk,
+        c->version, lh_error_text(error));
     tell(c, error);
     lh_cs_copying_end(c);
 }
@@ -289,9 +290,9 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         LH_MARK("copy-sealed");
         lh_cs_served(r)->added_up = true;
         r->cs->counts.copies++;
-        lh_fx_log(r->cs->fx, LH_INFO, "chunk %llu: copied: %llu bytes, of which %llu came over",
-            (unsigned long long)r->chunk, (unsigned long long)r->end,
-            (unsigned long long)c->copied);
+        lh_fx_log(r->cs->fx, LH_INFO,
+            "chunk %" PRIu64 ": copied: %" PRIu64 " bytes, of which %" PRIu64 " came over",
+            r->chunk, r->end, c->copied);
         tell(c, LH_OK);
         lh_cs_copying_end(c);
     }

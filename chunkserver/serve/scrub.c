@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "batch/batch.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,8 @@ static struct lh_duration age(const struct lh_cs_scrub *s)
 static void save(struct lh_cs_scrub *s)
 {
     char text[48];
-    int size = snprintf(text, sizeof text, "%llu %llu", (unsigned long long)s->finished,
-        (unsigned long long)(age(s).ns / SECOND));
+    int size =
+        snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64, s->finished, (age(s).ns / SECOND));
 
     s->unsaved = 0;
     s->saved_at = s->cs->now;
@@ -191,8 +192,8 @@ static void found(struct lh_cs_scrub *s, int error, const char *what)
     struct lh_cs_replica *r = s->replica;
     uint64_t at = s->at;
 
-    lh_fx_log(s->cs->fx, LH_ERROR, "chunk %llu: the scrub found %s at %llu",
-        (unsigned long long)r->chunk, what, (unsigned long long)at);
+    lh_fx_log(s->cs->fx, LH_ERROR, "chunk %" PRIu64 ": the scrub found %s at %" PRIu64, r->chunk,
+        what, at);
     LH_MARK("scrub-finds-rot");
     s->found++;
     s->cs->counts.scrub_replicas--; /* finished, and not good */

@@ -12,6 +12,7 @@
 #include "chunkserver/session/probe.h"
 #include "chunkserver/session/showing.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     }
     if (m->master_term > cs->master.master_term) {
         char digits[24];
-        int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long)m->master_term);
+        int size = snprintf(digits, sizeof digits, "%" PRIu64, m->master_term);
         lh_fx_persist(cs->fx, 0);
         lh_fx_put(cs->fx, LH_MASTER_TERM_KEY, strlen(LH_MASTER_TERM_KEY), digits, (size_t)size);
     }
@@ -233,9 +234,9 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         if (p->state >= LH_CS_PRIMARY_OPEN)
             lh_cs_primary_report_recovered(p); /* the session before may have taken it along */
     }
-    lh_fx_log(cs->fx, LH_INFO, "session %llu with the master at %s (term %llu) begins",
-        (unsigned long long)m->session, cs->config.masters[s->master],
-        (unsigned long long)m->master_term);
+    lh_fx_log(cs->fx, LH_INFO,
+        "session %" PRIu64 " with the master at %s (term %" PRIu64 ") begins", m->session,
+        cs->config.masters[s->master], m->master_term);
     lh_cs_seals_resend(s->primaries);
     lh_cs_losses_resend(s->primaries);
     lh_cs_report_unreported(s->logs);
@@ -295,10 +296,9 @@ static void heartbeat(struct lh_cs_session *s)
     if (!s->disk.failing && lh_cs_disk_fails(s) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
         s->disk.failing = true;
         lh_fx_log(cs->fx, LH_ERROR,
-            "the disk has not answered well for %llu ms: giving up every "
+            "the disk has not answered well for %" PRIu64 " ms: giving up every "
             "lease (SES-6)",
-            (unsigned long long)lh_duration_ms(
-                lh_instant_until(s->logs->disk.quiet_since, cs->now)));
+            lh_duration_ms(lh_instant_until(s->logs->disk.quiet_since, cs->now)));
         DL_FOREACH_SAFE(s->primaries->all, p, next) {
             LH_MARK("lease-given-up-for-stalled-disk");
             lh_cs_primary_abandon(p, LH_ERR_IO);
@@ -364,8 +364,9 @@ static void out_of_time(void *core, struct lh_timer *timer)
         struct lh_duration silent = lh_instant_until(s->answered_at, cs->now);
         if (silent.ns / 3 >= s->heartbeat.ns) {
             LH_MARK("master-does-not-answer");
-            lh_fx_log(cs->fx, LH_WARN, "no answer from the master for %llu ms: registering anew",
-                (unsigned long long)lh_duration_ms(silent));
+            lh_fx_log(cs->fx, LH_WARN,
+                "no answer from the master for %" PRIu64 " ms: registering anew",
+                lh_duration_ms(silent));
             hang_up(s);
             return;
         }
