@@ -5,11 +5,46 @@
 #include "master/seal/roll.h"
 #include "master/seal/seal.h"
 #include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
+
+/* What a stored record is unpacked into: nothing in it is freed by itself. One that does not fit
+ * makes no sense. */
+#define RECORD_BYTES_MAX 32768u
+
+struct arena {
+    ProtobufCAllocator allocator;
+    size_t used;
+    _Alignas(max_align_t) uint8_t bytes[RECORD_BYTES_MAX];
+};
+
+static void *arena_take(void *data, size_t size)
+{
+    struct arena *arena = data;
+    size_t step = _Alignof(max_align_t), whole = (size + step - 1) / step * step;
+
+    if (whole < size || whole > sizeof arena->bytes - arena->used)
+        return NULL;
+    arena->used += whole;
+    return arena->bytes + arena->used - whole;
+}
+
+static void arena_free(void *data, void *part)
+{
+    (void)data;
+    (void)part;
+}
+
+static ProtobufCAllocator *arena_open(struct arena *arena)
+{
+    arena->allocator = (ProtobufCAllocator){arena_take, arena_free, arena};
+    arena->used = 0;
+    return &arena->allocator;
+}
 
 static uint64_t get_u64(const uint8_t *from)
 {
@@ -38,65 +73,60 @@ __attribute__((format(printf, 4, 5))) static int refuse(
 static int load_master(
     struct lh_master *m, const uint8_t *value, size_t size, char *text, size_t text_size)
 {
-    LeaseholdStored__Master *record = leasehold_stored__master__unpack(NULL, size, value);
+    struct arena arena;
+    LeaseholdStored__Master *record =
+        leasehold_stored__master__unpack(arena_open(&arena), size, value);
 
     if (record == NULL)
         return CORRUPT("the master's record cannot be read; restore the store from a backup");
-    int error = LH_OK;
-    if (record->format > LH_MASTER_FORMAT) {
-        error = refuse(text, text_size, LH_ERR_WRONG_FORMAT,
+    if (record->format > LH_MASTER_FORMAT)
+        return refuse(text, text_size, LH_ERR_WRONG_FORMAT,
             "metadata store: written in format %u by a newer release; this one reads up to %u: "
             "start the newer release",
             record->format, LH_MASTER_FORMAT);
-    } else if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
-               record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0) {
-        error = CORRUPT("the master's record is incomplete; restore the store from a backup");
-    } else {
-        free(m->cluster_id);
-        m->cluster_id = lh_strdup(record->cluster_id);
-        m->term = record->master_term;
-        m->longest_session_ns = record->longest_session_ns;
-        m->next_file = record->next_file;
-        m->next_chunk = record->next_chunk;
-        m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
-    }
-    leasehold_stored__master__free_unpacked(record, NULL);
-    return error;
+    if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
+        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0)
+        return CORRUPT("the master's record is incomplete; restore the store from a backup");
+    free(m->cluster_id);
+    m->cluster_id = lh_strdup(record->cluster_id);
+    m->term = record->master_term;
+    m->longest_session_ns = record->longest_session_ns;
+    m->next_file = record->next_file;
+    m->next_chunk = record->next_chunk;
+    m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
+    return LH_OK;
 }
 
 static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, size_t size,
     char *text, size_t text_size)
 {
-    LeaseholdStored__File *record = leasehold_stored__file__unpack(NULL, size, value);
+    struct arena arena;
+    LeaseholdStored__File *record = leasehold_stored__file__unpack(arena_open(&arena), size, value);
 
     if (record == NULL)
         return CORRUPT("file %" PRIu64 " cannot be read", id);
-    int error = LH_OK;
     if (record->file != id || id == 0 || id >= m->next_file || record->replication == 0 ||
         record->replication > LH_REPLICATION_MAX || record->min_replicas == 0 ||
         record->min_replicas > record->replication || record->durability > 1 ||
-        record->on_primary_loss > LEASEHOLD__ON_PRIMARY_LOSS__WAIT) {
-        error = CORRUPT("the record of file %" PRIu64 " makes no sense", id);
-    } else if (!record->trashed && lh_m_file_by_path(m, record->path) != NULL) {
-        error = CORRUPT("two files have the path \"%s\"", record->path);
-    } else {
-        struct lh_m_file *f = lh_m_file_new(m, id, record->path, record->trashed);
-        f->durability = (uint8_t)record->durability;
-        f->replication = (uint8_t)record->replication;
-        f->min_replicas = (uint8_t)record->min_replicas;
-        f->chunk_size = record->chunk_size;
-        f->created_unix_ms = record->created_unix_ms;
-        f->on_primary_loss = (uint8_t)record->on_primary_loss;
-        if (record->trashed) {
-            struct lh_m_file_motion *fm = lh_m_move_file(m, f);
-            fm->trash_left = lh_milliseconds(record->trash_left_ms);
-            fm->trash_number = record->trash_number;
-            if (record->trash_number >= m->trash_number)
-                m->trash_number = record->trash_number + 1;
-        }
+        record->on_primary_loss > LEASEHOLD__ON_PRIMARY_LOSS__WAIT)
+        return CORRUPT("the record of file %" PRIu64 " makes no sense", id);
+    if (!record->trashed && lh_m_file_by_path(m, record->path) != NULL)
+        return CORRUPT("two files have the path \"%s\"", record->path);
+    struct lh_m_file *f = lh_m_file_new(m, id, record->path, record->trashed);
+    f->durability = (uint8_t)record->durability;
+    f->replication = (uint8_t)record->replication;
+    f->min_replicas = (uint8_t)record->min_replicas;
+    f->chunk_size = record->chunk_size;
+    f->created_unix_ms = record->created_unix_ms;
+    f->on_primary_loss = (uint8_t)record->on_primary_loss;
+    if (record->trashed) {
+        struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+        fm->trash_left = lh_milliseconds(record->trash_left_ms);
+        fm->trash_number = record->trash_number;
+        if (record->trash_number >= m->trash_number)
+            m->trash_number = record->trash_number + 1;
     }
-    leasehold_stored__file__free_unpacked(record, NULL);
-    return error;
+    return LH_OK;
 }
 
 /* Does the record follow the chunks of `f` that were loaded so far? */
@@ -163,31 +193,30 @@ static int load_chunk(struct lh_master *m, uint64_t file, uint64_t index, const 
 
     if (f == NULL)
         return CORRUPT("a chunk belongs to file %" PRIu64 ", which does not exist", file);
-    LeaseholdStored__Chunk *record = leasehold_stored__chunk__unpack(NULL, size, value);
+    struct arena arena;
+    LeaseholdStored__Chunk *record =
+        leasehold_stored__chunk__unpack(arena_open(&arena), size, value);
     if (record == NULL)
         return CORRUPT("chunk %" PRIu64 " of \"%s\" cannot be read", index, f->path);
-    int error = LH_OK;
     if (record->file != file || record->index != index || !follows(m, f, record))
-        error =
-            CORRUPT("chunk %" PRIu64 " of \"%s\" does not fit what is before it", index, f->path);
-    else
-        take_chunk(m, f, record);
+        return CORRUPT(
+            "chunk %" PRIu64 " of \"%s\" does not fit what is before it", index, f->path);
+    take_chunk(m, f, record);
     lh_m_motions_settle(m);
-    leasehold_stored__chunk__free_unpacked(record, NULL);
-    return error;
+    return LH_OK;
 }
 
 static int load_server(
     struct lh_master *m, const uint8_t *value, size_t size, char *text, size_t text_size)
 {
-    LeaseholdStored__Server *record = leasehold_stored__server__unpack(NULL, size, value);
+    struct arena arena;
+    LeaseholdStored__Server *record =
+        leasehold_stored__server__unpack(arena_open(&arena), size, value);
 
     if (record == NULL || record->server_id[0] == 0 ||
         strlen(record->server_id) > LH_NAME_BYTES_MAX ||
-        record->admin > LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING) {
-        leasehold_stored__server__free_unpacked(record, NULL);
+        record->admin > LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING)
         return CORRUPT("a chunkserver's record cannot be read");
-    }
     struct lh_m_server *s = lh_m_server_get(m, record->server_id);
     s->incarnation = s->session.lessee.process = record->incarnation;
     s->registration = record->registration;
@@ -199,7 +228,6 @@ static int load_server(
     s->address = lh_strdup(record->address);
     s->failure_domain = lh_strdup(record->failure_domain);
     s->admin = (Leasehold__ServerAdmin)record->admin;
-    leasehold_stored__server__free_unpacked(record, NULL);
     return LH_OK;
 }
 
@@ -218,11 +246,8 @@ int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const 
     if (key_size == 17 && k[0] == 'k')
         return load_chunk(m, get_u64(k + 1), get_u64(k + 9), value, value_size, text, text_size);
     if (key_size == 9 && k[0] == 'r' && value_size == 8) {
-        struct lh_m_tombstone *t = lh_alloc(sizeof *t);
-        t->chunk = get_u64(k + 1);
-        t->version = get_u64(value);
         LH_MARK("restart-with-tombstone");
-        HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+        lh_m_tombstone_put(m, get_u64(k + 1), get_u64(value));
         return LH_OK;
     }
     if (key_size > 1 && k[0] == 's')

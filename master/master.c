@@ -292,9 +292,10 @@ void lh_master_destroy(struct lh_master *m)
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
         lh_m_waiter_free(m, w);
-    struct lh_m_prealloc *prealloc, *next_prealloc;
-    HASH_ITER(hh, m->preallocs, prealloc, next_prealloc)
+    struct lh_m_prealloc *prealloc;
+    LH_IDMAP_FOREACH(prealloc, &m->preallocs)
         lh_m_prealloc_free(m, prealloc);
+    lh_idmap_deinit(&m->preallocs);
     struct lh_m_chunk *c;
     while ((c = lh_idmap_from(&m->chunks, 0)) != NULL)
         lh_m_chunk_free(m, c);
@@ -319,11 +320,12 @@ void lh_master_destroy(struct lh_master *m)
         free(s);
     }
     free(m->server_list);
-    struct lh_m_tombstone *t, *next_tombstone;
-    HASH_ITER(hh, m->tombstones, t, next_tombstone) {
-        HASH_DELETE(hh, m->tombstones, t);
+    struct lh_m_tombstone *t;
+    while ((t = lh_idmap_from(&m->tombstones, 0)) != NULL) {
+        lh_idmap_remove(&m->tombstones, t);
         free(t);
     }
+    lh_idmap_deinit(&m->tombstones);
     struct lh_m_link *l, *next_link;
     HASH_ITER(hh, m->links, l, next_link) {
         HASH_DELETE(hh, m->links, l);

@@ -14,6 +14,7 @@
 #include "master/seal/roll.h"
 #include "master/seal/roll_length.h"
 #include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 
@@ -379,9 +380,7 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
 /* Why there is no such chunk. */
 static void no_chunk(const struct lh_master *m, uint64_t chunk, char *text, size_t text_size)
 {
-    const struct lh_m_tombstone *t;
-
-    HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, chunk);
     if (lh_m_prealloc_known(m, chunk))
         snprintf(text, text_size,
             "chunk %" PRIu64

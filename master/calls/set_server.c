@@ -15,9 +15,9 @@
  * used. */
 static void drop_preallocs(struct lh_master *m, const struct lh_m_server *s)
 {
-    struct lh_m_prealloc *prealloc, *next;
+    struct lh_m_prealloc *prealloc;
 
-    HASH_ITER(hh, m->preallocs, prealloc, next)
+    LH_IDMAP_FOREACH(prealloc, &m->preallocs)
         for (uint32_t i = 0; i < prealloc->member_count; i++)
             if (lh_m_server_of(m, &prealloc->members[i]) == s) {
                 LH_MARK("drain-drops-preallocated");

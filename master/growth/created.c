@@ -8,6 +8,7 @@
 #include "master/inventory/health.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 /* There is no such chunk any more. The server took no notice of a removal that came before its
@@ -15,9 +16,8 @@
 static void created_in_vain(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
-    struct lh_m_tombstone *t;
 
-    HASH_FIND(hh, m->tombstones, &report->chunk, sizeof report->chunk, t);
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, report->chunk);
     if (t == NULL || lh_m_chunk_leaves(m, report->chunk) ||
         report->error != LEASEHOLD__ERROR_CODE__OK)
         return; /* if it leaves: RemoveReplica goes when its removal is durable */

@@ -32,7 +32,7 @@ void lh_m_prealloc_free(struct lh_master *m, struct lh_m_prealloc *prealloc)
     lh_timer_unset(&m->timers, &prealloc->timer);
     if (!prealloc->asked)
         TAILQ_REMOVE(&m->new_preallocs, prealloc, link);
-    HASH_DELETE(hh, m->preallocs, prealloc);
+    lh_idmap_remove(&m->preallocs, prealloc);
     free(prealloc->members);
     free(prealloc);
 }
@@ -45,10 +45,7 @@ void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f)
         return;
     for (uint32_t i = 0; prealloc->asked && i < prealloc->member_count; i++)
         lh_m_send_remove(m, lh_m_server_of(m, &prealloc->members[i]), prealloc->id, 0);
-    struct lh_m_tombstone *t = lh_alloc(sizeof *t);
-    t->chunk = prealloc->id;
-    t->version = 0;
-    HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+    lh_m_tombstone_put(m, prealloc->id, 0);
     lh_m_prealloc_free(m, prealloc);
 }
 
@@ -126,7 +123,7 @@ static void prealloc_new(
     prealloc->ticket = m->commit.next_ticket;
     prealloc->timer.fire = not_in_time;
     lh_timer_set(&m->timers, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
-    HASH_ADD(hh, m->preallocs, id, sizeof prealloc->id, prealloc);
+    lh_idmap_add(&m->preallocs, prealloc);
     TAILQ_INSERT_TAIL(&m->new_preallocs, prealloc, link);
     lh_m_move_file(m, f)->prealloc = prealloc;
 }
@@ -232,9 +229,8 @@ void lh_m_preallocs_durable(struct lh_master *m)
 bool lh_m_prealloc_created(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report)
 {
-    struct lh_m_prealloc *prealloc;
+    struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, report->chunk);
 
-    HASH_FIND(hh, m->preallocs, &report->chunk, sizeof report->chunk, prealloc);
     if (prealloc == NULL)
         return false;
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {

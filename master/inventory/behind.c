@@ -53,8 +53,6 @@ void lh_m_restored(struct lh_master *m)
 static bool unknown_evidence(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
 {
-    struct lh_m_tombstone *t;
-
     if (r->chunk >= m->next_chunk) {
         lh_m_set_behind(m,
             "chunkserver %s has a replica of chunk %" PRIu64
@@ -69,7 +67,7 @@ static bool unknown_evidence(
     }
     if (lh_m_chunk_leaves(m, r->chunk) || lh_m_prealloc_known(m, r->chunk))
         return false;
-    HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, r->chunk);
     if (t == NULL) {
         LH_MARK("report-of-unknown-chunk");
         lh_m_set_behind(m,
@@ -79,7 +77,7 @@ static bool unknown_evidence(
         return true;
     }
     /* A preallocated chunk's has the version of its first grant, and never held a byte. */
-    if (t->version == 0 ? r->version <= LH_M_PREALLOC_VERSION && r->length == 0
+    if (t->version == 0 ? r->version <= LH_M_PREALLOC_VERSION && r->empty
                         : r->version <= t->version)
         return false;
     LH_MARK("report-above-tombstone");

@@ -6,6 +6,7 @@
 #include "master/inventory/extras.h"
 #include "master/inventory/health.h"
 #include "master/tables/chunk.h"
+#include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 
 #include <inttypes.h>
@@ -21,13 +22,13 @@ void lh_m_reports_keep(
         const Leasehold__ReplicaReport *r = request->replicas[i];
         s->report.items[i] = (struct lh_m_report){.chunk = r->chunk,
             .version = r->version,
-            .length = r->length,
+            .empty = r->length == 0,
             .sealed = r->sealed,
             .lost = r->lost,
             .copying = r->copying};
-        struct lh_m_chunk *c = lh_m_chunk_find(m, r->chunk);
+        struct lh_m_chunk *c = r->lost ? lh_m_chunk_find(m, r->chunk) : NULL;
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
-        if (member != NULL && r->lost)
+        if (member != NULL)
             lh_m_lose(m, c, member); /* only a copy makes it good again (FAIL-5) */
     }
     m->reporting++;
@@ -45,9 +46,8 @@ void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s)
 void lh_m_prealloc_reported(
     struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r)
 {
-    struct lh_m_prealloc *prealloc;
+    struct lh_m_prealloc *prealloc = lh_idmap_find(&m->preallocs, r->chunk);
 
-    HASH_FIND(hh, m->preallocs, &r->chunk, sizeof r->chunk, prealloc);
     for (uint32_t i = 0; prealloc != NULL && i < prealloc->member_count; i++)
         if (lh_m_server_of(m, &prealloc->members[i]) == s && !r->lost)
             prealloc->members[i].seen = lh_m_session_of(s);
@@ -56,8 +56,6 @@ void lh_m_prealloc_reported(
 /* A reported replica of a chunk that there is not. */
 static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const struct lh_m_report *r)
 {
-    struct lh_m_tombstone *t;
-
     lh_m_prealloc_reported(m, s, r);
     if (lh_m_report_evidence(m, s, NULL, r)) {
         /* Left alone until the operator has looked (KEEP-4). */
@@ -65,7 +63,7 @@ static void look_at_unknown(struct lh_master *m, struct lh_m_server *s, const st
         lh_m_keep(m, s, r->chunk, r->version);
         return;
     }
-    HASH_FIND(hh, m->tombstones, &r->chunk, sizeof r->chunk, t);
+    const struct lh_m_tombstone *t = lh_m_tombstone_find(m, r->chunk);
     if (t != NULL && !lh_m_chunk_leaves(m, r->chunk)) {
         LH_MARK("report-of-removed-chunk");
         lh_m_send_remove(m, s, r->chunk, t->version);

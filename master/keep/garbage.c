@@ -119,8 +119,7 @@ static void bury_kept(struct lh_master *m)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         TAILQ_FOREACH(k, &s->kept, link) {
-            struct lh_m_tombstone *t;
-            HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
+            const struct lh_m_tombstone *t = lh_m_tombstone_find(m, k->chunk);
             if (lh_m_chunk_find(m, k->chunk) == NULL && !lh_m_prealloc_known(m, k->chunk) &&
                 (t == NULL || t->version < k->version))
                 lh_m_bury(m, k->chunk, k->version);
@@ -135,8 +134,7 @@ static size_t send_kept(struct lh_master *m, size_t left)
 
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         while (left > 0 && (k = TAILQ_FIRST(&s->kept)) != NULL) {
-            struct lh_m_tombstone *t;
-            HASH_FIND(hh, m->tombstones, &k->chunk, sizeof k->chunk, t);
+            const struct lh_m_tombstone *t = lh_m_tombstone_find(m, k->chunk);
             if (t != NULL && lh_m_chunk_find(m, k->chunk) == NULL)
                 lh_m_send_remove(m, s, k->chunk, t->version);
             TAILQ_REMOVE(&s->kept, k, link);

@@ -40,8 +40,5 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_sweep_forget(m, c);
     c->removed = true;
 
-    struct lh_m_tombstone *t = lh_alloc(sizeof *t);
-    t->chunk = c->id;
-    t->version = c->version;
-    HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+    lh_m_tombstone_put(m, c->id, c->version);
 }

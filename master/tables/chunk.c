@@ -155,8 +155,5 @@ bool lh_m_copy_at(
 
 bool lh_m_prealloc_known(const struct lh_master *m, uint64_t chunk)
 {
-    struct lh_m_prealloc *prealloc;
-
-    HASH_FIND(hh, m->preallocs, &chunk, sizeof chunk, prealloc);
-    return prealloc != NULL;
+    return lh_idmap_find(&m->preallocs, chunk) != NULL;
 }

@@ -7,7 +7,6 @@
 /* A chunk that was removed: its number is never used again, and replicas of it may go (FENCE-2). */
 struct lh_m_tombstone {
     uint64_t chunk, version;
-    UT_hash_handle hh;
 };
 
 struct lh_m_mark {

@@ -40,18 +40,28 @@ void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
     fm->dirty = true;
 }
 
-void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
+const struct lh_m_tombstone *lh_m_tombstone_find(const struct lh_master *m, uint64_t chunk)
 {
-    struct lh_m_tombstone *t;
-    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+    return lh_idmap_find(&m->tombstones, chunk);
+}
 
-    HASH_FIND(hh, m->tombstones, &chunk, sizeof chunk, t);
+void lh_m_tombstone_put(struct lh_master *m, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_tombstone *t = lh_idmap_find(&m->tombstones, chunk);
+
     if (t == NULL) {
         t = lh_alloc(sizeof *t);
         t->chunk = chunk;
-        HASH_ADD(hh, m->tombstones, chunk, sizeof t->chunk, t);
+        lh_idmap_add(&m->tombstones, t);
     }
     t->version = version;
+}
+
+void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
+{
+    struct lh_m_mark *mark = lh_alloc(sizeof *mark);
+
+    lh_m_tombstone_put(m, chunk, version);
     *mark = (struct lh_m_mark){.chunk = chunk, .version = version, .put = true};
     STAILQ_INSERT_TAIL(&m->commit.dirty_tombstones, mark, link);
 }

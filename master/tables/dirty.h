@@ -6,6 +6,10 @@
 
 /* A preallocated chunk's tombstone, at version 0: put, or taken back. */
 void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
+/* NULL: there is none. */
+const struct lh_m_tombstone *lh_m_tombstone_find(const struct lh_master *m, uint64_t chunk);
+/* In memory alone. */
+void lh_m_tombstone_put(struct lh_master *m, uint64_t chunk, uint64_t version);
 /* Replicas of a chunk that has no record, up to this version, may go: durably. */
 void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);
 void lh_m_dirty_master(struct lh_master *m);

@@ -14,7 +14,6 @@ struct lh_m_prealloc {
     bool asked;      /* CreateReplica was sent */
     struct lh_timer timer;
     TAILQ_ENTRY(lh_m_prealloc) link; /* in `m->new_preallocs` until asked */
-    UT_hash_handle hh;               /* by id */
 };
 
 /* The version at which a preallocated chunk's replicas are created: that of its first grant. */

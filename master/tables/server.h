@@ -8,8 +8,8 @@
 #define LH_M_SERVER_BITS 25
 
 struct lh_m_report {
-    uint64_t chunk, version, length;
-    bool sealed, lost, copying;
+    uint64_t chunk, version;
+    bool empty, sealed, lost, copying;
 };
 
 /* Of inventory/: what it can take. */

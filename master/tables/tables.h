@@ -78,10 +78,10 @@ struct lh_master {
     struct lh_idmap chunks; /* also removed ones, until that is durable */
     struct lh_m_open open;
     struct lh_m_leased leased;
-    struct lh_m_tombstone *tombstones; /* hash */
+    struct lh_idmap tombstones;
     struct lh_m_link *links;           /* hash */
     struct lh_m_waiter *waiters;       /* hash */
-    struct lh_m_prealloc *preallocs;   /* hash */
+    struct lh_idmap preallocs;
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
     TAILQ_HEAD(, lh_m_motion) creating;
