@@ -148,13 +148,14 @@ static void check_repair(const struct lh_master *m)
     const struct lh_m_server *s;
     const struct lh_m_copy *copy;
     struct lh_m_chunk *c;
-    size_t conditions[LH_M_CONDITIONS] = {0}, waiting = 0;
+    size_t conditions[LH_M_CONDITIONS] = {0}, waiting = 0, enqueued = 0;
     uint64_t want_bytes = 0;
     uint32_t copies = 0, grants = 0;
 
     for (c = lh_m_chunk_from(m, 0); c != NULL; c = lh_m_chunk_from(m, c->id + 1)) {
         uint32_t copies_here = 0;
         conditions[c->condition]++;
+        enqueued += c->enqueued;
         grants += c->motion->repair.granted;
         waiting += c->motion->repair.wanting;
         want_bytes += c->motion->repair.wanting ? c->motion->repair.want_bytes : 0;
@@ -175,7 +176,7 @@ static void check_repair(const struct lh_master *m)
         LH_ASSERT(lh_timer_is_set(&copy->timer) || copy->chunk->removed);
         copies++;
     }
-    LH_ASSERT(copies == m->repair.copies);
+    LH_ASSERT(copies == m->repair.copies && enqueued == m->enqueued.count);
     TAILQ_FOREACH(s, &m->all_servers, all_link) {
         uint32_t in = 0, out = 0;
         TAILQ_FOREACH(copy, &m->copies, link) {

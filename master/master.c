@@ -249,7 +249,6 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->rolls);
     TAILQ_INIT(&m->creating);
     TAILQ_INIT(&m->waited);
-    TAILQ_INIT(&m->enqueued);
     TAILQ_INIT(&m->stirred);
     TAILQ_INIT(&m->stirred_files);
     TAILQ_INIT(&m->copies);
@@ -320,6 +319,7 @@ void lh_master_destroy(struct lh_master *m)
         free(s);
     }
     free(m->server_list);
+    free(m->enqueued.chunks);
     struct lh_m_tombstone *t;
     while ((t = lh_idmap_from(&m->tombstones, 0)) != NULL) {
         lh_idmap_remove(&m->tombstones, t);

@@ -13,8 +13,6 @@
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_copies_free(m, c);
-    if (c->motion->enqueued)
-        TAILQ_REMOVE(&m->enqueued, lh_m_move(m, c), enqueued_link);
     lh_m_extras_free(m, c);
     lh_m_roll_free(m, c);
     lh_m_motion_free(m, c);

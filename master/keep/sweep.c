@@ -37,13 +37,10 @@ void lh_m_sweep_start(struct lh_master *m)
 
 static size_t look_at_enqueued(struct lh_master *m, size_t left)
 {
-    struct lh_m_motion *mo;
+    struct lh_m_chunk *c;
 
-    for (; left > 0 && (mo = TAILQ_FIRST(&m->enqueued)) != NULL; left--) {
-        TAILQ_REMOVE(&m->enqueued, mo, enqueued_link);
-        lh_m_move(m, mo->chunk)->enqueued = false;
-        lh_m_repair_look(m, mo->chunk, false);
-    }
+    for (; left > 0 && (c = lh_m_dequeue(m)) != NULL; left--)
+        lh_m_repair_look(m, c, false);
     return left;
 }
 
@@ -54,8 +51,6 @@ static void go_on_sweeping(struct lh_master *m, size_t left)
     for (; left > 0 && c != NULL; left--, c = lh_m_chunk_from(m, c->id + 1)) {
         m->repair.sweep_next = c->id + 1;
         lh_m_repair_look(m, c, true);
-        if (c->motion != &lh_m_idle)
-            lh_m_move(m, c); /* time alone may have made it idle */
     }
     if (c != NULL)
         return;
@@ -78,16 +73,12 @@ void lh_m_sweep_step(struct lh_master *m)
 
 bool lh_m_sweep_busy(const struct lh_master *m)
 {
-    return !TAILQ_EMPTY(&m->enqueued) || m->repair.sweeping || m->repair.round;
+    return m->enqueued.count > 0 || m->repair.sweeping || m->repair.round;
 }
 
 void lh_m_sweep_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
-
-    if (mo->enqueued)
-        TAILQ_REMOVE(&m->enqueued, mo, enqueued_link);
-    mo->enqueued = false;
+    lh_m_enqueued_forget(m, c);
     m->repair.conditions[c->condition]--;
     lh_m_repair_forget(m, c);
 }

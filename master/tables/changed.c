@@ -23,11 +23,37 @@ void lh_m_touch_waited(struct lh_master *m)
 
 void lh_m_enqueue(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (c->motion->enqueued || c->removed)
+    if (c->enqueued || c->removed)
         return;
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    mo->enqueued = true;
-    TAILQ_INSERT_TAIL(&m->enqueued, mo, enqueued_link);
+    c->enqueued = true;
+    m->enqueued.count++;
+    if (m->enqueued.end == m->enqueued.capacity && m->enqueued.next > m->enqueued.end / 2) {
+        m->enqueued.end -= m->enqueued.next;
+        memmove(m->enqueued.chunks, m->enqueued.chunks + m->enqueued.next,
+            m->enqueued.end * sizeof *m->enqueued.chunks);
+        m->enqueued.next = 0;
+    }
+    LH_GROW(m->enqueued.chunks, m->enqueued.capacity, m->enqueued.end + 1);
+    m->enqueued.chunks[m->enqueued.end++] = c->id;
+}
+
+void lh_m_enqueued_forget(struct lh_master *m, struct lh_m_chunk *c)
+{
+    m->enqueued.count -= c->enqueued;
+    c->enqueued = false;
+}
+
+struct lh_m_chunk *lh_m_dequeue(struct lh_master *m)
+{
+    while (m->enqueued.next < m->enqueued.end) {
+        struct lh_m_chunk *c = lh_m_chunk_find(m, m->enqueued.chunks[m->enqueued.next++]);
+        if (c == NULL || !c->enqueued)
+            continue;
+        lh_m_enqueued_forget(m, c);
+        return c;
+    }
+    m->enqueued.next = m->enqueued.end = 0;
+    return NULL;
 }
 
 void lh_m_sweep(struct lh_master *m)

@@ -22,6 +22,7 @@ struct lh_m_chunk {
     bool created : 1, sealed : 1, intent_to_seal : 1; /* durable, too */
 
     bool removed : 1;
+    bool enqueued : 1;      /* in `m->enqueued` */
     bool seal_reported : 1; /* RecordSeal went out once since the seal is durable */
     bool seal_backed : 1;   /* this master has seen enough logs for the seal; see lh_m_backed() */
     unsigned condition : 2; /* enum lh_m_condition: as it was when the chunk was last looked at */

@@ -54,10 +54,9 @@ static bool is_idle(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     const struct lh_m_motion *mo = c->motion;
 
-    return c->sealed && !c->removed && !mo->dirty && !mo->enqueued &&
-           lh_m_is_durable(m, mo->ticket) && mo->seen_version <= c->version &&
-           TAILQ_EMPTY(&mo->extras) && grant_idle(&mo->grant) && creation_idle(&mo->creation) &&
-           seal_idle(m, c) && repair_idle(m, &mo->repair);
+    return c->sealed && !c->removed && !mo->dirty && lh_m_is_durable(m, mo->ticket) &&
+           mo->seen_version <= c->version && TAILQ_EMPTY(&mo->extras) && grant_idle(&mo->grant) &&
+           creation_idle(&mo->creation) && seal_idle(m, c) && repair_idle(m, &mo->repair);
 }
 
 /* ---- Records. */

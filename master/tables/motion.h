@@ -88,7 +88,6 @@ struct lh_m_motion {
     struct lh_m_chunk *chunk;
     bool stirred; /* in `m->stirred` */
     bool dirty;
-    bool enqueued; /* in `m->enqueued` */
     uint64_t ticket;
     uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
@@ -100,7 +99,6 @@ struct lh_m_motion {
 
     STAILQ_ENTRY(lh_m_motion) dirty_link;
     TAILQ_ENTRY(lh_m_motion) stirred_link;
-    TAILQ_ENTRY(lh_m_motion) enqueued_link;
     RB_ENTRY(lh_m_motion) open_node; /* unsealed chunks, by id */
 };
 RB_HEAD(lh_m_wanting, lh_m_motion); /* the fewest good members first */

@@ -88,7 +88,11 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_file_motion) waited;
     TAILQ_HEAD(, lh_m_file_motion) work;
     TAILQ_HEAD(, lh_m_file_motion) stirred_files;
-    TAILQ_HEAD(, lh_m_motion) enqueued; /* chunks to be looked at in this step or the next ones */
+    struct {
+        uint64_t *chunks; /* in order, from `next` on; those that are not `enqueued` do not count */
+        size_t next, end, capacity;
+        size_t count;
+    } enqueued;                         /* to be looked at in this step or the next ones */
     TAILQ_HEAD(, lh_m_motion) stirred;  /* chunks that something happened to in this step */
     struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
     struct lh_m_copies copies;
