@@ -100,7 +100,7 @@ static void check_extras(const struct lh_master *m)
         TAILQ_FOREACH(k, &s->kept, link)
             kept++;
     LH_IDMAP_FOREACH(f, &m->files)
-    trashed += f->trashed;
+        trashed += f->trashed;
     LH_ASSERT(extras == m->garbage.extra_count && kept == m->garbage.kept_count &&
               trashed == m->trash_count);
 }
@@ -216,9 +216,9 @@ void lh_master_check(const struct lh_master *m)
         return; /* memory may be ahead for good, and nobody acts on it */
     lh_grantor_check(m->leases.engine);
     LH_IDMAP_FOREACH(c, &m->chunks)
-    check_chunk(m, c);
+        check_chunk(m, c);
     LH_IDMAP_FOREACH(f, &m->files)
-    check_file(m, f);
+        check_file(m, f);
     for (s = m->servers; s != NULL; s = s->hh.next)
         check_server(m, s);
     check_extras(m);

@@ -33,8 +33,7 @@ static void check(const struct lh_idmap *map)
     const struct record *record, *expected = expected_from(0);
     size_t count = 0;
 
-    LH_IDMAP_FOREACH(record, map)
-    {
+    LH_IDMAP_FOREACH(record, map) {
         assert_ptr_equal(record, expected);
         expected = expected_from(record->id + 1);
         count++;
