@@ -160,9 +160,8 @@ static int check_all(struct lh_cluster *cluster, const char *prefix, const struc
             code = lh_command_error(LH_EXIT_SYSTEM, "fsck", "cannot start a thread");
         lh_progress_clear(&progress);
         tell_page(&p, totals, o->common.json, json);
-        more = p.list.more && p.list.count > 0;
-        if (more)
-            after = p.list.chunks[p.list.count - 1].info.chunk;
+        more = p.list.more;
+        after = p.list.next;
         free(p.reports);
         lh_chunk_state_list_deinit(&p.list);
     }

@@ -463,7 +463,8 @@ struct lh_chunk_state {
 struct lh_chunk_state_list {
     struct lh_chunk_state *chunks;
     size_t count;
-    bool more; /* ask again with `after_chunk` = the last chunk here */
+    bool more;     /* ask again with `after_chunk` = `next`, also if there is no chunk here */
+    uint64_t next; /* `after_chunk` itself, unless the master has looked at others */
 };
 
 /* Lists the chunks of the files whose path begins with `prefix` ("" or NULL: all), those in the

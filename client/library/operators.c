@@ -229,13 +229,20 @@ int lh_chunks(struct lh_cluster *cluster, const char *prefix, uint64_t after_chu
     m.prefix = lh_wire_string(prefix == NULL ? "" : prefix);
     m.after_chunk = after_chunk;
     m.limit = limit;
+    uint64_t next = after_chunk;
     int error = lh_ask(cluster, LH_METHOD_LIST_CHUNKS, &m.base, 0, timeout_ms, &reply);
     if (error == LH_OK) {
         for (size_t i = 0; i < reply->n_chunks; i++) {
             if (reply->chunks[i]->chunk == NULL)
                 return lh_bad_reply(reply);
+            next = reply->chunks[i]->chunk->chunk;
         }
-        *list = (struct lh_chunk_state_list){.count = reply->n_chunks, .more = reply->more};
+        if (reply->next > next)
+            next = reply->next;
+        if (reply->more && next <= after_chunk)
+            return lh_bad_reply(reply); /* it would never end */
+        *list = (struct lh_chunk_state_list){
+            .count = reply->n_chunks, .more = reply->more, .next = next};
         list->chunks = lh_alloc_array(list->count, sizeof *list->chunks);
         for (size_t i = 0; i < list->count; i++)
             copy_state(&list->chunks[i], reply->chunks[i]);

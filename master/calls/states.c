@@ -78,7 +78,7 @@ void lh_m_list_chunks(
     uint32_t limit = request->limit == 0                   ? m->config.list_default
                      : request->limit < m->config.list_max ? request->limit
                                                            : m->config.list_max;
-    size_t prefix_size = strlen(request->prefix), count = 0;
+    size_t prefix_size = strlen(request->prefix), count = 0, passed = 0;
     char text[LH_TEXT_BYTES];
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);
     struct lh_m_chunk *c = NULL;
@@ -94,11 +94,14 @@ void lh_m_list_chunks(
     if (request->after_chunk != UINT64_MAX)
         c = lh_m_chunk_from(m, request->after_chunk + 1);
     for (; c != NULL; c = lh_m_chunk_from(m, c->id + 1)) {
-        if (strncmp(c->file->path, request->prefix, prefix_size) != 0)
-            continue;
-        if (count == limit) {
+        if (count == limit || passed == m->config.step_work) {
             reply.more = true;
             break;
+        }
+        reply.next = c->id;
+        if (strncmp(c->file->path, request->prefix, prefix_size) != 0) {
+            passed++;
+            continue;
         }
         lh_m_chunk_state(m, c, &states[count]);
         pointers[count] = &states[count].state;

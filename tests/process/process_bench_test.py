@@ -30,6 +30,12 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"(?m)^recall\b.*\d")
 
+    def test_a_start_with_many_chunks(self):
+        code, output = bench("start", "--chunks=30000", "--files=1000", "--servers=4")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^from start to serving: [\d.]+ s$")
+        self.assertRegex(output, r"(?m)^4 registrations with 22,500 replicas each: ")
+
 
 if __name__ == "__main__":
     os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")

@@ -419,6 +419,27 @@ static void pages_of_chunks(void **state)
     assert_true(r->chunks[0]->trashed); /* fsck looks at these, too */
 }
 
+/* However many chunks other files have, no call looks at all of them. */
+static void a_listing_passes_over_so_many_chunks_in_a_call(void **state)
+{
+    (void)state;
+    w.config.step_work = 2;
+    crash();
+    three_up();
+    sealed_file("/b/1");
+    uint64_t second = sealed_file("/b/2");
+    sealed_file("/b/3");
+    uint64_t wanted = sealed_file("/a/4");
+    const Leasehold__ListChunksReply *r = list_chunks("/a", 0, 0);
+    assert_int_equal(r->n_chunks, 0);
+    assert_true(r->more);
+    assert_int_equal(r->next, second);
+    r = list_chunks("/a", r->next, 0);
+    assert_int_equal(r->n_chunks, 1);
+    assert_int_equal(r->chunks[0]->chunk->chunk, wanted);
+    assert_false(r->more);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +460,7 @@ int main(void)
         STORY(a_drained_member),
         STORY(a_replica_that_nobody_needs),
         STORY(pages_of_chunks),
+        STORY(a_listing_passes_over_so_many_chunks_in_a_call),
     };
 
     return cmocka_run_group_tests_name("master explain", tests, NULL, NULL);
