@@ -13,17 +13,17 @@ bool lh_master_lease_of(
 
     if (c == NULL || lh_m_holder(c) == NULL)
         return false;
-    waiting = c->motion->grant.lease.waiting && lh_instant_before(now, m->leases.wait_end);
-    engine = c->motion->grant.lease.session != 0 &&
+    waiting = c->motion->grant->lease.waiting && lh_instant_before(now, m->leases.wait_end);
+    engine = c->motion->grant->lease.session != 0 &&
              lh_grantor_find(m->leases.engine, c->id, now, &info) &&
-             info.session == c->motion->grant.lease.session;
+             info.session == c->motion->grant->lease.session;
     if (!waiting && !engine)
         return false;
     *lease = (struct lh_master_lease){.holder = lh_m_holder(c)->id,
-        .version = c->motion->grant.lease.version,
+        .version = c->motion->grant->lease.version,
         .end = waiting ? m->leases.wait_end : info.end,
-        .confirmed = c->motion->grant.lease.confirmed,
-        .recalling = c->motion->grant.lease.recalling,
+        .confirmed = c->motion->grant->lease.confirmed,
+        .recalling = c->motion->grant->lease.recalling,
         .waiting = !engine};
     if (engine)
         lease->end = lh_instant_max(lease->end, info.end);

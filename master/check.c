@@ -34,7 +34,7 @@ static void check_motion(const struct lh_master *m, const struct lh_m_chunk *c)
     LH_ASSERT(
         (RB_FIND(lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open, mo) == mo) == !c->sealed);
     LH_ASSERT((RB_FIND(lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased, mo) == mo) ==
-              (mo->grant.lease.holder != NULL));
+              (mo->grant->lease.holder != NULL));
     LH_ASSERT((RB_FIND(lh_m_wanting, (struct lh_m_wanting *)(uintptr_t)&m->wanting, mo) == mo) ==
               mo->repair.wanting);
 }
@@ -49,7 +49,7 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
     }
     LH_ASSERT(lh_m_file_chunk(c->file, c->index) == c);
     LH_ASSERT(c->created == (c->version > 0));
-    LH_ASSERT(c->motion->creation.under_way == !c->created);
+    LH_ASSERT(c->motion->creation->under_way == !c->created);
     LH_ASSERT(c->member_count > 0 && c->member_count <= LH_REPLICATION_MAX &&
               (c->members == c->few) == (c->member_count <= LH_M_FEW));
     for (uint32_t i = 0; i < c->member_count; i++)
@@ -63,19 +63,19 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         /* Only a chunk that was rolled over is sealed while its lease runs out (FAIL-2a). */
         LH_ASSERT(c->created && (!c->sealed || c->intent_to_seal));
         LH_ASSERT(c->sealed || lh_m_member(c, lh_m_holder(c)) != NULL);
-        LH_ASSERT(c->intent_to_seal ? c->motion->grant.lease.version < c->version
-                                    : c->motion->grant.lease.version == c->version);
-        LH_ASSERT(c->motion->grant.lease.ending == c->intent_to_seal);
+        LH_ASSERT(c->intent_to_seal ? c->motion->grant->lease.version < c->version
+                                    : c->motion->grant->lease.version == c->version);
+        LH_ASSERT(c->motion->grant->lease.ending == c->intent_to_seal);
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
     if (lh_grantor_find(m->leases.engine, c->id, m->now, &info)) {
-        LH_ASSERT(info.version == c->motion->grant.lease.version &&
-                  info.session == c->motion->grant.lease.session);
+        LH_ASSERT(info.version == c->motion->grant->lease.version &&
+                  info.session == c->motion->grant->lease.session);
         LH_ASSERT(lh_m_holder(c) != NULL && info.mode == LH_LEASE_EXCLUSIVE);
     }
     /* LEASE-1: nothing is said of a grant that is not durable. */
-    LH_ASSERT(!c->motion->grant.lease.sent || lh_m_is_durable(m, c->motion->grant.ticket));
+    LH_ASSERT(!c->motion->grant->lease.sent || lh_m_is_durable(m, c->motion->grant->ticket));
     check_roll(m, c);
 }
 
@@ -206,7 +206,7 @@ void lh_master_check(const struct lh_master *m)
     struct lh_m_chunk *c;
     struct lh_m_file *f;
     struct lh_m_server *s;
-    const struct lh_m_motion *mo;
+    const struct lh_m_creation *creation;
     const struct lh_lease *lease;
     const struct lh_m_reply *r;
     const struct lh_m_commit *commit;
@@ -226,8 +226,8 @@ void lh_master_check(const struct lh_master *m)
     check_repair(m);
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         LH_ASSERT(lease->waiting);
-    TAILQ_FOREACH(mo, &m->creating, creation.link)
-        LH_ASSERT(mo->creation.under_way);
+    TAILQ_FOREACH(creation, &m->creating, link)
+        LH_ASSERT(creation->under_way);
     TAILQ_FOREACH(commit, &m->commit.under_way, link)
         LH_ASSERT(commit->ticket == ++ticket);
     LH_ASSERT(!m->started || (!m->dirty && ticket + 1 == m->commit.next_ticket));

@@ -35,7 +35,7 @@ void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
         return;
     }
     lh_m_seal_durable(m, c);
-    if (c->motion->creation.under_way)
+    if (c->motion->creation->under_way)
         lh_m_creation_send(m, c, NULL);
     lh_m_push(m, c);
     lh_m_tell_full(m, c);

@@ -14,12 +14,10 @@
 
 /* What a stored record is unpacked into: nothing in it is freed by itself. One that does not fit
  * makes no sense. */
-#define RECORD_BYTES_MAX 32768u
-
 struct arena {
     ProtobufCAllocator allocator;
     size_t used;
-    _Alignas(max_align_t) uint8_t bytes[RECORD_BYTES_MAX];
+    _Alignas(max_align_t) uint8_t bytes[32768];
 };
 
 static void *arena_take(void *data, size_t size)

@@ -35,7 +35,7 @@
 /* LEASE-7: a higher term, and the longest session that may run, durable before anything is said. */
 static void start(struct lh_master *m)
 {
-    struct lh_m_motion *mo;
+    struct lh_m_creation *creation;
     const struct lh_lease *lease;
     size_t granted = 0;
 
@@ -71,8 +71,8 @@ static void start(struct lh_master *m)
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         granted++;
     /* Members of a chunk whose creation was under way have to register first. */
-    TAILQ_FOREACH(mo, &m->creating, creation.link)
-        lh_timer_set(&m->timers, &mo->creation.timer,
+    TAILQ_FOREACH(creation, &m->creating, link)
+        lh_timer_set(&m->timers, &creation->timer,
             lh_instant_add(
                 m->now, lh_duration_add(m->config.session_term, m->config.create_timeout)));
     lh_fx_log(m->fx, LH_INFO,

@@ -62,17 +62,17 @@ static void say_creating(
     lh_m_say(out,
         "Chunk %" PRIu64 " is being created: replicas are there at [%s], not yet at [%s].", c->id,
         ready, open);
-    if (c->motion->creation.unable != NULL)
-        lh_m_say(out, "%s cannot create its replica: %s.", c->motion->creation.unable->id,
-            lh_error_text(c->motion->creation.unable_error));
+    if (c->motion->creation->unable != NULL)
+        lh_m_say(out, "%s cannot create its replica: %s.", c->motion->creation->unable->id,
+            lh_error_text(c->motion->creation->unable_error));
     if (open[0] == 0)
         lh_m_say(out,
             "The first grant follows as soon as somebody waits for the file and one of them "
             "can be primary.");
-    else if (lh_timer_is_set(&c->motion->creation.timer))
+    else if (lh_timer_is_set(&c->motion->creation->timer))
         lh_m_say(out,
             "Who has not created it in %s is replaced by another one, or left out if %u remain.",
-            lh_m_how_long(lh_instant_until(m->now, c->motion->creation.timer.at), when),
+            lh_m_how_long(lh_instant_until(m->now, c->motion->creation->timer.at), when),
             c->file->min_replicas);
 }
 
@@ -185,25 +185,25 @@ static bool say_held(
     bool ordered = false;
 
     lh_m_how_long(lh_m_lease_left(m, c), left);
-    if (c->motion->grant.lease.recalling) {
+    if (c->motion->grant->lease.recalling) {
         lh_m_say(out,
             "%s holds the lease at version %" PRIu64 " and was asked to give it up; if it does not "
             "answer, the lease runs for up to another %s.",
-            s->id, c->motion->grant.lease.version, left);
+            s->id, c->motion->grant->lease.version, left);
         say_holder(m, out, s);
-    } else if (c->motion->grant.lease.session == 0) {
+    } else if (c->motion->grant->lease.session == 0) {
         lh_m_say(out,
             "A former master granted version %" PRIu64 " to %s, which has not registered with this "
             "one yet: until it shows its lease nobody else may be primary, for up to another %s "
             "(LEASE-7).",
-            c->motion->grant.lease.version, s->id, left);
-    } else if (!c->motion->grant.lease.confirmed) {
+            c->motion->grant->lease.version, s->id, left);
+    } else if (!c->motion->grant->lease.confirmed) {
         lh_m_say(out,
             "%s is being made the primary at version %" PRIu64 ": %s; the grant counts as held for "
             "up to another %s.",
-            s->id, c->motion->grant.lease.version,
+            s->id, c->motion->grant->lease.version,
             !lh_m_is_durable(m, c->motion->ticket) ? "the grant is being written"
-            : c->motion->grant.lease.sent          ? "it was told and has not confirmed yet"
+            : c->motion->grant->lease.sent         ? "it was told and has not confirmed yet"
                                                    : "it cannot be told before it has a session",
             left);
         say_holder(m, out, s);
@@ -211,14 +211,14 @@ static bool say_held(
         lh_m_say(out,
             "%s held the lease at version %" PRIu64 " in a session that is over; it may run for up "
             "to another %s, and nobody else may be primary before.",
-            s->id, c->motion->grant.lease.version, left);
+            s->id, c->motion->grant->lease.version, left);
         say_holder(m, out, s);
     } else {
         ordered = lh_m_looks_alive(m, s);
         lh_m_say(out,
             "%s is the primary at version %" PRIu64 ": its lease runs for another %s and is "
             "extended by its heartbeats while there are appends.",
-            s->id, c->motion->grant.lease.version, left);
+            s->id, c->motion->grant->lease.version, left);
         say_holder(m, out, s);
         say_policy(m, out, c->file);
     }
@@ -232,20 +232,20 @@ static bool say_free(
     uint32_t able = 0, alive = 0;
     char when[LH_WHEN_BYTES];
 
-    if (c->motion->grant.adopted_above != 0)
+    if (c->motion->grant->adopted_above != 0)
         lh_m_say(out,
             "%s has adopted version %" PRIu64 " of chunk %" PRIu64
             ", which is too high to be gone above: no master of this cluster gave it out.",
-            c->motion->grant.avoid == NULL ? "A member" : c->motion->grant.avoid->id,
-            c->motion->grant.adopted_above, c->id);
+            c->motion->grant->avoid == NULL ? "A member" : c->motion->grant->avoid->id,
+            c->motion->grant->adopted_above, c->id);
     if (lh_m_rests(m, c)) {
         lh_m_say(out,
             "Nobody holds the lease of chunk %" PRIu64 " (version %" PRIu64
             "): its members have refused it, or given it back at once, %u times in a row (%s "
             "last); it is offered again in %s.",
-            c->id, c->version, c->motion->grant.refusals,
-            c->motion->grant.avoid == NULL ? "?" : c->motion->grant.avoid->id,
-            lh_m_how_long(lh_instant_until(m->now, c->motion->grant.rest_until), when));
+            c->id, c->version, c->motion->grant->refusals,
+            c->motion->grant->avoid == NULL ? "?" : c->motion->grant->avoid->id,
+            lh_m_how_long(lh_instant_until(m->now, c->motion->grant->rest_until), when));
         return false;
     }
     for (uint32_t i = 0; i < c->member_count; i++) {

@@ -142,7 +142,7 @@ static void lease_view(
     leasehold__lease__init(lease);
     lease->chunk = c->id;
     lease->path = c->file->path;
-    lease->version = lh_m_holder(c) == NULL ? c->version : c->motion->grant.lease.version;
+    lease->version = lh_m_holder(c) == NULL ? c->version : c->motion->grant->lease.version;
     lease->state = (char *)(uintptr_t)lh_m_lease_state(m, c);
     lease->members = c->member_count;
     lease->replication = c->file->replication;
@@ -151,9 +151,9 @@ static void lease_view(
     lease->primary = lh_m_holder(c)->id;
     lease->address = lh_m_holder(c)->address;
     lease->left_ms = lh_duration_ms(lh_m_lease_left(m, c));
-    lease->appends = c->motion->grant.appends;
+    lease->appends = c->motion->grant->appends;
     lease->session_live = lh_m_live(m, lh_m_holder(c)) &&
-                          c->motion->grant.lease.session == lh_m_holder(c)->session.lessee.session;
+                          c->motion->grant->lease.session == lh_m_holder(c)->session.lessee.session;
 }
 
 /* The first chunk from `id` on that is listed: one with a holder or, if `all`, unsealed. */

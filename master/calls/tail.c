@@ -58,7 +58,7 @@ static bool recall_ready(const struct lh_master *m, const struct lh_m_waiter *w)
         return true;
     if (w->only_release)
         return !lh_m_held(m, c) ||
-               (!c->motion->grant.lease.recalling && c->version > w->from_version);
+               (!c->motion->grant->lease.recalling && c->version > w->from_version);
     return c->version > w->from_version && lh_m_held(m, c) && lh_m_has_primary(m, c);
 }
 

@@ -40,11 +40,11 @@ const char *lh_m_lease_state(const struct lh_master *m, const struct lh_m_chunk 
         return "FREE";
     if (c->intent_to_seal)
         return "EXPIRING"; /* FAIL-2a: left to run out */
-    if (c->motion->grant.lease.recalling)
+    if (c->motion->grant->lease.recalling)
         return "RECALLING";
-    if (c->motion->grant.lease.session == 0)
+    if (c->motion->grant->lease.session == 0)
         return "WAITING";
-    return c->motion->grant.lease.confirmed ? "HELD" : "GRANTING";
+    return c->motion->grant->lease.confirmed ? "HELD" : "GRANTING";
 }
 
 void lh_m_server_view(

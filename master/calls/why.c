@@ -130,14 +130,14 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
         say_no_place(m, f, text, text_size);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }
-    if (!tail->created && tail->motion->creation.unable != NULL) {
+    if (!tail->created && tail->motion->creation->unable != NULL) {
         snprintf(text, text_size,
             "\"%.256s\": %s cannot create a replica of its next chunk: %s; free space or add "
             "servers",
-            f->path, tail->motion->creation.unable->id,
-            lh_error_text(tail->motion->creation.unable_error));
-        return tail->motion->creation.unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
-                                                                       : LH_ERR_NOT_ENOUGH_SERVERS;
+            f->path, tail->motion->creation->unable->id,
+            lh_error_text(tail->motion->creation->unable_error));
+        return tail->motion->creation->unable_error == LH_ERR_DISK_FULL ? LH_ERR_DISK_FULL
+                                                                        : LH_ERR_NOT_ENOUGH_SERVERS;
     }
     if (tail->motion->seal.roll != NULL) {
         LH_MARK("no-tail-rolling-over");
@@ -154,20 +154,20 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
         return LH_ERR_UNAVAILABLE;
     }
     if (lh_m_held(m, tail)) {
-        if (tail->motion->grant.lease.waiting)
+        if (tail->motion->grant->lease.waiting)
             LH_MARK("no-tail-in-restart-wait");
         else
             LH_MARK("no-tail-lease-held");
         snprintf(text, text_size,
             "chunk %" PRIu64 " of \"%.256s\": %s holds the lease at version %" PRIu64
             " for up to another %" PRIu64 " ms and %s",
-            tail->id, f->path, lh_m_holder(tail)->id, tail->motion->grant.lease.version,
+            tail->id, f->path, lh_m_holder(tail)->id, tail->motion->grant->lease.version,
             lh_duration_ms(lh_m_lease_left(m, tail)),
-            tail->motion->grant.lease.recalling   ? "was asked to give it up"
-            : tail->motion->grant.lease.confirmed ? "does not answer"
-            : tail->motion->grant.lease.waiting   ? "has not registered with this master yet"
-                                                  : "has not confirmed it yet");
-        if (tail->motion->grant.lease.recalling && lh_m_drained(lh_m_holder(tail)))
+            tail->motion->grant->lease.recalling   ? "was asked to give it up"
+            : tail->motion->grant->lease.confirmed ? "does not answer"
+            : tail->motion->grant->lease.waiting   ? "has not registered with this master yet"
+                                                   : "has not confirmed it yet");
+        if (tail->motion->grant->lease.recalling && lh_m_drained(lh_m_holder(tail)))
             add(text, text_size, ", as it is drained");
         return LH_ERR_LEASE_HELD;
     }

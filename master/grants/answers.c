@@ -26,9 +26,9 @@ void lh_m_extend(struct lh_master *m, struct lh_m_server *s, const Leasehold__He
         struct lh_m_chunk *c = lh_m_chunk_find(m, active->chunk);
         extended[i] = false;
         if (c == NULL ||
-            !lh_lease_extendable(&c->motion->grant.lease, &s->session.lessee, active->version))
+            !lh_lease_extendable(&c->motion->grant->lease, &s->session.lessee, active->version))
             continue;
-        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        struct lh_m_grant *g = lh_m_grant(m, c);
         g->appends = active->appends;
         leases[asked] = &g->lease;
         places[asked++] = i;
@@ -53,8 +53,8 @@ void lh_m_on_confirm(
     struct lh_m_chunk *c = lh_m_chunk_find(m, confirm->chunk);
 
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant.lease.session != s->session.lessee.session ||
-        c->motion->grant.lease.version != confirm->version || !c->motion->grant.lease.sent)
+        c->motion->grant->lease.session != s->session.lessee.session ||
+        c->motion->grant->lease.version != confirm->version || !c->motion->grant->lease.sent)
         return;
     if (c->intent_to_seal) { /* it will not be this chunk's primary, whatever it says */
         if (confirm->error != LEASEHOLD__ERROR_CODE__OK)
@@ -62,10 +62,10 @@ void lh_m_on_confirm(
         return;
     }
     if (confirm->error == LEASEHOLD__ERROR_CODE__OK) {
-        if (c->motion->grant.lease.confirmed)
+        if (c->motion->grant->lease.confirmed)
             return;
         LH_MARK("grant-confirmed");
-        struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+        struct lh_m_grant *g = lh_m_grant(m, c);
         lh_m_seen(m, c, s);
         lh_m_enqueue(m, c);
         lh_m_accepted(m, c);
@@ -98,13 +98,13 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
     /* For exactly the version granted (LEASE-2), by the process that holds it (LEASE-6: it will
      * never act on that version again, whichever of its sessions the lease was in). */
-    if (c == NULL || !lh_lease_is_of(&c->motion->grant.lease, &s->session.lessee) ||
-        (c->motion->grant.lease.version != release->version &&
+    if (c == NULL || !lh_lease_is_of(&c->motion->grant->lease, &s->session.lessee) ||
+        (c->motion->grant->lease.version != release->version &&
             !LH_PLANTED("any-version-released"))) {
         LH_MARK("release-ignored");
         return;
     }
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
     if (release->ran_out && !g->lease.recalling) {
         LH_MARK("lease-run-out-at-its-holder");
         lh_lease_over(&m->leases, &g->lease, LH_LEASE_EXPIRED, "has run out");

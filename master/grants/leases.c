@@ -14,44 +14,43 @@
 
 void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
-
-    if (mo->grant.lease.holder != NULL)
-        RB_REMOVE(lh_m_leased, &m->leased, mo);
-    lh_lease_forget(&m->leases, &mo->grant.lease);
+    if (lh_m_holder(c) == NULL)
+        return;
+    RB_REMOVE(lh_m_leased, &m->leased, lh_m_move(m, c));
+    lh_lease_forget(&m->leases, &lh_m_grant(m, c)->lease);
 }
 
 void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
     uint64_t incarnation, uint64_t version)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_lease *lease = &lh_m_grant(m, c)->lease;
 
-    lh_lease_restore(&m->leases, &mo->grant.lease, &holder->session.lessee, incarnation, version);
+    lh_lease_restore(&m->leases, lease, &holder->session.lessee, incarnation, version);
     if (c->intent_to_seal)
-        lh_lease_let_end(&mo->grant.lease);
-    RB_INSERT(lh_m_leased, &m->leased, mo);
+        lh_lease_let_end(lease);
+    RB_INSERT(lh_m_leased, &m->leased, lh_m_move(m, c));
 }
 
 bool lh_m_held(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return lh_lease_held(&m->leases, &c->motion->grant.lease);
+    return lh_lease_held(&m->leases, &c->motion->grant->lease);
 }
 
 struct lh_duration lh_m_lease_left(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    return lh_instant_until(m->now, lh_lease_free_at(&m->leases, &c->motion->grant.lease));
+    return lh_instant_until(m->now, lh_lease_free_at(&m->leases, &c->motion->grant->lease));
 }
 
 bool lh_m_has_primary(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    const struct lh_lease *lease = &c->motion->grant.lease;
+    const struct lh_lease *lease = &c->motion->grant->lease;
 
     return lease->confirmed && !lease->recalling && lh_lease_current(&m->leases, lease);
 }
 
 void lh_m_lease_over(struct lh_master *m, struct lh_m_chunk *c, const char *why)
 {
-    lh_lease_over(&m->leases, &lh_m_move(m, c)->grant.lease, LH_LEASE_ENDED, why);
+    lh_lease_over(&m->leases, &lh_m_grant(m, c)->lease, LH_LEASE_ENDED, why);
 }
 
 /* REC-1: full members of the newest durable version alone; SES-4 and SES-6: only those that hear us
@@ -65,7 +64,7 @@ bool lh_m_can_lead(const struct lh_master *m, const struct lh_m_member *member)
 /* What speaks against it, as a number: that it lately gave the lease up, or, worse, is drained. */
 static unsigned reluctance(const struct lh_m_chunk *c, const struct lh_m_server *s)
 {
-    return (lh_m_drained(s) ? 2u : 0u) + (s == c->motion->grant.avoid ? 1u : 0u);
+    return (lh_m_drained(s) ? 2u : 0u) + (s == c->motion->grant->avoid ? 1u : 0u);
 }
 
 /* Who should have the free lease? */
@@ -77,7 +76,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
         if (!lh_m_can_lead(m, &c->members[i]))
             continue;
-        if (s == c->motion->grant.avoid && !lh_instant_reached(m->now, c->motion->grant.retry_at))
+        if (s == c->motion->grant->avoid && !lh_instant_reached(m->now, c->motion->grant->retry_at))
             continue;
         if (best == NULL) {
             best = s;
@@ -87,7 +86,7 @@ static struct lh_m_server *choose_primary(const struct lh_master *m, const struc
         } else if (s->session.lessee.count != best->session.lessee.count) {
             if (s->session.lessee.count < best->session.lessee.count)
                 best = s;
-        } else if (s == c->motion->grant.last_primary) {
+        } else if (s == c->motion->grant->last_primary) {
             best = s;
         }
     }
@@ -108,7 +107,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__Grant grant = LEASEHOLD__GRANT__INIT;
     Leasehold__Member members[LH_REPLICATION_MAX];
     Leasehold__Member *pointers[LH_REPLICATION_MAX];
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
     struct lh_m_server *s = lh_m_holder(c);
 
     if (!lh_lease_renew(&m->leases, &g->lease))
@@ -149,7 +148,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
         lh_m_lease_over(m, c, "has run out"); /* it ended, and was not collected yet */
 
     struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
     struct lh_m_server *s = choose_primary(m, c);
     if (s == NULL || lh_lease_grant(&m->leases, &g->lease, &s->session.lessee, lh_m_next_version(c),
                          LH_LEASE_EXCLUSIVE) != LH_OK) {
@@ -183,7 +182,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
 
     LH_MARK("grant-new-version-same-session");
     m->counts.regrants++;
@@ -200,7 +199,7 @@ static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
 
-    recall.session = lh_m_wire_session(m, c->motion->grant.lease.session);
+    recall.session = lh_m_wire_session(m, c->motion->grant->lease.session);
     recall.chunk = c->id;
     recall.version = c->version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
@@ -210,7 +209,7 @@ static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_lease *lease = &lh_m_move(m, c)->grant.lease;
+    struct lh_lease *lease = &lh_m_grant(m, c)->lease;
 
     /* Only what is durable, and only in the session that the lease is in (SES-3). */
     if (c->removed || !lh_lease_current(&m->leases, lease) || !lh_m_holder(c)->session.announced ||
@@ -229,7 +228,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
 
 void lh_m_recall(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!lh_lease_recall(&m->leases, &lh_m_move(m, c)->grant.lease))
+    if (!lh_lease_recall(&m->leases, &lh_m_grant(m, c)->lease))
         return;
     m->counts.recalls++;
     lh_fx_log(m->fx, LH_INFO, "chunk %" PRIu64 " of \"%s\": recalling version %" PRIu64 " from %s",
@@ -245,7 +244,7 @@ static struct lh_lease *find(void *core, uint64_t chunk, const struct lh_lessee 
     struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
 
     (void)lessee; /* it is exclusive */
-    return c != NULL && lh_m_holder(c) != NULL ? &lh_m_move(m, c)->grant.lease : NULL;
+    return c != NULL && lh_m_holder(c) != NULL ? &lh_m_grant(m, c)->lease : NULL;
 }
 
 static void touch(void *core, struct lh_lease *lease)
@@ -267,7 +266,7 @@ static bool handed_over(const struct lh_m_chunk *c, const struct lh_lease_past *
 {
     const struct lh_m_waiter *w;
 
-    if (!past->recalling || c->motion->grant.appends == 0 || c->sealed || c->intent_to_seal ||
+    if (!past->recalling || c->motion->grant->appends == 0 || c->sealed || c->intent_to_seal ||
         c->file->trashed)
         return false;
     TAILQ_FOREACH(w, &c->file->motion->waiters, file_link)

@@ -12,14 +12,14 @@
 
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 {
-    if (!lh_instant_before(m->now, c->motion->grant.rest_until))
+    if (!lh_instant_before(m->now, c->motion->grant->rest_until))
         return false;
     /* A member that has come, or whose disk answers again, may say something else. */
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_server *s = lh_m_server_of(m, &c->members[i]);
-        if (lh_instant_before(c->motion->grant.refused_at, s->session.registered_at) ||
+        if (lh_instant_before(c->motion->grant->refused_at, s->session.registered_at) ||
             (!s->room.failing &&
-                lh_instant_before(c->motion->grant.refused_at, s->room.failing_since)))
+                lh_instant_before(c->motion->grant->refused_at, s->room.failing_since)))
             return false;
     }
     return true;
@@ -28,8 +28,7 @@ bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c)
 void lh_m_refused(
     struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, struct lh_duration pause)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    struct lh_m_grant *g = &mo->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
 
     g->avoid = s;
     g->retry_at = lh_instant_add(m->now, pause);
@@ -42,17 +41,17 @@ void lh_m_refused(
                                        g->refusals - c->member_count));
         g->retry_at = g->rest_until; /* who refused last may be asked as well as others then */
     }
-    lh_timer_set(&m->timers, &mo->creation.timer, g->retry_at);
+    lh_timer_set(&m->timers, &lh_m_creation(m, c)->timer, g->retry_at);
 }
 
 void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c)
 {
-    lh_m_move(m, c)->grant.refusals = 0;
+    lh_m_grant(m, c)->refusals = 0;
 }
 
 void lh_m_accepted(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_grant *g = &lh_m_move(m, c)->grant;
+    struct lh_m_grant *g = lh_m_grant(m, c);
 
     g->adopted_above = 0;
     g->avoid = NULL;
@@ -71,5 +70,5 @@ void lh_m_refused_version(
     LH_MARK("grant-below-adopted-version");
     lh_m_report_evidence(m, s, c, &report);
     if (c->version < adopted && c->motion->seen_version < adopted)
-        lh_m_move(m, c)->grant.adopted_above = adopted; /* too high to go above */
+        lh_m_grant(m, c)->adopted_above = adopted; /* too high to go above */
 }

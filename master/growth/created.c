@@ -46,7 +46,7 @@ void lh_m_on_created(
             lh_m_extra_note(m, c, s, LH_M_PREALLOC_VERSION, false, false);
         return;
     }
-    if (!c->motion->creation.under_way || member->created)
+    if (!c->motion->creation->under_way || member->created)
         return;
     if (ok) {
         member->created = true;
@@ -54,7 +54,7 @@ void lh_m_on_created(
         member->lost = false; /* what it had of this chunk was thrown away */
         lh_m_touch(m, c->file);
     } else {
-        struct lh_m_creation *creation = &lh_m_move(m, c)->creation;
+        struct lh_m_creation *creation = lh_m_creation(m, c);
         creation->unable = s;
         creation->unable_error = lh_error_from_wire((unsigned)report->error);
         lh_m_creation_replace(

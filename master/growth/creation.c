@@ -24,13 +24,13 @@ bool lh_m_creation_done(const struct lh_m_chunk *c)
 
 void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
 {
-    struct lh_m_motion *mo = lh_m_move(m, c);
+    struct lh_m_creation *creation = lh_m_creation(m, c);
 
-    mo->creation.timer.fire = chunk_timer;
+    creation->timer.fire = chunk_timer;
     if (c->created)
         return;
-    mo->creation.under_way = true;
-    TAILQ_INSERT_TAIL(&m->creating, mo, creation.link);
+    creation->under_way = true;
+    TAILQ_INSERT_TAIL(&m->creating, creation, link);
 }
 
 int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
@@ -68,8 +68,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
-    lh_timer_set(&m->timers, &lh_m_move(m, c)->creation.timer,
-        lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(
+        &m->timers, &lh_m_creation(m, c)->timer, lh_instant_add(m->now, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -118,9 +118,9 @@ bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i
 static void chunk_timer(void *core, struct lh_timer *timer)
 {
     struct lh_master *m = core;
-    struct lh_m_chunk *c = LH_OWNER(timer, struct lh_m_motion, creation.timer)->chunk;
+    struct lh_m_chunk *c = LH_OWNER(timer, struct lh_m_creation, timer)->chunk;
 
-    if (!c->motion->creation.under_way || lh_m_creation_done(c)) {
+    if (!c->motion->creation->under_way || lh_m_creation_done(c)) {
         lh_m_touch(m, c->file);
         return;
     }
@@ -129,6 +129,6 @@ static void chunk_timer(void *core, struct lh_timer *timer)
         if (!c->members[i].created)
             lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
-    lh_timer_set(&m->timers, &lh_m_move(m, c)->creation.timer,
-        lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(
+        &m->timers, &lh_m_creation(m, c)->timer, lh_instant_add(m->now, m->config.create_timeout));
 }

@@ -295,5 +295,5 @@ void lh_m_prealloc_take(struct lh_master *m, struct lh_m_file *f)
     }
     LH_MARK("preallocated-taken-while-created");
     lh_timer_set(
-        &m->timers, &lh_m_move(m, c)->creation.timer, until); /* as any other chunk's creation */
+        &m->timers, &lh_m_creation(m, c)->timer, until); /* as any other chunk's creation */
 }

@@ -42,7 +42,7 @@ static void recall_some(struct lh_master *m, struct lh_m_server *s)
         /* So that those which stay do not keep the others from being looked at. */
         lh_lease_to_last(lease);
         looked++;
-        if (c->motion->grant.lease.recalling || c->sealed || c->intent_to_seal)
+        if (c->motion->grant->lease.recalling || c->sealed || c->intent_to_seal)
             continue;
         if (!another_can(m, c, SIZE_MAX)) {
             LH_MARK("drain-lease-stays");

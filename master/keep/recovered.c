@@ -21,8 +21,8 @@ void lh_m_on_recovered(
         "chunk %" PRIu64 " version %" PRIu64 ": recovered by %s at %" PRIu64 " bytes",
         report->chunk, report->version, s->id, report->length);
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant.lease.session != s->session.lessee.session || c->sealed ||
-        c->intent_to_seal || !c->motion->grant.lease.sent)
+        c->motion->grant->lease.session != s->session.lessee.session || c->sealed ||
+        c->intent_to_seal || !c->motion->grant->lease.sent)
         return;
     /* What was complete at an older version says nothing of the newest one. */
     if (c->version != report->version) {
@@ -35,7 +35,7 @@ void lh_m_on_recovered(
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
         if (lh_instant_before(
-                lh_m_server_of(m, member)->session.registered_at, c->motion->grant.at))
+                lh_m_server_of(m, member)->session.registered_at, c->motion->grant->at))
             lh_m_seen(m, c, lh_m_server_of(m, member));
         if (!member->joining)
             continue;
@@ -51,7 +51,7 @@ void lh_m_on_recovered(
      * to one that started since, it may not have heard who is one by now. */
     struct lh_m_repair *repair = &lh_m_move(m, c)->repair;
     bool again = repair->recovered_session != s->session.lessee.session &&
-                 (c->motion->grant.lease.waiting || repair->recovered_version == c->version);
+                 (c->motion->grant->lease.waiting || repair->recovered_version == c->version);
     if (joined || again)
         repair->tell_full = true;
     lh_m_refusals_end(m, c);

@@ -29,10 +29,10 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
         LH_MARK("remove-while-free");
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    lh_timer_unset(&m->timers, &mo->creation.timer);
+    if (lh_timer_is_set(&c->motion->creation->timer))
+        lh_timer_unset(&m->timers, &lh_m_creation(m, c)->timer);
     if (!c->sealed)
-        RB_REMOVE(lh_m_open, &m->open, mo);
+        RB_REMOVE(lh_m_open, &m->open, lh_m_move(m, c));
     lh_m_grant_forget(m, c);
     lh_m_dirty_chunk(m, c);
     lh_m_sweep_forget(m, c);

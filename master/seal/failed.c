@@ -104,7 +104,7 @@ static void note_left_out(
 static void wait_for_members(struct lh_master *m, struct lh_m_chunk *c)
 {
     lh_m_touch(m, c->file);
-    if (!c->motion->grant.lease.recalling && lh_m_is_durable(m, c->motion->ticket))
+    if (!c->motion->grant->lease.recalling && lh_m_is_durable(m, c->motion->ticket))
         lh_m_send_grant(m, c);
 }
 
@@ -143,7 +143,7 @@ void lh_m_on_member_failed(
 
     /* LEASE-3: in the session that holds the newest version, and not after an intent to seal. */
     if (c == NULL || lh_m_holder(c) != s ||
-        c->motion->grant.lease.session != s->session.lessee.session ||
+        c->motion->grant->lease.session != s->session.lessee.session ||
         c->version != report->version || c->sealed || c->intent_to_seal || !lh_m_held(m, c) ||
         is_named(s, report->server_ids, report->n_server_ids)) {
         LH_MARK("member-failed-ignored");
@@ -181,8 +181,8 @@ void lh_m_on_member_failed(
     /* Joining ones stand in if that lasts, and no other primary helps: nothing is ordered before
      * they are full, and the primary has what they lack. */
     bool stand_in = too_few && report->appends_wait && !lh_m_consent_primary(m, c, ids, count) &&
-                    c->motion->grant.short_by_primary.believed &&
-                    c->motion->grant.short_by_primary.version == c->version && !report->unsure &&
+                    c->motion->grant->short_by_primary.believed &&
+                    c->motion->grant->short_by_primary.version == c->version && !report->unsure &&
                     left_count >= c->file->min_replicas;
     if (stand_in)
         LH_MARK("member-failed-joining-stand-in");

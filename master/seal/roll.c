@@ -292,13 +292,13 @@ static void begin(struct lh_master *m, struct lh_m_chunk *c, const char *why)
         "chunk %" PRIu64 " of \"%s\": primary %s is lost (%s); rolling over at version %" PRIu64
         ", while its lease at version %" PRIu64 " runs out in at most %" PRIu64 " ms",
         c->id, c->file->path, lh_m_holder(c)->id, why, lh_m_next_version(c),
-        c->motion->grant.lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
+        c->motion->grant->lease.version, lh_duration_ms(lh_m_lease_left(m, c)));
     m->counts.rolls++;
     for (uint32_t i = 0; i < excluded_count; i++)
         lh_m_note_missed(m, lh_m_server_of(m, &excluded[i]));
     c->intent_to_seal = true;
     c->version = lh_m_next_version(c); /* `granted_version` stays: it is the lease's */
-    lh_lease_let_end(&lh_m_move(m, c)->grant.lease);
+    lh_lease_let_end(&lh_m_grant(m, c)->lease);
     lh_m_dirty_chunk(m, c);
     struct lh_m_roll *roll = roll_new(m, c);
     roll->began = m->now;
@@ -349,7 +349,7 @@ static enum trouble trouble(
 {
     const struct lh_m_server *s = lh_m_holder(c);
 
-    if (s->session.link == 0 || c->motion->grant.lease.session != s->session.lessee.session)
+    if (s->session.link == 0 || c->motion->grant->lease.session != s->session.lessee.session)
         return CUT_OFF; /* no stream, or it has come back without the lease */
     if (is_short(m, c))
         return SHORT;
@@ -372,7 +372,7 @@ static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_ch
         if (failed)
             at = w->arrived_at;
         /* After a restart it has to find this master first. */
-        if (c->motion->grant.lease.waiting && c->motion->grant.lease.session == 0)
+        if (c->motion->grant->lease.waiting && c->motion->grant->lease.session == 0)
             at = lh_instant_max(at, lh_instant_add(m->started_at, m->config.find_timeout));
         return at;
     case SILENT:

@@ -196,11 +196,11 @@ static void message(struct lh_master *m, struct lh_m_link *l, const void *any)
 static void announced(struct lh_master *m, struct lh_m_session *session)
 {
     struct lh_m_server *s = lh_m_session_server(session);
-    struct lh_m_motion *mo;
+    struct lh_m_creation *creation;
 
-    TAILQ_FOREACH(mo, &m->creating, creation.link)
-        if (lh_m_member(mo->chunk, s) != NULL)
-            lh_m_creation_send(m, mo->chunk, s);
+    TAILQ_FOREACH(creation, &m->creating, link)
+        if (lh_m_member(creation->chunk, s) != NULL)
+            lh_m_creation_send(m, creation->chunk, s);
     push_all(m, s);
     lh_m_roll_announced(m, s);
     if (s->report.count == 0)

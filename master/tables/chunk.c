@@ -128,12 +128,12 @@ uint32_t lh_m_excluded(const struct lh_m_chunk *c, struct lh_m_member *excluded)
 
 void lh_m_creation_stop(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (!c->motion->creation.under_way)
+    if (!c->motion->creation->under_way)
         return;
-    struct lh_m_motion *mo = lh_m_move(m, c);
-    mo->creation.under_way = false;
-    TAILQ_REMOVE(&m->creating, mo, creation.link);
-    lh_timer_unset(&m->timers, &mo->creation.timer);
+    struct lh_m_creation *creation = lh_m_creation(m, c);
+    creation->under_way = false;
+    TAILQ_REMOVE(&m->creating, creation, link);
+    lh_timer_unset(&m->timers, &creation->timer);
 }
 
 struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_server *s)

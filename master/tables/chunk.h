@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct lh_m_chunk) == 96, "there are millions of them");
 /* The holder of its lease; NULL: none. */
 static inline struct lh_m_server *lh_m_holder(const struct lh_m_chunk *c)
 {
-    const struct lh_lessee *holder = c->motion->grant.lease.holder;
+    const struct lh_lessee *holder = c->motion->grant->lease.holder;
 
     return holder == NULL ? NULL : lh_m_lessee_server(holder);
 }

@@ -4,7 +4,9 @@
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 
-const struct lh_m_motion lh_m_idle;
+static const struct lh_m_grant no_grant;
+static const struct lh_m_creation no_creation;
+const struct lh_m_motion lh_m_idle = {.grant = &no_grant, .creation = &no_creation};
 
 static int compare_motions(const struct lh_m_motion *a, const struct lh_m_motion *b)
 {
@@ -19,7 +21,7 @@ static int compare_wanting(const struct lh_m_motion *a, const struct lh_m_motion
 }
 
 RB_GENERATE(lh_m_open, lh_m_motion, open_node, compare_motions)
-RB_GENERATE(lh_m_leased, lh_m_motion, grant.held_node, compare_motions)
+RB_GENERATE(lh_m_leased, lh_m_motion, held_node, compare_motions)
 RB_GENERATE(lh_m_wanting, lh_m_motion, repair.wanting_node, compare_wanting)
 
 /* ---- When a part has nothing that anybody will ask for. The chunk is sealed. */
@@ -55,8 +57,8 @@ static bool is_idle(const struct lh_master *m, const struct lh_m_chunk *c)
     const struct lh_m_motion *mo = c->motion;
 
     return c->sealed && !c->removed && !mo->dirty && lh_m_is_durable(m, mo->ticket) &&
-           mo->seen_version <= c->version && TAILQ_EMPTY(&mo->extras) && grant_idle(&mo->grant) &&
-           creation_idle(&mo->creation) && seal_idle(m, c) && repair_idle(m, &mo->repair);
+           mo->seen_version <= c->version && TAILQ_EMPTY(&mo->extras) && grant_idle(mo->grant) &&
+           creation_idle(mo->creation) && seal_idle(m, c) && repair_idle(m, &mo->repair);
 }
 
 /* ---- Records. */
@@ -68,7 +70,8 @@ struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c)
     if (c->motion == &lh_m_idle) {
         mo = lh_alloc(sizeof *mo);
         mo->chunk = c;
-        lh_lease_init(&mo->grant.lease, LH_M_LEASE_CHUNK, c->id);
+        mo->grant = &no_grant;
+        mo->creation = &no_creation;
         TAILQ_INIT(&mo->extras);
         TAILQ_INIT(&mo->repair.copies);
         c->motion = mo;
@@ -77,6 +80,42 @@ struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c)
         TAILQ_INSERT_TAIL(&m->stirred, mo, stirred_link);
     mo->stirred = true;
     return mo;
+}
+
+struct lh_m_grant *lh_m_grant(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    if (mo->grant == &no_grant) {
+        struct lh_m_grant *g = lh_alloc(sizeof *g);
+        lh_lease_init(&g->lease, LH_M_LEASE_CHUNK, c->id);
+        g->motion = mo;
+        mo->grant = g;
+    }
+    return (struct lh_m_grant *)(uintptr_t)mo->grant;
+}
+
+struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c)
+{
+    struct lh_m_motion *mo = lh_m_move(m, c);
+
+    if (mo->creation == &no_creation) {
+        struct lh_m_creation *creation = lh_alloc(sizeof *creation);
+        creation->chunk = c;
+        mo->creation = creation;
+    }
+    return (struct lh_m_creation *)(uintptr_t)mo->creation;
+}
+
+/* Both at once: a refused grant arms the timer of the creation. */
+static void forget_lease(struct lh_m_motion *mo)
+{
+    if (mo->grant != &no_grant)
+        free((void *)(uintptr_t)mo->grant);
+    mo->grant = &no_grant;
+    if (mo->creation != &no_creation)
+        free((void *)(uintptr_t)mo->creation);
+    mo->creation = &no_creation;
 }
 
 void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c)
@@ -88,6 +127,7 @@ void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c)
     if (mo->stirred)
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
     c->motion = &lh_m_idle;
+    forget_lease(mo);
     free(mo);
 }
 
@@ -98,6 +138,8 @@ void lh_m_motions_settle(struct lh_master *m)
     while ((mo = TAILQ_FIRST(&m->stirred)) != NULL) {
         TAILQ_REMOVE(&m->stirred, mo, stirred_link);
         mo->stirred = false;
+        if (mo->chunk->sealed && grant_idle(mo->grant) && creation_idle(mo->creation))
+            forget_lease(mo);
         if (is_idle(m, mo->chunk))
             lh_m_motion_free(m, mo->chunk);
     }

@@ -3,7 +3,8 @@
  * An open chunk always has this record. A sealed one has it while a concern has something to do or
  * to remember; else it has a constant one, in which all is idle. So it can be read at any time, and
  * whoever writes asks lh_m_move() for it. Each concern has its part of the record, which it alone
- * writes; when a part is idle says motion.c. */
+ * writes; lease and creation, which hardly any sealed chunk has, are records of their own in the
+ * same way. When a part is idle says motion.c. */
 #ifndef LH_MASTER_TABLES_MOTION_H
 #define LH_MASTER_TABLES_MOTION_H
 
@@ -29,6 +30,7 @@ struct lh_m_grant {
     /* Holder, process and version are durable. The version is the chunk's, unless a fence came
      * after the grant: then the lease is `ending` (FAIL-2a). */
     struct lh_lease lease;
+    struct lh_m_motion *motion;
     uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
     struct lh_instant at; /* when this master gave the newest version; zero: it did not */
     uint64_t appends;
@@ -40,16 +42,16 @@ struct lh_m_grant {
     struct lh_instant refused_at; /* the last one */
     uint64_t adopted_above; /* a member has adopted this version, too high to go above; 0: none */
     struct lh_m_words lost_by_clients, short_by_primary;
-    RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
 };
 
 /* Of growth/: the replicas of a new chunk. */
 struct lh_m_creation {
+    struct lh_m_chunk *chunk;
     struct lh_timer timer;      /* also after a refused grant */
     bool under_way;             /* in `m->creating` */
     struct lh_m_server *unable; /* the last one that answered it cannot create its replica, */
     int unable_error;           /* and why */
-    TAILQ_ENTRY(lh_m_motion) link;
+    TAILQ_ENTRY(lh_m_creation) link;
 };
 
 /* Of seal/: what goes on before a seal, and who has it. */
@@ -92,32 +94,36 @@ struct lh_m_motion {
     uint64_t seen_version; /* the highest that any server reported (KEEP-4) */
     TAILQ_HEAD(, lh_m_extra) extras;
 
-    struct lh_m_grant grant;
-    struct lh_m_creation creation;
+    /* Records of their own, or constant ones in which all is idle: sealed chunks have none. */
+    const struct lh_m_grant *grant;
+    const struct lh_m_creation *creation;
     struct lh_m_seal seal;
     struct lh_m_repair repair;
 
     STAILQ_ENTRY(lh_m_motion) dirty_link;
     TAILQ_ENTRY(lh_m_motion) stirred_link;
     RB_ENTRY(lh_m_motion) open_node; /* unsealed chunks, by id */
+    RB_ENTRY(lh_m_motion) held_node; /* chunks with a holder, by id */
 };
 RB_HEAD(lh_m_wanting, lh_m_motion); /* the fewest good members first */
 RB_HEAD(lh_m_open, lh_m_motion);
 RB_HEAD(lh_m_leased, lh_m_motion);
 
 RB_PROTOTYPE(lh_m_open, lh_m_motion, open_node, )
-RB_PROTOTYPE(lh_m_leased, lh_m_motion, grant.held_node, )
+RB_PROTOTYPE(lh_m_leased, lh_m_motion, held_node, )
 RB_PROTOTYPE(lh_m_wanting, lh_m_motion, repair.wanting_node, )
 
 extern const struct lh_m_motion lh_m_idle;
 
 static inline struct lh_m_motion *lh_m_leased_motion(const struct lh_lease *lease)
 {
-    return LH_OWNER((uintptr_t)lease, struct lh_m_motion, grant.lease);
+    return LH_OWNER((uintptr_t)lease, struct lh_m_grant, lease)->motion;
 }
 
 /* The chunk's record, to write into it: made if it has none, and looked at when the step ends. */
 struct lh_m_motion *lh_m_move(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_grant *lh_m_grant(struct lh_master *m, struct lh_m_chunk *c);
+struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c);
 /* The end of a step: frees the records in which all is idle. */
 void lh_m_motions_settle(struct lh_master *m);
 void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c);

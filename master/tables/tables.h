@@ -84,7 +84,7 @@ struct lh_master {
     struct lh_idmap preallocs;
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
-    TAILQ_HEAD(, lh_m_motion) creating;
+    TAILQ_HEAD(, lh_m_creation) creating;
     TAILQ_HEAD(, lh_m_file_motion) waited;
     TAILQ_HEAD(, lh_m_file_motion) work;
     TAILQ_HEAD(, lh_m_file_motion) stirred_files;

@@ -115,9 +115,9 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     record.checksum = c->checksum;
     if (lh_m_holder(c) != NULL && !c->sealed) {
         record.holder = lh_m_holder(c)->id;
-        record.holder_incarnation = c->motion->grant.lease.process;
+        record.holder_incarnation = c->motion->grant->lease.process;
         record.granted_version =
-            c->motion->grant.lease.version == c->version ? 0 : c->motion->grant.lease.version;
+            c->motion->grant->lease.version == c->version ? 0 : c->motion->grant->lease.version;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
