@@ -1,5 +1,5 @@
 /* For observers: what this master believes. */
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/master.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

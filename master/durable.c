@@ -1,14 +1,10 @@
 /* A commit is durable: what follows from it is decided anew from the records as they are now. */
 #include "master/durable.h"
 
-#include "master/grants/leases.h"
-#include "master/growth/creation.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/commands.h"
-#include "master/keep/garbage.h"
-#include "master/keep/recovered.h"
-#include "master/keep/remove.h"
-#include "master/seal/roll.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/changed.h"

@@ -1,8 +1,7 @@
 /* Stored records to tables, at the start. The keys are in master/tables/write.c. */
-#include "master/grants/leases.h"
-#include "master/growth/creation.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
 #include "master/master.h"
-#include "master/seal/roll.h"
 #include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -1,6 +1,6 @@
 /* The master's figures for Prometheus; docs/metrics.md describes each of them. */
-#include "master/inventory/servers.h"
-#include "master/keep/copies.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/master.h"
 #include "master/tables/tables.h"
 

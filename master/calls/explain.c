@@ -1,18 +1,11 @@
 /* What the operator is told of a file or a chunk: who may act until when, what is missing, and what
  * happens next. Every sentence stands for itself and is true at the moment of the answer. */
-#include "master/calls/explain.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/explain_replicas.h"
-#include "master/calls/named.h"
-#include "master/calls/sentences.h"
-#include "master/calls/states.h"
-#include "master/grants/leases.h"
-#include "master/grants/refusals.h"
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/seal/roll.h"
-#include "master/seal/roll_length.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"

@@ -1,12 +1,9 @@
 /* Explain: each replica of a chunk, and servers for one more. */
-#include "master/calls/explain_replicas.h"
+#include "master/calls/internal.h"
 
-#include "master/calls/sentences.h"
-#include "master/grants/leases.h"
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/keep/copies.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -1,8 +1,7 @@
 /* Garbage: what is not deleted yet, and the operator's word that deletion may go on (KEEP-4). */
-#include "master/calls/garbage_call.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/trash.h"
-#include "master/keep/garbage.h"
+#include "master/keep/keep.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 

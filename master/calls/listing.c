@@ -1,11 +1,10 @@
 /* What clients and operators may look at: pages of files, chunks, leases and servers. */
-#include "master/calls/listing.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/named.h"
-#include "master/calls/views.h"
-#include "master/grants/leases.h"
-#include "master/inventory/servers.h"
-#include "master/keep/copies.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

@@ -1,7 +1,7 @@
 /* The file that a call names, and what replies say of one. */
-#include "master/calls/named.h"
+#include "master/calls/internal.h"
 
-#include "master/inventory/behind.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/tables.h"

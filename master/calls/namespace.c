@@ -1,10 +1,9 @@
 /* Files and their names. There are no directories: a path is one string, ordered by its bytes. */
-#include "master/calls/namespace.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/named.h"
-#include "master/calls/waiters.h"
-#include "master/growth/preallocated.h"
-#include "master/keep/remove.h"
+#include "master/calls/internal.h"
+#include "master/growth/growth.h"
+#include "master/keep/keep.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

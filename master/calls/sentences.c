@@ -1,5 +1,5 @@
 /* Sentences for the operator. */
-#include "master/calls/sentences.h"
+#include "master/calls/internal.h"
 
 #include "master/tables/tables.h"
 

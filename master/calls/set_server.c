@@ -1,11 +1,10 @@
 /* SetServer: what the operator wants of a chunkserver. */
-#include "master/calls/set_server.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/views.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/servers.h"
-#include "master/keep/drain.h"
-#include "master/keep/moving.h"
+#include "master/calls/internal.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/tables/changed.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"

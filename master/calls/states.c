@@ -1,11 +1,10 @@
 /* The state of every chunk, for fsck: its set, where its replicas lie and what each is worth, and
  * who holds its lease. Explain tells the same of one chunk, beside its sentences (explain.c). */
-#include "master/calls/states.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/views.h"
-#include "master/grants/leases.h"
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/path.h"
 #include "master/tables/replies.h"

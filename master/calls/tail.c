@@ -1,16 +1,12 @@
 /* Calls that wait until a file has a primary: OpenTail and Recall. They cause what they wait for: a
  * next chunk after a durable seal, a grant of a free lease. */
-#include "master/calls/tail.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/named.h"
-#include "master/calls/waiters.h"
-#include "master/calls/why.h"
-#include "master/grants/consent.h"
-#include "master/grants/leases.h"
-#include "master/growth/creation.h"
-#include "master/inventory/servers.h"
-#include "master/seal/roll.h"
-#include "master/seal/roll_length.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
+#include "master/seal/seal.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"

@@ -4,14 +4,12 @@
  * The store has the time that was left when it was written last, rounded up. It is written again
  * after each eighth of the retention, so a restart gives a file up to that much time back, and
  * never takes any. */
-#include "master/calls/trash.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/named.h"
-#include "master/calls/namespace.h"
-#include "master/calls/waiters.h"
-#include "master/grants/leases.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/behind.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"

@@ -1,11 +1,10 @@
 /* Chunks, leases and servers as replies have them. */
-#include "master/calls/views.h"
+#include "master/calls/internal.h"
 
-#include "master/grants/leases.h"
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
-#include "master/keep/drain.h"
-#include "master/seal/roll_length.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
+#include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

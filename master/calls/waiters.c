@@ -1,11 +1,10 @@
 /* Calls that wait until a file has a primary, and their answers. */
-#include "master/calls/waiters.h"
+#include "master/calls/calls.h"
 
-#include "master/calls/named.h"
-#include "master/calls/views.h"
-#include "master/grants/leases.h"
-#include "master/inventory/servers.h"
-#include "master/seal/roll_length.h"
+#include "master/calls/internal.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"

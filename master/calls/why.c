@@ -1,10 +1,9 @@
 /* Why a file has no primary now, for those who wait for one. */
-#include "master/calls/why.h"
+#include "master/calls/internal.h"
 
-#include "master/grants/leases.h"
-#include "master/growth/creation.h"
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

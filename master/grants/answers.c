@@ -1,12 +1,8 @@
 /* What holders say of their leases: confirmed, extended, released, shown. What follows from that
  * for any kind of lease is the lease service's. */
-#include "master/grants/answers.h"
+#include "master/grants/grants.h"
 
-#include "master/grants/leases.h"
-#include "master/grants/owner.h"
-#include "master/grants/refusals.h"
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

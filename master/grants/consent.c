@@ -9,11 +9,9 @@
  * Either may be one bad link, and then the next primary may be behind it as well. So one word is no
  * cause, a file moves once and then rests, each time for twice as long, and the cluster's moves are
  * so far apart that nobody's complaints keep it busy. */
-#include "master/grants/consent.h"
+#include "master/grants/grants.h"
 
-#include "master/grants/leases.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

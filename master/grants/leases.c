@@ -1,10 +1,8 @@
 /* Who may take a chunk's appends: the lease of each chunk, between its durable grant and the lease
  * service (LEASE-1 to LEASE-7). */
-#include "master/grants/leases.h"
+#include "master/grants/grants.h"
 
-#include "master/grants/owner.h"
-#include "master/grants/refusals.h"
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

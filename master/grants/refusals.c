@@ -4,9 +4,9 @@
  * disk that hangs. Once each member has refused, or has given the lease back as soon as it had it,
  * nothing is learnt by asking on at the speed of the network: the chunk rests, each time for twice
  * as long. */
-#include "master/grants/refusals.h"
+#include "master/grants/grants.h"
 
-#include "master/inventory/behind.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -1,11 +1,7 @@
 /* What chunkservers answer to CreateReplica. */
-#include "master/growth/created.h"
+#include "master/growth/growth.h"
 
-#include "master/growth/creation.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/commands.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

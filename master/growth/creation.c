@@ -1,10 +1,9 @@
 /* New chunks: the record with its members is made durable at version 0, every member creates an
  * empty replica, and the first grant (grants/) makes the chunk one that exists. A server that does
  * not manage in time is replaced. */
-#include "master/growth/creation.h"
+#include "master/growth/growth.h"
 
-#include "master/inventory/commands.h"
-#include "master/inventory/placement.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

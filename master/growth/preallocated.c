@@ -12,14 +12,10 @@
  * version 0, which goes when it becomes a chunk of the file. So a restarted master, which forgets
  * preallocated chunks, has their replicas removed when servers report them; servers do so only if
  * they never held a byte. */
-#include "master/growth/preallocated.h"
+#include "master/growth/growth.h"
 
-#include "master/grants/leases.h"
-#include "master/growth/creation.h"
-#include "master/growth/owner.h"
-#include "master/inventory/commands.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"

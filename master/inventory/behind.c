@@ -2,7 +2,7 @@
  *
  * If the store is older than what servers have (it was restored from a backup), records are missing
  * that replicas depend on. Then nothing is deleted at all, until the operator has looked. */
-#include "master/inventory/behind.h"
+#include "master/inventory/inventory.h"
 
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -1,9 +1,7 @@
 /* What a chunkserver is to do with its replicas: create, record a seal, remove. While nothing is
  * deleted (behind.h) removals are *kept*, per server and session. */
-#include "master/inventory/commands.h"
+#include "master/inventory/inventory.h"
 
-#include "master/inventory/behind.h"
-#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -1,10 +1,7 @@
 /* Extras: replicas of chunks that exist, at servers that are no members of them: they were reported
  * so, or the server was dropped from the set. When they go, keep/garbage.c decides. */
-#include "master/inventory/extras.h"
+#include "master/inventory/inventory.h"
 
-#include "master/inventory/behind.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

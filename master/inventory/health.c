@@ -1,7 +1,6 @@
 /* What each replica is worth now (KEEP-1). */
-#include "master/inventory/health.h"
+#include "master/inventory/inventory.h"
 
-#include "master/inventory/servers.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

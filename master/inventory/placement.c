@@ -1,8 +1,7 @@
 /* Where new replicas go: distinct failure domains as far as there are enough, and among equals the
  * server with the most room and the least to do. None goes to a server that is drained. */
-#include "master/inventory/placement.h"
+#include "master/inventory/inventory.h"
 
-#include "master/inventory/servers.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

@@ -1,10 +1,6 @@
 /* What chunkservers say of their replicas, when they register and later. */
-#include "master/inventory/reports.h"
+#include "master/inventory/inventory.h"
 
-#include "master/inventory/behind.h"
-#include "master/inventory/commands.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
@@ -108,8 +104,7 @@ void lh_m_look_at_reports(struct lh_master *m)
 
     if (m->reporting == 0)
         return;
-    TAILQ_FOREACH(s, &m->all_servers, all_link)
-    {
+    TAILQ_FOREACH(s, &m->all_servers, all_link) {
         if (s->report.next == s->report.count || !s->session.announced)
             continue;
         while (left > 0 && s->report.next < s->report.count) {

@@ -1,5 +1,5 @@
 /* Chunkservers as they come and go. */
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 
 #include "master/tables/tables.h"
 

@@ -1,12 +1,9 @@
 /* The census: a walk over all chunks, in pieces, that counts what is needed where, and finds what
  * had better lie elsewhere. What it says holds if it began after the operator's word. */
-#include "master/keep/census.h"
+#include "master/keep/internal.h"
 
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/keep/drain.h"
-#include "master/keep/moves.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

@@ -1,13 +1,9 @@
 /* Copies of replicas: how one is begun, what is heard of it, and how it ends (REC-4, REC-5). What
  * is copied, and whereto, repair.c decides. */
-#include "master/keep/copies.h"
+#include "master/keep/keep.h"
 
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/keep/members.h"
-#include "master/keep/wanting.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/internal.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

@@ -1,11 +1,7 @@
 /* How far drains are, and what is void when a server leaves. */
-#include "master/keep/drain.h"
+#include "master/keep/keep.h"
 
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
-#include "master/inventory/reports.h"
-#include "master/inventory/servers.h"
-#include "master/keep/copies.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
 

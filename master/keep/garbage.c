@@ -3,13 +3,9 @@
  * An *extra* (inventory/extras.c) may be the last copy of something, or what a repair can begin
  * with, so it goes only when the chunk is in perfect health without it. While nothing is deleted
  * (inventory/behind.c), removals are kept. */
-#include "master/keep/garbage.h"
+#include "master/keep/keep.h"
 
-#include "master/inventory/behind.h"
-#include "master/inventory/commands.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"

@@ -1,8 +1,7 @@
 /* Who is a member of a chunk: what the members are worth together, who comes in, and who goes. */
-#include "master/keep/members.h"
+#include "master/keep/internal.h"
 
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -1,7 +1,7 @@
 /* Replicas that go elsewhere although their servers are well: for a failure domain, for space. */
-#include "master/keep/moves.h"
+#include "master/keep/internal.h"
 
-#include "master/inventory/placement.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

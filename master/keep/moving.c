@@ -8,10 +8,9 @@
  * Whether a drained server is still needed is found out by a census: a walk over all chunks, in
  * pieces, every second while something is drained. What a census says holds if it began after the
  * operator's word. The same walk finds what had better lie elsewhere. */
-#include "master/keep/moving.h"
+#include "master/keep/keep.h"
 
-#include "master/keep/census.h"
-#include "master/keep/primaries.h"
+#include "master/keep/internal.h"
 #include "master/tables/tables.h"
 
 void lh_m_moving_advance(struct lh_master *m)

@@ -1,10 +1,9 @@
 /* Primaries that are asked to let another one: on drained servers, and on the busiest (LEASE-5:
  * what is under way commits, and the holder releases). */
-#include "master/keep/primaries.h"
+#include "master/keep/internal.h"
 
-#include "master/grants/leases.h"
-#include "master/inventory/servers.h"
-#include "master/keep/census.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

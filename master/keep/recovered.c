@@ -1,10 +1,8 @@
 /* What follows when a primary has made all members equal (REC-4). */
-#include "master/keep/recovered.h"
+#include "master/keep/keep.h"
 
-#include "master/grants/leases.h"
-#include "master/grants/refusals.h"
-#include "master/inventory/health.h"
-#include "master/keep/wanting.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

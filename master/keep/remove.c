@@ -1,11 +1,9 @@
 /* The end of a chunk: out of all tables and queues. */
-#include "master/keep/remove.h"
+#include "master/keep/keep.h"
 
-#include "master/grants/leases.h"
-#include "master/inventory/extras.h"
-#include "master/keep/copies.h"
-#include "master/keep/sweep.h"
-#include "master/seal/roll.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/seal/seal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"

@@ -8,18 +8,12 @@
  *   open, with primary  copied up to what is committed; named in a new version as joining; made
  *                       full once the primary reports that very version recovered
  *   open, free          granted, so that a primary finds out who fails; then as above */
-#include "master/keep/repair.h"
+#include "master/keep/internal.h"
 
-#include "master/grants/leases.h"
-#include "master/inventory/commands.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/keep/copies.h"
-#include "master/keep/members.h"
-#include "master/keep/wanting.h"
-#include "master/seal/roll_length.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
+#include "master/seal/seal.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

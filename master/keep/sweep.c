@@ -4,11 +4,10 @@
  * went, or was away for too long) begins a *sweep*, a walk over all chunks by id; if nothing
  * happens there is one a minute. A step looks at `step_work` chunks at most, `patrol_share` of them
  * for the sweep; the rest follows in steps of its own. */
-#include "master/keep/sweep.h"
+#include "master/keep/keep.h"
 
-#include "master/inventory/health.h"
-#include "master/keep/repair.h"
-#include "master/keep/wanting.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/internal.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

@@ -3,7 +3,7 @@
  * They are ordered by how many good replicas are left. A *round* walks that order and begins what
  * the limits allow; it starts over when a copy ended or something new is wanting, and every few
  * seconds. */
-#include "master/keep/wanting.h"
+#include "master/keep/keep.h"
 
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"

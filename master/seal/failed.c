@@ -1,13 +1,9 @@
 /* Members that a primary reports as failed: it goes on without them, it waits, or the file rolls
  * over. */
-#include "master/seal/failed.h"
+#include "master/seal/seal.h"
 
-#include "master/grants/consent.h"
-#include "master/grants/leases.h"
-#include "master/inventory/extras.h"
-#include "master/inventory/health.h"
-#include "master/inventory/placement.h"
-#include "master/seal/roll.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"

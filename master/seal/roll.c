@@ -8,14 +8,11 @@
  *
  * The old lease is left to run out. It stays in the table under `granted_version`, so that nothing
  * is granted over it; and nothing will be, for the chunk is sealed. */
-#include "master/seal/roll.h"
+#include "master/seal/seal.h"
 
-#include "master/grants/leases.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/behind.h"
-#include "master/inventory/placement.h"
-#include "master/inventory/servers.h"
-#include "master/seal/roll_length.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

@@ -7,10 +7,9 @@
  *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
  *
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
-#include "master/seal/roll_length.h"
+#include "master/seal/seal.h"
 
-#include "master/inventory/health.h"
-#include "master/inventory/servers.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 

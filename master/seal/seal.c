@@ -1,9 +1,9 @@
 /* Seals that a primary reports, and who has recorded one (SEAL-1, REC-3). */
 #include "master/seal/seal.h"
 
-#include "master/grants/leases.h"
-#include "master/growth/preallocated.h"
-#include "master/inventory/commands.h"
+#include "master/grants/grants.h"
+#include "master/growth/growth.h"
+#include "master/inventory/inventory.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

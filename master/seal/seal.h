@@ -1,7 +1,59 @@
-#ifndef LH_MASTER_SEAL_SEAL_H
-#define LH_MASTER_SEAL_SEAL_H
+/* Rolling over, which log counts, recording a seal. */
+#ifndef LH_MASTER_SEAL_H
+#define LH_MASTER_SEAL_H
 
 #include "master/tables/tables.h"
+
+/* ---- roll.c */
+
+/* Does the file roll over when the primary of its tail is lost? */
+bool lh_m_rolls(const struct lh_master *m, const struct lh_m_file *f);
+/* Somebody waits for the file's tail: rolls it over if its primary is lost, or asks whether it
+ * is. */
+void lh_m_roll_consider(struct lh_master *m, struct lh_m_file *f);
+/* The tail's primary, which lives, reports that appends wait and too few of its members answer:
+ * rolls the file over. True: it does. */
+bool lh_m_roll_short(struct lh_master *m, struct lh_m_chunk *c);
+/* Of a chunk that was loaded with an intent to seal; goes on with lh_m_rolls_start(). */
+void lh_m_roll_resume(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_rolls_start(struct lh_master *m);
+void lh_m_roll_free(struct lh_master *m, struct lh_m_chunk *c); /* nothing if there is none */
+/* A commit with the chunk is durable, its server registered, a stream broke, the chunk preallocated
+ * for its file changed. */
+void lh_m_roll_durable(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_roll_announced(struct lh_master *m, struct lh_m_server *s);
+void lh_m_rolls_advance(struct lh_master *m);
+void lh_m_roll_prealloc_changed(struct lh_master *m, struct lh_m_file *f);
+void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold__Fenced *report);
+
+/* ---- roll_length.c */
+
+/* REC-4, FAIL-5: does its log count? */
+bool lh_m_log_counts(const struct lh_master *m, const struct lh_m_member *member);
+/* What `s` answered to the fence; NULL: nothing yet. */
+const struct lh_m_fenced *lh_m_roll_answer(
+    const struct lh_m_roll *roll, const struct lh_m_server *s);
+/* For how many logs a roll does not wait in vain: as many as acknowledge an append; those that are
+ * gone count no more. */
+uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c);
+/* Is what the seal covers on as many disks as an append (or is the chunk open)? What is found there
+ * counts as stored (APP-5a), so before that nobody is told to settle. */
+bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c);
+/* How many members have recorded the seal? */
+uint32_t lh_m_recorded(const struct lh_m_chunk *c);
+/* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
+ * waited for, however long (REC-2a, FAIL-3)? */
+bool lh_m_roll_unsure(const struct lh_m_roll *roll);
+/* When, with what is known now, the rest is waited for no longer. NEVER: not enough is known. */
+struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll);
+/* Decides what will be sealed, if enough is known and nobody is waited for any more; and takes that
+ * back if a log that was shown is gone. */
+void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll);
+/* Somebody waits until the seal of `c` is backed; and: is that still so? */
+void lh_m_set_urgent(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_urgent_update(struct lh_master *m, struct lh_m_chunk *c);
+
+/* ---- seal.c */
 
 void lh_m_on_seal(struct lh_master *m, struct lh_m_server *s, const Leasehold__SealReport *report);
 void lh_m_on_seal_recorded(
@@ -10,5 +62,10 @@ void lh_m_on_seal_recorded(
 void lh_m_seal_load(struct lh_master *m, struct lh_m_chunk *c);
 /* A commit with the chunk is durable: its members hear of the seal, if it has one. */
 void lh_m_seal_durable(struct lh_master *m, struct lh_m_chunk *c);
+
+/* ---- failed.c */
+
+void lh_m_on_member_failed(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
 
 #endif

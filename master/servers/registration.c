@@ -1,8 +1,7 @@
 /* Registration of chunkservers: who may, what it replaces, and its answer (SES-1, SES-5). */
-#include "master/grants/answers.h"
-#include "master/inventory/reports.h"
-#include "master/inventory/servers.h"
-#include "master/keep/drain.h"
+#include "master/grants/grants.h"
+#include "master/inventory/inventory.h"
+#include "master/keep/keep.h"
 #include "master/servers/internal.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"

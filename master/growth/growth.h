@@ -1,7 +1,34 @@
-#ifndef LH_MASTER_GROWTH_PREALLOCATED_H
-#define LH_MASTER_GROWTH_PREALLOCATED_H
+/* New chunks, and those created ahead of their need. */
+#ifndef LH_MASTER_GROWTH_H
+#define LH_MASTER_GROWTH_H
 
 #include "master/tables/tables.h"
+
+/* ---- What new chunks report to those above them, who fill this in. */
+
+struct lh_m_growth_owner {
+    /* The file's preallocated chunk has all its replicas, or others than before. */
+    void (*changed)(struct lh_master *m, struct lh_m_file *f);
+};
+
+/* ---- creation.c */
+
+/* Allocates the file's next chunk. On failure nothing changed; the waiters' deadline says why. */
+int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f);
+void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c);
+bool lh_m_creation_done(const struct lh_m_chunk *c);
+/* CreateReplica to the members that have not confirmed; to `only` if not NULL. */
+void lh_m_creation_send(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
+/* Member `i` did not create its replica. Another server takes its place, or nobody if enough are
+ * left; else it stays and has another chance. True: the members changed. */
+bool lh_m_creation_replace(struct lh_master *m, struct lh_m_chunk *c, uint32_t i, const char *why);
+
+/* ---- created.c */
+
+void lh_m_on_created(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaCreated *report);
+
+/* ---- preallocated.c */
 
 /* The file's tail takes appends: sees to it that the next chunk is preallocated, if the file is of
  * the growing kind. */

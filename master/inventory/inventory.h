@@ -1,0 +1,142 @@
+/* Chunkservers and what they have: what a replica is worth, where one can go, what may be
+ * deleted. */
+#ifndef LH_MASTER_INVENTORY_H
+#define LH_MASTER_INVENTORY_H
+
+#include "master/sessions/sessions.h"
+#include "master/tables/tables.h"
+
+/* ---- Chunkservers and their sessions, for all who ask about them. */
+
+static inline struct lh_m_server *lh_m_session_server(struct lh_m_session *session)
+{
+    return LH_OWNER(session, struct lh_m_server, session);
+}
+
+static inline bool lh_m_live(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_lessee_live(&m->leases, &s->session.lessee);
+}
+
+static inline bool lh_m_reachable(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_m_session_reachable(m, &s->session);
+}
+
+static inline bool lh_m_looks_alive(const struct lh_master *m, const struct lh_m_server *s)
+{
+    return lh_m_session_looks_alive(m, &s->session);
+}
+
+static inline bool lh_m_send(
+    struct lh_master *m, const struct lh_m_server *s, const Leasehold__SessionReply *reply)
+{
+    return lh_m_session_send(m, &s->session, &reply->base);
+}
+
+/* This master begins: no server has a session with it yet. */
+void lh_m_servers_start(struct lh_master *m);
+/* Servers come or go now: whoever can wait for a full set should, for a moment. */
+void lh_m_unsettled(struct lh_master *m);
+
+/* ---- health.c */
+
+enum lh_m_health lh_m_member_health(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
+const char *lh_m_health_text(enum lh_m_health health);
+/* Is the server gone (KEEP-1), and has the operator said that it will not come back (by
+ * decommissioning it)? Nobody waits for what it alone may have. */
+bool lh_m_given_up(const struct lh_master *m, const struct lh_m_server *s);
+/* Could others copy the chunk from this member? */
+bool lh_m_is_source(
+    const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_member *member);
+/* How long a server without a session, or with a failing disk, still counts. */
+struct lh_duration lh_m_grace_left(const struct lh_master *m, const struct lh_m_server *s);
+/* The server has shown in its present session that it has the replica of `c`; nothing if it is no
+ * member. */
+void lh_m_seen(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s);
+/* The server's registration tells of its replica of `c`. */
+void lh_m_reported(
+    struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s, const struct lh_m_report *r);
+/* The member's replica is of no use any more (FAIL-4, FAIL-5): durable with this step. */
+void lh_m_lose(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_member *member);
+/* The server's session began, ended, or its disk began to fail or to answer. */
+void lh_m_server_changed(struct lh_master *m, struct lh_m_server *s);
+
+/* ---- placement.c */
+
+/* Counts on room at a server until it next tells how much it has. */
+void lh_m_reserve(struct lh_m_server *s, uint64_t bytes);
+/* Chooses up to `wanted` servers for a replica of `bytes`, none of the `exclude`d; how many it
+ * found. */
+uint32_t lh_m_place(struct lh_master *m, uint64_t bytes, uint32_t wanted,
+    const struct lh_m_member *exclude, uint32_t exclude_count, struct lh_m_server **chosen);
+/* A server for one more copy of `bytes`; NULL: none. */
+struct lh_m_server *lh_m_place_copy(
+    struct lh_master *m, uint64_t bytes, const struct lh_m_member *exclude, uint32_t exclude_count);
+/* Has the server given no sign of life since others last missed it? No new chunk is put there: who
+ * waits for the chunk would wait for the server. */
+bool lh_m_missed(const struct lh_m_server *s);
+/* Could the server take a replica of `bytes` now? */
+bool lh_m_fits(const struct lh_master *m, const struct lh_m_server *s, uint64_t bytes);
+/* Are both in one failure domain? A server that names none is one of its own. */
+bool lh_m_same_domain(const struct lh_m_server *a, const struct lh_m_server *b);
+/* The server cannot take a replica: nothing is put there for so long. */
+void lh_m_avoid(struct lh_master *m, struct lh_m_server *s, struct lh_duration pause);
+/* Others miss the server now (lh_m_missed()). */
+void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s);
+
+/* ---- reports.c */
+
+void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
+void lh_m_look_at_reports(struct lh_master *m);
+/* What a registration tells of replicas: kept, and looked at in pieces once it is answered. */
+void lh_m_reports_keep(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request);
+void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s);
+void lh_m_on_possible_loss(
+    struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);
+/* A registration tells of a replica, which may be a preallocated chunk's. */
+void lh_m_prealloc_reported(
+    struct lh_master *m, const struct lh_m_server *s, const struct lh_m_report *r);
+
+/* ---- extras.c */
+
+/* A replica of `c` lies at `s`, which is not a member: reported at, or dropped at, `version`. */
+void lh_m_extra_note(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *s,
+    uint64_t version, bool sealed, bool copying);
+/* A chunkserver's session ended or is replaced: its next registration tells anew. */
+void lh_m_extras_forget(struct lh_master *m, struct lh_m_server *s);
+void lh_m_extras_free(struct lh_master *m, struct lh_m_chunk *c);
+/* A live server with room that has a replica of `c`, which a copy can begin with; NULL: none. */
+struct lh_m_server *lh_m_extra_fit(struct lh_master *m, const struct lh_m_chunk *c);
+/* The one at that server; NULL: none. */
+struct lh_m_extra *lh_m_extra_find(const struct lh_m_chunk *c, const struct lh_m_server *s);
+void lh_m_extra_forget(struct lh_master *m, struct lh_m_extra *e);
+/* There may be something to delete: it is looked at before long. */
+void lh_m_garbage_soon(struct lh_master *m);
+
+/* ---- behind.c */
+
+/* May anything be deleted now? Not while the store looks like an older copy (KEEP-4). */
+bool lh_m_deleting(const struct lh_master *m);
+/* The operator says that the store was restored from a backup: raises what may be in use. */
+void lh_m_restored(struct lh_master *m);
+/* KEEP-4: the store is older than what a server has; the first sentence is kept. */
+__attribute__((format(printf, 2, 3))) void lh_m_set_behind(
+    struct lh_master *m, const char *format, ...);
+/* Looks for signs of that in a report; `c` is NULL if there is no such chunk. True: it is one. */
+bool lh_m_report_evidence(
+    struct lh_master *m, struct lh_m_server *s, struct lh_m_chunk *c, const struct lh_m_report *r);
+
+/* ---- commands.c */
+
+void lh_m_record_seal(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *only);
+void lh_m_send_remove(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+/* CreateReplica of chunk `id` of `f`, at that version, to one server, if it is alive. */
+void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t id, uint64_t version,
+    struct lh_m_server *s);
+/* A removal that has to wait until the operator has looked. */
+void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+
+#endif
