@@ -7,9 +7,11 @@
 #include "chunkserver/log/scan.h"
 #include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/members.h"
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/streams.h"
 #include "chunkserver/rooms.h"
 #include "chunkserver/serve/copying.h"
+#include "chunkserver/serve/feeder.h"
 #include "chunkserver/serve/reading.h"
 #include "chunkserver/serve/secondary.h"
 #include "chunkserver/serve/settling.h"
@@ -260,6 +262,9 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     case LH_IN_PROGRESS:
         lh_cs_link_progress(&cs->host, in->link);
         break;
+    case LH_IN_SENT:
+        lh_cs_link_sent(&cs->host, in->link);
+        break;
     case LH_IN_HALF_CLOSED:
         lh_cs_link_half_closed(&cs->host, in->link);
         break;
@@ -283,6 +288,8 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     }
     lh_timers_fire(&cs->host.timers, &cs->host, cs->host.now);
     lh_cs_streams_close_answered(&cs->primaries);
+    lh_cs_pairs_flush(&cs->primaries);
+    lh_cs_feeders_flush(&cs->serving);
     stop_if_done(cs);
     cs->host.fx = NULL;
 }

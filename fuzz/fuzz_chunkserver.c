@@ -189,7 +189,8 @@ static void append(struct world *w, uint64_t chunk, bool batch)
 static void replicate(struct world *w, uint64_t chunk, int kind)
 {
     struct link *l = stream(w, LH_METHOD_REPLICATE);
-    Leasehold__ReplicateRequest m = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart m = LEASEHOLD__REPLICATE_PART__INIT, *parts[] = {&m, &m};
 
     if (l == NULL)
         return;
@@ -200,8 +201,12 @@ static void replicate(struct world *w, uint64_t chunk, int kind)
     m.committed = last_said(&w->said, "committed");
     m.checksum = last_said(&w->said, "checksum");
     hear_value(&w->said, "version", m.version);
+    m.feed = 1 + (take_byte(&w->in) & 1);
     struct lh_buf batches = make_batches(&w->said, &w->in);
-    world_say(w, l, &m.base, &batches);
+    m.bytes = batches.size;
+    q.parts = parts;
+    q.n_parts = 1 + (m.bytes == 0);
+    world_say(w, l, &q.base, &batches);
     lh_buf_clear(&batches);
 }
 

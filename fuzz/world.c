@@ -298,6 +298,7 @@ static void sent(struct world *w, struct lh_effect *e)
     struct lh_buf wire = lh_wire_encode(l->method, out, &e->header, &e->payload);
     int error = lh_wire_decode(l->method, out, &wire, &m, &payload);
     LH_ASSERT(error == LH_OK);
+    l->told = l->told || e->tell;
     hear(&w->said, m);
     if (w->friendly && w->part->answer != NULL && w->heard_count < HEARD_MAX)
         w->heard[w->heard_count++] = (struct heard){l->id, m};
@@ -378,6 +379,16 @@ void world_step(struct world *w, struct lh_input *in)
 
 /* ---- What happens ---- */
 
+static void tell_sent(struct world *w)
+{
+    for (size_t i = 0; i < w->link_count; i++) {
+        struct link l = w->links[i];
+        w->links[i].told = false;
+        if (l.told)
+            world_step(w, &(struct lh_input){.kind = LH_IN_SENT, .link = l.id, .method = l.method});
+    }
+}
+
 static void tick(struct world *w)
 {
     uint8_t how = take_byte(&w->in);
@@ -387,6 +398,7 @@ static void tick(struct world *w)
         w->now = deadline;
     else if (how >= 192)
         w->now = lh_instant_add(w->now, lh_nanoseconds(UINT64_C(1000) << (how - 192) % 32));
+    tell_sent(w);
     world_step(w, &(struct lh_input){.kind = LH_IN_TIMER});
 }
 

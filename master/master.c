@@ -144,6 +144,7 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
+    case LH_IN_SENT:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;

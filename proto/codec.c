@@ -151,6 +151,13 @@ void lh_fx_send(
         e->payload = lh_buf_take(payload);
 }
 
+void lh_fx_send_told(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
+{
+    lh_fx_send(fx, link, message, payload);
+    fx->items[fx->count - 1].tell = true;
+}
+
 void lh_fx_reply(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
@@ -206,6 +213,14 @@ struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
 #define MORE_FIELD 14u
 static const uint8_t more_is_set[] = {MORE_FIELD << 3 | WIRE_VARINT, 1};
 
+static bool in_pieces(enum lh_method method, enum lh_direction direction)
+{
+    const struct lh_method_info *info = lh_method_info(method);
+
+    return protobuf_c_message_descriptor_get_field(
+               direction == LH_REQUEST ? info->request : info->reply, MORE_FIELD) != NULL;
+}
+
 void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
     struct lh_buf *payload, size_t alone_bytes, size_t piece_bytes,
     void (*put)(void *arg, struct lh_buf bytes), void *arg)
@@ -214,6 +229,8 @@ void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_
     size_t at = 0;
 
     LH_ASSERT(piece_bytes > 0);
+    if (!in_pieces(method, direction))
+        alone_bytes = LH_PIECE_BYTES;
     if (whole.size > alone_bytes) {
         append_copy(&rest, more_is_set, sizeof more_is_set);
         put(arg, rest);

@@ -6,9 +6,9 @@
  * reference.
  *
  * A large payload travels in pieces: several messages of the same type, all but the last with their
- * field `more` set, which is number 14 wherever there is a payload. The first has no bytes of the
- * payload, so that it arrives at once and its receiver knows of the rest. On a slow link that is of
- * use long before a payload is too large for one message. */
+ * field `more` set, which is number 14. The first has no bytes of the payload, so that it arrives
+ * at once and its receiver knows of the rest. On a slow link that is of use long before a payload
+ * is too large for one message. A message without that field is never larger than a piece. */
 #ifndef LH_PROTO_CODEC_H
 #define LH_PROTO_CODEC_H
 
@@ -33,6 +33,10 @@ enum lh_method lh_method_by_path(const char *path, size_t size);
 /* Emits LH_FX_SEND of `message` (its payload field left empty); takes over `payload`'s slices, NULL
  * for none. In a reply's strings each byte that is no UTF-8 goes as '?'. */
 void lh_fx_send(
+    struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
+
+/* The same, and LH_IN_SENT comes when it has left. */
+void lh_fx_send_told(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload);
 
 /* Served unary link: the reply, then the end. */

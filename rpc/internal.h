@@ -57,11 +57,13 @@ struct lh_rpc {
 struct link_handler {
     void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
     void (*half_closed)(struct lh_rpc_link *link); /* NULL: not of interest */
+    void (*sent)(struct lh_rpc_link *link);        /* for what is sent with `tell` */
     void (*closed)(struct lh_rpc_link *link, int error, const char *text);
 };
 
 struct queued {
     struct lh_buf bytes;
+    bool tell;
     struct queued *next;
 };
 
@@ -98,6 +100,7 @@ struct lh_rpc_link {
     char *close_text;
     /* Served links: bytes of messages that count as rpc->unsent, and of the one being sent. */
     uint64_t unsent, sending_bytes;
+    bool sending_tell; /* its owner wants to know when it has left */
     bool over;     /* the call's end was seen: no further batch is of use */
     bool reported; /* no more callbacks: the owner closed it, or on_closed was called */
     bool ended;    /* the call was given back to gRPC */

@@ -176,11 +176,11 @@ static void count_sent(struct lh_rpc_link *link, uint64_t bytes)
     atomic_fetch_sub_explicit(&link->rpc->unsent, bytes, memory_order_relaxed);
 }
 
-void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
+void lh_rpc_link_put(struct lh_rpc_link *link, struct lh_buf bytes, bool tell)
 {
     struct queued *q = lh_realloc_array(NULL, 1, sizeof *q);
 
-    *q = (struct queued){.bytes = bytes};
+    *q = (struct queued){.bytes = bytes, .tell = tell};
     pthread_mutex_lock(&link->lock);
     bool useless = link->over || link->close_wanted;
     if (!useless) {
@@ -194,6 +194,11 @@ void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
         lh_buf_clear(&q->bytes);
         free(q);
     }
+}
+
+void lh_rpc_link_send(struct lh_rpc_link *link, struct lh_buf bytes)
+{
+    lh_rpc_link_put(link, bytes, false);
 }
 
 void lh_rpc_link_close(struct lh_rpc_link *link, int error, const char *text)
@@ -250,6 +255,7 @@ static void flush_send(struct lh_rpc_link *link, bool status_due)
         if (link->queue == NULL)
             link->queue_end = &link->queue;
         link->sending_bytes = q->bytes.size;
+        link->sending_tell = q->tell;
     }
     bool last = link->queue == NULL;
     bool status = status_due && last;
@@ -421,7 +427,6 @@ static void send_done(struct tag *tag, bool success)
     struct lh_rpc_link *link = LINK_OF(tag, send_tag);
 
     /* A failed send means that the call is ending; its end says why. */
-    (void)success;
     if (link->sent != NULL) {
         grpc_byte_buffer_destroy(link->sent);
         link->sent = NULL;
@@ -434,7 +439,16 @@ static void send_done(struct tag *tag, bool success)
     if (link->served && !link->unary_reply)
         count_sent(link, link->sending_bytes);
     link->sending_bytes = 0;
-    flush_locked(link);
+    bool tell = link->sending_tell && success && !link->over && !link->reported;
+    link->sending_tell = false;
+    if (!tell) {
+        flush_locked(link);
+        return;
+    }
+    link->callbacks++;
+    pthread_mutex_unlock(&link->lock);
+    link->handler->sent(link);
+    lh_rpc_link_leave(link);
 }
 
 static void read_done(struct tag *tag, bool success)

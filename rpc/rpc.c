@@ -216,6 +216,11 @@ static void owner_closed(struct lh_rpc_link *link, int error, const char *text)
     link->rpc->config.on_closed(link->rpc->config.arg, link, error, text);
 }
 
+static void owner_sent(struct lh_rpc_link *link)
+{
+    link->rpc->config.on_sent(link->rpc->config.arg, link);
+}
+
 static void owner_half_closed(struct lh_rpc_link *link)
 {
     if (link->rpc->config.on_half_closed != NULL)
@@ -225,6 +230,7 @@ static void owner_half_closed(struct lh_rpc_link *link)
 const struct link_handler lh_rpc_owner_handler = {
     .message = owner_message,
     .half_closed = owner_half_closed,
+    .sent = owner_sent,
     .closed = owner_closed,
 };
 

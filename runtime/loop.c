@@ -137,23 +137,35 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     lh_turn_run(loop, t);
 }
 
-static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
+/* An input about a link alone. */
+static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind kind)
 {
     struct lh_loop *loop = arg;
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     struct lh_turn *t = lh_turn_begin(loop);
 
-    if (link->arrival.first != NULL) { /* and the rest will never come */
-        end_refused(loop, t, rpc, LH_ERR_MALFORMED);
-        return;
-    }
     pthread_mutex_lock(&loop->lock);
     if (link->known) {
-        struct lh_input *in = lh_turn_input(t, LH_IN_HALF_CLOSED);
+        struct lh_input *in = lh_turn_input(t, kind);
         in->link = link->id;
         in->method = link->method;
     }
     lh_turn_run_locked(loop, t);
+}
+
+static void on_sent(void *arg, struct lh_rpc_link *rpc)
+{
+    tell_of_link(arg, rpc, LH_IN_SENT);
+}
+
+static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
+{
+    const struct lh_loop_link *link = lh_rpc_link_data(rpc);
+
+    if (link->arrival.first != NULL) /* and the rest will never come */
+        end_refused(arg, lh_turn_begin(arg), rpc, LH_ERR_MALFORMED);
+    else
+        tell_of_link(arg, rpc, LH_IN_HALF_CLOSED);
 }
 
 static void on_released(void *arg, struct lh_rpc_link *rpc)
@@ -369,6 +381,7 @@ int lh_loop_create(
         .on_opened = on_opened,
         .on_message = on_message,
         .on_half_closed = on_half_closed,
+        .on_sent = on_sent,
         .on_closed = on_closed,
         .on_released = on_released,
     };

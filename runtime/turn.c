@@ -120,6 +120,12 @@ static void put_message(void *rpc, struct lh_buf bytes)
     lh_rpc_link_send(rpc, bytes);
 }
 
+/* Never in pieces (proto/codec.h): the one message is the last. */
+static void put_told(void *rpc, struct lh_buf bytes)
+{
+    lh_rpc_link_put(rpc, bytes, true);
+}
+
 static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
 {
     struct lh_loop_link *link = find(loop, e->link);
@@ -129,8 +135,8 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
     switch (e->kind) {
     case LH_FX_SEND:
         lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
-            &e->payload, loop->config.alone_bytes, loop->config.piece_bytes, put_message,
-            link->rpc);
+            &e->payload, loop->config.alone_bytes, loop->config.piece_bytes,
+            e->tell ? put_told : put_message, link->rpc);
         lh_turn_flush_link(t, link);
         break;
     case LH_FX_CLOSE:

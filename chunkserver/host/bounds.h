@@ -7,8 +7,7 @@
 #include <stdint.h>
 
 /* The core has room for so many. */
-#define LH_FLIGHT_MESSAGES_MAX 16u
-#define LH_REPLY_BATCHES_MAX   64u
+#define LH_REPLY_BATCHES_MAX 64u
 
 /* X(name, least, default, what it is). The unit is the name's end. */
 /* clang-format off */
@@ -18,9 +17,13 @@
         "a buffered log is synced this long after its last sync, though nobody waits")             \
     X(sync_least_bytes, 1, 32u << 10, "unless less than this is to be synced")                     \
     X(sync_most_bytes, 1, 16u << 20, "or more than this")                                          \
-    X(message_bytes, 1, 4u << 20, "batches in one message to a member; one batch may be larger")   \
-    X(flight_messages, 1, LH_FLIGHT_MESSAGES_MAX, "messages to a member that are unanswered")      \
-    X(flight_bytes, 1, 16u << 20, "bytes of them; one message may be larger")                      \
+    X(pair_bytes, 1, 512u << 10, "bytes in one message to another server")                         \
+    X(pair_parts, 1, 512, "parts in one message to another server, or answers from there")         \
+    X(pair_idle_ms, 1, 10000, "the stream to a server that no chunk needs is closed after this")   \
+    X(turn_bytes, 1, 128u << 10, "bytes of one chunk in it, while others have something to send")  \
+    X(arriving_bytes, 64u << 20, 1u << 30, "of batches of which a part has come, of all chunks")   \
+    X(member_read_bytes, 1, 4u << 20, "what a member lacks is read in such pieces")                \
+    X(flight_bytes, 1, 16u << 20, "bytes to a member without an answer; one batch may be larger")  \
     X(member_least_bytes, 1, 1u << 20, "bytes a second at which a member has to take them")        \
     X(no_delay_bytes, 1, 256u << 10, "what does not wait for the next message to a member")        \
     X(window_bytes, 1, 16u << 20,                                                                  \

@@ -171,6 +171,14 @@ static void too_late(void *core, struct lh_timer *timer)
     closed(l, text);
 }
 
+void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id)
+{
+    struct lh_cs_link *l = lh_cs_link_find(cs, id);
+
+    if (l != NULL && l->user->sent != NULL)
+        l->user->sent(l);
+}
+
 void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);

@@ -18,6 +18,8 @@ struct lh_cs_link_user {
     void (*closed)(struct lh_cs_link *gone, const char *text);
     /* A part of a message has come. */
     void (*progress)(struct lh_cs_link *l);
+    /* What was sent with `tell` has left. */
+    void (*sent)(struct lh_cs_link *l);
     /* The peer will send nothing more. NULL: nothing is said of it. */
     void (*half_closed)(struct lh_cs_link *l);
     /* Its user holds it: it is not read, and its silence is no fault of the peer's. */
@@ -68,6 +70,7 @@ void lh_cs_links_unhold(struct lh_cs_host *cs);
 void lh_cs_link_message(
     struct lh_cs_host *cs, uint64_t id, const void *message, struct lh_buf *payload);
 void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id);
+void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id);
 void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id);
 /* It has ended: forgets it and tells its user. */
 void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, const char *text);

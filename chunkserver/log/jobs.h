@@ -32,7 +32,7 @@ typedef void lh_cs_job_owner(struct lh_cs_replica *r, const struct lh_cs_job *j,
 struct lh_cs_job {
     enum lh_cs_job_kind kind;
     lh_cs_job_owner *owner; /* NULL: nobody waits for it */
-    uint64_t link;          /* its owner's: whom to answer */
+    uint64_t feed;          /* its owner's: whom to answer */
     uint64_t session;       /* its owner's: in which session it was asked */
     uint64_t version;
     uint64_t length;

@@ -167,17 +167,20 @@ bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header 
     return true;
 }
 
-int lh_cs_replica_take(struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit)
+int lh_cs_replica_take(
+    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit, size_t *taken)
 {
     uint32_t batch_max = lh_batch_bytes_max(r->header.chunk_size);
 
     LH_ASSERT(r->end <= limit && limit <= r->header.chunk_size);
-    for (size_t at = 0; at < batches->size;) {
+    for (*taken = 0; *taken < batches->size;) {
+        size_t at = *taken;
         struct lh_batch_header h;
         struct lh_buf one = {0};
         uint64_t checksum = r->checksum;
-        if (lh_batch_check(batches, at, batch_max, &h) != LH_OK)
-            return LH_ERR_CORRUPT;
+        int error = lh_batch_check(batches, at, batch_max, &h);
+        if (error != LH_OK)
+            return error == LH_ERR_WOULD_BLOCK ? error : LH_ERR_CORRUPT;
         if (h.size > limit - r->end)
             return LH_ERR_CHUNK_FULL;
         if (!lh_log_fits(batches, at, &h, &checksum) && !LH_PLANTED("chain-unchecked-by-copy"))
@@ -187,7 +190,7 @@ int lh_cs_replica_take(struct lh_cs_replica *r, const struct lh_buf *batches, ui
             lh_buf_clear(&one);
             return LH_ERR_OUT_OF_SEQUENCE;
         }
-        at += h.size;
+        *taken += h.size;
     }
     return LH_OK;
 }

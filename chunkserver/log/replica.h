@@ -135,12 +135,13 @@ void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t 
 bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header *h,
     uint64_t checksum, struct lh_buf *bytes);
 /* Accepts the batches that another server has stored, one after another, as long as the log gets no
- * longer than `limit`.
- *   CORRUPT          one is damaged, or not whole
+ * longer than `limit`. So many bytes of them as `*taken` says.
+ *   WOULD_BLOCK      the last one is not whole; those before it were taken
+ *   CORRUPT          one is damaged
  *   CHUNK_FULL       one ends behind `limit`
  *   OUT_OF_SEQUENCE  one is sound and does not continue this log */
 LH_MUST_USE int lh_cs_replica_take(
-    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit);
+    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit, size_t *taken);
 /* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
 void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
 /* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */

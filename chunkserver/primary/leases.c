@@ -2,6 +2,7 @@
 #include "chunkserver/primary/leases.h"
 
 #include "base/alloc.h"
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/primary.h"
 
 #include <stdlib.h>
@@ -193,6 +194,7 @@ void lh_cs_primaries_deinit(struct lh_cs_primaries *room)
     struct lh_cs_unreported_loss *loss, *next_loss;
 
     lh_batch_stamper_deinit(&room->stamper);
+    lh_cs_pairs_deinit(room);
     HASH_ITER(hh, room->unreported.seals, seal, next_seal)
     {
         HASH_DELETE(hh, room->unreported.seals, seal);

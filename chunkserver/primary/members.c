@@ -16,6 +16,7 @@ void lh_cs_member_init(
 {
     *m = (struct lh_cs_member){
         .primary = p,
+        .chunk = p->replica->chunk,
         .server_id = lh_strdup(info->server_id),
         .address = lh_strdup(info->address),
         .state = LH_CS_MEMBER_DOWN,
@@ -26,39 +27,22 @@ void lh_cs_member_init(
     };
 }
 
-static void replied(struct lh_cs_link *l, const void *message, struct lh_buf *payload);
-static void link_closed(struct lh_cs_link *gone, const char *text);
-
-static const struct lh_cs_link_user member_links = {.message = replied, .closed = link_closed};
-
-static void drop_link(struct lh_cs_member *m)
+static void end_feed(struct lh_cs_member *m)
 {
     if (m->copy != NULL)
         m->copy->owner = NULL;
     m->copy = NULL;
-    if (m->link != 0)
-        lh_cs_link_close(lh_cs_member_host(m), m->link, LH_ERR_CANCELLED, NULL);
-    m->link = 0;
-    m->unanswered = 0;
+    lh_buf_clear(&m->old);
+    lh_cs_pair_leave(m);
+    m->adopt_sent = m->notice = false;
+    m->sent = m->length;
 }
 
 void lh_cs_member_deinit(struct lh_cs_member *m)
 {
-    drop_link(m);
+    end_feed(m);
     free(m->server_id);
     free(m->address);
-}
-
-void lh_cs_member_fill(
-    const struct lh_cs_member *m, Leasehold__ReplicateRequest *q, Leasehold__ReplicateKind kind)
-{
-    const struct lh_cs_primary *p = m->primary;
-
-    leasehold__replicate_request__init(q);
-    q->kind = kind;
-    q->chunk = p->replica->chunk;
-    q->version = p->version;
-    q->committed = p->state >= LH_CS_PRIMARY_OPEN ? p->replica->committed : 0;
 }
 
 bool lh_cs_member_counts(const struct lh_cs_member *m)
@@ -84,26 +68,19 @@ void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info)
 bool lh_cs_member_awaited(const struct lh_cs_member *m)
 {
     return m->state == LH_CS_MEMBER_ADOPTING || m->state == LH_CS_MEMBER_CONFIRMING ||
-           m->unanswered > 0;
+           m->sent > m->length;
 }
 
 void lh_cs_member_connect(struct lh_cs_member *m)
 {
     struct lh_cs_host *cs = lh_cs_member_host(m);
-    Leasehold__ReplicateRequest q;
 
-    if (m->address[0] == '\0') {
+    if (m->address[0] == '\0' || !lh_cs_pair_join(m)) {
         m->retry_at = lh_instant_add(cs->now, cs->config.reconnect_max);
         return;
     }
-    struct lh_cs_link *l =
-        lh_cs_link_open(cs, &member_links, m, LH_METHOD_REPLICATE, m->address, LH_DURATION_FOREVER);
-    m->link = l->id;
     m->state = LH_CS_MEMBER_ADOPTING;
     m->retry_at = LH_INSTANT_NEVER;
-    lh_cs_member_fill(m, &q, LEASEHOLD__REPLICATE_KIND__ADOPT);
-    q.joining = m->joining;
-    lh_fx_send(cs->fx, l->id, &q.base, NULL);
 }
 
 /* Back to nothing; tried again after a while. */
@@ -115,23 +92,11 @@ void lh_cs_member_down(struct lh_cs_member *m)
         m->progress_at = cs->now; /* nothing was owed so far: its time begins now */
     if (m->primary->state == LH_CS_PRIMARY_FETCHING && m->primary->fetch_from == m)
         lh_cs_primary_fetch_cancel(m->primary); /* what it has when it is back, it will report */
-    drop_link(m);
+    end_feed(m);
     m->state = LH_CS_MEMBER_DOWN;
     m->retry_at = lh_instant_add(cs->now, m->backoff);
     m->backoff = lh_duration_min(lh_nanoseconds(m->backoff.ns * 2), cs->config.reconnect_max);
     lh_cs_primary_set_timer(m->primary);
-}
-
-void lh_cs_member_lost_link(struct lh_cs_member *m)
-{
-    m->link = 0;
-    lh_cs_member_down(m);
-}
-
-static void link_closed(struct lh_cs_link *gone, const char *text)
-{
-    (void)text;
-    lh_cs_member_lost_link(gone->owner);
 }
 
 /* It cannot go on, and waiting does not mend it. */
@@ -170,12 +135,12 @@ void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t c
     }
     m->target = length;
     m->target_checksum = checksum;
-    m->sent = m->from = m->length;
+    m->sent = m->from = m->run_ends[0] = m->run_ends[1] = m->length;
     m->state = LH_CS_MEMBER_COPYING;
     lh_cs_member_pump(m);
 }
 
-static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateReply *reply)
+static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *reply)
 {
     struct lh_cs_primary *p = m->primary;
 
@@ -220,15 +185,9 @@ static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateReply *rep
 /* The member has its log durable up to `length`: what was sent up to there is answered. */
 static void note_durable(struct lh_cs_member *m, uint64_t length)
 {
-    unsigned done = 0;
-
     if (length > m->length)
         m->advanced_at = lh_cs_member_host(m)->now;
     m->length = length;
-    while (done < m->unanswered && m->ends[done] <= length)
-        done++;
-    m->unanswered -= done;
-    memmove(m->ends, m->ends + done, m->unanswered * sizeof m->ends[0]);
 }
 
 static void appended(struct lh_cs_member *m, uint64_t length)
@@ -246,10 +205,10 @@ static void appended(struct lh_cs_member *m, uint64_t length)
 
 /* It says that pieces arrive. That is progress for as long as they take at the least rate of a
  * member: one that is slower holds up every writer of the file. */
-static bool only_arrives(const struct lh_cs_member *m, const Leasehold__ReplicateReply *reply)
+static bool only_arrives(const struct lh_cs_member *m, const Leasehold__ReplicateAnswer *reply)
 {
     if (reply->kind != LEASEHOLD__REPLICATE_KIND__APPEND ||
-        reply->error != LEASEHOLD__ERROR_CODE__OK || m->unanswered == 0 ||
+        reply->error != LEASEHOLD__ERROR_CODE__OK || m->sent == m->length ||
         reply->length != m->length)
         return false;
 
@@ -260,13 +219,10 @@ static bool only_arrives(const struct lh_cs_member *m, const Leasehold__Replicat
            !LH_PLANTED("slow-member-kept");
 }
 
-static void replied(struct lh_cs_link *l, const void *message, struct lh_buf *payload)
+void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *reply)
 {
-    const Leasehold__ReplicateReply *reply = message;
-    struct lh_cs_member *m = l->owner;
     struct lh_cs_primary *p = m->primary;
 
-    (void)payload;
     if (only_arrives(m, reply))
         LH_MARK("member-too-slow");
     else

@@ -2,6 +2,7 @@
 #ifndef LH_CHUNKSERVER_PRIMARY_MEMBERS_H
 #define LH_CHUNKSERVER_PRIMARY_MEMBERS_H
 
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/primary.h"
 
 enum lh_cs_member_state {
@@ -15,22 +16,30 @@ enum lh_cs_member_state {
 
 struct lh_cs_member {
     struct lh_cs_primary *primary;
+    uint64_t chunk; /* the primary's */
     char *server_id;
     char *address;
     enum lh_cs_member_state state;
-    uint64_t link;
-    uint64_t length;                       /* durable there, as last reported */
-    uint64_t sent;                         /* log bytes sent */
-    uint64_t checksum;                     /* ADOPT's report */
-    uint64_t committed;                    /* ADOPT's report */
-    bool unverified;                       /* REC-2a */
-    bool truncated;                        /* FAIL-3 */
-    bool joining;                          /* not a full member yet (REC-4) */
-    uint64_t target, target_checksum;      /* CONFIRM is due at this length */
-    uint64_t ends[LH_FLIGHT_MESSAGES_MAX]; /* of the APPEND messages unanswered, oldest first */
-    unsigned unanswered;
+    struct lh_cs_pair *pair;          /* the stream that its feed is on; NULL: it has none */
+    uint64_t feed;                    /* its number there */
+    bool adopt_sent;                  /* the feed has begun */
+    bool ready;                       /* in the pair's list of those with something to send */
+    struct lh_cs_member *prev, *next; /* of that list */
+    UT_hash_handle hh;                /* of the pair, by chunk */
+    uint64_t length;                  /* durable there, as last reported */
+    uint64_t sent;                    /* log bytes sent */
+    uint64_t checksum;                /* ADOPT's report */
+    uint64_t committed;               /* ADOPT's report */
+    bool unverified;                  /* REC-2a */
+    bool truncated;                   /* FAIL-3 */
+    bool joining;                     /* not a full member yet (REC-4) */
+    uint64_t target, target_checksum; /* CONFIRM is due at this length */
+    uint64_t run_ends[2]; /* of the last two runs: whole batches that go without a wait */
     uint64_t committed_sent;
-    struct lh_cs_ticket *copy;     /* a read of old bytes under way */
+    bool notice;               /* it is to be told the committed length */
+    struct lh_cs_ticket *copy; /* a read of old bytes under way */
+    struct lh_buf old;         /* whole batches that were read, of the log from `old_from` on */
+    uint64_t old_from;
     uint64_t from;                 /* log length that it reported: copying begins there */
     struct lh_instant progress_at; /* last sign of progress, or when there began to be something
                                       to wait for */
@@ -52,19 +61,20 @@ void lh_cs_member_connect(struct lh_cs_member *m);
 void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info);
 /* May its log decide anything in a recovery? Not while it is joining (REC-4). */
 bool lh_cs_member_counts(const struct lh_cs_member *m);
-/* Its link is gone. */
-void lh_cs_member_lost_link(struct lh_cs_member *m);
+/* An answer to its feed. The member may be gone after it. */
+void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *answer);
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
-/* Sends what may be sent now: sending.c. */
+/* There may be something to send. */
 void lh_cs_member_pump(struct lh_cs_member *m);
+/* Makes the next part for it that may go now, with at most `most` bytes, which are put behind
+ * `bytes`: sending.c. False: there is none. */
+bool lh_cs_member_next(
+    struct lh_cs_member *m, Leasehold__ReplicatePart *part, struct lh_buf *bytes, uint64_t most);
 void lh_cs_member_timer(struct lh_cs_member *m);
 struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m);
 /* Tells the committed length to one that does not know it. */
 void lh_cs_member_notice(struct lh_cs_member *m);
 
-/* A message to it, with what all of them say. */
-void lh_cs_member_fill(
-    const struct lh_cs_member *m, Leasehold__ReplicateRequest *q, Leasehold__ReplicateKind kind);
 /* Is something owed by the member? Then its silence counts. */
 bool lh_cs_member_awaited(const struct lh_cs_member *m);
 /* Back to nothing; tried again after a while. */

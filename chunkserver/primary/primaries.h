@@ -4,6 +4,7 @@
 
 #include "chunkserver/log/replica.h"
 
+struct lh_cs_pair;
 struct lh_cs_primary;
 struct lh_cs_stream;
 struct lh_cs_unconfirmed_seal;
@@ -13,6 +14,9 @@ struct lh_cs_primaries {
     struct lh_cs_host *cs;
     struct lh_cs_logs *logs;
     struct lh_cs_primary *all;
+    struct lh_cs_pair *pairs;         /* pair.c: by the other server's address */
+    struct lh_cs_pair *touched_pairs; /* by this step */
+    uint64_t feeds;                   /* the number of the last one */
 
     struct {                              /* appending.c */
         uint64_t pending_bytes;           /* uncommitted, in all primaries */

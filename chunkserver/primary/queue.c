@@ -31,7 +31,10 @@ size_t lh_cs_queue_index(struct lh_cs_primary *p, uint64_t offset)
 {
     size_t i = queue_search(p, offset);
 
-    LH_ASSERT(i < p->queue.count && lh_cs_queue_at(p, i)->offset == offset);
+    if (i == p->queue.count || lh_cs_queue_at(p, i)->offset > offset) {
+        LH_ASSERT(i > 0);
+        i--;
+    }
     return i;
 }
 

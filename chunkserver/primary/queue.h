@@ -5,7 +5,7 @@
 #include "chunkserver/primary/primary.h"
 
 struct lh_cs_uncommitted *lh_cs_queue_at(struct lh_cs_primary *p, size_t index);
-/* Index in the queue of the batch at log offset `offset`, which must be one's beginning. */
+/* Index in the queue of the batch in which log offset `offset` lies; there must be one. */
 size_t lh_cs_queue_index(struct lh_cs_primary *p, uint64_t offset);
 /* False: no batch ends at log offset `offset`. Below the queue that is not known: true. */
 bool lh_cs_queue_batch_ends(struct lh_cs_primary *p, uint64_t offset);

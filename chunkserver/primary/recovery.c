@@ -159,10 +159,8 @@ static void fetch_failed(struct lh_cs_primary *p)
     /* Whoever was to be fetched from reports again, and the choice is made anew. */
     p->fetch_link = 0;
     lh_cs_primary_fetch_cancel(p);
-    if (m->link != 0) {
-        lh_cs_link_close(p->replica->cs, m->link, LH_ERR_CANCELLED, NULL);
-        lh_cs_member_lost_link(m);
-    }
+    if (m->pair != NULL)
+        lh_cs_member_down(m);
 }
 
 static void fetch_closed(struct lh_cs_link *gone, const char *text)
@@ -186,7 +184,8 @@ static int take_fetched(struct lh_cs_primary *p, struct lh_buf *batches)
 {
     if (batches->size == 0)
         return LH_ERR_UNAVAILABLE;
-    int error = lh_cs_replica_take(p->replica, batches, p->fetch_from->length);
+    size_t taken;
+    int error = lh_cs_replica_take(p->replica, batches, p->fetch_from->length, &taken);
     return error == LH_OK                    ? LH_OK
            : error == LH_ERR_OUT_OF_SEQUENCE ? LH_ERR_CORRUPT
                                              : LH_ERR_UNAVAILABLE;

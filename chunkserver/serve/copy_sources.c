@@ -145,13 +145,17 @@ static int take(struct lh_cs_copying *c, struct lh_buf *batches)
     struct lh_cs_replica *r = c->replica;
     uint64_t had = r->end;
     bool committed = r->committed == r->end;
-    int error = lh_cs_replica_take(r, batches, c->sealed ? c->length : r->header.chunk_size);
+    size_t taken;
+    int error =
+        lh_cs_replica_take(r, batches, c->sealed ? c->length : r->header.chunk_size, &taken);
 
     if (committed)
         lh_cs_replica_note_committed(r, r->end); /* no source gives more than that */
     c->copied += r->end - had;
     c->room->copied_in += r->end - had;
-    return error == LH_OK ? LH_OK : error == LH_ERR_CORRUPT ? LH_ERR_UNAVAILABLE : LH_ERR_MALFORMED;
+    if (error == LH_ERR_CORRUPT || error == LH_ERR_WOULD_BLOCK)
+        return LH_ERR_UNAVAILABLE;
+    return error == LH_OK ? LH_OK : LH_ERR_MALFORMED;
 }
 
 /* A source that has not got as far as the command that the master gave. */

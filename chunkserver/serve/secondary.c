@@ -1,102 +1,96 @@
 /* What a primary asks of this replica: to adopt its version (FENCE-1), to store bytes in the order
- * of their offsets (APP-2), to confirm equality (REC-2). One link feeds a replica at a time. */
+ * of their offsets (APP-2), to confirm equality (REC-2). One feed at a time feeds a replica. */
 #include "chunkserver/serve/secondary.h"
 
 #include "base/assert.h"
 #include "batch/batch.h"
 #include "chunkserver/serve/copying.h"
+#include "chunkserver/serve/feeder.h"
 
 #include <stdio.h>
+#include <string.h>
 
-static void answer(struct lh_cs_host *cs, uint64_t link, const struct lh_cs_replica *r,
-    Leasehold__ReplicateKind kind, int error, const char *text)
+static Leasehold__ReplicateAnswer answer_of(
+    const struct lh_cs_replica *r, uint64_t feed, Leasehold__ReplicateKind kind)
 {
-    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+    Leasehold__ReplicateAnswer m = LEASEHOLD__REPLICATE_ANSWER__INIT;
 
     m.kind = kind;
-    m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)(text == NULL ? "" : text);
-    if (r != NULL) {
-        m.chunk = r->chunk;
-        m.version = r->adopting;
-        m.length = lh_cs_replica_durable(r);
-        m.checksum = r->checksum;
-        m.doubted = lh_cs_replica_unverified(r);
-        m.cut = r->header.truncated;
-        m.committed = lh_cs_replica_known_committed(r);
-    }
-    lh_fx_send(cs->fx, link, &m.base, NULL);
+    m.feed = feed;
+    m.chunk = r->chunk;
+    m.version = r->adopting;
+    m.length = lh_cs_replica_durable(r);
+    m.checksum = r->checksum;
+    m.doubted = lh_cs_replica_unverified(r);
+    m.cut = r->header.truncated;
+    m.committed = lh_cs_replica_known_committed(r);
+    return m;
 }
 
-static void refuse(
-    struct lh_cs_host *cs, uint64_t link, struct lh_cs_replica *r, int error, const char *text)
+static void answer(struct lh_cs_feed *f, Leasehold__ReplicateKind kind)
 {
+    Leasehold__ReplicateAnswer m = answer_of(f->replica, f->number, kind);
+
+    lh_cs_feeder_answer(f->feeder, &m, NULL);
+}
+
+/* A durable length. */
+static void report(struct lh_cs_feed *f)
+{
+    Leasehold__ReplicateAnswer m =
+        answer_of(f->replica, f->number, LEASEHOLD__REPLICATE_KIND__APPEND);
+
+    lh_cs_feed_report(f, &m);
+}
+
+static void refuse(struct lh_cs_feeder *feeder, const Leasehold__ReplicateAnswer *about, int error,
+    const char *text)
+{
+    Leasehold__ReplicateAnswer m = *about;
     char sentence[128];
 
-    if (r != NULL && lh_cs_served(r)->feed.link == link)
-        lh_cs_served(r)->feed.link = 0;
-    if (text == NULL && r != NULL)
+    if (text == NULL) {
         (void)snprintf(sentence, sizeof sentence, "chunk %llu, at version %llu here: %s",
-            (unsigned long long)r->chunk, (unsigned long long)r->adopting, lh_error_text(error));
-    else
-        (void)snprintf(sentence, sizeof sentence, "%s", text != NULL ? text : lh_error_text(error));
-    answer(cs, link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, error, sentence);
-    lh_cs_link_close(cs, link, LH_OK, NULL);
+            (unsigned long long)m.chunk, (unsigned long long)m.version, lh_error_text(error));
+        text = sentence;
+    }
+    m.error = (Leasehold__ErrorCode)-error;
+    lh_cs_feeder_answer(feeder, &m, text);
+}
+
+/* Refuses a part. If its feed is the replica's, that is over. */
+static void refuse_part(struct lh_cs_feeder *feeder, const Leasehold__ReplicatePart *part,
+    struct lh_cs_replica *r, int error, const char *text)
+{
+    Leasehold__ReplicateAnswer m = LEASEHOLD__REPLICATE_ANSWER__INIT;
+    struct lh_cs_feed *f = r == NULL ? NULL : lh_cs_served(r)->feed;
+
+    if (r != NULL)
+        m = answer_of(r, part->feed, LEASEHOLD__REPLICATE_KIND__ADOPT);
+    m.chunk = part->chunk;
+    m.feed = part->feed;
+    if (f != NULL && f->feeder == feeder && f->number == part->feed)
+        lh_cs_feed_free(f);
+    refuse(feeder, &m, error, text != NULL || r != NULL ? text : lh_error_text(error));
 }
 
 void lh_cs_secondary_end(struct lh_cs_replica *r, int error)
 {
-    uint64_t link = lh_cs_served(r)->feed.link;
+    struct lh_cs_feed *f = lh_cs_served(r)->feed;
 
-    if (link == 0)
+    if (f == NULL)
         return;
-    lh_cs_served(r)->feed.link = 0;
-    if (lh_cs_link_find(r->cs, link) != NULL)
-        refuse(r->cs, link, r, error, NULL);
+    Leasehold__ReplicateAnswer m = answer_of(r, f->number, LEASEHOLD__REPLICATE_KIND__ADOPT);
+    struct lh_cs_feeder *feeder = f->feeder;
+    lh_cs_feed_free(f);
+    refuse(feeder, &m, error, NULL);
 }
 
 static void link_closed(struct lh_cs_link *l, const char *text)
 {
-    struct lh_cs_replica *r = l->owner;
-
     (void)text;
-    if (r != NULL && lh_cs_served(r)->feed.link == l->id)
-        lh_cs_served(r)->feed.link = 0;
-}
-
-/* Does the link feed the replica that it was opened for? */
-static bool feeds(const struct lh_cs_link *l)
-{
-    return l->owner != NULL && lh_cs_served(l->owner)->feed.link == l->id;
-}
-
-/* As good as an answer, which waits for the whole message: the primary's patience counts from it
- * (REC-3). */
-static void progress(struct lh_cs_link *l)
-{
-    struct lh_cs_replica *r = l->owner;
-    struct lh_cs_host *cs = l->cs;
-
-    if (!feeds(l))
-        return;
-
-    if (!lh_cs_served(r)->feed.adopted || r->header.version != r->adopting ||
-        lh_instant_until(lh_cs_served(r)->feed.reported_at, cs->now).ns <
-            cs->config.alive_interval.ns / 2)
-        return;
-    LH_MARK("secondary-tells-progress");
-    lh_cs_served(r)->feed.reported_at = cs->now;
-    answer(cs, lh_cs_served(r)->feed.link, r, LEASEHOLD__REPLICATE_KIND__APPEND, LH_OK, NULL);
-}
-
-/* It is not fast enough to be a member. */
-static bool late(struct lh_cs_link *l, const char *text)
-{
-    (void)text;
-    if (!feeds(l))
-        return false;
-    lh_cs_secondary_end(l->owner, LH_ERR_DEADLINE_EXCEEDED);
-    return true;
+    if (l->owner != NULL)
+        lh_cs_feeder_free(l->owner);
 }
 
 /* FENCE-1: from the moment that a version is being adopted nothing below it is taken. */
@@ -107,38 +101,38 @@ static bool fenced(const struct lh_cs_replica *r, uint64_t version)
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
-static void adopt(struct lh_cs_host *cs, struct lh_cs_link *l, struct lh_cs_replica *r,
-    const Leasehold__ReplicateRequest *m)
+static void adopt(
+    struct lh_cs_feeder *feeder, struct lh_cs_replica *r, const Leasehold__ReplicatePart *m)
 {
     if (fenced(r, m->version)) {
         LH_MARK("adopt-stale");
-        refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
+        refuse_part(feeder, m, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
-    if (m->version == 0 || l->owner != NULL) {
-        refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT, "a stream adopts one version of one chunk");
+    if (m->version == 0 || m->feed == 0) {
+        refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "a feed has a number and a version");
         return;
     }
     if (r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING ||
         r->state == LH_CS_REPLICA_TRUNCATING) {
         LH_MARK("adopt-while-scanning");
-        refuse(cs, l->id, r, LH_ERR_RECOVERING, "the log is being read back");
+        refuse_part(feeder, m, r, LH_ERR_RECOVERING, "the log is being read back");
         return;
     }
     if (r->incomplete &&
         (!m->joining || lh_cs_served(r)->diverged ||
             (lh_cs_served(r)->copying != NULL && lh_cs_served(r)->copying->sealed))) {
         LH_MARK("adopt-incomplete");
-        refuse(cs, l->id, r, LH_ERR_NO_REPLICA, "this replica is incomplete (REC-4)");
+        refuse_part(feeder, m, r, LH_ERR_NO_REPLICA, "this replica is incomplete (REC-4)");
         return;
     }
     if (lh_cs_replica_sealing(r)) {
-        refuse(cs, l->id, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
+        refuse_part(feeder, m, r, LH_ERR_CHUNK_FULL, "the chunk is sealed");
         return;
     }
     if (lh_cs_primary_of(r) != NULL) {
         if (lh_cs_primary_of(r)->version == m->version) {
-            refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT,
+            refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT,
                 "this server is itself the primary at that version");
             return;
         }
@@ -150,26 +144,59 @@ static void adopt(struct lh_cs_host *cs, struct lh_cs_link *l, struct lh_cs_repl
         LH_MARK("copy-joins");
         lh_cs_copying_end(lh_cs_served(r)->copying); /* from now on the primary feeds it */
     }
-    if (lh_cs_served(r)->feed.link != 0)
+    if (lh_cs_served(r)->feed != NULL)
         LH_MARK("adopt-supersedes");
-    lh_cs_secondary_end(r, LH_ERR_CANCELLED); /* superseded by this link */
-    lh_cs_served(r)->feed.link = l->id;
-    lh_cs_served(r)->feed.adopted = false;
-    l->owner = r;
-    lh_cs_served(r)->feed.acked = 0;
+    lh_cs_secondary_end(r, LH_ERR_CANCELLED);
+    const struct lh_cs_feed *f = lh_cs_feed_begin(feeder, r, m);
     lh_cs_replica_submit(r, (struct lh_cs_job){
                                 .kind = LH_CS_JOB_ADOPT,
                                 .owner = job_done,
-                                .link = l->id,
+                                .feed = f->id,
                                 .version = m->version,
                             });
     lh_cs_replica_pump(r);
 }
 
+/* Takes bytes in, and stores the batches that are whole now. */
+static int store(struct lh_cs_feed *f, struct lh_buf *bytes)
+{
+    struct lh_cs_replica *r = f->replica;
+    struct lh_cs_serving *room = f->feeder->room;
+    struct lh_buf rest = {0};
+    size_t taken;
+
+    if (room->arriving_bytes + bytes->size > room->cs->config.bounds.arriving_bytes)
+        return LH_ERR_NO_MEMORY;
+    room->arriving_bytes -= f->rest.size;
+    lh_buf_append(&f->rest, bytes, 0, bytes->size);
+    int error = lh_cs_replica_take(r, &f->rest, r->header.chunk_size, &taken);
+    if (taken > 0) {
+        lh_buf_append(&rest, &f->rest, taken, f->rest.size - taken);
+        lh_buf_clear(&f->rest);
+        f->rest = rest;
+    }
+    room->arriving_bytes += f->rest.size;
+    return error == LH_ERR_WOULD_BLOCK ? LH_OK : error;
+}
+
+/* That bytes come is as good as an answer, which waits for the whole batch: the primary's patience
+ * counts from it (REC-3). */
+static void tell_progress(struct lh_cs_feed *f)
+{
+    struct lh_cs_host *cs = f->feeder->room->cs;
+
+    if (f->rest.size == 0 || LH_PLANTED("progress-is-no-life") ||
+        lh_instant_until(f->reported_at, cs->now).ns < cs->config.alive_interval.ns / 2)
+        return;
+    LH_MARK("secondary-tells-progress");
+    f->reported_at = cs->now;
+    report(f);
+}
+
 /* For "shortest-log-wins". */
 static void take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum)
 {
-    lh_cs_served(r)->feed.acked = length;
+    lh_cs_served(r)->feed->acked = length;
     lh_cs_replica_take_away(r, length, checksum);
 }
 
@@ -189,68 +216,82 @@ void lh_cs_secondary_release_pressure(struct lh_cs_logs *logs)
         lh_cs_links_unhold(logs->cs);
 }
 
-static void message(struct lh_cs_link *l, const void *request, struct lh_buf *batches)
+static int take(struct lh_cs_feed *f, const Leasehold__ReplicatePart *m, struct lh_buf *bytes)
 {
-    const Leasehold__ReplicateRequest *m = request;
-    struct lh_cs_serving *room = l->room;
-    struct lh_cs_host *cs = room->cs;
-    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_replica *r = f->replica;
 
+    switch (m->kind) {
+    case LEASEHOLD__REPLICATE_KIND__APPEND:
+        if (m->offset != r->end + f->rest.size)
+            return LH_ERR_OUT_OF_SEQUENCE;
+        return store(f, bytes);
+    case LEASEHOLD__REPLICATE_KIND__CONFIRM:
+        /* Checked as the part arrives, in the feed's order; bytes behind it may follow before the
+         * answer is durable. */
+        if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
+            take_away(r, m->length, m->checksum);
+        if (m->length != r->end || m->checksum != r->checksum)
+            return LH_ERR_CORRUPT;
+        lh_cs_replica_submit(r, (struct lh_cs_job){
+                                    .kind = LH_CS_JOB_CONFIRM,
+                                    .owner = job_done,
+                                    .feed = f->id,
+                                    .version = m->version,
+                                    .length = m->length,
+                                    .checksum = m->checksum,
+                                });
+        return LH_OK;
+    default:
+        return LH_OK;
+    }
+}
+
+static void take_part(
+    struct lh_cs_feeder *feeder, const Leasehold__ReplicatePart *m, struct lh_buf *bytes)
+{
+    struct lh_cs_serving *room = feeder->room;
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, m->chunk);
+    struct lh_cs_feed *f = r == NULL ? NULL : lh_cs_served(r)->feed;
+
+    if (f != NULL && (f->feeder != feeder || f->number != m->feed))
+        f = NULL;
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__END) {
+        if (f != NULL)
+            lh_cs_feed_free(f);
+        return;
+    }
     if (r == NULL && m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT &&
         LH_PLANTED("adopted-without-replica")) {
-        answer(cs, l->id, NULL, m->kind, LH_OK, NULL);
+        Leasehold__ReplicateAnswer adopted = LEASEHOLD__REPLICATE_ANSWER__INIT;
+        adopted.chunk = m->chunk;
+        adopted.feed = m->feed;
+        lh_cs_feeder_answer(feeder, &adopted, NULL);
         return;
     }
     if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING) {
-        refuse(cs, l->id, NULL, LH_ERR_NO_REPLICA, NULL);
+        refuse_part(feeder, m, NULL, LH_ERR_NO_REPLICA, NULL);
         return;
     }
     if (r->state == LH_CS_REPLICA_LOST) {
         LH_MARK("adopt-lost-replica");
-        refuse(cs, l->id, r, LH_ERR_CORRUPT, "this replica is lost");
+        refuse_part(feeder, m, r, LH_ERR_CORRUPT, "this replica is lost");
         return;
     }
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT) {
-        adopt(cs, l, r, m);
+        adopt(feeder, r, m);
         return;
     }
     if (fenced(r, m->version) || m->version > r->adopting || r->header.version != r->adopting) {
-        refuse(cs, l->id, r, LH_ERR_STALE_VERSION, NULL);
+        refuse_part(feeder, m, r, LH_ERR_STALE_VERSION, NULL);
         return;
     }
-    if (lh_cs_served(r)->feed.link != l->id || !lh_cs_served(r)->feed.adopted ||
-        !lh_cs_replica_usable(r)) {
-        refuse(cs, l->id, r, LH_ERR_INVALID_ARGUMENT, "adopt the version on this stream first");
+    if (f == NULL || f->version != m->version || !f->adopted || !lh_cs_replica_usable(r)) {
+        refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT, "adopt the version first");
         return;
     }
-    int error = LH_OK;
-    switch (m->kind) {
-    case LEASEHOLD__REPLICATE_KIND__APPEND:
-        error = m->offset == r->end ? lh_cs_replica_take(r, batches, r->header.chunk_size)
-                                    : LH_ERR_OUT_OF_SEQUENCE;
-        break;
-    case LEASEHOLD__REPLICATE_KIND__CONFIRM:
-        /* Checked as the message arrives, in the stream's order; bytes behind it may follow before
-         * the answer is durable. */
-        if (LH_PLANTED("shortest-log-wins") && m->length < r->end)
-            take_away(r, m->length, m->checksum);
-        if (m->length != r->end || m->checksum != r->checksum)
-            error = LH_ERR_CORRUPT;
-        else
-            lh_cs_replica_submit(r, (struct lh_cs_job){
-                                        .kind = LH_CS_JOB_CONFIRM,
-                                        .owner = job_done,
-                                        .link = l->id,
-                                        .version = m->version,
-                                        .length = m->length,
-                                        .checksum = m->checksum,
-                                    });
-        break;
-    default:
-        break;
-    }
+    int error = take(f, m, bytes);
     if (error != LH_OK) {
-        lh_fx_log(cs->fx, LH_WARN,
+        lh_fx_log(room->cs->fx, LH_WARN,
             "chunk %llu: the primary's message does not fit this log of %llu bytes (checksum "
             "%016llx): %s",
             (unsigned long long)r->chunk, (unsigned long long)r->end,
@@ -260,25 +301,52 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *ba
         lh_cs_replica_differs(r);
     } else {
         lh_cs_replica_note_committed(r, m->committed);
-        hold_if_too_much(room->logs, l);
+        tell_progress(f);
     }
     lh_cs_replica_pump(r);
 }
 
+static void message(struct lh_cs_link *l, const void *request, struct lh_buf *batches)
+{
+    const Leasehold__ReplicateRequest *m = request;
+    struct lh_cs_serving *room = l->room;
+    uint64_t at = 0;
+    bool sound = true;
+
+    for (size_t i = 0; i < m->n_parts && sound; i++) {
+        struct lh_buf bytes = {0};
+        sound = m->parts[i]->bytes <= batches->size - at;
+        if (!sound)
+            break;
+        lh_buf_append(&bytes, batches, at, m->parts[i]->bytes);
+        at += m->parts[i]->bytes;
+        take_part(lh_cs_feeder_of(l), m->parts[i], &bytes);
+        lh_buf_clear(&bytes);
+    }
+    if (!sound || at < batches->size) {
+        link_closed(l, NULL);
+        lh_cs_link_close(room->cs, l->id, LH_ERR_MALFORMED, "the parts do not add up to the bytes");
+        return;
+    }
+    hold_if_too_much(room->logs, l);
+}
+
 void lh_cs_secondary_durable(struct lh_cs_replica *r)
 {
+    struct lh_cs_feed *f = lh_cs_served(r)->feed;
     uint64_t durable = lh_cs_replica_durable(r);
 
-    if (lh_cs_served(r)->feed.link == 0 || durable <= lh_cs_served(r)->feed.acked ||
-        r->header.version != r->adopting)
+    if (f == NULL || durable <= f->acked || r->header.version != r->adopting)
         return;
-    lh_cs_served(r)->feed.acked = durable;
-    answer(r->cs, lh_cs_served(r)->feed.link, r, LEASEHOLD__REPLICATE_KIND__APPEND, LH_OK, NULL);
+    f->acked = durable;
+    report(f);
 }
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
 {
-    if (lh_cs_served(r)->feed.link != j->link || fenced(r, j->version))
+    struct lh_cs_feed *f = lh_cs_served(r)->feed;
+
+    if (f == NULL || f->id != j->feed || fenced(r, j->version))
         return; /* nobody waits for it any more */
     if (error != LH_OK) {
         lh_cs_secondary_end(r, error);
@@ -286,18 +354,17 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
     }
     if (j->kind == LH_CS_JOB_ADOPT) {
         LH_ASSERT(r->written == r->end && r->synced == r->end);
-        lh_cs_served(r)->feed.adopted = true;
-        lh_cs_served(r)->feed.acked = r->end;
-        answer(r->cs, j->link, r, LEASEHOLD__REPLICATE_KIND__ADOPT, LH_OK, NULL);
+        f->adopted = true;
+        f->acked = r->end;
+        answer(f, LEASEHOLD__REPLICATE_KIND__ADOPT);
     } else {
-        answer(r->cs, j->link, r, LEASEHOLD__REPLICATE_KIND__CONFIRM, LH_OK, NULL);
+        answer(f, LEASEHOLD__REPLICATE_KIND__CONFIRM);
     }
 }
 
 const struct lh_cs_link_user lh_cs_replicate_links = {
     .message = message,
     .closed = link_closed,
-    .progress = progress,
+    .sent = lh_cs_feeder_sent,
     .half_closed = lh_cs_link_end_with_peer,
-    .late = late,
 };

@@ -8,12 +8,18 @@
 #include "chunkserver/serve/scrub.h"
 
 struct lh_cs_copying;
+struct lh_cs_feed;
+struct lh_cs_feeder;
 struct lh_cs_reading;
 struct lh_cs_settling;
 
 struct lh_cs_serving {
     struct lh_cs_host *cs;
     struct lh_cs_logs *logs;
+
+    struct lh_cs_feeder *touched_feeders; /* feeder.c: by this step */
+    uint64_t feeds;                       /* the number of the last one, of all streams */
+    uint64_t arriving_bytes;              /* of batches that are not whole, of all feeds */
 
     struct lh_cs_copying *copies;       /* copying.c */
     struct lh_pacing copy_in, copy_out; /* bytes received and served (REC-4) */
@@ -25,14 +31,9 @@ struct lh_cs_serving {
 struct lh_cs_served {
     struct lh_cs_serving *room;
 
-    struct {                           /* secondary.c */
-        uint64_t link;                 /* the primary that feeds this replica; 0: none */
-        struct lh_instant reported_at; /* when that primary last heard that bytes come */
-        bool adopted;                  /* its ADOPT was answered: bytes may come */
-        uint64_t acked;                /* the durable length that was reported to it */
-    } feed;
-    struct {              /* fencing.c: what this server had committed when it was fenced */
-        uint64_t version; /* by which; 0: it was not, or was not the primary */
+    struct lh_cs_feed *feed; /* feeder.h: from its primary; NULL: none */
+    struct {                 /* fencing.c: what this server had committed when it was fenced */
+        uint64_t version;    /* by which; 0: it was not, or was not the primary */
         uint64_t length, checksum;
     } fenced;
 

@@ -157,6 +157,7 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     case LH_IN_TIMER:
     case LH_IN_LINK_OPENED: /* nothing is served here, ... */
     case LH_IN_HALF_CLOSED:
+    case LH_IN_SENT:
     case LH_IN_DISK: /* ... and nothing stored */
     case LH_IN_PERSISTED:
         break;

@@ -44,7 +44,8 @@ void lh_sim_x_settle(struct lh_sim_stranger *x)
 /* An old primary's word, or one that nobody adopted a version for. */
 void lh_sim_x_replicate(struct lh_sim_stranger *x)
 {
-    Leasehold__ReplicateRequest m = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart m = LEASEHOLD__REPLICATE_PART__INIT, *parts[] = {&m};
     struct lh_sim_chunk c;
 
     if (!lh_sim_x_chunk(x, &c))
@@ -63,8 +64,12 @@ void lh_sim_x_replicate(struct lh_sim_stranger *x)
     m.length = lh_sim_x_absurd(x, 0);
     m.checksum = lh_prng_next(&x->random);
     m.joining = below(x, 2) == 0;
+    m.feed = below(x, 4);
+    m.bytes = below(x, 8) == 0;
+    q.parts = parts;
+    q.n_parts = 1;
     LH_MARK("stranger-replicates-anything");
-    lh_sim_x_say(x, t, &m);
+    lh_sim_x_say(x, t, &q);
 }
 
 /* Sessions are numbered, and the numbers are easily guessed. */

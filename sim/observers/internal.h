@@ -210,7 +210,14 @@ struct note {
     bool recovery;            /* READ */
     uint64_t offset;          /* READ */
     uint64_t acknowledged_at; /* READ: chunk.acknowledged when it was asked */
-    /* REPLICATE: CONFIRMs that were taken and not answered. */
+    struct fed *fed;          /* REPLICATE: one for each chunk */
+};
+
+/* What a replicate link feeds. */
+struct fed {
+    struct fed *next;
+    uint64_t chunk, version, feed;
+    /* CONFIRMs that were taken and not answered. */
     struct confirm {
         uint64_t length, checksum;
     } * confirms;
@@ -271,6 +278,10 @@ struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id);
 
 /* The note of a link; NULL: there is none. */
 struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link);
+/* What a primary asks for (inv3.c). */
+void lh_ob_note_replicate(struct note *n, const Leasehold__ReplicateRequest *m);
+/* NULL: the answer is to no feed that the link has. */
+struct fed *lh_ob_fed(const struct note *n, const Leasehold__ReplicateAnswer *answer);
 
 /* Something is wrong that may be wrong while clocks are beyond rho: then it is counted (INV-7). */
 void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,

@@ -100,6 +100,14 @@ static struct unfit *find_unfit(
     return NULL;
 }
 
+/* The chunk's primary sends bytes to a server, perhaps these. */
+static void forget_unfit(struct lease_watch *w, uint32_t server, uint64_t chunk)
+{
+    for (size_t i = w->unfit_count; i-- > 0;)
+        if (w->unfit[i].server == server && w->unfit[i].chunk == chunk)
+            w->unfit[i] = w->unfit[--w->unfit_count];
+}
+
 /* Batches come to a server: with the right to order them, or another way, or without. */
 static void batches_come(struct lh_sim_observers *o, const struct actor *a, uint64_t chunk,
     const struct lh_buf *bytes, bool fit)
@@ -137,7 +145,9 @@ void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         batches_come(o, a, m->chunk, s->payload, may(o, a, m->chunk, m->version, &end));
     } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REQUEST) {
         const Leasehold__ReplicateRequest *m = (const Leasehold__ReplicateRequest *)s->message;
-        batches_come(o, a, m->chunk, s->payload, true);
+        for (size_t i = 0; i < m->n_parts; i++)
+            if (m->parts[i]->bytes > 0)
+                forget_unfit(w, a->number, m->parts[i]->chunk);
     } else if (s->method == LH_METHOD_READ && s->direction == LH_REPLY && w->unfit_count > 0) {
         /* A primary's fetch of what it lacks; the reply does not name the chunk. */
         for (size_t i = 0; i < w->unfit_count; i++)

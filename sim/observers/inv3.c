@@ -3,7 +3,10 @@
  * (FENCE-1). */
 #include "sim/observers/internal.h"
 
+#include "base/alloc.h"
+
 #include <inttypes.h>
+#include <utlist.h>
 
 void lh_ob_inv3_master_term(struct lh_sim_observers *o, uint64_t term)
 {
@@ -74,6 +77,55 @@ static void said(
         r->said = version;
 }
 
+struct fed *lh_ob_fed(const struct note *n, const Leasehold__ReplicateAnswer *answer)
+{
+    struct fed *f;
+
+    LL_FOREACH(n->fed, f) {
+        if (f->chunk == answer->chunk)
+            return f->feed == answer->feed ? f : NULL;
+    }
+    return NULL;
+}
+
+static void note_part(struct note *n, const Leasehold__ReplicatePart *m)
+{
+    struct fed *f;
+
+    LL_SEARCH_SCALAR(n->fed, f, chunk, m->chunk);
+    if (f == NULL) {
+        f = lh_alloc(sizeof *f);
+        f->chunk = m->chunk;
+        LL_PREPEND(n->fed, f);
+    }
+    if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT) {
+        f->version = m->version;
+        f->feed = m->feed;
+        f->confirm_first = f->confirm_count = 0;
+    }
+    if (m->kind != LEASEHOLD__REPLICATE_KIND__CONFIRM || f->feed != m->feed)
+        return;
+    LH_GROW(f->confirms, f->confirm_capacity, f->confirm_count + 1);
+    f->confirms[f->confirm_count++] = (struct confirm){m->length, m->checksum};
+}
+
+void lh_ob_note_replicate(struct note *n, const Leasehold__ReplicateRequest *m)
+{
+    for (size_t i = 0; i < m->n_parts; i++)
+        note_part(n, m->parts[i]);
+}
+
+static void answers(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
+    const Leasehold__ReplicateAnswer *m)
+{
+    const struct fed *f = n == NULL ? NULL : lh_ob_fed(n, m);
+
+    if (m->version != 0)
+        said(o, a, m->chunk, m->version);
+    if (f != NULL && m->error == LEASEHOLD__ERROR_CODE__OK)
+        confirmed(o, a, f->chunk, f->version);
+}
+
 void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     if (a->part != PART_SERVER || s->message == NULL || s->effect->kind != LH_FX_SEND)
@@ -88,11 +140,8 @@ void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct l
             confirmed(o, a, m->fenced->chunk, m->fenced->version);
     } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REPLY) {
         const Leasehold__ReplicateReply *m = (const Leasehold__ReplicateReply *)s->message;
-        const struct note *n = lh_ob_note(o, s->link);
-        if (m->chunk != 0)
-            said(o, a, m->chunk, m->version);
-        if (n != NULL && m->error == LEASEHOLD__ERROR_CODE__OK)
-            confirmed(o, a, n->chunk, n->version);
+        for (size_t i = 0; i < m->n_answers; i++)
+            answers(o, a, lh_ob_note(o, s->link), m->answers[i]);
     } else if (s->method == LH_METHOD_APPEND && s->direction == LH_REPLY) {
         const Leasehold__AppendReply *m = (const Leasehold__AppendReply *)s->message;
         const struct note *n = lh_ob_note(o, s->link);

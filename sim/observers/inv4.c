@@ -260,7 +260,7 @@ static void check_durable(
 }
 
 /* REC-2: equality is length and running checksum, durable; and under this boot (REC-2a). */
-static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, struct note *n)
+static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, struct fed *n)
 {
     struct chunk *c = lh_ob_chunk(o, n->chunk);
     const struct replica *r = lh_ob_replica(c, a->number);
@@ -296,16 +296,18 @@ static void confirm_reply(struct lh_sim_observers *o, const struct actor *a, str
             a->name, c->id);
 }
 
-static void replicate_reply(struct lh_sim_observers *o, const struct actor *a, struct note *n,
-    const Leasehold__ReplicateReply *m)
+static void replicate_answer(struct lh_sim_observers *o, const struct actor *a,
+    const struct note *n, const Leasehold__ReplicateAnswer *m)
 {
-    if (m->error != LEASEHOLD__ERROR_CODE__OK)
+    struct fed *f = lh_ob_fed(n, m);
+
+    if (f == NULL || m->error != LEASEHOLD__ERROR_CODE__OK)
         return;
-    check_speaker(o, a, n->chunk, "answers the primary");
+    check_speaker(o, a, f->chunk, "answers the primary");
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        check_durable(o, a, n->chunk, m->length);
+        check_durable(o, a, f->chunk, m->length);
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        confirm_reply(o, a, n);
+        confirm_reply(o, a, f);
 }
 
 /* FAIL-3: before a server speaks to anybody, what a torn write left behind its logs is cut off. */
@@ -459,13 +461,21 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
     if (s->direction == LH_REQUEST) {
         if (s->method == LH_METHOD_REPLICATE) {
             const Leasehold__ReplicateRequest *m = (const Leasehold__ReplicateRequest *)s->message;
-            (void)lh_ob_commit(
-                o, lh_ob_chunk(o, m->chunk), m->committed, "INV-5", a->name, "called committed");
+            for (size_t i = 0; i < m->n_parts; i++)
+                (void)lh_ob_commit(o, lh_ob_chunk(o, m->parts[i]->chunk), m->parts[i]->committed,
+                    "INV-5", a->name, "called committed");
         }
         return;
     }
     struct note *n = lh_ob_note(o, s->link);
-    if (n == NULL || n->chunk == 0)
+    if (n == NULL)
+        return;
+    if (s->method == LH_METHOD_REPLICATE) {
+        const Leasehold__ReplicateReply *m = (const Leasehold__ReplicateReply *)s->message;
+        for (size_t i = 0; i < m->n_answers; i++)
+            replicate_answer(o, a, n, m->answers[i]);
+    }
+    if (n->chunk == 0)
         return;
     if (s->method == LH_METHOD_APPEND)
         append_reply(o, a, n, (const Leasehold__AppendReply *)s->message);
@@ -473,8 +483,6 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
         settle_reply(o, a, n, (const Leasehold__SettleReply *)s->message);
     else if (s->method == LH_METHOD_READ)
         read_reply(o, a, n, (const Leasehold__ReadReply *)s->message, s->payload);
-    else if (s->method == LH_METHOD_REPLICATE)
-        replicate_reply(o, a, n, (const Leasehold__ReplicateReply *)s->message);
 }
 
 /* ---- Seals and removals ---- */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #define PATIENCE lh_seconds(60)
 
@@ -109,8 +110,13 @@ struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link)
 
 static void forget_note(struct lh_sim_observers *o, struct note *n)
 {
+    struct fed *f, *next;
+
     HASH_DELETE(hh, o->notes, n);
-    free(n->confirms);
+    LL_FOREACH_SAFE(n->fed, f, next) {
+        free(f->confirms);
+        free(f);
+    }
     free(n);
 }
 
@@ -127,16 +133,6 @@ static struct note *get_note(
     n->method = s->method;
     HASH_ADD(hh, o->notes, link, sizeof n->link, n);
     return n;
-}
-
-static void note_replicate(struct note *n, const Leasehold__ReplicateRequest *m)
-{
-    n->chunk = m->chunk;
-    n->version = m->version;
-    if (m->kind != LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        return;
-    LH_GROW(n->confirms, n->confirm_capacity, n->confirm_count + 1);
-    n->confirms[n->confirm_count++] = (struct confirm){m->length, m->checksum};
 }
 
 /* A chunkserver is asked something. */
@@ -156,7 +152,7 @@ static void note_request(
         break;
     }
     case LH_METHOD_REPLICATE:
-        note_replicate(get_note(o, a, s), (const Leasehold__ReplicateRequest *)s->message);
+        lh_ob_note_replicate(get_note(o, a, s), (const Leasehold__ReplicateRequest *)s->message);
         break;
     case LH_METHOD_READ: {
         const Leasehold__ReadRequest *m = (const Leasehold__ReadRequest *)s->message;

@@ -259,8 +259,8 @@ static void hear_session_reply(
 
 /* ---- Between members ---- */
 
-static void say_replicate_request(
-    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__ReplicateRequest *m)
+static void say_part(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__ReplicatePart *m)
 {
     char n[LH_SIM_NUMBER_BYTES];
 
@@ -272,24 +272,23 @@ static void say_replicate_request(
             "asks whether the log is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
-static void say_replicate_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight,
-    const Leasehold__ReplicateReply *m, const struct link *l)
+static void say_answer(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__ReplicateAnswer *m)
 {
     char n[LH_SIM_NUMBER_BYTES];
-    uint64_t chunk = m->chunk != 0 ? m->chunk : l->chunk;
 
     if (m->error == LEASEHOLD__ERROR_CODE__STALE_VERSION)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, chunk, l->version),
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, 0),
             "STALE_VERSION, has v%" PRIu64, m->version);
     else if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, chunk, l->version), "%s",
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, m->version), "%s",
             error_name(m->error));
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, chunk, m->version),
+        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
             "has adopted the version, with %s bytes%s", lh_sim_number(n, m->length),
             m->doubted ? ", doubted" : "");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, chunk, m->version),
+        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
             "is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
@@ -443,12 +442,6 @@ static void note_link(const struct lh_sim_sight *sight, struct link *l)
         l->version = m->version;
         break;
     }
-    case LH_METHOD_REPLICATE: {
-        const Leasehold__ReplicateRequest *m = (const void *)sight->message;
-        l->chunk = m->chunk;
-        l->version = m->version;
-        break;
-    }
     case LH_METHOD_READ: {
         const Leasehold__ReadRequest *m = (const void *)sight->message;
         l->chunk = m->chunk;
@@ -475,9 +468,12 @@ static void say_request(struct lh_sim_story *s, const struct lh_sim_sight *sight
     case LH_METHOD_SESSION:
         say_session_request(s, sight, m);
         break;
-    case LH_METHOD_REPLICATE:
-        say_replicate_request(s, sight, m);
+    case LH_METHOD_REPLICATE: {
+        const Leasehold__ReplicateRequest *q = m;
+        for (size_t i = 0; i < q->n_parts; i++)
+            say_part(s, sight, q->parts[i]);
         break;
+    }
     case LH_METHOD_APPEND:
         say_append_request(s, sight, m);
         break;
@@ -500,9 +496,12 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
     case LH_METHOD_SESSION:
         say_session_reply(s, sight, m);
         break;
-    case LH_METHOD_REPLICATE:
-        say_replicate_reply(s, sight, m, l);
+    case LH_METHOD_REPLICATE: {
+        const Leasehold__ReplicateReply *reply = m;
+        for (size_t i = 0; i < reply->n_answers; i++)
+            say_answer(s, sight, reply->answers[i]);
         break;
+    }
     case LH_METHOD_APPEND:
         say_append_reply(s, sight, m, l);
         break;
@@ -618,6 +617,33 @@ static struct about session_reply(const Leasehold__SessionReply *m)
     }
 }
 
+/* What one message says of many chunks has one arrow: that of the first that is worth one. */
+static struct about first_part(const Leasehold__ReplicateRequest *q)
+{
+    for (size_t i = 0; i < q->n_parts; i++) {
+        const Leasehold__ReplicatePart *m = q->parts[i];
+        if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+            return (struct about){"ADOPT", m->chunk, m->version};
+        if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
+            return (struct about){"CONFIRM", m->chunk, m->version};
+    }
+    return (struct about){0};
+}
+
+static struct about first_answer(const Leasehold__ReplicateReply *q)
+{
+    for (size_t i = 0; i < q->n_answers; i++) {
+        const Leasehold__ReplicateAnswer *m = q->answers[i];
+        if (m->error != LEASEHOLD__ERROR_CODE__OK)
+            return (struct about){error_name(m->error), m->chunk, m->version};
+        if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+            return (struct about){"adopted", m->chunk, m->version};
+        if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
+            return (struct about){"equal", m->chunk, m->version};
+    }
+    return (struct about){0};
+}
+
 bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arrow)
 {
     bool request = sight->direction == LH_REQUEST;
@@ -629,21 +655,8 @@ bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arro
                     : session_reply((const void *)sight->message);
         break;
     case LH_METHOD_REPLICATE:
-        if (request) {
-            const Leasehold__ReplicateRequest *m = (const void *)sight->message;
-            if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-                a = (struct about){"ADOPT", m->chunk, m->version};
-            else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-                a = (struct about){"CONFIRM", m->chunk, m->version};
-        } else {
-            const Leasehold__ReplicateReply *m = (const void *)sight->message;
-            if (m->error != LEASEHOLD__ERROR_CODE__OK)
-                a = (struct about){error_name(m->error), m->chunk, m->version};
-            else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-                a = (struct about){"adopted", m->chunk, m->version};
-            else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-                a = (struct about){"equal", m->chunk, m->version};
-        }
+        a = request ? first_part((const void *)sight->message)
+                    : first_answer((const void *)sight->message);
         break;
     case LH_METHOD_OPEN_TAIL:
         a.name = request ? "OpenTail" : "OpenTail's answer";

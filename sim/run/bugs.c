@@ -219,6 +219,9 @@ static const struct lh_sim_bug bugs[] = {
         "a READ that is late is waited for; one slow member holds up its readers", "story"},
 
     /* Recovery. */
+    {"answer-to-another-chunk", "APP-3",
+        "what a member answers for one chunk of a stream is counted for another one",
+        "INV-8"},
     {"shortest-log-wins", "REC-2",
         "the new primary goes on with its own log and the others are cut to it; it had lost its "
         "tail in a power loss",

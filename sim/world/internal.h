@@ -80,6 +80,7 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
 void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e);
 void lh_sim_network_hold(struct lh_sim_node *node, uint64_t link, bool held);
 void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e);
+void lh_sim_network_sent(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_network_timeout(struct lh_sim *sim, const struct lh_sim_event *e);
 void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e);
 

@@ -324,12 +324,18 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
     uint64_t before = peer->last == NULL ? 0 : peer->last->at;
     struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay + way);
     begins += sim->now + way;
-    take_apart(sim, p, e->payload.size, begins > before ? begins : before);
+    if (!e->tell)
+        take_apart(sim, p, e->payload.size, begins > before ? begins : before);
     p->message = message;
     p->crc = lh_buf_crc32c(
         &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
     p->payload = lh_buf_take(&e->payload);
     advance(sim, peer);
+    if (e->tell) /* soon, or when the network has taken all of it */
+        schedule(sim, end, LH_SIM_EV_SENT,
+            sim->now + delay +
+                lh_prng_below(&sim->streams[LH_SIM_NETWORK], way / (p->crc % 2 == 0 ? 8 : 1) + 1),
+            0);
 }
 
 void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e)
@@ -427,6 +433,15 @@ static void receive(struct end *end, struct parcel *p)
     lh_sim_hash_in(end->node->sim, p->crc);
     lh_sim_feed(end->node, &in, end);
     lh_buf_clear(&in.payload);
+}
+
+void lh_sim_network_sent(struct lh_sim *sim, const struct lh_sim_event *e)
+{
+    struct end *end = &((struct link *)e->about)->ends[e->which];
+
+    (void)sim;
+    if (end->open && !end->half_closed)
+        hear(end, LH_IN_SENT);
 }
 
 static void hear_closed(struct lh_sim *sim, struct end *end, int error, const char *text)

@@ -10,6 +10,7 @@
 enum lh_sim_event_kind {
     LH_SIM_EV_TIMER,   /* the node's core may have reached its deadline */
     LH_SIM_EV_DELIVER, /* `about` is a link: the next thing arrives at end `which` */
+    LH_SIM_EV_SENT,    /* `about` is a link: what end `which` sent has left */
     LH_SIM_EV_TIMEOUT, /* `about` is a link: the call's deadline has come at its opener */
     LH_SIM_EV_SILENCE, /* `about` is a link: end `which` would by now notice its peer's silence */
     LH_SIM_EV_DISK,    /* `about` is an operation: it completes */

@@ -188,10 +188,13 @@ void lh_sim_trace_input(const struct lh_sim_sight *sight)
             fprintf(to, "+%zu bytes", in->payload.size);
         break;
     case LH_IN_PROGRESS:
+    case LH_IN_SENT:
     case LH_IN_HALF_CLOSED:
         print_link(to, in->link);
         fprintf(to, "%s %s", method_name(in->method, method, sizeof method),
-            in->kind == LH_IN_PROGRESS ? "in progress" : "half-closed");
+            in->kind == LH_IN_PROGRESS ? "in progress"
+            : in->kind == LH_IN_SENT   ? "sent"
+                                       : "half-closed");
         break;
     case LH_IN_LINK_CLOSED:
         print_link(to, in->link);

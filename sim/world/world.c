@@ -158,6 +158,10 @@ static void happen(struct lh_sim *sim, const struct lh_sim_event *e)
         lh_sim_network_deliver(sim, e);
         lh_sim_network_unref(sim, e->about);
         break;
+    case LH_SIM_EV_SENT:
+        lh_sim_network_sent(sim, e);
+        lh_sim_network_unref(sim, e->about);
+        break;
     case LH_SIM_EV_TIMEOUT:
         lh_sim_network_timeout(sim, e);
         lh_sim_network_unref(sim, e->about);

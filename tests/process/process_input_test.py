@@ -134,9 +134,20 @@ class WireInputTest(ClusterTest):
             self.assert_refused(self.appender(version=version).stream, self.schema.STALE_VERSION,
                                 self.schema.NOT_PRIMARY)
         stream = self.server.stream("ChunkServer", "Replicate")
-        stream.send(kind=0, chunk=self.lease["chunk"], version=0)
-        self.assert_refused(stream, self.schema.STALE_VERSION, self.schema.INVALID_ARGUMENT,
-                            self.schema.MALFORMED, grpc.StatusCode.INVALID_ARGUMENT)
+        stream.send(parts=[{"kind": 0, "chunk": self.lease["chunk"], "version": 0, "feed": 1},
+                           {"kind": 0, "chunk": 1 << 40, "version": 1, "feed": 2},
+                           {"kind": 1, "chunk": self.lease["chunk"], "version": 1, "feed": 3}])
+        answers = []
+        while len(answers) < 3:
+            answers += stream.receive().answers
+        self.assertEqual([a.feed for a in answers], [1, 2, 3])
+        self.assertIn(answers[0].error, (self.schema.STALE_VERSION, self.schema.INVALID_ARGUMENT))
+        self.assertEqual(answers[1].error, self.schema.NO_REPLICA)
+        self.assertEqual(answers[2].error, self.schema.INVALID_ARGUMENT)
+        # The parts do not add up to the bytes: that is no matter of one chunk.
+        stream.send(parts=[{"kind": 1, "chunk": 1 << 40, "version": 1, "feed": 4, "bytes": 7}],
+                    batches=b"123456")
+        self.assert_refused(stream, self.schema.MALFORMED, grpc.StatusCode.INVALID_ARGUMENT)
         # Settling is for seals: an unsealed chunk's answer could change.
         reply = self.server.chunkserver("Settle", chunk=self.lease["chunk"],
                                         version=self.lease["version"], writer=1)

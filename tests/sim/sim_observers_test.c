@@ -241,7 +241,7 @@ static const struct tale tales[] = {
     {"loss-not-reported", "INV-4", everybody_loses_power, 3, 20},
     {"torn-tail-skipped", "INV-5", a_machine_loses_power_in_mid_write, 3, 40},
     {"torn-tail-kept", "INV-5", a_machine_loses_power_in_mid_write, 3, 1000},
-    {"next-chunk-without-asking", "INV-6", a_chunk_fills_while_a_link_breaks, 3, 100},
+    {"next-chunk-without-asking", "INV-6", a_chunk_fills_while_a_link_breaks, 3, 1000},
     {"heartbeats-from-stalled-disk", "INV-8", a_disk_stalls, 3, 1},
     {"one-way-partition-is-health", "INV-8", a_server_hears_nothing, 3, 1},
     {"hint-takes-lease", "INV-9", a_client_has_a_bad_link, 3, 1},

@@ -36,7 +36,7 @@ struct toy {
     struct lh_instant first_input, last_input;
     const char *peer;
     uint64_t got;
-    uint64_t progress;
+    uint64_t progress, told;
     size_t piece_bytes;
     struct lh_buf read;
 };
@@ -578,8 +578,11 @@ static void serve_pieces(struct toy *toy, struct lh_input *in, struct lh_effects
             r.window_bytes = in->payload.size;
             r.window_batches = (uint32_t)toy->progress;
             toy->progress = 0;
-            lh_fx_send(fx, in->link, &r.base, NULL);
+            lh_fx_send_told(fx, in->link, &r.base, NULL);
         }
+        break;
+    case LH_IN_SENT:
+        toy->told++;
         break;
     case LH_IN_HALF_CLOSED:
         toy->got++;
@@ -676,6 +679,11 @@ static void large_messages_travel_in_pieces_and_arrive_whole(void **state)
         toy_begin(&client, send_sizes, &config);
         lh_loop_call(client.loop, NULL);
         sem_wait(&client.done);
+        for (bool all = false; !all; usleep(1000)) { /* each has left, or the test hangs here */
+            lh_loop_lock(server.loop);
+            all = server.told == SIZES;
+            lh_loop_unlock(server.loop);
+        }
         toy_end(&client);
         toy_end(&server);
     }

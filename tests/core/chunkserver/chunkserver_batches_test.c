@@ -188,14 +188,12 @@ static void a_roll_does_not_cut_one_of_many_batches(void **state)
 
 static void d_says(struct world *w, Leasehold__ReplicateKind kind, uint64_t length)
 {
-    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+    Leasehold__ReplicateAnswer m = LEASEHOLD__REPLICATE_ANSWER__INIT;
 
     m.kind = kind;
-    m.chunk = CHUNK;
     m.version = 1;
     m.length = length;
-    play_reply(w, LH_METHOD_REPLICATE, &m.base, NULL);
-    settle(w);
+    play_answer(w, m);
 }
 
 /* A member may be no process of ours, or an older one. D is played. */

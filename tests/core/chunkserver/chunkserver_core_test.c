@@ -376,7 +376,7 @@ STORY(a_seal_arrives_while_a_member_is_adopting_again)
     /* Another stream of the same version begins at C; its disk takes its time. */
     w->nodes[C].disk_stalled = true;
     struct conn *f = feeder(w, C);
-    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
     q.version = 1;
     feed(f, q, NULL);
     settle(w);
@@ -602,7 +602,7 @@ STORY(a_version_that_is_being_adopted_fences_at_once_and_covers_what_came_before
     append(c, 2, 100);
     settle(w); /* accepted by B, not written */
     struct conn *f = feeder(w, B);
-    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
     q.version = 2;
     feed(f, q, NULL);
     settle(w);
@@ -1074,7 +1074,7 @@ STORY(a_replica_that_is_lost_while_its_server_registers_is_reported)
     node_start(w, B);
     settle(w);
     assert_false(w->nodes[B].registered->register_->replicas[0]->lost);
-    Leasehold__ReplicateRequest adopt = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart adopt = LEASEHOLD__REPLICATE_PART__INIT;
     adopt.version = 2;
     node_fail_disk(w, B, LH_DISK_SYNC, 0, LH_ERR_IO);
     feed(feeder(w, B), adopt, NULL);
@@ -1644,7 +1644,7 @@ STORY(a_primary_that_does_not_wait_for_the_adoption_is_refused)
     given_a_chunk(w, ABC);
     (void)given_a_writer(w, A, 1, 2);
     for (int twice = 0; twice < 2; twice++) {
-        Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+        Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
         struct conn *f = feeder(w, B);
         w->nodes[B].disk_stalled = true;
         q.version = 2 + (uint64_t)twice; /* a version that the disk has to take */
@@ -1659,8 +1659,9 @@ STORY(a_primary_that_does_not_wait_for_the_adoption_is_refused)
         settle(w);
         w->nodes[B].disk_stalled = false;
         settle(w);
-        assert_true(f->closed);
+        assert_true(feed_reply(f, feed_replies(f) - 1)->error != LEASEHOLD__ERROR_CODE__OK);
         assert_int_equal(node_status(w, B).length, 2 * 144);
+        hang_up(f);
     }
 }
 
@@ -1669,7 +1670,7 @@ STORY(a_primary_that_says_nonsense_is_refused)
     given_a_chunk(w, ABC);
     (void)given_a_writer(w, A, 1, 2);
     for (int kind = 0; kind < 8; kind++) {
-        Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+        Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
         struct conn *f = feeder(w, B);
         uint64_t checksum = node_status(w, B).checksum;
         q.version = kind == 0 ? 0 : 1;
@@ -1687,7 +1688,8 @@ STORY(a_primary_that_says_nonsense_is_refused)
             batch = make_batch(WRITER, 9, 1, 100); /* a gap */
         } else if (kind == 4) {
             lh_buf_clear(&batch);
-            batch = lh_buf_copy("nonsense", 8);
+            char nonsense[LH_BATCH_HEADER_BYTES] = "nonsense";
+            batch = lh_buf_copy(nonsense, sizeof nonsense);
         } else if (kind == 5) {
             q.kind = LEASEHOLD__REPLICATE_KIND__CONFIRM;
             q.length = UINT64_MAX;
@@ -1700,12 +1702,14 @@ STORY(a_primary_that_says_nonsense_is_refused)
             batch = chained(&batch, &checksum);
         feed(f, q, &batch);
         settle(w);
-        assert_true(f->closed);
-        assert_true(feed_reply(f, f->count - 1)->error != LEASEHOLD__ERROR_CODE__OK);
+        assert_true(feed_reply(f, feed_replies(f) - 1)->error != LEASEHOLD__ERROR_CODE__OK);
         assert_int_equal(node_status(w, B).length, 2 * 144);
         assert_false(node_status(w, B).lost);
-        /* Another one's message must not be answered on the stream that was closed. */
+        /* Another one's message must not be answered there. */
+        size_t answers = feed_replies(f);
         pass(w, 600);
+        assert_int_equal(feed_replies(f), answers);
+        assert_false(f->closed);
     }
     struct conn *c = appender(w, A, 1, WRITER, 3);
     settle(w);
@@ -1721,15 +1725,13 @@ STORY(a_primary_that_says_nonsense_is_refused)
 static void d_says(
     struct world *w, Leasehold__ReplicateKind kind, uint64_t length, uint64_t checksum)
 {
-    Leasehold__ReplicateReply m = LEASEHOLD__REPLICATE_REPLY__INIT;
+    Leasehold__ReplicateAnswer m = LEASEHOLD__REPLICATE_ANSWER__INIT;
 
     m.kind = kind;
-    m.chunk = CHUNK;
     m.version = 1;
     m.length = length;
     m.checksum = checksum;
-    play_reply(w, LH_METHOD_REPLICATE, &m.base, NULL);
-    settle(w);
+    play_answer(w, m);
 }
 
 static void given_a_chunk_at_a_and_d(struct world *w)
@@ -1806,6 +1808,86 @@ STORY(a_member_that_is_fetched_from_may_come_back_shorter)
     d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 144, 0);
     assert_true(node_status(w, A).open);
     assert_int_equal(heard(w, A)->recovered.length, 144);
+}
+
+/* D is slow to answer, and is asked again on the same stream. What it says to the first question is
+ * no answer to the second one. */
+STORY(an_answer_from_before_a_silence_counts_for_nothing)
+{
+    given_a_chunk_at_a_and_d(w);
+    struct wire *stream = w->played_wire[LH_METHOD_REPLICATE];
+    uint64_t first = w->played_feed;
+    pass(w, 1500);
+    assert_int_equal(heard(w, A)->failed.members, 1u << D);
+    uint64_t second = w->played_feed;
+    assert_ptr_equal(w->played_wire[LH_METHOD_REPLICATE], stream);
+    assert_int_not_equal(first, second);
+
+    w->played_feed = first;
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    assert_false(node_status(w, A).open);
+    w->played_feed = second;
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    assert_false(node_status(w, A).open);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__ADOPT, 0, 0);
+    d_says(w, LEASEHOLD__REPLICATE_KIND__CONFIRM, 0, 0);
+    assert_true(node_status(w, A).open);
+
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    append(c, 1, 100);
+    settle(w);
+    w->played_feed = first;
+    d_says(w, LEASEHOLD__REPLICATE_KIND__APPEND, 144, 0);
+    assert_false(answered(c, 1));
+    w->played_feed = second;
+    d_says(w, LEASEHOLD__REPLICATE_KIND__APPEND, 144, 0);
+    assert_true(answered(c, 1));
+}
+
+/* A part of a batch in each message, and the batch is stored when it is whole. */
+STORY(a_batch_that_comes_in_parts_is_stored_whole_or_not_at_all)
+{
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
+
+    given_a_chunk(w, ABC);
+    struct conn *c = feeder(w, B);
+    q.version = 2;
+    feed(c, q, NULL);
+    settle(w);
+    q.kind = LEASEHOLD__REPLICATE_KIND__APPEND;
+    uint64_t checksum = lh_log_seed(CHUNK);
+    struct lh_buf framed = make_batch(WRITER, 1, 1, 100), batch = chained(&framed, &checksum);
+    while (q.offset < batch.size) {
+        struct lh_buf some = {0};
+        assert_int_equal(node_status(w, B).length, 0);
+        lh_buf_append(&some, &batch, q.offset, 1);
+        feed(c, q, &some);
+        settle(w);
+        q.offset++;
+    }
+    assert_int_equal(node_status(w, B).length, 144);
+    assert_int_equal(feed_reply(c, feed_replies(c) - 1)->length, 144);
+
+    /* The stream breaks within the next one: nothing of that is left. */
+    struct lh_buf some = {0};
+    lh_buf_append(&some, &batch, 0, 50);
+    feed(c, q, &some);
+    settle(w);
+    hang_up(c);
+    settle(w);
+    c = feeder(w, B);
+    feed(c, (Leasehold__ReplicatePart){.base = q.base, .version = 3}, NULL);
+    settle(w);
+    assert_int_equal(feed_reply(c, 0)->length, 144);
+    lh_buf_clear(&batch);
+    framed = make_batch(WRITER, 2, 1, 100);
+    batch = chained(&framed, &checksum);
+    q.version = 3;
+    feed(c, q, &batch);
+    settle(w);
+    assert_int_equal(node_status(w, B).length, 288);
 }
 
 STORY(a_member_that_blinks_while_another_is_waited_for_gets_its_time)
@@ -1943,7 +2025,7 @@ STORY(a_message_that_is_not_read_is_given_its_time)
 
 STORY(a_secondary_tells_its_primary_what_arrives)
 {
-    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
 
     given_a_chunk(w, ABC);
     struct conn *c = feeder(w, B);
@@ -1952,20 +2034,26 @@ STORY(a_secondary_tells_its_primary_what_arrives)
     q.kind = LEASEHOLD__REPLICATE_KIND__ADOPT;
     feed(c, q, NULL);
     settle(w);
-    assert_int_equal(c->count, 1);
+    assert_int_equal(feed_replies(c), 1);
+    q.kind = LEASEHOLD__REPLICATE_KIND__APPEND;
+    struct lh_buf batch = make_batch(WRITER, 1, 1, 1000);
     for (unsigned i = 0; i < 10; i++) { /* more often than anybody wants to know */
-        driver_says(c, LH_IN_PROGRESS);
+        struct lh_buf some = {0};
+        lh_buf_append(&some, &batch, q.offset, 10);
+        feed(c, q, &some);
+        q.offset += 10;
         pass(w, 50);
     }
+    lh_buf_clear(&batch);
     settle(w);
-    assert_in_range(c->count, 4, 7);
-    const Leasehold__ReplicateReply *r = feed_reply(c, c->count - 1);
+    assert_in_range(feed_replies(c), 4, 7);
+    const Leasehold__ReplicateAnswer *r = feed_reply(c, feed_replies(c) - 1);
     assert_int_equal(r->kind, LEASEHOLD__REPLICATE_KIND__APPEND);
     assert_int_equal(r->error, LEASEHOLD__ERROR_CODE__OK);
     assert_int_equal(r->length, 0);
-    size_t count = c->count;
+    size_t count = feed_replies(c);
     pass(w, 1000); /* nothing comes, nothing is said */
-    assert_int_equal(c->count, count);
+    assert_int_equal(feed_replies(c), count);
 }
 
 STORY(a_half_closed_stream_is_answered_and_closed)
@@ -2081,6 +2169,8 @@ int main(void)
         cmocka_unit_test(a_member_whose_log_cannot_be_so_long_is_refused),
         cmocka_unit_test(a_member_whose_log_ends_within_a_batch_is_refused),
         cmocka_unit_test(a_member_that_is_fetched_from_may_come_back_shorter),
+        cmocka_unit_test(an_answer_from_before_a_silence_counts_for_nothing),
+        cmocka_unit_test(a_batch_that_comes_in_parts_is_stored_whole_or_not_at_all),
         cmocka_unit_test(a_member_that_blinks_while_another_is_waited_for_gets_its_time),
         cmocka_unit_test(a_file_that_is_shorter_than_its_log_loses_the_replica),
     };

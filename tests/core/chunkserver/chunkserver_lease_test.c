@@ -11,7 +11,7 @@
 /* Another primary's word: it adopts that version at the node. */
 static struct conn *given_adopt(struct world *w, int node, uint64_t version)
 {
-    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart q = LEASEHOLD__REPLICATE_PART__INIT;
     struct conn *f = feeder(w, node);
 
     q.version = version;

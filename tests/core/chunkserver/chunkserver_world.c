@@ -300,6 +300,8 @@ static void carry_out(struct world *w, int node, struct lh_effect *e)
             lh_buf_clear(&bytes);
         else
             post_bytes(w, l, to_server, bytes);
+        if (e->tell)
+            post(w, l, !to_server, LH_IN_SENT, LH_OK);
         break;
     }
     case LH_FX_CLOSE:
@@ -990,9 +992,19 @@ struct conn *feeder(struct world *w, int node)
     return conn_open(w, node, LH_METHOD_REPLICATE);
 }
 
-void feed(struct conn *c, Leasehold__ReplicateRequest q, struct lh_buf *batches)
+void feed(struct conn *c, Leasehold__ReplicatePart part, struct lh_buf *batches)
 {
-    q.chunk = CHUNK;
+    Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
+    Leasehold__ReplicatePart *parts[] = {&part};
+
+    part.chunk = CHUNK;
+    part.bytes = batches == NULL ? 0 : batches->size;
+    if (part.kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+        c->feed++;
+    if (part.feed == 0)
+        part.feed = c->feed;
+    q.parts = parts;
+    q.n_parts = 1;
     conn_send(c, &q.base, batches);
 }
 
@@ -1017,6 +1029,19 @@ void play_reply(
     lh_effects_deinit(&fx);
 }
 
+void play_answer(struct world *w, Leasehold__ReplicateAnswer m)
+{
+    Leasehold__ReplicateReply reply = LEASEHOLD__REPLICATE_REPLY__INIT;
+    Leasehold__ReplicateAnswer *answers[] = {&m};
+
+    m.chunk = CHUNK;
+    m.feed = w->played_feed;
+    reply.answers = answers;
+    reply.n_answers = 1;
+    play_reply(w, LH_METHOD_REPLICATE, &reply.base, NULL);
+    settle(w);
+}
+
 const Leasehold__ReadReply *read_reply(const struct conn *c)
 {
     assert_int_equal(c->count, 1);
@@ -1029,14 +1054,36 @@ const Leasehold__SettleReply *settle_reply(const struct conn *c)
     return (const Leasehold__SettleReply *)c->replies[0];
 }
 
-const Leasehold__ReplicateReply *feed_reply(const struct conn *c, size_t i)
+const Leasehold__ReplicateAnswer *feed_reply(const struct conn *c, size_t i)
 {
-    assert_true(i < c->count);
-    return (const Leasehold__ReplicateReply *)c->replies[i];
+    for (size_t at = 0; at < c->count; at++) {
+        const Leasehold__ReplicateReply *reply = (const void *)c->replies[at];
+        if (i < reply->n_answers)
+            return reply->answers[i];
+        i -= reply->n_answers;
+    }
+    fail_msg("there is no such answer");
+    return NULL;
+}
+
+size_t feed_replies(const struct conn *c)
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at < c->count; at++)
+        count += ((const Leasehold__ReplicateReply *)(const void *)c->replies[at])->n_answers;
+    return count;
 }
 
 /* ------------------------------------------------------------------------------------------------
  * What happens next. */
+
+static void note_played_feed(struct world *w, const Leasehold__ReplicateRequest *q)
+{
+    for (size_t i = 0; i < q->n_parts; i++)
+        if (q->parts[i]->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
+            w->played_feed = q->parts[i]->feed;
+}
 
 static void deliver(struct world *w, struct packet p)
 {
@@ -1070,6 +1117,8 @@ static void deliver(struct world *w, struct packet p)
     } else if (to < NODES && w->played[to]) {
         if (p.kind == LH_IN_LINK_OPENED)
             w->played_wire[l->method] = l;
+        if (m != NULL && l->method == LH_METHOD_REPLICATE)
+            note_played_feed(w, (const void *)m);
     } else if (to == CLIENT) {
         if (m != NULL) {
             conn_hears(l->conn, m, lh_buf_take(&payload));
@@ -1137,6 +1186,8 @@ static bool deliverable(const struct world *w, size_t i)
     int from = p->to_server ? p->wire->client : p->wire->server;
     int to = p->to_server ? p->wire->server : p->wire->client;
 
+    if (p->kind == LH_IN_SENT)
+        return true;
     if (from >= 0 && w->stalled[from][to])
         return false;
     if (p->wire->held && p->to_server && p->kind == LH_IN_MESSAGE)

@@ -83,6 +83,7 @@ struct conn {
     struct wire *wire;
     int node;
     uint64_t version, writer;
+    uint64_t feed; /* REPLICATE: the number of the last one begun */
     bool closed;
     int closed_error;
     ProtobufCMessage *replies[REPLIES_MAX];
@@ -163,6 +164,7 @@ struct world {
     size_t conn_count;
     bool played[NODES];                        /* the test plays this server */
     struct wire *played_wire[LH_METHOD_COUNT]; /* the last call to such a server */
+    uint64_t played_feed;                      /* the number of the last one that began there */
     uint64_t next_link;
     uint64_t sessions;
     uint64_t master_term;
@@ -235,7 +237,8 @@ struct conn *reader(struct world *w, int node, Leasehold__ReadRequest q);
 struct conn *settler(struct world *w, int node, uint64_t version, uint64_t writer);
 /* A stream as a primary's, to play one that misbehaves. */
 struct conn *feeder(struct world *w, int node);
-void feed(struct conn *c, Leasehold__ReplicateRequest q, struct lh_buf *batches);
+/* A part for CHUNK. ADOPT begins the connection's next feed, to which all that follows belongs. */
+void feed(struct conn *c, Leasehold__ReplicatePart part, struct lh_buf *batches);
 
 /* The test plays this server from now on: it takes calls, and answers what it is told to. */
 void play(struct world *w, int node);
@@ -244,7 +247,10 @@ void play_reply(
 
 const Leasehold__ReadReply *read_reply(const struct conn *c);
 const Leasehold__SettleReply *settle_reply(const struct conn *c);
-const Leasehold__ReplicateReply *feed_reply(const struct conn *c, size_t i);
+const Leasehold__ReplicateAnswer *feed_reply(const struct conn *c, size_t i);
+size_t feed_replies(const struct conn *c);
+/* What a played member says of CHUNK to the feed that was begun last; then all settles. */
+void play_answer(struct world *w, Leasehold__ReplicateAnswer m);
 
 /* Every acknowledged batch lies where it was said to lie, on each of `members` (INV-4), and
  * these are identical to the end (INV-5). */

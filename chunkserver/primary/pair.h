@@ -1,0 +1,42 @@
+/* The one stream from this server to another, shared by the members there of all chunks of which
+ * this server is the primary. */
+#ifndef LH_CHUNKSERVER_PRIMARY_PAIR_H
+#define LH_CHUNKSERVER_PRIMARY_PAIR_H
+
+#include "chunkserver/primary/primaries.h"
+
+struct lh_cs_member;
+
+/* A feed that ended here; the other server is to be told. */
+struct lh_cs_ended_feed {
+    uint64_t chunk, version, feed;
+    struct lh_cs_ended_feed *next;
+};
+
+struct lh_cs_pair {
+    struct lh_cs_primaries *room;
+    char *address;
+    uint64_t link;                /* 0: none */
+    struct lh_cs_member *members; /* by chunk */
+    struct lh_cs_member *ready;   /* those that may have something to send; the first is next */
+    struct lh_cs_ended_feed *ended;
+    bool writing; /* the last message has not left: what there is to send gathers */
+    bool touched; /* in the room's list */
+    struct lh_cs_pair *next_touched;
+    struct lh_timer idle; /* set while nobody uses it */
+    UT_hash_handle hh;    /* of the room, by address */
+};
+
+/* The member's chunk takes part in the stream to its address, which is opened if there is none.
+ * Begins a new feed. False: another member of the chunk has the same address. */
+bool lh_cs_pair_join(struct lh_cs_member *m);
+/* Ends the feed. A member that takes no part is ignored. */
+void lh_cs_pair_leave(struct lh_cs_member *m);
+/* The member may have something to send: lh_cs_member_next() is asked at the end of the step, or
+ * when the way is free. */
+void lh_cs_pair_ready(struct lh_cs_member *m);
+/* Ends a step: sends what gathered in it. */
+void lh_cs_pairs_flush(struct lh_cs_primaries *room);
+void lh_cs_pairs_deinit(struct lh_cs_primaries *room);
+
+#endif

@@ -1,0 +1,167 @@
+/* Another server's stream to this one: its feeds, and the answers that go back.
+ *
+ * Answers go as parts do (primary/pair.c): if nothing is being written at the end of the step, else
+ * with the next message. A durable length takes the place of the one before if that still waits. */
+#include "chunkserver/serve/feeder.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lh_cs_feeder *lh_cs_feeder_of(struct lh_cs_link *l)
+{
+    struct lh_cs_feeder *feeder = l->owner;
+
+    if (feeder == NULL) {
+        feeder = lh_alloc(sizeof *feeder);
+        feeder->room = l->room;
+        feeder->link = l->id;
+        l->owner = feeder;
+    }
+    return feeder;
+}
+
+static void drop_answers(struct lh_cs_feeder *feeder, size_t count)
+{
+    struct lh_cs_feed *f;
+
+    for (size_t i = 0; i < count; i++)
+        free(feeder->answers[i].text);
+    feeder->answer_count -= count;
+    memmove(
+        feeder->answers, feeder->answers + count, feeder->answer_count * sizeof *feeder->answers);
+    DL_FOREACH(feeder->feeds, f) {
+        f->reporting = f->reporting > count ? f->reporting - count : 0;
+    }
+}
+
+void lh_cs_feeder_free(struct lh_cs_feeder *feeder)
+{
+    while (feeder->feeds != NULL)
+        lh_cs_feed_free(feeder->feeds);
+    drop_answers(feeder, feeder->answer_count);
+    if (feeder->touched)
+        LL_DELETE2(feeder->room->touched_feeders, feeder, next_touched);
+    free(feeder->answers);
+    free(feeder);
+}
+
+struct lh_cs_feed *lh_cs_feed_begin(
+    struct lh_cs_feeder *feeder, struct lh_cs_replica *r, const Leasehold__ReplicatePart *part)
+{
+    struct lh_cs_feed *f = lh_alloc(sizeof *f);
+
+    *f = (struct lh_cs_feed){
+        .feeder = feeder,
+        .replica = r,
+        .id = ++feeder->room->feeds,
+        .number = part->feed,
+        .version = part->version,
+    };
+    if (feeder->feeds != NULL)
+        LH_MARK("feeder-of-many-chunks");
+    DL_APPEND(feeder->feeds, f);
+    lh_cs_served(r)->feed = f;
+    return f;
+}
+
+/* Nothing is confirmed for it any more, also not what waits (FENCE-1). */
+static void forget_confirmations(const struct lh_cs_feed *f)
+{
+    for (size_t i = 0; i < f->feeder->answer_count; i++) {
+        Leasehold__ReplicateAnswer *m = &f->feeder->answers[i].m;
+        if (m->feed == f->number && m->chunk == f->replica->chunk &&
+            m->error == LEASEHOLD__ERROR_CODE__OK)
+            m->feed = 0;
+    }
+}
+
+void lh_cs_feed_free(struct lh_cs_feed *f)
+{
+    forget_confirmations(f);
+    f->feeder->room->arriving_bytes -= f->rest.size;
+    lh_buf_clear(&f->rest);
+    DL_DELETE(f->feeder->feeds, f);
+    lh_cs_served(f->replica)->feed = NULL;
+    free(f);
+}
+
+static void touch(struct lh_cs_feeder *feeder)
+{
+    if (feeder->touched)
+        return;
+    feeder->touched = true;
+    LL_PREPEND2(feeder->room->touched_feeders, feeder, next_touched);
+}
+
+void lh_cs_feeder_answer(
+    struct lh_cs_feeder *feeder, const Leasehold__ReplicateAnswer *m, const char *text)
+{
+    LH_GROW(feeder->answers, feeder->answer_capacity, feeder->answer_count + 1);
+    feeder->answers[feeder->answer_count++] =
+        (struct lh_cs_feed_answer){*m, text == NULL ? NULL : lh_strdup(text)};
+    touch(feeder);
+}
+
+void lh_cs_feed_report(struct lh_cs_feed *f, const Leasehold__ReplicateAnswer *m)
+{
+    if (f->reporting > 0) {
+        LH_MARK("feed-report-replaced");
+        f->feeder->answers[f->reporting - 1].m = *m;
+        return;
+    }
+    lh_cs_feeder_answer(f->feeder, m, NULL);
+    f->reporting = f->feeder->answer_count;
+}
+
+static void send_message(struct lh_cs_feeder *feeder)
+{
+    struct lh_cs_host *cs = feeder->room->cs;
+    Leasehold__ReplicateReply reply = LEASEHOLD__REPLICATE_REPLY__INIT;
+    size_t most = cs->config.bounds.pair_parts, count = feeder->answer_count;
+
+    if (count > most)
+        count = most;
+    reply.answers = lh_realloc_array(NULL, count, sizeof *reply.answers);
+    for (size_t i = 0; i < count; i++) {
+        struct lh_cs_feed_answer *a = &feeder->answers[i];
+        if (a->m.feed == 0)
+            continue;
+        const struct lh_cs_replica *r = lh_cs_replica_find(feeder->room->logs, a->m.chunk);
+        if (r != NULL && a->m.version != 0)
+            a->m.version = r->adopting; /* as it is by now */
+        a->m.error_text = a->text == NULL ? (char *)(uintptr_t) "" : a->text;
+        reply.answers[reply.n_answers++] = &a->m;
+    }
+    if (reply.n_answers > 0) {
+        if (reply.n_answers > 1 && reply.answers[0]->chunk != reply.answers[1]->chunk)
+            LH_MARK("feeder-answers-many-chunks");
+        feeder->writing = true;
+        lh_fx_send_told(cs->fx, feeder->link, &reply.base, NULL);
+    }
+    free(reply.answers);
+    drop_answers(feeder, count);
+}
+
+void lh_cs_feeders_flush(struct lh_cs_serving *room)
+{
+    while (room->touched_feeders != NULL) {
+        struct lh_cs_feeder *feeder = room->touched_feeders;
+        LL_DELETE2(room->touched_feeders, feeder, next_touched);
+        feeder->touched = false;
+        while (!feeder->writing && feeder->answer_count > 0)
+            send_message(feeder);
+    }
+}
+
+void lh_cs_feeder_sent(struct lh_cs_link *l)
+{
+    struct lh_cs_feeder *feeder = l->owner;
+
+    if (feeder == NULL)
+        return;
+    feeder->writing = false;
+    if (feeder->answer_count > 0)
+        touch(feeder);
+}
