@@ -70,7 +70,7 @@ void lh_cs_replica_free(struct lh_cs_replica *r)
     HASH_DELETE(hh, r->logs->replicas, r);
     lh_cs_jobs_free(r);
     lh_cs_replica_drop_unwritten(r);
-    lh_buf_clear(&r->scan.rest);
+    lh_cs_scan_stop(r);
     free(r);
 }
 
@@ -366,7 +366,8 @@ void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
     r->logs->users->lost(r, error);
     r->state = LH_CS_REPLICA_LOST;
     lh_cs_replica_drop_unwritten(r);
-    lh_buf_clear(&r->scan.rest);
+    if (r->scan != NULL)
+        lh_buf_clear(&r->scan->rest);
     r->end = r->written;
     lh_cs_jobs_drop_waiting(r, error);
     if (!r->headless)

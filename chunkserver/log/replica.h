@@ -27,6 +27,13 @@ struct lh_cs_log_write {
     struct lh_cs_log_write *prev, *next;
 };
 
+/* The log is being read back: scan.c. */
+struct lh_cs_scan {
+    uint64_t at;        /* log offset of the next read */
+    uint64_t checksum;  /* running checksum where `rest` begins */
+    struct lh_buf rest; /* read, not yet a whole batch */
+};
+
 /* Rooms above keep a record of their own with a replica, each in its slot. */
 enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
 
@@ -65,13 +72,8 @@ struct lh_cs_replica {
     struct lh_cs_job *jobs; /* the first is running if `job_running` */
     bool job_running;
 
-    struct {                /* scan.c */
-        bool loading;       /* registration waits for its header and log to be read */
-        bool running;       /* reads of a scan are under way */
-        uint64_t at;        /* log offset of the next read */
-        uint64_t checksum;  /* running checksum where `rest` begins */
-        struct lh_buf rest; /* read, not yet a whole batch */
-    } scan;
+    bool loading;            /* registration waits for its header and log to be read: scan.c */
+    struct lh_cs_scan *scan; /* NULL: no reads of one are under way */
 
     struct {                /* space.c: room reserved ahead */
         uint64_t reserved;  /* bytes of the log that have room for sure */

@@ -3,11 +3,13 @@
  * must be rebuilt anyway (APP-5), and every byte's checksum is verified on the way. */
 #include "chunkserver/log/scan.h"
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "chunkserver/log/replica.h"
 #include "chunkserver/log/tables.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEADERS_BYTES (2 * LH_SLOT_BYTES)
@@ -33,7 +35,7 @@ void lh_cs_scan_load_more(struct lh_cs_logs *logs)
         if (chunk == LH_PROBE_FILE || lh_cs_replica_find(logs, chunk) != NULL)
             continue;
         struct lh_cs_replica *r = lh_cs_replica_add(logs, chunk, LH_CS_REPLICA_LOADING);
-        r->scan.loading = true;
+        r->loading = true;
         logs->loading++;
         lh_cs_disk_ask(logs, &header_read, r, NULL,
             &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = HEADERS_BYTES});
@@ -42,10 +44,10 @@ void lh_cs_scan_load_more(struct lh_cs_logs *logs)
 
 void lh_cs_scan_loaded(struct lh_cs_replica *r)
 {
-    if (!r->scan.loading)
+    if (!r->loading)
         return;
     LH_ASSERT(r->logs->loading > 0);
-    r->scan.loading = false;
+    r->loading = false;
     r->logs->loading--;
     lh_cs_scan_load_more(r->logs);
     if (r->logs->loading == 0)
@@ -127,35 +129,40 @@ static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_bu
     found_sealed(t->replica);
 }
 
+void lh_cs_scan_stop(struct lh_cs_replica *r)
+{
+    if (r->scan != NULL)
+        lh_buf_clear(&r->scan->rest);
+    free(r->scan);
+    r->scan = NULL;
+}
+
 static void scan_read(struct lh_cs_replica *r)
 {
     lh_cs_disk_ask(r->logs, &log_read, r, NULL,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
-            .offset = LH_LOG_START + r->scan.at,
+            .offset = LH_LOG_START + r->scan->at,
             .length = r->cs->config.bounds.scan_bytes});
 }
 
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
 void lh_cs_scan_start(struct lh_cs_replica *r)
 {
-    if (r->scan.running)
+    if (r->scan != NULL)
         return;
-    r->scan.running = true;
+    r->scan = lh_alloc(sizeof *r->scan);
     lh_cs_table_forget(r);
-    lh_buf_clear(&r->scan.rest);
-    r->scan.at = 0;
-    r->scan.checksum = lh_log_seed(r->chunk);
+    r->scan->checksum = lh_log_seed(r->chunk);
     if (!r->header.sealed) {
         r->state = LH_CS_REPLICA_SCANNING;
         r->end = 0;
-        r->checksum = r->scan.checksum;
+        r->checksum = r->scan->checksum;
     }
     scan_read(r);
 }
 
 static void scan_done(struct lh_cs_replica *r)
 {
-    lh_buf_clear(&r->scan.rest);
     r->writers_known = true;
     if (r->header.sealed) {
         LH_MARK("scan-for-settling");
@@ -168,7 +175,7 @@ static void scan_done(struct lh_cs_replica *r)
     r->synced = 0; /* nothing here vouches for the disk: the next sync will */
     if (r->committed > r->end)
         r->committed = r->end;
-    if (r->scan.loading)
+    if (r->loading)
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     lh_cs_scan_loaded(r);
     lh_cs_replica_pump(r);
@@ -196,7 +203,7 @@ static bool is_rot(const struct lh_cs_replica *r, int why)
 /* The log ends, or is torn, at `good`; `extra` bytes of the file lie behind that. */
 static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int why)
 {
-    r->scan.running = false;
+    lh_cs_scan_stop(r);
     if (r->header.sealed) {
         if (good != r->header.sealed_length)
             scan_failed(r, LH_ERR_CORRUPT, good);
@@ -220,7 +227,6 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
         /* The file itself is cut and synced, so that no remnant behind the tear can come back to
          * life (FAIL-3); then it is read back again. */
         r->written = good;
-        lh_buf_clear(&r->scan.rest);
         r->state = LH_CS_REPLICA_TRUNCATING;
         lh_cs_replica_submit(r, (struct lh_cs_job){
                                     .kind = LH_CS_JOB_TRUNCATE,
@@ -238,17 +244,17 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
 static int check(
     struct lh_cs_replica *r, const struct lh_buf *data, size_t at, struct lh_batch_header *h)
 {
-    uint64_t before = r->scan.checksum;
+    uint64_t before = r->scan->checksum;
     uint8_t raw[LH_BATCH_HEADER_BYTES];
     int error = lh_batch_check(data, at, lh_batch_bytes_max(r->header.chunk_size), h);
 
-    if (error == LH_OK && !lh_log_fits(data, at, h, &r->scan.checksum) &&
+    if (error == LH_OK && !lh_log_fits(data, at, h, &r->scan->checksum) &&
         !LH_PLANTED("chain-unchecked-by-scan"))
         error = LH_ERR_CORRUPT;
     if (error == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
         lh_buf_read(data, at, raw, sizeof raw)) {
         error = lh_batch_header_decode(raw, h);
-        r->scan.checksum = lh_log_checksum(before, h);
+        r->scan->checksum = lh_log_checksum(before, h);
     }
     return error;
 }
@@ -265,18 +271,19 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
         r->state == LH_CS_REPLICA_CREATING) {
-        r->scan.running = false;
+        lh_cs_scan_stop(r);
         return;
     }
     if (error != LH_OK) {
-        r->scan.running = false;
-        scan_failed(r, error, r->scan.at);
+        uint64_t at = r->scan->at;
+        lh_cs_scan_stop(r);
+        scan_failed(r, error, at);
         return;
     }
     bool at_end = bytes->size < r->cs->config.bounds.scan_bytes;
-    uint64_t log_at = r->scan.at - r->scan.rest.size; /* where `rest` begins */
-    r->scan.at += bytes->size;
-    struct lh_buf data = lh_buf_take(&r->scan.rest);
+    uint64_t log_at = r->scan->at - r->scan->rest.size; /* where `rest` begins */
+    r->scan->at += bytes->size;
+    struct lh_buf data = lh_buf_take(&r->scan->rest);
     lh_buf_append(&data, bytes, 0, bytes->size);
 
     uint64_t limit = r->header.sealed ? r->header.sealed_length : r->header.chunk_size;
@@ -290,7 +297,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         if (why != LH_OK)
             break;
         if (!r->header.sealed) {
-            r->checksum = r->scan.checksum;
+            r->checksum = r->scan->checksum;
             r->end += h.size;
             /* Whatever the header says, only where a batch ends (APP-3). */
             if (r->end > r->committed && r->end <= r->header.committed)
@@ -299,7 +306,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         at += h.size;
     }
     if (why == LH_ERR_WOULD_BLOCK && !at_end) {
-        lh_buf_append(&r->scan.rest, &data, at, data.size - at);
+        lh_buf_append(&r->scan->rest, &data, at, data.size - at);
         lh_buf_clear(&data);
         scan_read(r);
         return;

@@ -13,5 +13,7 @@ void lh_cs_scan_load_more(struct lh_cs_logs *logs);
 void lh_cs_scan_loaded(struct lh_cs_replica *r);
 /* Reads its log back from the beginning. */
 void lh_cs_scan_start(struct lh_cs_replica *r);
+/* Forgets a scan that is under way. */
+void lh_cs_scan_stop(struct lh_cs_replica *r);
 
 #endif

@@ -6,6 +6,12 @@
 
 #include <stdlib.h>
 
+/* Most chunks have few writers. The table grows. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS      2U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 1U
+
 struct lh_writer *lh_writers_find(const struct lh_writers *w, uint64_t id)
 {
     struct lh_writer *found;

@@ -18,6 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The table of a stream's members grows. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS      2U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 1U
+
 static void closed(struct lh_cs_link *gone, const char *text);
 static void message(struct lh_cs_link *l, const void *message, struct lh_buf *payload);
 static void sent(struct lh_cs_link *l);

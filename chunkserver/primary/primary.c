@@ -54,7 +54,7 @@ void lh_cs_primary_grant(
     p->state = LH_CS_PRIMARY_ADOPTING;
     p->timer.fire = out_of_time;
     p->drain_until = p->notice_at = LH_INSTANT_NEVER;
-    p->members = lh_alloc_array(g->n_members, sizeof *p->members);
+    p->members = lh_alloc_array(g->n_members - 1, sizeof *p->members); /* one is this server */
     for (size_t i = 0; i < g->n_members; i++)
         if (strcmp(g->members[i]->server_id, cs->config.server_id) != 0)
             lh_cs_member_init(&p->members[p->member_count++], p, g->members[i]);

@@ -49,7 +49,7 @@ bool lh_cs_queue_batch_ends(struct lh_cs_primary *p, uint64_t offset)
 struct lh_cs_uncommitted *lh_cs_queue_push(struct lh_cs_primary *p)
 {
     if (p->queue.count == p->queue.capacity) {
-        size_t capacity = p->queue.capacity == 0 ? 32 : p->queue.capacity * 2;
+        size_t capacity = p->queue.capacity == 0 ? 4 : p->queue.capacity * 2;
         struct lh_cs_uncommitted *queue = lh_alloc_array(capacity, sizeof *queue);
         for (size_t i = 0; i < p->queue.count; i++)
             queue[i] = *lh_cs_queue_at(p, i);
@@ -69,6 +69,11 @@ void lh_cs_queue_pop(struct lh_cs_primary *p)
     lh_buf_clear(&u->bytes);
     p->queue.first = (p->queue.first + 1) % p->queue.capacity;
     p->queue.count--;
+    if (p->queue.count == 0 && p->queue.capacity > 4) {
+        free(p->queue.items); /* an open chunk may have nothing to do for long */
+        p->queue.items = NULL;
+        p->queue.first = p->queue.capacity = 0;
+    }
 }
 
 void lh_cs_queue_free(struct lh_cs_primary *p)

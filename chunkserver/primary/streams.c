@@ -22,6 +22,7 @@ void lh_cs_stream_free(struct lh_cs_stream *s)
     DL_DELETE(s->primary->streams, s);
     if (s->half_closed)
         LL_DELETE2(s->primary->room->streams.half_closed, s, next_half_closed);
+    free(s->stored);
     free(s->writers);
     free(s);
 }
@@ -81,6 +82,7 @@ void lh_cs_stream_stored(struct lh_cs_stream *s, const struct lh_cs_uncommitted 
         w->unanswered--;
     if (s->stored_count == s->primary->replica->cs->config.bounds.reply_batches)
         lh_cs_stream_flush(s);
+    LH_GROW(s->stored, s->stored_capacity, s->stored_count + 1);
     Leasehold__Stored *stored = &s->stored[s->stored_count++];
     leasehold__stored__init(stored);
     stored->writer = u->writer;
@@ -98,12 +100,14 @@ void lh_cs_stream_flush(struct lh_cs_stream *s)
 
     if (s->stored_count == 0)
         return;
-    for (unsigned i = 0; i < s->stored_count; i++)
+    for (size_t i = 0; i < s->stored_count; i++)
         list[i] = &s->stored[i];
     m.stored = list;
     m.n_stored = s->stored_count;
     lh_cs_stream_send(s, &m);
-    s->stored_count = 0;
+    free(s->stored);
+    s->stored = NULL;
+    s->stored_count = s->stored_capacity = 0;
 }
 
 void lh_cs_stream_refuse_writer(

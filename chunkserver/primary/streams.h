@@ -25,8 +25,8 @@ struct lh_cs_stream {
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
     struct lh_cs_stream_writer *writers;
     size_t writer_count, writer_capacity;
-    Leasehold__Stored stored[LH_REPLY_BATCHES_MAX]; /* committed, to go with the next reply */
-    unsigned stored_count;
+    Leasehold__Stored *stored; /* committed, to go with the next reply; NULL: none */
+    size_t stored_count, stored_capacity;
     bool touched; /* by a commit that is being answered: in its list */
     struct lh_cs_stream *next_touched;
     struct lh_cs_stream *prev, *next; /* of the primary */

@@ -246,7 +246,7 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
 {
     struct lh_cs_replica *r = c->replica;
 
-    if (c->sealing || c->link != 0 || r->jobs != NULL || r->scan.running)
+    if (c->sealing || c->link != 0 || r->jobs != NULL || r->scan != NULL)
         return;
     if (r->state == LH_CS_REPLICA_LOST) {
         lost(c);
