@@ -11,6 +11,7 @@ PROBED_USERS = [
     "//bench:__pkg__",
     "//chunkserver:__subpackages__",
     "//client:__subpackages__",
+    "//evidence:__pkg__",
     "//lease:__pkg__",
     "//master:__subpackages__",
     "//sim:__subpackages__",

@@ -2,68 +2,53 @@
  * log; the longest log of a full member is fetched, unless it is here; every member is brought to
  * it and confirms that it is equal; then appends are taken (primary.c).
  *
- * What vouches for all that was acknowledged is decided here too (REC-2a, FAIL-3): a member that
- * is away is waited for until others do, and a possible loss is reported if nobody does. */
+ * A member that is away is waited for until what others report is evidence for everything that was
+ * acknowledged (REC-2a, FAIL-3: evidence/); a possible loss is reported if nothing is. */
 #include "chunkserver/primary/recovery.h"
 
+#include "base/alloc.h"
 #include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/leases.h"
 #include "chunkserver/primary/members.h"
 #include "chunkserver/primary/streams.h"
+#include "evidence/evidence.h"
 
-/* ------------------------------------------------------------------------------------------------
- * Who vouches for what was acknowledged (REC-2a, FAIL-3). */
+#include <stdlib.h>
 
-/* The largest committed length that anybody who has reported knows, this replica included. */
-static uint64_t known_committed(const struct lh_cs_primary *p)
-{
-    uint64_t committed = lh_cs_replica_known_committed(p->replica);
-
-    for (size_t i = 0; i < p->member_count; i++)
-        if (p->members[i].state >= LH_CS_MEMBER_ADOPTED && lh_cs_member_counts(&p->members[i]) &&
-            p->members[i].committed > committed)
-            committed = p->members[i].committed;
-    return committed;
-}
-
-/* Do the logs of the full members that have adopted this version vouch for all that was
- * acknowledged? */
-struct witnesses {
-    unsigned verified; /* REC-2a: verified, and not below a committed length */
-    unsigned whole;    /* and of these, not cut at a start (FAIL-3) */
-};
-
-static void witness(struct witnesses *w, bool unverified, bool truncated, bool long_enough)
-{
-    w->verified += !unverified && long_enough;
-    w->whole += !unverified && long_enough && !truncated;
-}
-
-static struct witnesses witnesses(const struct lh_cs_primary *p)
+/* What the logs of this version's members say; this replica's is the first, the others' follow in
+ * the members' order. */
+static struct lh_evidence weigh(const struct lh_cs_primary *p)
 {
     const struct lh_cs_replica *r = p->replica;
-    uint64_t committed = known_committed(p);
-    struct witnesses w = {0};
+    struct lh_log *logs = lh_alloc_array(p->member_count + 1, sizeof *logs);
 
-    if (p->state > LH_CS_PRIMARY_EQUALIZING)
-        return (struct witnesses){1, 1};
-    if (p->state > LH_CS_PRIMARY_ADOPTING)
-        witness(&w, lh_cs_replica_unverified(r), r->header.truncated, r->end >= committed);
+    logs[0] = (struct lh_log){
+        .state = p->state > LH_CS_PRIMARY_ADOPTING ? LH_LOG_REPORTED : LH_LOG_AWAITED,
+        .length = r->end,
+        .committed = lh_cs_replica_known_committed(r),
+        .unverified = lh_cs_replica_unverified(r),
+        .truncated = r->header.truncated,
+    };
     for (size_t i = 0; i < p->member_count; i++) {
         const struct lh_cs_member *m = &p->members[i];
-        if (m->state >= LH_CS_MEMBER_ADOPTED && lh_cs_member_counts(m))
-            witness(&w, m->unverified, m->truncated, m->length >= committed);
+        logs[i + 1] = (struct lh_log){
+            .state = !lh_cs_member_counts(m)            ? LH_LOG_NONE
+                     : m->state >= LH_CS_MEMBER_ADOPTED ? LH_LOG_REPORTED
+                                                        : LH_LOG_AWAITED,
+            .length = m->length,
+            .committed = m->committed,
+            .unverified = m->unverified,
+            .truncated = m->truncated,
+        };
     }
-    return w;
+    struct lh_evidence e = lh_evidence_longest(logs, (uint32_t)p->member_count + 1, 0);
+    free(logs);
+    return e;
 }
 
-/* A tear looks like rot, so a log that was cut alone vouches for nothing. Two do: rot is
- * not everywhere. */
 bool lh_cs_primary_is_sure(const struct lh_cs_primary *p)
 {
-    struct witnesses w = witnesses(p);
-
-    return w.whole > 0 || w.verified > 1 || (w.verified > 0 && LH_PLANTED("lone-cut-log-counts"));
+    return p->state > LH_CS_PRIMARY_EQUALIZING || weigh(p).sure;
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -124,25 +109,20 @@ static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
 static void gathered(struct lh_cs_primary *p)
 {
     struct lh_cs_replica *r = p->replica;
+    struct lh_evidence e = weigh(p);
 
+    if (e.verdict == LH_VERDICT_WAIT)
+        return;
+    p->fetch_from = e.which == 0 ? NULL : &p->members[e.which - 1];
     if (lh_cs_replica_unverified(r))
         LH_MARK("recovery-by-doubted-primary");
-    if (witnesses(p).verified == 0 && !LH_PLANTED("loss-not-reported")) {
+    if (e.verdict == LH_VERDICT_LOSS && !LH_PLANTED("loss-not-reported")) {
         LH_MARK("recovery-all-doubted");
-        uint64_t longest = r->end;
-        for (size_t i = 0; i < p->member_count; i++)
-            if (lh_cs_member_counts(&p->members[i]) && p->members[i].length > longest)
-                longest = p->members[i].length;
-        report_possible_loss(p, longest);
+        report_possible_loss(p, p->fetch_from == NULL ? r->end : p->fetch_from->length);
     }
-    p->fetch_from = NULL;
-    for (size_t i = 0; i < p->member_count; i++) {
-        struct lh_cs_member *m = &p->members[i];
-        if (!lh_cs_member_counts(m))
+    for (size_t i = 0; i < p->member_count; i++)
+        if (!lh_cs_member_counts(&p->members[i]))
             LH_MARK("recovery-with-joining-member");
-        else if (m->length > (p->fetch_from == NULL ? r->end : p->fetch_from->length))
-            p->fetch_from = m;
-    }
     if (p->fetch_from != NULL) {
         LH_MARK("recovery-fetches");
         fetch(p);

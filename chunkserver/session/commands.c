@@ -159,17 +159,11 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     if (lh_cs_primary_of(r) != NULL)
         lh_cs_primary_abandon(lh_cs_primary_of(r), LH_ERR_CHUNK_FULL);
     lh_cs_secondary_end(r, LH_ERR_CHUNK_FULL);
-    if (r->end < m->length) {
+    if (r->end < m->length || (r->end == m->length && r->checksum != m->checksum)) {
         /* A machine that went down, or was not reached while others went on (FAIL-2a): what is here
-         * is good, and a copy of the rest makes it a full member again. */
+         * is used as far as it agrees, and a copy makes it a full member again (REC-5). */
         LH_MARK("seal-above-own-log");
         seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
-        return;
-    }
-    if (r->end == m->length && r->checksum != m->checksum) {
-        LH_MARK("seal-of-another-log");
-        lh_cs_replica_lose(r, LH_ERR_CORRUPT, r->end);
-        lh_cs_replica_pump(r);
         return;
     }
     LH_MARK("seal-recorded");

@@ -144,7 +144,7 @@ static void say_roll(
     else if (names[0] == 0)
         lh_m_say(
             out, "No member has answered the fence yet; it needs one full member that is alive.");
-    else if (lh_m_roll_unsure(roll))
+    else if (lh_m_roll_unsure(m, roll))
         say_unsure(out, names, unheard(m, c, others));
     else
         lh_m_say(out,

@@ -44,9 +44,8 @@ static size_t dispensable(const struct lh_master *m, const struct lh_m_chunk *c,
 
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        enum lh_m_health health = lh_m_member_health(m, c, member);
-        bool hopeless = health == LH_M_LOST || health == LH_M_MISSING || health == LH_M_JOINING ||
-                        lh_m_given_up(m, lh_m_server_of(m, member));
+        bool hopeless =
+            !lh_m_log_counts(m, member) || lh_m_member_health(m, c, member) == LH_M_MISSING;
         if (is_named(lh_m_server_of(m, member), report->server_ids, report->n_server_ids) &&
             (!report->unsure || hopeless))
             ids[count++] = lh_m_server_of(m, member)->id;

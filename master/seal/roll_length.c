@@ -1,14 +1,12 @@
 /* How long was the log? What the logs say that answered a roll's fences, step (c) of FAIL-2a: which
- * length and checksum are sealed, whether enough is known for that, and whom to wait for.
- *
- *   the shortest log that has all that was ever acknowledged counts; not unverified ones (REC-2a)
- *   a single one is enough: everybody has what was acknowledged. But nobody settles by it before it
- *   is on as many disks as an append that is acknowledged (APP-5a); the primary's own is already
- *   a log that was cut at a start vouches for nothing by itself (FAIL-3)
+ * length and checksum are sealed, and for how long others are waited for. Which log decides, and
+ * whether enough is known, is evidence/'s to say. Nobody settles by a single log before it is on as
+ * many disks as an append that is acknowledged (APP-5a).
  *
  * Nothing is sent from here: the cause, the intent, the fences and the seal are roll.c's. */
 #include "master/seal/seal.h"
 
+#include "evidence/evidence.h"
 #include "master/inventory/inventory.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
@@ -29,44 +27,6 @@ const struct lh_m_fenced *lh_m_roll_answer(
     return NULL;
 }
 
-static bool better(const struct lh_m_fenced *a, const struct lh_m_fenced *b)
-{
-    if (LH_PLANTED("roll-takes-the-longest"))
-        return a->length > b->length;
-    /* FAIL-3: a tear cannot be told from rot, which may have taken what was acknowledged. Of logs
-     * that were all cut the longest has the most, and rot is not everywhere. */
-    if (a->truncated != b->truncated)
-        return b->truncated;
-    return a->truncated ? a->length > b->length : a->length < b->length;
-}
-
-/* The shortest log of those that have everything that was ever acknowledged; NULL: none is known
- * to. */
-static const struct lh_m_fenced *shortest(const struct lh_m_roll *roll)
-{
-    const struct lh_m_fenced *best = NULL;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *a = &roll->answers[i];
-        if (!LH_PLANTED("sealed-length-from-doubtful-member") &&
-            (a->unverified || a->length < roll->committed))
-            continue; /* REC-2a */
-        if (best == NULL || better(a, best))
-            best = a;
-    }
-    return best;
-}
-
-static const struct lh_m_fenced *longest(const struct lh_m_roll *roll)
-{
-    const struct lh_m_fenced *best = NULL;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        if (best == NULL || roll->answers[i].length > best->length)
-            best = &roll->answers[i];
-    return best;
-}
-
 uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
 {
     uint32_t there = 0;
@@ -75,31 +35,6 @@ uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
         there += lh_m_log_counts(m, &c->members[i]) &&
                  lh_m_member_health(m, c, &c->members[i]) != LH_M_GONE;
     return there < c->file->min_replicas ? there : c->file->min_replicas;
-}
-
-/* How many logs were shown that are not in doubt? */
-static uint32_t logs_shown(const struct lh_m_roll *roll)
-{
-    uint32_t logs = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++)
-        logs += !roll->answers[i].unverified;
-    return logs;
-}
-
-/* Are so many bytes of the log on as many disks as an append that is acknowledged? What the primary
- * itself shows is: it says what was acknowledged, and that every member has. */
-static bool enough(const struct lh_m_roll *roll, uint64_t length, uint32_t needed)
-{
-    uint32_t logs = 0;
-
-    for (uint32_t i = 0; i < roll->answer_count; i++) {
-        const struct lh_m_fenced *a = &roll->answers[i];
-        if (a->primary)
-            return true;
-        logs += !a->unverified && a->length >= length;
-    }
-    return logs >= needed;
 }
 
 void lh_m_set_urgent(struct lh_master *m, struct lh_m_chunk *c)
@@ -134,36 +69,60 @@ bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c)
            LH_PLANTED("settle-told-too-early");
 }
 
-/* A tear cannot be told from rot, so a log that was cut vouches for nothing by itself. Two do: rot
- * is not everywhere (FAIL-3). */
-static bool is_sure(const struct lh_m_roll *roll, const struct lh_m_fenced *best)
+/* Are those that look alive and have not answered taken to hang? */
+static bool others_hang(const struct lh_master *m, const struct lh_m_roll *roll)
 {
-    return !best->truncated || logs_shown(roll) > 1 || LH_PLANTED("lone-cut-log-counts");
+    return lh_instant_reached(m->now, lh_instant_add(roll->began, m->config.fence_wait));
 }
 
-/* Is there nobody left whose answer would be waited for? `*all`: every full member has answered. */
-static bool nobody_awaited(const struct lh_master *m, const struct lh_m_roll *roll, bool *all)
+/* What each member's log is to the roll; as many as the chunk has members. */
+static void list_logs(
+    const struct lh_master *m, const struct lh_m_roll *roll, struct lh_log logs[LH_REPLICATION_MAX])
 {
     const struct lh_m_chunk *c = roll->chunk;
-    bool awaited = false;
 
-    *all = true;
     for (uint32_t i = 0; i < c->member_count; i++) {
         const struct lh_m_member *member = &c->members[i];
-        if (!lh_m_log_counts(m, member) ||
-            lh_m_roll_answer(roll, lh_m_server_of(m, member)) != NULL)
-            continue;
-        *all = false;
-        awaited = awaited || (!member->excluded && lh_m_looks_alive(m, lh_m_server_of(m, member)));
+        struct lh_m_server *s = lh_m_server_of(m, member);
+        const struct lh_m_fenced *a = lh_m_roll_answer(roll, s);
+        bool alive = lh_m_looks_alive(m, s);
+        if (a != NULL)
+            logs[i] = (struct lh_log){.state = LH_LOG_REPORTED,
+                .length = a->length,
+                .committed = a->committed,
+                .unverified = a->unverified,
+                .truncated = a->truncated,
+                .primary = a->primary,
+                .reachable = alive};
+        else if (!lh_m_log_counts(m, member))
+            logs[i] = (struct lh_log){.state = LH_LOG_NONE};
+        else if (alive && !member->excluded && !others_hang(m, roll))
+            logs[i] = (struct lh_log){.state = LH_LOG_AWAITED};
+        else
+            logs[i] = (struct lh_log){.state = LH_LOG_AWAY};
     }
-    return !awaited;
 }
 
-bool lh_m_roll_unsure(const struct lh_m_roll *roll)
+static struct lh_evidence weigh(
+    const struct lh_master *m, const struct lh_m_roll *roll, const struct lh_log *logs)
 {
-    const struct lh_m_fenced *best = shortest(roll);
+    return lh_evidence_shortest(&(struct lh_seal_question){
+        .logs = logs,
+        .count = roll->chunk->member_count,
+        .committed = roll->committed,
+        .needed = lh_m_logs_needed(m, roll->chunk),
+        .found = !roll->resumed,
+        .patience_over = lh_instant_reached(m->now, lh_m_roll_patience_end(m, roll)),
+        .lone_may = m->behind == NULL,
+    });
+}
 
-    return roll->answer_count > 0 && (best == NULL || !is_sure(roll, best));
+bool lh_m_roll_unsure(const struct lh_master *m, const struct lh_m_roll *roll)
+{
+    struct lh_log logs[LH_REPLICATION_MAX];
+
+    list_logs(m, roll, logs);
+    return roll->answer_count > 0 && !weigh(m, roll, logs).sure;
 }
 
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll)
@@ -178,16 +137,13 @@ struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct
         lh_instant_max(many, found), lh_instant_add(lone, m->config.lone_log_after));
 }
 
-/* May a single log say where the chunk ends, while others that are away may have theirs (FAIL-2a)?
- * Not if the store looks older than the servers (KEEP-4), nor before all have answered that look
- * alive; and its server is there for the copy. */
-static bool lone_counts(const struct lh_master *m, const struct lh_m_roll *roll,
-    const struct lh_m_fenced *best, bool nobody)
+/* Since when that is so. */
+static void since(const struct lh_master *m, struct lh_instant *at, bool now)
 {
-    struct lh_instant hangs = lh_instant_add(roll->began, m->config.fence_wait);
-
-    return m->behind == NULL && lh_m_looks_alive(m, best->server) &&
-           (nobody || lh_instant_reached(m->now, hangs));
+    if (!now)
+        *at = LH_INSTANT_NEVER;
+    else if (at->ns == LH_INSTANT_NEVER.ns)
+        *at = m->now;
 }
 
 /* What a log was that is gone now (its server has registered without it, or has lost it) names no
@@ -219,49 +175,38 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         roll->decided = false;
     if (roll->decided)
         return;
-    struct lh_m_chunk *c = roll->chunk;
-    const struct lh_m_fenced *best = shortest(roll);
-    bool all, nobody = nobody_awaited(m, roll, &all);
-    bool sure = best != NULL && is_sure(roll, best);
-    bool many = sure && enough(roll, 0, lh_m_logs_needed(m, c));
-
-    if (!sure)
-        roll->usable_at = LH_INSTANT_NEVER;
-    else if (roll->usable_at.ns == LH_INSTANT_NEVER.ns)
-        roll->usable_at = m->now;
-    if (!many)
-        roll->enough_at = LH_INSTANT_NEVER;
-    else if (roll->enough_at.ns == LH_INSTANT_NEVER.ns)
-        roll->enough_at = m->now;
-    if (best == NULL) {
-        best = longest(roll);
-        if (!all || best == NULL)
-            return; /* somebody who is away may have it all (REC-2a) */
+    const struct lh_m_chunk *c = roll->chunk;
+    struct lh_log logs[LH_REPLICATION_MAX];
+    list_logs(m, roll, logs);
+    struct lh_evidence e = weigh(m, roll, logs);
+    since(m, &roll->usable_at, e.sure);
+    since(m, &roll->enough_at, e.many);
+    e = weigh(m, roll, logs);
+    if (e.verdict == LH_VERDICT_WAIT) {
+        if (roll->answer_count > 0 && !e.sure)
+            LH_MARK("roll-waits-beside-an-unsure-log");
+        else if (roll->answer_count > 0 && !e.many)
+            LH_MARK("roll-waits-beside-a-lone-log");
+        return;
+    }
+    const struct lh_m_fenced *best =
+        lh_m_roll_answer(roll, lh_m_server_of(m, &c->members[e.which]));
+    if (e.verdict == LH_VERDICT_LOSS) {
         LH_MARK("roll-all-unverified");
         m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,
             "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
             "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
-    } else if (!all && !sure) {
-        LH_MARK("roll-waits-beside-a-cut-log");
-        return;
-    } else {
-        if (!all && !(nobody && many && !roll->resumed) &&
-            !lh_instant_reached(m->now, lh_m_roll_patience_end(m, roll)))
-            return;
-        if (!all && !many && !lone_counts(m, roll, best, nobody)) {
-            LH_MARK("roll-waits-beside-a-lone-log");
-            return;
-        }
-        if (!nobody)
-            LH_MARK("roll-decided-without-a-live-member");
-        if (!many)
-            LH_MARK("roll-by-a-lone-log");
+    } else if (!e.many) {
+        LH_MARK("roll-by-a-lone-log");
     }
+    for (uint32_t i = 0; i < c->member_count; i++)
+        if (logs[i].state == LH_LOG_AWAITED)
+            LH_MARK("roll-decided-without-a-live-member");
     roll->decided = true;
     roll->decided_at = m->now;
     roll->length = best->length;
     roll->checksum = best->checksum;
-    roll->backed = enough(roll, best->length, c->file->min_replicas);
+    roll->backed = lh_evidence_backed(logs, c->member_count, best->length, c->file->min_replicas);
 }

@@ -41,9 +41,9 @@ uint32_t lh_m_logs_needed(const struct lh_master *m, const struct lh_m_chunk *c)
 bool lh_m_backed(const struct lh_master *m, const struct lh_m_chunk *c);
 /* How many members have recorded the seal? */
 uint32_t lh_m_recorded(const struct lh_m_chunk *c);
-/* Do the logs that were shown not vouch for all that was acknowledged, so that the rest has to be
- * waited for, however long (REC-2a, FAIL-3)? */
-bool lh_m_roll_unsure(const struct lh_m_roll *roll);
+/* Are the logs that were reported no evidence for all that was acknowledged, so that the rest has
+ * to be waited for, however long (REC-2a, FAIL-3)? */
+bool lh_m_roll_unsure(const struct lh_master *m, const struct lh_m_roll *roll);
 /* When, with what is known now, the rest is waited for no longer. NEVER: not enough is known. */
 struct lh_instant lh_m_roll_patience_end(const struct lh_master *m, const struct lh_m_roll *roll);
 /* Decides what will be sealed, if enough is known and nobody is waited for any more; and takes that
