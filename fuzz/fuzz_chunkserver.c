@@ -202,7 +202,7 @@ static void replicate(struct world *w, uint64_t chunk, int kind)
     m.checksum = last_said(&w->said, "checksum");
     hear_value(&w->said, "version", m.version);
     m.feed = 1 + (take_byte(&w->in) & 1);
-    struct lh_buf batches = make_batches(&w->said, &w->in);
+    struct lh_buf batches = make_batches(&w->said, &w->in, m.checksum);
     m.bytes = batches.size;
     q.parts = parts;
     q.n_parts = 1 + (m.bytes == 0);

@@ -244,7 +244,8 @@ static void answer(struct world *w, struct link *l, const ProtobufCMessage *said
         world_say(w, l, &stored.base, NULL);
         break;
     case LH_METHOD_READ:
-        batches = make_batches(&w->said, &w->in);
+        read.checksum = lh_log_seed(chunk.chunk) + (take_byte(&w->in) > 250);
+        batches = make_batches(&w->said, &w->in, read.checksum);
         read.committed = batches.size + (take_byte(&w->in) & 1);
         world_say(w, l, &read.base, &batches);
         lh_buf_clear(&batches);

@@ -229,8 +229,9 @@ ProtobufCMessage *make_message(
     return fill(said, type, b);
 }
 
-struct lh_buf make_batches(const struct said *said, struct bytes *b)
+struct lh_buf make_batches(const struct said *said, struct bytes *b, uint64_t checksum)
 {
+    struct lh_batch_stamper stamper = {0};
     struct lh_buf all = {0};
     uint8_t how = take_byte(b);
 
@@ -254,8 +255,14 @@ struct lh_buf make_batches(const struct said *said, struct bytes *b)
         uint64_t sequence = any_number(said, "sequence", b) & INT64_MAX >> 1;
         struct lh_buf one = lh_batch_builder_finish(
             &builder, writer == 0 ? 1 : writer, sequence == 0 ? 1 : sequence);
+        struct lh_batch_header h;
+        if (how < 192 && lh_batch_check(&one, 0, LH_BATCH_BYTES_LIMIT, &h) == LH_OK) {
+            checksum = lh_log_checksum(checksum, &h);
+            lh_batch_stamp(&stamper, &one, &h, checksum);
+        }
         lh_buf_append(&all, &one, 0, one.size);
         lh_buf_clear(&one);
     }
+    lh_batch_stamper_deinit(&stamper);
     return all;
 }

@@ -438,7 +438,7 @@ static void say_any(struct world *w)
     const struct lh_method_info *info = lh_method_info(l->method);
     ProtobufCMessage *m =
         make_message(&w->said, incoming(l) == LH_REQUEST ? info->request : info->reply, &w->in);
-    struct lh_buf payload = make_batches(&w->said, &w->in);
+    struct lh_buf payload = make_batches(&w->said, &w->in, last_said(&w->said, "checksum"));
 
     world_say(w, l, m, &payload);
     lh_buf_clear(&payload);

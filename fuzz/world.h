@@ -50,7 +50,7 @@ ProtobufCMessage *make_message(
     const struct said *said, const ProtobufCMessageDescriptor *type, struct bytes *b);
 
 /* Whole batches, or nonsense, or nothing. */
-struct lh_buf make_batches(const struct said *said, struct bytes *b);
+struct lh_buf make_batches(const struct said *said, struct bytes *b, uint64_t checksum);
 
 /* ---- The world (world.c) ---- */
 
