@@ -27,16 +27,20 @@ void lh_m_on_recovered(
         LH_MARK("recovered-at-older-version");
         return;
     }
-    bool joined = false;
+    bool joined = false, unproven = false;
     for (uint32_t i = 0; i < c->member_count; i++) {
         struct lh_m_member *member = &c->members[i];
+        struct lh_m_server *its = lh_m_server_of(m, member);
         /* Every member has confirmed that its log is equal (REC-2). In a session that is younger
          * than the grant it may have lost that again. */
-        if (lh_instant_before(
-                lh_m_server_of(m, member)->session.registered_at, c->motion->grant->at))
-            lh_m_seen(m, c, lh_m_server_of(m, member));
+        if (lh_instant_before(its->session.registered_at, c->motion->grant->at))
+            lh_m_seen(m, c, its);
         if (!member->joining)
             continue;
+        if (member->seen != lh_m_session_of(its)) {
+            unproven = true;
+            continue;
+        }
         LH_MARK("joining-member-is-full");
         member->joining = false;
         joined = true;
@@ -53,6 +57,11 @@ void lh_m_on_recovered(
     if (joined || again)
         repair->tell_full = true;
     lh_m_refusals_end(m, c);
+    if (unproven && lh_m_has_primary(m, c)) {
+        LH_MARK("joining-member-registered-since");
+        lh_m_regrant(m, c); /* it confirms in its present session, or not */
+        return;
+    }
     repair->recovered_version = c->version;
     repair->recovered_session = s->session.lessee.session;
     lh_m_tell_full(m, c);

@@ -862,6 +862,27 @@ static void a_member_that_is_found_equal_has_its_replica(void **state)
     assert_int_equal(repair()->chunks_degraded, 0);
 }
 
+/* It registers again, and calls its copy incomplete, between the grant and the report of its
+ * recovery: what it confirmed may have been before. A full member that its session has not shown
+ * would be taken for one that has lost its replica, and left out even if all others lack bytes. */
+static void a_joining_member_that_has_registered_since_confirms_again(void **state)
+{
+    (void)state;
+    uint64_t chunk = chunk_with_joining_member();
+    uint64_t version = grants[chunk].version;
+    come_back(d);
+    pass(10);
+    recovered(chunk, version);
+    assert_non_null(strstr(members("/f"), "+d"));
+    assert_int_equal(grants[chunk].version, version + 1);
+    assert_non_null(strstr(grants[chunk].members, "+d"));
+    recovered(chunk, version + 1);
+    assert_null(strstr(members("/f"), "+d"));
+    assert_int_equal(repair()->chunks_degraded, 0);
+    report_failed(chunk, d);
+    assert_int_equal(grants[chunk].version, version + 2);
+}
+
 static void who_joins_becomes_full_durably_before_it_counts(void **state)
 {
     (void)state;
@@ -873,6 +894,7 @@ static void who_joins_becomes_full_durably_before_it_counts(void **state)
     w.hold_commits = false;
     assert_non_null(strstr(members("/f"), "+d"));
     struct server *primary = grants[chunk].server;
+    replica(d, chunk)->copying = false; /* equality was confirmed, and is durable there */
     grants[chunk].members[0] = 0;
     come_back(primary);
     for (unsigned i = 0; i < 4; i++)
@@ -1137,6 +1159,7 @@ int main(void)
         STORY(whose_session_is_over_keeps_nobody_from_joining),
         STORY(who_joins_becomes_full_durably_before_it_counts),
         STORY(a_primary_that_missed_it_hears_again_who_is_full),
+        STORY(a_joining_member_that_has_registered_since_confirms_again),
         STORY(a_joining_member_that_fails_is_left_out),
         STORY(a_joining_member_does_not_count_towards_the_smallest_set),
         STORY(a_joining_member_is_never_granted),
