@@ -193,6 +193,9 @@ def check_file(path, text):
 
     if not path.endswith(SOURCES):
         return
+    for number, line in enumerate(lines, 1):
+        if re.search(r'%[0-9]*ll[ux]', line):
+            yield number, "a 64-bit integer is printed with PRIu64 or PRIx64"
     most = LINES_MAX[path[-2:]]
     overlong = path.split("/")[0] in SIZED and len(lines) - 1 > most
     if overlong and path not in OVERLONG:
@@ -303,6 +306,7 @@ def selftest():
         ("rpc/rpc.c", "int a;\t", "a tab"),
         ("docs/x.py", "a = 1 ", "blanks at the end"),
         ("base/buf.h", "/*" + "x" * 97 + "*/", "101 columns"),
+        ("rpc/rpc.c", 'printf("%llu", x);', "PRIu64"),
         ("chunkserver/log/jobs.c", "#define WRITE_BYTES_MAX (8u << 20)", "WRITE_BYTES_MAX bounds"),
         ("master/roll.c", "#define FENCE_PAUSE_MS 200u", "FENCE_PAUSE_MS bounds"),
         ("client/core/stream.c", "#define WAIT_S UINT64_C(5)", "WAIT_S bounds"),

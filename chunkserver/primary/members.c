@@ -8,6 +8,7 @@
 #include "chunkserver/primary/queue.h"
 #include "chunkserver/primary/recovery.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +103,9 @@ void lh_cs_member_down(struct lh_cs_member *m)
 /* It cannot go on, and waiting does not mend it. */
 void lh_cs_member_refused(struct lh_cs_member *m, int error, const char *text)
 {
-    lh_fx_log(lh_cs_member_host(m)->fx, LH_WARN, "chunk %llu: member %s refuses: %s%s%s",
-        (unsigned long long)m->primary->replica->chunk, m->server_id, lh_error_text(error),
-        text[0] == '\0' ? "" : ": ", text);
+    lh_fx_log(lh_cs_member_host(m)->fx, LH_WARN, "chunk %" PRIu64 ": member %s refuses: %s%s%s",
+        m->primary->replica->chunk, m->server_id, lh_error_text(error), text[0] == '\0' ? "" : ": ",
+        text);
     LH_MARK("member-refuses");
     m->refused = true;
     lh_cs_member_down(m);
@@ -116,11 +117,11 @@ void lh_cs_member_differs(struct lh_cs_member *m, uint64_t length, uint64_t chec
     struct lh_cs_replica *r = m->primary->replica;
 
     lh_fx_log(r->cs->fx, LH_ERROR,
-        "chunk %llu: the log of %s (%llu bytes, checksum %016llx) and this one (checksum %016llx "
+        "chunk %" PRIu64 ": the log of %s (%" PRIu64 " bytes, checksum %016" PRIx64
+        ") and this one (checksum %016" PRIx64 " "
         "at "
-        "%llu) differ; both servers read theirs back",
-        (unsigned long long)r->chunk, m->server_id, (unsigned long long)m->length,
-        (unsigned long long)m->checksum, (unsigned long long)checksum, (unsigned long long)length);
+        "%" PRIu64 ") differ; both servers read theirs back",
+        r->chunk, m->server_id, m->length, m->checksum, checksum, length);
     lh_cs_member_refused(m, LH_ERR_CORRUPT, "its log is not the beginning of this one");
     lh_cs_replica_differs(r);
 }

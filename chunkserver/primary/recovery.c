@@ -13,6 +13,7 @@
 #include "chunkserver/primary/streams.h"
 #include "evidence/evidence.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* What the logs of this version's members say; this replica's is the first, the others' follow in
@@ -100,9 +101,10 @@ static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
     struct lh_cs_host *cs = p->replica->cs;
 
     lh_fx_log(cs->fx, LH_ERROR,
-        "chunk %llu: every member's machine went down; going on with the longest log (%llu bytes); "
+        "chunk %" PRIu64
+        ": every member's machine went down; going on with the longest log (%" PRIu64 " bytes); "
         "acknowledged records may be missing",
-        (unsigned long long)p->replica->chunk, (unsigned long long)length);
+        p->replica->chunk, length);
     lh_cs_loss_report(p->room, p->replica->chunk, p->version, length);
 }
 
@@ -224,9 +226,9 @@ static void recovered(struct lh_cs_primary *p)
     p->state = LH_CS_PRIMARY_OPEN;
     p->committed_checksum = r->checksum;
     lh_cs_replica_note_committed(r, r->end);
-    lh_fx_log(cs->fx, LH_INFO, "chunk %llu: primary at version %llu with %zu members, %llu bytes",
-        (unsigned long long)r->chunk, (unsigned long long)p->version, p->member_count + 1,
-        (unsigned long long)r->end);
+    lh_fx_log(cs->fx, LH_INFO,
+        "chunk %" PRIu64 ": primary at version %" PRIu64 " with %zu members, %" PRIu64 " bytes",
+        r->chunk, p->version, p->member_count + 1, r->end);
     lh_cs_primary_report_recovered(p);
     p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
     lh_cs_primary_set_timer(p);

@@ -52,9 +52,9 @@ static void save_now_and_then(struct lh_cs_scrub *s)
 static void resume(struct lh_cs_scrub *s)
 {
     const char *text = s->cs->config.scrub_position;
-    unsigned long long finished, seconds;
+    uint64_t finished, seconds;
 
-    if (sscanf(text, "%20llu %20llu", &finished, &seconds) != 2)
+    if (sscanf(text, "%20" SCNu64 " %20" SCNu64, &finished, &seconds) != 2)
         return;
     LH_MARK("scrub-resumed");
     s->finished = finished;

@@ -7,6 +7,7 @@
 #include "chunkserver/serve/copying.h"
 #include "chunkserver/serve/feeder.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,8 +51,9 @@ static void refuse(struct lh_cs_feeder *feeder, const Leasehold__ReplicateAnswer
     char sentence[128];
 
     if (text == NULL) {
-        (void)snprintf(sentence, sizeof sentence, "chunk %llu, at version %llu here: %s",
-            (unsigned long long)m.chunk, (unsigned long long)m.version, lh_error_text(error));
+        (void)snprintf(sentence, sizeof sentence,
+            "chunk %" PRIu64 ", at version %" PRIu64 " here: %s", m.chunk, m.version,
+            lh_error_text(error));
         text = sentence;
     }
     m.error = (Leasehold__ErrorCode)-error;
@@ -292,10 +294,10 @@ static void take_part(
     int error = take(f, m, bytes);
     if (error != LH_OK) {
         lh_fx_log(room->cs->fx, LH_WARN,
-            "chunk %llu: the primary's message does not fit this log of %llu bytes (checksum "
-            "%016llx): %s",
-            (unsigned long long)r->chunk, (unsigned long long)r->end,
-            (unsigned long long)r->checksum, lh_error_text(error));
+            "chunk %" PRIu64 ": the primary's message does not fit this log of %" PRIu64
+            " bytes (checksum "
+            "%016" PRIx64 "): %s",
+            r->chunk, r->end, r->checksum, lh_error_text(error));
         lh_cs_served(r)->diverged = r->incomplete;
         lh_cs_secondary_end(r, error);
         lh_cs_replica_differs(r);

@@ -153,20 +153,12 @@ bool lh_m_sum_differs(const struct lh_m_server *s, const Leasehold__Heartbeat *h
 static void recall_unknown(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__ChunkVersion *shown)
 {
-    Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
-    Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
-
     m->counts.differences++;
     lh_fx_log(m->fx, LH_WARN,
         "chunk %" PRIu64 ": %s may act on it at version %" PRIu64
         ", and has no lease of it here: asked to give it up",
         shown->chunk, s->id, shown->version);
-    recall.session = lh_m_wire_session(m, s->session.lessee.session);
-    recall.chunk = shown->chunk;
-    recall.version = shown->version;
-    reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
-    reply.recall = &recall;
-    lh_m_send(m, s, &reply);
+    lh_m_send_recall(m, s, shown->chunk, shown->version);
 }
 
 void lh_m_on_shown(struct lh_master *m, struct lh_m_server *s, const Leasehold__ShownLeases *shown)

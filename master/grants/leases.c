@@ -192,17 +192,18 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     g->at = m->now;
 }
 
-static void send_recall(struct lh_master *m, struct lh_m_chunk *c)
+void lh_m_send_recall(
+    struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;
 
-    recall.session = lh_m_wire_session(m, c->motion->grant->lease.session);
-    recall.chunk = c->id;
-    recall.version = c->version;
+    recall.session = lh_m_wire_session(m, s->session.lessee.session);
+    recall.chunk = chunk;
+    recall.version = version;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_RECALL;
     reply.recall = &recall;
-    lh_m_send(m, lh_m_holder(c), &reply);
+    lh_m_send(m, s, &reply);
 }
 
 void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
@@ -220,7 +221,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c)
         LH_MARK("recall-sent");
         if (!lease->confirmed)
             LH_MARK("recall-before-confirm");
-        send_recall(m, c);
+        lh_m_send_recall(m, lh_m_holder(c), c->id, c->version);
     }
 }
 
