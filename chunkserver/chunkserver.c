@@ -249,7 +249,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         wake_up(cs, wanted);
     if (!cs->started) {
         cs->started = true;
-        lh_cs_scan_load_more(&cs->logs);
+        lh_cs_scan_load(&cs->logs);
         lh_cs_session_start(&cs->session);
     }
     switch (in->kind) {

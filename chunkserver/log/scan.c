@@ -26,20 +26,31 @@ static const struct lh_cs_disk_user header_sync = {.done = header_synced};
 static const struct lh_cs_disk_user sealed_trim = {.done = sealed_trimmed};
 static const struct lh_cs_disk_user log_read = {.done = read_done};
 
-void lh_cs_scan_load_more(struct lh_cs_logs *logs)
+static void load_more(struct lh_cs_logs *logs)
 {
     const struct lh_chunkserver_config *c = &logs->cs->config;
 
     while (logs->loading < c->bounds.scan_files && logs->load_next < c->chunk_count) {
-        uint64_t chunk = c->chunks[logs->load_next++];
-        if (chunk == LH_PROBE_FILE || lh_cs_replica_find(logs, chunk) != NULL)
+        struct lh_cs_replica *r = lh_cs_replica_find(logs, c->chunks[logs->load_next++]);
+        if (r == NULL || r->state != LH_CS_REPLICA_LOADING || r->loading)
             continue;
-        struct lh_cs_replica *r = lh_cs_replica_add(logs, chunk, LH_CS_REPLICA_LOADING);
         r->loading = true;
         logs->loading++;
         lh_cs_disk_ask(logs, &header_read, r, NULL,
             &(struct lh_cs_disk_request){.op = LH_DISK_READ, .length = HEADERS_BYTES});
     }
+}
+
+void lh_cs_scan_load(struct lh_cs_logs *logs)
+{
+    const struct lh_chunkserver_config *c = &logs->cs->config;
+
+    /* All of them from the beginning: a peer may ask for the last one before it is looked at, and
+     * is not to hear that there is no replica. */
+    for (size_t i = 0; i < c->chunk_count; i++)
+        if (c->chunks[i] != LH_PROBE_FILE && lh_cs_replica_find(logs, c->chunks[i]) == NULL)
+            lh_cs_replica_add(logs, c->chunks[i], LH_CS_REPLICA_LOADING);
+    load_more(logs);
 }
 
 void lh_cs_scan_loaded(struct lh_cs_replica *r)
@@ -49,7 +60,7 @@ void lh_cs_scan_loaded(struct lh_cs_replica *r)
     LH_ASSERT(r->logs->loading > 0);
     r->loading = false;
     r->logs->loading--;
-    lh_cs_scan_load_more(r->logs);
+    load_more(r->logs);
     if (r->logs->loading == 0)
         r->logs->users->loaded(r->logs->self);
 }

@@ -8,7 +8,7 @@ struct lh_cs_logs;
 struct lh_cs_replica;
 
 /* Loads what the data directory holds, some files at once; more when some are done. */
-void lh_cs_scan_load_more(struct lh_cs_logs *logs);
+void lh_cs_scan_load(struct lh_cs_logs *logs);
 /* The replica is read back, or given up: the registration waits for it no longer. */
 void lh_cs_scan_loaded(struct lh_cs_replica *r);
 /* Reads its log back from the beginning. */

@@ -359,6 +359,13 @@ void node_input(struct world *w, int node, struct lh_input in)
     lh_effects_deinit(&fx);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
 void node_start(struct world *w, int node)
 {
     struct node *n = &w->nodes[node];
@@ -369,6 +376,7 @@ void node_start(struct world *w, int node)
     for (size_t i = 0; i < 8; i++)
         if (n->files[i].cache != NULL)
             chunks[count++] = n->files[i].id;
+    qsort(chunks, count, sizeof chunks[0], by_number);
     n->incarnation++;
     struct lh_chunkserver_config config = {
         .server_id = names[node],
