@@ -178,6 +178,8 @@ void lh_ob_commit_reported(struct lh_sim_observers *o, struct chunk *c)
 
 void lh_ob_commit_lost(struct lh_sim_observers *o, struct chunk *c, uint64_t length)
 {
+    if (!c->loss_reported || length < c->kept)
+        c->kept = length;
     c->loss_reported = true;
     while (c->log_count > 0 &&
            c->log[c->log_count - 1].offset + c->log[c->log_count - 1].size > length) {

@@ -107,8 +107,8 @@ struct words {
     unsigned count;
 };
 
-/* More grants of a chunk within a second are a storm (LEASE-6). */
-#define GRANTS_A_SECOND 24
+/* More refused grants of a chunk within a second are a storm (LEASE-6). */
+#define REFUSALS_A_SECOND 24
 
 struct chunk {
     uint64_t id;
@@ -136,9 +136,10 @@ struct chunk {
     int32_t decided_holder;
     bool decided_intent, decided_sealed;
     struct lh_instant intent_at; /* on the master's clock: when it decided that */
-    struct lh_instant granted_at[GRANTS_A_SECOND]; /* likewise, the last grants: a ring */
-    size_t grants;
-    uint64_t sent_version; /* the newest one */
+    struct lh_instant refused_at[REFUSALS_A_SECOND]; /* likewise, the last grants that were refused:
+                                                        a ring */
+    size_t refusals;
+    uint64_t refused_version; /* the newest one */
 
     /* The last SealReport that the master has heard, and when a primary last told it that too few
      * members are left (true ns; 0: never). */
@@ -155,6 +156,7 @@ struct chunk {
     uint64_t committed;
     uint64_t acknowledged; /* what clients were told is stored ends here */
     bool loss_reported;    /* REC-2a */
+    uint64_t kept;         /* then: the length that no such loss went below */
     bool loss_told;        /* the master's log has it: for a seal that is to come (FAIL-2a) */
     /* There was a moment without a good member, and not by loss of power alone. Rot behind the
      * length at which equality was confirmed last cannot be told from a torn tail

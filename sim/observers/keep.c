@@ -241,10 +241,35 @@ static void registers(
     }
 }
 
+/* LEASE-6: a chunk that each member refuses rests; it is not granted as fast as messages travel. */
+static void refuses(struct lh_sim_observers *o, const Leasehold__GrantConfirm *m)
+{
+    struct lh_duration rest = lh_sim_master_config(o->cluster)->refusal_rest; /* 0: the default */
+    struct lh_instant now = o->master->clock;
+    struct chunk *c = lh_ob_chunk(o, m->chunk);
+
+    if (m->error == LEASEHOLD__ERROR_CODE__OK || m->version <= c->refused_version)
+        return;
+    c->refused_version = m->version;
+    struct lh_instant *oldest = &c->refused_at[c->refusals++ % REFUSALS_A_SECOND];
+    bool storm = c->refusals > REFUSALS_A_SECOND &&
+                 lh_instant_before(now, lh_instant_add(*oldest, lh_milliseconds(1000)));
+    *oldest = now;
+    if (storm && (rest.ns == 0 || rest.ns >= UINT64_C(100000000)))
+        lh_sim_fail(o->sim, "INV-8", c->id,
+            "more than %d grants of chunk %" PRIu64 " were refused within a second (LEASE-6)",
+            REFUSALS_A_SECOND, c->id);
+}
+
 void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     if (a->part != PART_MASTER || s->message == NULL || s->peer == NULL)
         return;
+    if (s->method == LH_METHOD_SESSION) {
+        const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
+        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM)
+            refuses(o, m->confirm);
+    }
     if (s->method == LH_METHOD_GARBAGE) {
         o->resumed = o->resumed || ((const Leasehold__GarbageRequest *)s->message)->resume;
     } else if (s->method == LH_METHOD_SET_SERVER) {
@@ -264,26 +289,6 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     }
 }
 
-/* LEASE-6: a chunk that each member refuses rests; it is not granted as fast as messages travel. */
-static void grants(struct lh_sim_observers *o, const Leasehold__Grant *m)
-{
-    struct lh_duration rest = lh_sim_master_config(o->cluster)->refusal_rest; /* 0: the default */
-    struct lh_instant now = o->master->clock;
-    struct chunk *c = lh_ob_chunk(o, m->chunk);
-
-    if (m->version <= c->sent_version)
-        return; /* it is sent again */
-    c->sent_version = m->version;
-    struct lh_instant *oldest = &c->granted_at[c->grants++ % GRANTS_A_SECOND];
-    bool storm = c->grants > GRANTS_A_SECOND &&
-                 lh_instant_before(now, lh_instant_add(*oldest, lh_milliseconds(1000)));
-    *oldest = now;
-    if (storm && (rest.ns == 0 || rest.ns >= UINT64_C(100000000)))
-        lh_sim_fail(o->sim, "INV-8", c->id,
-            "chunk %" PRIu64 " was granted more than %d times within a second (LEASE-6)", c->id,
-            GRANTS_A_SECOND);
-}
-
 void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     const struct lh_effect *e = s->effect;
@@ -301,6 +306,4 @@ void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct l
         asks_to_copy(o, lh_ob_actor(o, s->peer), m->copy);
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REMOVE)
         asks_to_remove(o, lh_ob_actor(o, s->peer), m->remove);
-    if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
-        grants(o, m->grant);
 }
