@@ -20,7 +20,7 @@
     X(pair_bytes, 1, 512u << 10, "bytes in one message to another server")                         \
     X(pair_parts, 1, 512, "parts in one message to another server, or answers from there")         \
     X(pair_idle_ms, 1, 10000, "the stream to a server that no chunk needs is closed after this")   \
-    X(turn_bytes, 1, 128u << 10, "bytes of one chunk in it, while others have something to send")  \
+    X(small_bytes, 1, 16u << 10, "chunks with no more than this to send go before others")         \
     X(arriving_bytes, 64u << 20, 1u << 30, "of batches of which a part has come, of all chunks")   \
     X(member_read_bytes, 1, 4u << 20, "what a member lacks is read in such pieces")                \
     X(flight_bytes, 1, 16u << 20, "bytes to a member without an answer; one batch may be larger")  \

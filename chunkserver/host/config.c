@@ -24,7 +24,7 @@ static struct lh_chunkserver_bounds with_defaults(const struct lh_chunkserver_bo
 #define X(name, least, standard, what) b.name = b.name == 0 ? (standard) : b.name;
     LH_CHUNKSERVER_BOUNDS(X)
 #undef X
-    LH_ASSERT(b.pair_bytes <= LH_PIECE_BYTES);
+    LH_ASSERT(b.pair_bytes + b.small_bytes <= LH_PIECE_BYTES);
     LH_ASSERT(b.reply_batches <= LH_REPLY_BATCHES_MAX);
     return b;
 }

@@ -23,7 +23,7 @@ struct lh_cs_member {
     struct lh_cs_pair *pair;          /* the stream that its feed is on; NULL: it has none */
     uint64_t feed;                    /* its number there */
     bool adopt_sent;                  /* the feed has begun */
-    bool ready;                       /* in the pair's list of those with something to send */
+    struct lh_cs_member **ready;      /* the pair's list that it is in; NULL: in none */
     struct lh_cs_member *prev, *next; /* of that list */
     UT_hash_handle hh;                /* of the pair, by chunk */
     uint64_t length;                  /* durable there, as last reported */
@@ -66,6 +66,8 @@ void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAns
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
 /* There may be something to send. */
 void lh_cs_member_pump(struct lh_cs_member *m);
+/* So many bytes of the log it has not been sent, and should have. */
+uint64_t lh_cs_member_waiting(const struct lh_cs_member *m);
 /* Makes the next part for it that may go now, with at most `most` bytes, which are put behind
  * `bytes`: sending.c. False: there is none. */
 bool lh_cs_member_next(

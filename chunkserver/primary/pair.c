@@ -2,10 +2,11 @@
  *
  * When a part goes. With nothing being written, at the end of the step in which it became due; what
  * becomes due while a message is being written goes with the next one. So messages grow with the
- * load, one part waits for nobody, and there is no timer in it. Chunks take turns, `turn_bytes` a
- * turn, and a message has `pair_bytes` at most: a part waits for at most two messages, however much
- * other chunks have to send. How much of one chunk may be unanswered is that chunk's own affair
- * (sending.c), so one that waits holds up no other.
+ * load, one part waits for nobody, and there is no timer in it. A message has about `pair_bytes` at
+ * most. Chunks with little to send go first, in half of it; those with much take turns in the rest.
+ * So a small part waits for the message that is being written and for other small ones, however
+ * much other chunks have to send. How much of one chunk may be unanswered is that chunk's own
+ * affair (sending.c), so one that waits holds up no other.
  *
  * Feeds. A member that joins begins a feed under a number of its own, and what comes back names it.
  * An answer to a feed that has ended finds nobody, whatever chunk, version or member it was for. */
@@ -111,13 +112,27 @@ bool lh_cs_pair_join(struct lh_cs_member *m)
     return true;
 }
 
+static void enlist(struct lh_cs_member *m)
+{
+    struct lh_cs_pair *pair = m->pair;
+    bool little = lh_cs_member_waiting(m) <= pair->room->cs->config.bounds.small_bytes;
+
+    m->ready = little ? &pair->little : &pair->much;
+    DL_APPEND(*m->ready, m);
+}
+
+static void unlist(struct lh_cs_member *m)
+{
+    if (m->ready != NULL)
+        DL_DELETE(*m->ready, m);
+    m->ready = NULL;
+}
+
 static void take_out(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
 
-    if (m->ready)
-        DL_DELETE(pair->ready, m);
-    m->ready = false;
+    unlist(m);
     HASH_DEL(pair->members, m);
     m->pair = NULL;
 }
@@ -146,10 +161,9 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
 
-    if (pair == NULL || m->ready)
+    if (pair == NULL || m->ready != NULL)
         return;
-    m->ready = true;
-    DL_APPEND(pair->ready, m);
+    enlist(m);
     touch(pair);
 }
 
@@ -157,24 +171,27 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
 
 struct outgoing {
     Leasehold__ReplicatePart *parts, **list;
-    size_t count, capacity, most;
+    size_t count, capacity;
     struct lh_buf bytes;
-    uint64_t bytes_most;
 };
 
-static bool has_room(struct outgoing *o)
+static bool has_room(const struct outgoing *o, uint64_t parts, uint64_t bytes)
 {
-    if (o->count == o->most || o->bytes.size >= o->bytes_most)
-        return false;
-    LH_GROW(o->parts, o->capacity, o->count + 1);
-    return true;
+    return o->count < parts && o->bytes.size < bytes;
 }
 
-static void put_ends(struct lh_cs_pair *pair, struct outgoing *o)
+static Leasehold__ReplicatePart *next_part(struct outgoing *o)
 {
-    while (pair->ended != NULL && has_room(o)) {
+    LH_GROW(o->parts, o->capacity, o->count + 1);
+    return &o->parts[o->count];
+}
+
+static void put_ends(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts)
+{
+    while (pair->ended != NULL && o->count < parts) {
         struct lh_cs_ended_feed *e = pair->ended;
-        Leasehold__ReplicatePart *part = &o->parts[o->count++];
+        Leasehold__ReplicatePart *part = next_part(o);
+        o->count++;
         leasehold__replicate_part__init(part);
         part->kind = LEASEHOLD__REPLICATE_KIND__END;
         part->chunk = e->chunk;
@@ -185,45 +202,57 @@ static void put_ends(struct lh_cs_pair *pair, struct outgoing *o)
     }
 }
 
-/* One turn of the chunk whose turn it is. */
-static void put_next(struct lh_cs_pair *pair, struct outgoing *o)
+/* One turn of a chunk. */
+static void put_next(struct lh_cs_member *m, struct outgoing *o, uint64_t most)
 {
-    struct lh_cs_member *m = pair->ready;
-    uint64_t most = o->bytes_most - o->bytes.size, turn = pair->room->cs->config.bounds.turn_bytes;
-
-    DL_DELETE(pair->ready, m);
-    m->ready = false;
-    if (pair->ready != NULL && most > turn)
-        most = turn;
-    if (!lh_cs_member_next(m, &o->parts[o->count], &o->bytes, most))
+    unlist(m);
+    if (!lh_cs_member_next(m, next_part(o), &o->bytes, most))
         return;
     o->count++;
-    m->ready = true;
-    DL_APPEND(pair->ready, m);
+    enlist(m);
+}
+
+/* Those with little go first, in up to half of the message if others have much; of those the first
+ * has its turn however little room there is. */
+static void put_parts(struct lh_cs_pair *pair, struct outgoing *o)
+{
+    const struct lh_chunkserver_bounds *b = &pair->room->cs->config.bounds;
+    uint64_t first = pair->much == NULL ? b->pair_bytes : (b->pair_bytes + 1) / 2;
+
+    put_ends(pair, o, b->pair_parts);
+    while (pair->little != NULL && has_room(o, b->pair_parts, first))
+        put_next(pair->little, o, b->small_bytes < b->pair_bytes ? b->small_bytes : b->pair_bytes);
+    if (pair->much != NULL)
+        put_next(pair->much, o, b->pair_bytes > o->bytes.size ? b->pair_bytes - o->bytes.size : 1);
+    /* What is left may be too little for a batch, which would go in two parts. */
+    while (pair->much != NULL && has_room(o, b->pair_parts, b->pair_bytes / 2))
+        put_next(pair->much, o, b->pair_bytes - o->bytes.size);
 }
 
 static void send_message(struct lh_cs_pair *pair)
 {
-    const struct lh_chunkserver_bounds *b = &pair->room->cs->config.bounds;
     struct lh_cs_host *cs = pair->room->cs;
     Leasehold__ReplicateRequest q = LEASEHOLD__REPLICATE_REQUEST__INIT;
-    struct outgoing o = {.most = b->pair_parts, .bytes_most = b->pair_bytes};
+    struct outgoing o = {0};
 
-    put_ends(pair, &o);
-    while (pair->ready != NULL && has_room(&o))
-        put_next(pair, &o);
+    put_parts(pair, &o);
     if (o.count > 0) {
         q.n_parts = o.count;
         q.parts = o.list = lh_realloc_array(NULL, o.count, sizeof *q.parts);
         for (size_t i = 0; i < o.count; i++)
             q.parts[i] = &o.parts[i];
-        if (o.count > 1 && o.parts[0].chunk != o.parts[o.count - 1].chunk)
+        if (o.parts[0].chunk != o.parts[o.count - 1].chunk)
             LH_MARK("pair-message-of-many-chunks");
         pair->writing = true;
         lh_fx_send_told(cs->fx, pair->link, &q.base, &o.bytes);
     }
     free(o.list);
     free(o.parts);
+}
+
+static bool has_something(const struct lh_cs_pair *pair)
+{
+    return pair->little != NULL || pair->much != NULL || pair->ended != NULL;
 }
 
 void lh_cs_pairs_flush(struct lh_cs_primaries *room)
@@ -234,7 +263,7 @@ void lh_cs_pairs_flush(struct lh_cs_primaries *room)
         pair->touched = false;
         if (!pair->writing)
             send_message(pair);
-        else if (pair->ready != NULL)
+        else if (has_something(pair))
             LH_MARK("pair-gathers");
     }
 }
@@ -246,7 +275,7 @@ static void sent(struct lh_cs_link *l)
     struct lh_cs_pair *pair = l->owner;
 
     pair->writing = false;
-    if (pair->ready != NULL || pair->ended != NULL)
+    if (has_something(pair))
         touch(pair);
 }
 

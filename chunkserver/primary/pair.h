@@ -18,7 +18,8 @@ struct lh_cs_pair {
     char *address;
     uint64_t link;                /* 0: none */
     struct lh_cs_member *members; /* by chunk */
-    struct lh_cs_member *ready;   /* those that may have something to send; the first is next */
+    /* Those that may have something to send, the first is next: little, or more than that. */
+    struct lh_cs_member *little, *much;
     struct lh_cs_ended_feed *ended;
     bool writing; /* the last message has not left: what there is to send gathers */
     bool touched; /* in the room's list */

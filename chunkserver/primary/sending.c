@@ -92,7 +92,8 @@ static uint64_t run_end(struct lh_cs_member *m, uint64_t limit)
 static void take_bytes(struct lh_cs_member *m, struct lh_buf *bytes, uint64_t most)
 {
     struct lh_cs_primary *p = m->primary;
-    uint64_t end = m->run_ends[1] - m->sent < most ? m->run_ends[1] : m->sent + most;
+    uint64_t begin = m->sent;
+    uint64_t end = m->run_ends[1] - begin < most ? m->run_ends[1] : begin + most;
 
     if (m->old.size > 0) {
         lh_buf_append(bytes, &m->old, m->sent - m->old_from, end - m->sent);
@@ -104,8 +105,11 @@ static void take_bytes(struct lh_cs_member *m, struct lh_buf *bytes, uint64_t mo
     for (size_t i = lh_cs_queue_index(p, m->sent); m->sent < end; i++) {
         const struct lh_cs_uncommitted *u = lh_cs_queue_at(p, i);
         uint64_t skip = m->sent - u->offset, take = u->bytes.size - skip;
-        if (take > end - m->sent)
+        if (take > end - m->sent) {
+            if (m->sent > begin && u->bytes.size <= most)
+                break; /* it goes whole with the next message */
             take = end - m->sent;
+        }
         lh_buf_append(bytes, &u->bytes, skip, take);
         m->sent += take;
     }
@@ -126,6 +130,13 @@ static bool has_bytes(struct lh_cs_member *m, uint64_t limit)
     }
     begin_run(m, run_end(m, limit));
     return true;
+}
+
+uint64_t lh_cs_member_waiting(const struct lh_cs_member *m)
+{
+    return m->state < LH_CS_MEMBER_COPYING    ? 0
+           : m->state == LH_CS_MEMBER_COPYING ? m->target - m->sent
+                                              : m->primary->replica->end - m->sent;
 }
 
 static bool next_part(
@@ -186,8 +197,8 @@ static void own_read_done(const struct lh_cs_ticket *t, int error, struct lh_buf
 
     m->copy = NULL;
     if (error == LH_OK)
-        error = lh_cs_piece_check(
-            r, m->sent, bytes, lh_cs_member_bounds(m)->member_read_bytes, &piece);
+        error =
+            lh_cs_piece_check(r, m->sent, bytes, lh_cs_member_bounds(m)->member_read_bytes, &piece);
     /* Where its log ends none of this one's batches begins, or behind others than it has. */
     bool differs = error != LH_OK && bytes->size > 0 && m->sent == m->from && m->from > 0 &&
                    piece.batches.size == 0 && piece.before != m->checksum;
