@@ -65,11 +65,12 @@ void lh_cs_member_update(struct lh_cs_member *m, const Leasehold__Member *info)
         m->retry_at = lh_cs_member_host(m)->now;
 }
 
-/* Is something owed by the member? Then its silence counts. */
+/* Is something owed by the member? Then its silence counts. So it does while what is due to it
+ * waits behind a message of other chunks: else this chunk would wait for as long as those. */
 bool lh_cs_member_awaited(const struct lh_cs_member *m)
 {
     return m->state == LH_CS_MEMBER_ADOPTING || m->state == LH_CS_MEMBER_CONFIRMING ||
-           m->sent > m->length;
+           m->sent > m->length || (m->ready != NULL && !LH_PLANTED("part-waits-unnoticed"));
 }
 
 void lh_cs_member_connect(struct lh_cs_member *m)
@@ -296,6 +297,7 @@ void lh_cs_member_timer(struct lh_cs_member *m)
     if (lh_instant_reached(cs->now, patience_ends(m))) {
         LH_MARK("member-silent");
         m->reported_at = cs->now;
+        lh_cs_pair_unstick(m);
         if (m->state != LH_CS_MEMBER_DOWN)
             lh_cs_member_down(m);
         lh_cs_primary_report_failed(m->primary);

@@ -56,6 +56,45 @@ static void free_pair(struct lh_cs_pair *pair)
     free(pair);
 }
 
+static void enlist(struct lh_cs_member *m)
+{
+    struct lh_cs_pair *pair = m->pair;
+    bool little = lh_cs_member_waiting(m) <= pair->room->cs->config.bounds.small_bytes;
+
+    m->ready = little ? &pair->little : &pair->much;
+    DL_APPEND(*m->ready, m);
+}
+
+static void unlist(struct lh_cs_member *m)
+{
+    if (m->ready != NULL)
+        DL_DELETE(*m->ready, m);
+    m->ready = NULL;
+}
+
+static void take_out(struct lh_cs_member *m)
+{
+    struct lh_cs_pair *pair = m->pair;
+
+    unlist(m);
+    HASH_DEL(pair->members, m);
+    m->pair = NULL;
+}
+
+/* The stream is gone, for all chunks. */
+static void all_down(struct lh_cs_pair *pair)
+{
+    struct lh_cs_member *m, *next;
+
+    if (HASH_COUNT(pair->members) > 1)
+        LH_MARK("pair-lost-by-many-chunks");
+    HASH_ITER(hh, pair->members, m, next) {
+        take_out(m);
+        lh_cs_member_down(m);
+    }
+    free_pair(pair);
+}
+
 static void too_long_idle(void *core, struct lh_timer *timer)
 {
     struct lh_cs_pair *pair = LH_OWNER(timer, struct lh_cs_pair, idle);
@@ -112,31 +151,6 @@ bool lh_cs_pair_join(struct lh_cs_member *m)
     return true;
 }
 
-static void enlist(struct lh_cs_member *m)
-{
-    struct lh_cs_pair *pair = m->pair;
-    bool little = lh_cs_member_waiting(m) <= pair->room->cs->config.bounds.small_bytes;
-
-    m->ready = little ? &pair->little : &pair->much;
-    DL_APPEND(*m->ready, m);
-}
-
-static void unlist(struct lh_cs_member *m)
-{
-    if (m->ready != NULL)
-        DL_DELETE(*m->ready, m);
-    m->ready = NULL;
-}
-
-static void take_out(struct lh_cs_member *m)
-{
-    struct lh_cs_pair *pair = m->pair;
-
-    unlist(m);
-    HASH_DEL(pair->members, m);
-    m->pair = NULL;
-}
-
 void lh_cs_pair_leave(struct lh_cs_member *m)
 {
     struct lh_cs_pair *pair = m->pair;
@@ -163,8 +177,27 @@ void lh_cs_pair_ready(struct lh_cs_member *m)
 
     if (pair == NULL || m->ready != NULL)
         return;
+    if (m->state != LH_CS_MEMBER_DOWN && !lh_cs_member_awaited(m))
+        m->progress_at = pair->room->cs->now; /* from now on it is waited for */
     enlist(m);
     touch(pair);
+    if (pair->writing)
+        lh_cs_primary_set_timer(m->primary);
+}
+
+void lh_cs_pair_unstick(struct lh_cs_member *m)
+{
+    struct lh_cs_pair *pair = m->pair;
+    struct lh_cs_host *cs = m->primary->room->cs;
+
+    if (pair == NULL || !pair->writing || LH_PLANTED("part-waits-unnoticed"))
+        return;
+    struct lh_instant due = lh_instant_add(pair->writing_since, cs->config.member_timeout);
+    if (!lh_instant_reached(cs->now, due))
+        return;
+    LH_MARK("pair-stuck");
+    lh_cs_link_close(cs, pair->link, LH_ERR_CANCELLED, NULL);
+    all_down(pair);
 }
 
 /* ---- sending ---- */
@@ -244,6 +277,7 @@ static void send_message(struct lh_cs_pair *pair)
         if (o.parts[0].chunk != o.parts[o.count - 1].chunk)
             LH_MARK("pair-message-of-many-chunks");
         pair->writing = true;
+        pair->writing_since = cs->now;
         lh_fx_send_told(cs->fx, pair->link, &q.base, &o.bytes);
     }
     free(o.list);
@@ -301,17 +335,8 @@ static void message(struct lh_cs_link *l, const void *message, struct lh_buf *pa
 
 static void closed(struct lh_cs_link *gone, const char *text)
 {
-    struct lh_cs_pair *pair = gone->owner;
-    struct lh_cs_member *m, *next;
-
     (void)text;
-    if (HASH_COUNT(pair->members) > 1)
-        LH_MARK("pair-lost-by-many-chunks");
-    HASH_ITER(hh, pair->members, m, next) {
-        take_out(m);
-        lh_cs_member_down(m);
-    }
-    free_pair(pair);
+    all_down(gone->owner);
 }
 
 void lh_cs_pairs_deinit(struct lh_cs_primaries *room)

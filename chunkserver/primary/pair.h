@@ -22,6 +22,7 @@ struct lh_cs_pair {
     struct lh_cs_member *little, *much;
     struct lh_cs_ended_feed *ended;
     bool writing; /* the last message has not left: what there is to send gathers */
+    struct lh_instant writing_since;
     bool touched; /* in the room's list */
     struct lh_cs_pair *next_touched;
     struct lh_timer idle; /* set while nobody uses it */
@@ -36,6 +37,9 @@ void lh_cs_pair_leave(struct lh_cs_member *m);
 /* The member may have something to send: lh_cs_member_next() is asked at the end of the step, or
  * when the way is free. */
 void lh_cs_pair_ready(struct lh_cs_member *m);
+/* The member has been waited for in vain. If its part waits behind a message that does not leave,
+ * the stream is given up, and with it all its feeds: each member begins anew on another one. */
+void lh_cs_pair_unstick(struct lh_cs_member *m);
 /* Ends a step: sends what gathered in it. */
 void lh_cs_pairs_flush(struct lh_cs_primaries *room);
 void lh_cs_pairs_deinit(struct lh_cs_primaries *room);

@@ -292,7 +292,11 @@ static void take_part(
         return;
     }
     int error = take(f, m, bytes);
-    if (error != LH_OK) {
+    if (error == LH_ERR_NO_MEMORY && !LH_PLANTED("no-room-taken-for-difference")) {
+        /* Too many large batches have come in part; that says nothing of this log. */
+        LH_MARK("secondary-has-no-room");
+        lh_cs_secondary_end(r, LH_ERR_RECOVERING);
+    } else if (error != LH_OK) {
         lh_fx_log(room->cs->fx, LH_WARN,
             "chunk %" PRIu64 ": the primary's message does not fit this log of %" PRIu64
             " bytes (checksum "

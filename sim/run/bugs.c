@@ -178,6 +178,14 @@ static const struct lh_sim_bug bugs[] = {
     {"acknowledged-from-memory", "APP-3",
         "in a buffered file a batch counts as durable before it is written; the process is killed",
         "INV-4"},
+    {"part-waits-unnoticed", "REC-3",
+        "what is due to a member waits behind another chunk's message on their stream, and nobody "
+        "misses an answer; a chunk waits for as long as a large batch of another one does",
+        "story"},
+    {"no-room-taken-for-difference", "REC-3",
+        "a server that has no room for one more incomplete batch is taken for one whose log "
+        "differs; it leaves the set",
+        "story"},
     {"slow-member-kept", "REC-3",
         "whatever arrives in pieces is a member's progress, however slowly; one slow link holds up "
         "all writers of a file",
