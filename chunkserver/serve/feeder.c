@@ -26,6 +26,8 @@ static void drop_answers(struct lh_cs_feeder *feeder, size_t count)
 {
     struct lh_cs_feed *f;
 
+    if (count == 0)
+        return;
     for (size_t i = 0; i < count; i++)
         free(feeder->answers[i].text);
     feeder->answer_count -= count;

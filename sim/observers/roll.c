@@ -5,6 +5,8 @@
  * was a cause, INV-9's. */
 #include "sim/observers/internal.h"
 
+#include "sim/cluster/stranger.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +192,9 @@ static void settles(struct lh_sim_observers *o, const struct chunk *c, uint64_t 
 
 void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
-    if (a->part == PART_SERVER && s->method == LH_METHOD_SETTLE && s->message != NULL) {
+    /* A stranger may ask before it was told to, and whoever asks so keeps nothing. */
+    if (a->part == PART_SERVER && s->method == LH_METHOD_SETTLE && s->message != NULL &&
+        s->peer != NULL && !lh_sim_is_stranger(s->peer)) {
         const Leasehold__SettleRequest *m = (const Leasehold__SettleRequest *)s->message;
         settles(o, lh_ob_chunk(o, m->chunk), m->version);
     }
