@@ -86,10 +86,10 @@ int lh_replica_check(struct lh_cluster *cluster, const char *address, uint64_t c
 
     if (cluster == NULL || address == NULL || scan == NULL)
         return lh_missing("cluster, address or scan");
+    if (scan->offset == 0)
+        scan->checksum = lh_log_seed(chunk); /* of an empty log, too */
     if (scan->offset >= end)
         return LH_END;
-    if (scan->offset == 0)
-        scan->checksum = lh_log_seed(chunk);
     uint64_t left = end - scan->offset;
     int error = read_at(cluster, address, chunk, scan->offset,
         left < PIECE_BYTES ? left : PIECE_BYTES, timeout_ms, &reply, &batches);
