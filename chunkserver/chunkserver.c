@@ -107,12 +107,11 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
 void lh_chunkserver_destroy(struct lh_chunkserver *cs)
 {
     struct lh_effects none = {0};
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     cs->host.fx = &none;
     lh_cs_scrub_stop(&cs->serving.scrub);
-    HASH_ITER(hh, cs->logs.replicas, r, next)
-    {
+    LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         if (lh_cs_served(r)->copying != NULL)
             lh_cs_copying_end(lh_cs_served(r)->copying);
         if (lh_cs_primary_of(r) != NULL)
@@ -133,7 +132,7 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
 static void on_stop(struct lh_chunkserver *cs)
 {
     const struct lh_chunkserver_config *c = &cs->host.config;
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     if (cs->host.stopping)
         return;
@@ -141,8 +140,7 @@ static void on_stop(struct lh_chunkserver *cs)
     lh_cs_scrub_stop(&cs->serving.scrub);
     cs->stop_at =
         lh_instant_add(cs->host.now, lh_duration_add(c->drain_timeout, lh_milliseconds(500)));
-    HASH_ITER(hh, cs->logs.replicas, r, next)
-    {
+    LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         if (lh_cs_primary_of(r) != NULL)
             lh_cs_primary_recall(lh_cs_primary_of(r));
         if (lh_cs_served(r)->copying != NULL)
@@ -153,13 +151,12 @@ static void on_stop(struct lh_chunkserver *cs)
 /* Clean shutdown: every primary has ended and every accepted byte was written. */
 static void stop_if_done(struct lh_chunkserver *cs)
 {
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     if (!cs->host.stopping || cs->host.stopped)
         return;
     if (!lh_instant_reached(cs->host.now, cs->stop_at)) {
-        HASH_ITER(hh, cs->logs.replicas, r, next)
-        {
+        LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
             if (lh_cs_primary_of(r) != NULL || r->unwritten > 0 || r->writing > 0 ||
                 r->jobs != NULL)
                 return;

@@ -69,20 +69,19 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
 
 static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
-    const struct lh_cs_replica *r, *next;
+    const struct lh_cs_replica *r;
     const struct lh_cs_ticket *t;
     uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved, writers = 0;
 
     DL_COUNT(cs->logs.disk.shortage.starved, t, starved);
-    HASH_ITER(hh, cs->logs.replicas, r, next)
-    {
+    LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         bytes += r->end;
         writers += HASH_COUNT(r->writers.by_id);
         lost += r->state == LH_CS_REPLICA_LOST;
         sealed += r->header.sealed;
         copying += r->header.copying;
     }
-    GAUGE("replicas", "Replicas here.", HASH_COUNT(cs->logs.replicas));
+    GAUGE("replicas", "Replicas here.", cs->logs.replicas.count);
     GAUGE("replicas_sealed", "Of these, sealed ones.", sealed);
     GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", copying);
     GAUGE("replicas_unusable", "Of these, lost ones.", lost);

@@ -4,18 +4,10 @@
 #include "chunkserver/rooms.h"
 #include "chunkserver/serve/copying.h"
 
-static const struct lh_cs_replica *find_const(const struct lh_chunkserver *cs, uint64_t chunk)
-{
-    struct lh_cs_replica *r;
-
-    HASH_FIND(hh, cs->logs.replicas, &chunk, sizeof chunk, r);
-    return r;
-}
-
 bool lh_chunkserver_replica(
     const struct lh_chunkserver *cs, uint64_t chunk, struct lh_replica_status *status)
 {
-    const struct lh_cs_replica *r = find_const(cs, chunk);
+    const struct lh_cs_replica *r = lh_idmap_find(&cs->logs.replicas, chunk);
 
     if (r == NULL)
         return false;
@@ -54,7 +46,7 @@ void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver
 bool lh_chunkserver_may_act(
     const struct lh_chunkserver *cs, uint64_t chunk, struct lh_instant now, uint64_t *version)
 {
-    const struct lh_cs_replica *r = find_const(cs, chunk);
+    const struct lh_cs_replica *r = lh_idmap_find(&cs->logs.replicas, chunk);
 
     if (r == NULL || lh_cs_primary_of(r) == NULL || cs->host.stopped)
         return false;
@@ -91,11 +83,10 @@ static void check_primary(const struct lh_cs_primary *p)
 
 void lh_chunkserver_check(const struct lh_chunkserver *cs)
 {
-    const struct lh_cs_replica *r, *next;
+    const struct lh_cs_replica *r;
     size_t primaries = 0;
 
-    HASH_ITER(hh, cs->logs.replicas, r, next)
-    {
+    LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         primaries += lh_cs_primary_of(r) != NULL;
         LH_ASSERT(lh_cs_primary_of(r) == NULL ||
                   lh_holder_version(cs->host.holder, r->chunk) == lh_cs_primary_of(r)->version);

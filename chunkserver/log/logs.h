@@ -3,6 +3,7 @@
 #ifndef LH_CHUNKSERVER_LOG_LOGS_H
 #define LH_CHUNKSERVER_LOG_LOGS_H
 
+#include "base/idmap.h"
 #include "chunkserver/host/host.h"
 #include "chunkserver/log/disk.h"
 
@@ -40,7 +41,7 @@ struct lh_cs_logs {
     const struct lh_cs_log_users *users;
     void *self; /* theirs */
 
-    struct lh_cs_replica *replicas;
+    struct lh_idmap replicas;
     uint64_t unwritten; /* bytes accepted in all replicas and not written */
     struct lh_cs_disk disk;
 

@@ -30,20 +30,18 @@ void lh_cs_logs_init(
 
 void lh_cs_logs_deinit(struct lh_cs_logs *logs)
 {
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     lh_cs_disk_deinit(logs);
-    HASH_ITER(hh, logs->replicas, r, next) {
+    LH_IDMAP_FOREACH(r, &logs->replicas) {
         lh_cs_replica_free(r);
     }
+    lh_idmap_deinit(&logs->replicas);
 }
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk)
 {
-    struct lh_cs_replica *r;
-
-    HASH_FIND(hh, logs->replicas, &chunk, sizeof chunk, r);
-    return r;
+    return lh_idmap_find(&logs->replicas, chunk);
 }
 
 struct lh_cs_replica *lh_cs_replica_add(
@@ -56,7 +54,7 @@ struct lh_cs_replica *lh_cs_replica_add(
     r->cs = logs->cs;
     r->state = state;
     r->checksum = lh_log_seed(chunk);
-    HASH_ADD(hh, logs->replicas, chunk, sizeof r->chunk, r);
+    lh_idmap_add(&logs->replicas, r);
     logs->users->added(logs->self, r);
     return r;
 }
@@ -67,7 +65,7 @@ void lh_cs_replica_free(struct lh_cs_replica *r)
     r->space.reserved = 0;
     lh_cs_space_rests(r);
     lh_cs_table_forget(r);
-    HASH_DELETE(hh, r->logs->replicas, r);
+    lh_idmap_remove(&r->logs->replicas, r);
     lh_cs_jobs_free(r);
     lh_cs_replica_drop_unwritten(r);
     lh_cs_scan_stop(r);

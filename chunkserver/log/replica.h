@@ -38,7 +38,7 @@ struct lh_cs_scan {
 enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
 
 struct lh_cs_replica {
-    uint64_t chunk;
+    uint64_t chunk; /* the first field: see base/idmap.h */
     struct lh_cs_logs *logs;
     struct lh_cs_host *cs; /* theirs */
     enum lh_cs_replica_state state;
@@ -96,8 +96,6 @@ struct lh_cs_replica {
         int loss;      /* why it was lost, after a registration that called it good */
         bool creation; /* it was created after a registration that did not name it */
     } unreported;
-
-    UT_hash_handle hh;
 };
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);

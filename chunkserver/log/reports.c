@@ -53,10 +53,9 @@ void lh_cs_report_registered(struct lh_cs_replica *r)
 
 void lh_cs_report_unreported(struct lh_cs_logs *logs)
 {
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
-    HASH_ITER(hh, logs->replicas, r, next)
-    {
+    LH_IDMAP_FOREACH(r, &logs->replicas) {
         if (r->unreported.creation && r->state == LH_CS_REPLICA_READY) {
             LH_MARK("replica-created-while-registering");
             lh_cs_report_created(r->cs, r->chunk, LH_OK);

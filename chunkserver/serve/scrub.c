@@ -64,28 +64,20 @@ static void resume(struct lh_cs_scrub *s)
 /* ------------------------------------------------------------------------------------------------
  * A pass. */
 
-static int by_id(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* Lists what is to be read behind `finished`, and sets the pace for all that is held. */
 static void plan(struct lh_cs_scrub *s)
 {
     uint64_t held = 0, seconds = s->cs->config.scrub_period.ns / SECOND;
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     free(s->chunks);
-    s->chunks = lh_alloc_array(HASH_COUNT(s->logs->replicas), sizeof *s->chunks);
+    s->chunks = lh_alloc_array(s->logs->replicas.count, sizeof *s->chunks);
     s->count = s->next = 0;
-    HASH_ITER(hh, s->logs->replicas, r, next) {
+    LH_IDMAP_FOREACH(r, &s->logs->replicas) {
         held += r->end;
         if (r->chunk > s->finished)
             s->chunks[s->count++] = r->chunk;
     }
-    qsort(s->chunks, s->count, sizeof *s->chunks, by_id);
     uint64_t rate = held / (seconds == 0 ? 1 : seconds);
     if (rate < s->cs->config.bounds.scrub_least_bytes)
         rate = s->cs->config.bounds.scrub_least_bytes;

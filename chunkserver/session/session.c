@@ -22,12 +22,12 @@
 
 static void fill_reports(struct lh_cs_session *s, Leasehold__Register *reg)
 {
-    size_t n = HASH_COUNT(s->logs->replicas);
+    size_t n = s->logs->replicas.count;
     Leasehold__ReplicaReport *reports = lh_alloc_array(n, sizeof *reports);
-    struct lh_cs_replica *r, *next;
+    struct lh_cs_replica *r;
 
     reg->replicas = lh_alloc_array(n, sizeof(void *));
-    HASH_ITER(hh, s->logs->replicas, r, next) {
+    LH_IDMAP_FOREACH(r, &s->logs->replicas) {
         if (r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING)
             continue;
         Leasehold__ReplicaReport *report = &reports[reg->n_replicas];
@@ -327,7 +327,7 @@ static void heartbeat(struct lh_cs_session *s)
     hb.stamp = cs->master.stamp_sent = cs->now.ns;
     hb.last_stamp = s->last_stamp;
     hb.free_bytes = lh_cs_space_free(s->logs);
-    hb.replicas = HASH_COUNT(s->logs->replicas);
+    hb.replicas = s->logs->replicas.count;
     hb.failing = s->disk.failing;
     hb.leases = &sum;
     fill_copies(s, &hb);
