@@ -35,13 +35,6 @@ static void pressure_fell(void *self)
     lh_cs_secondary_release_pressure(&cs->logs);
 }
 
-static void added(void *self, struct lh_cs_replica *r)
-{
-    struct lh_chunkserver *cs = self;
-
-    lh_cs_serving_added(&cs->serving, r);
-}
-
 static void removed(struct lh_cs_replica *r)
 {
     LH_ASSERT(lh_cs_primary_of(r) == NULL);
@@ -77,8 +70,8 @@ static void lost(struct lh_cs_replica *r, int error)
 static const struct lh_cs_log_users log_users = {
     .loaded = loaded,
     .pressure_fell = pressure_fell,
-    .added = added,
     .removed = removed,
+    .settled = lh_cs_serving_settled,
     .pumped = lh_cs_serving_pumped,
     .readable = lh_cs_serving_readable,
     .durable = durable,
@@ -157,8 +150,8 @@ static void stop_if_done(struct lh_chunkserver *cs)
         return;
     if (!lh_instant_reached(cs->host.now, cs->stop_at)) {
         LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
-            if (lh_cs_primary_of(r) != NULL || r->unwritten > 0 || r->writing > 0 ||
-                r->jobs != NULL)
+            if (lh_cs_primary_of(r) != NULL || r->motion->unwritten > 0 ||
+                r->motion->writing > 0 || r->motion->jobs != NULL)
                 return;
         }
         if (lh_cs_session_farewell(&cs->session))
@@ -287,6 +280,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
     lh_cs_streams_close_answered(&cs->primaries);
     lh_cs_pairs_flush(&cs->primaries);
     lh_cs_feeders_flush(&cs->serving);
+    lh_cs_motions_settle(&cs->logs);
     stop_if_done(cs);
     cs->host.fx = NULL;
 }

@@ -76,7 +76,7 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
     DL_COUNT(cs->logs.disk.shortage.starved, t, starved);
     LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         bytes += r->end;
-        writers += HASH_COUNT(r->writers.by_id);
+        writers += HASH_COUNT(r->motion->writers.by_id);
         lost += r->state == LH_CS_REPLICA_LOST;
         sealed += r->header.sealed;
         copying += r->header.copying;

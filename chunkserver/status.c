@@ -91,9 +91,10 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(lh_cs_primary_of(r) == NULL ||
                   lh_holder_version(cs->host.holder, r->chunk) == lh_cs_primary_of(r)->version);
         LH_ASSERT(r->header.version <= r->adopting);
+        LH_ASSERT(r->stirred || r->motion == &lh_cs_idle || !lh_cs_is_idle(r));
         if (r->state != LH_CS_REPLICA_READY)
             continue;
-        LH_ASSERT(r->written + r->writing + r->unwritten == r->end);
+        LH_ASSERT(r->written + r->motion->writing + r->motion->unwritten == r->end);
         LH_ASSERT(r->synced <= r->written);
         LH_ASSERT(r->committed <= r->end);
         LH_ASSERT(r->end <= r->header.chunk_size);
@@ -101,8 +102,8 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(
             !r->incomplete || (lh_cs_primary_of(r) == NULL && lh_cs_served(r)->readings == NULL));
         LH_ASSERT(lh_cs_served(r)->copying == NULL || lh_cs_served(r)->copying->replica == r);
-        LH_ASSERT(r->space.reserved <= r->header.chunk_size &&
-                  r->space.reserving <= r->header.chunk_size);
+        LH_ASSERT(r->motion->space.reserved <= r->header.chunk_size &&
+                  r->motion->space.reserving <= r->header.chunk_size);
         if (lh_cs_primary_of(r) != NULL)
             check_primary(lh_cs_primary_of(r));
     }

@@ -19,7 +19,7 @@ void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace)
     r->end = r->written = r->synced = r->committed = 0;
     r->checksum = lh_log_seed(r->chunk);
     lh_cs_replica_drop_unwritten(r);
-    lh_writers_clear(&r->writers);
+    lh_writers_clear(&lh_cs_move(r)->writers);
 }
 
 void lh_cs_replica_mark_incomplete(struct lh_cs_replica *r)
@@ -35,10 +35,12 @@ void lh_cs_replica_fence(struct lh_cs_replica *r, uint64_t version)
 
 void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job)
 {
-    if (r->end > job.length && r->writers_known && !lh_writers_cut(&r->writers, job.length)) {
+    struct lh_cs_motion *mo = lh_cs_move(r);
+
+    if (r->end > job.length && mo->writers_known && !lh_writers_cut(&mo->writers, job.length)) {
         LH_MARK("seal-cuts-unknown-writers");
-        lh_writers_clear(&r->writers);
-        r->writers_known = false; /* read back when somebody asks */
+        lh_writers_clear(&mo->writers);
+        mo->writers_known = false; /* read back when somebody asks */
     }
     job.kind = LH_CS_JOB_SEAL;
     lh_cs_replica_submit(r, job);
@@ -49,7 +51,7 @@ void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job)
 void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job)
 {
     lh_cs_replica_drop_unwritten(r);
-    r->end = r->written + r->writing;
+    r->end = r->written + r->motion->writing;
     r->state = LH_CS_REPLICA_REMOVING;
     /* What waits would vouch for bytes that are not written any more. */
     lh_cs_jobs_drop_waiting(r, LH_ERR_NO_REPLICA);
@@ -70,6 +72,6 @@ void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t 
     r->checksum = checksum;
     if (r->committed > length)
         r->committed = length;
-    lh_writers_clear(&r->writers);
+    lh_writers_clear(&lh_cs_move(r)->writers);
     lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRUNCATE, .length = length});
 }

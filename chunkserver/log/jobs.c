@@ -19,7 +19,7 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
     switch (j->kind) {
     case LH_CS_JOB_CREATE:
         r->header_synced = true;
-        r->writers_known = true;
+        lh_cs_move(r)->writers_known = true;
         if (r->state == LH_CS_REPLICA_CREATING) /* not to be removed meanwhile */
             r->state = LH_CS_REPLICA_READY;
         lh_cs_space_given_back(r);
@@ -42,7 +42,7 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
         lh_cs_replica_note_committed(r, j->length);
         lh_cs_replica_readable(r);
         lh_cs_space_rests(r);
-        if (r->writers_known && r->state == LH_CS_REPLICA_READY)
+        if (r->motion->writers_known && r->state == LH_CS_REPLICA_READY)
             lh_cs_table_keep(r);
         break;
     case LH_CS_JOB_TRUNCATE:
@@ -72,10 +72,11 @@ static void answer(struct lh_cs_replica *r, const struct lh_cs_job *j, int error
 /* The running job ended; the replica may be freed here. */
 static void end(struct lh_cs_replica *r, int error)
 {
-    struct lh_cs_job *j = r->jobs;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_job *j = mo->jobs;
 
-    r->jobs = j->after;
-    r->job_running = false;
+    mo->jobs = j->after;
+    mo->job_running = false;
     if (error == LH_OK)
         apply(r, j);
     bool failed_create = j->kind == LH_CS_JOB_CREATE && error != LH_OK;
@@ -114,16 +115,19 @@ static void end(struct lh_cs_replica *r, int error)
 
 bool lh_cs_jobs_ready(const struct lh_cs_replica *r)
 {
-    if (r->writing > 0 || r->syncing > 0 || r->space.reserving > 0)
+    const struct lh_cs_motion *mo = r->motion;
+
+    if (mo->writing > 0 || mo->syncing > 0 || mo->space.reserving > 0)
         return false;
-    if (r->jobs->kind == LH_CS_JOB_REMOVE || r->jobs->kind == LH_CS_JOB_CREATE)
+    if (mo->jobs->kind == LH_CS_JOB_REMOVE || mo->jobs->kind == LH_CS_JOB_CREATE)
         return r->outstanding == 0; /* no read of the file that goes */
     return true;
 }
 
 void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
 {
-    struct lh_cs_job **rest = r->job_running ? &r->jobs->after : &r->jobs;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_job **rest = mo->job_running ? &mo->jobs->after : &mo->jobs;
     struct lh_cs_job *dropped = *rest;
 
     *rest = NULL;
@@ -137,26 +141,29 @@ void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error)
 
 void lh_cs_jobs_begin(struct lh_cs_replica *r)
 {
-    r->job_running = true;
-    if (r->jobs->next(r, r->jobs))
+    struct lh_cs_motion *mo = lh_cs_move(r);
+
+    mo->job_running = true;
+    if (mo->jobs->next(r, mo->jobs))
         end(r, LH_OK);
 }
 
 static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
+    struct lh_cs_job *j = r->motion->jobs;
 
     (void)bytes;
-    LH_ASSERT(r->job_running && r->jobs != NULL);
+    LH_ASSERT(r->motion->job_running && j != NULL);
     if (t->op == LH_DISK_CREATE && error == LH_ERR_ALREADY_EXISTS) {
         lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": its file exists already; not touched",
             r->chunk);
     }
     if (t->op == LH_DISK_SYNC && error == LH_OK)
         r->header_unsynced = false;
-    if (r->jobs->kind == LH_CS_JOB_TRIM)
+    if (j->kind == LH_CS_JOB_TRIM)
         error = LH_OK; /* it concerns no byte of the log */
-    if (error != LH_OK || r->jobs->next(r, r->jobs))
+    if (error != LH_OK || j->next(r, j))
         end(r, error);
 }
 
@@ -164,16 +171,17 @@ const struct lh_cs_disk_user lh_cs_job_disk = {.done = step_done, .frees = true}
 
 void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job)
 {
+    struct lh_cs_motion *mo = lh_cs_move(r);
     struct lh_cs_job *j = lh_alloc(sizeof *j);
 
     *j = job;
     j->barrier = r->end;
-    r->filling = NULL; /* what is accepted from now on goes behind the barrier */
+    mo->filling = NULL; /* what is accepted from now on goes behind the barrier */
     j->next = lh_cs_job_first_steps[j->kind];
     j->after = NULL;
     if (j->kind == LH_CS_JOB_ADOPT && j->version > r->adopting)
         r->adopting = j->version;
-    struct lh_cs_job **last = &r->jobs;
+    struct lh_cs_job **last = &mo->jobs;
     while (*last != NULL)
         last = &(*last)->after;
     *last = j;
@@ -181,9 +189,9 @@ void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job)
 
 void lh_cs_jobs_free(struct lh_cs_replica *r)
 {
-    while (r->jobs != NULL) {
-        struct lh_cs_job *j = r->jobs;
-        r->jobs = j->after;
+    while (r->motion->jobs != NULL) {
+        struct lh_cs_job *j = r->motion->jobs;
+        lh_cs_move(r)->jobs = j->after;
         free(j);
     }
 }

@@ -8,7 +8,11 @@
 #include "chunkserver/log/disk.h"
 
 struct lh_cs_logs;
+struct lh_cs_motion;
 struct lh_cs_replica;
+
+/* Rooms above keep a record of their own with a replica, each in its slot. */
+enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
 
 /* Who does something with replicas: filled in by the server's top. Each function is called where it
  * says and may do whatever asks for a replica's doors, but not free it. */
@@ -17,9 +21,10 @@ struct lh_cs_log_users {
     void (*loaded)(void *self);
     /* Less waits to be written. */
     void (*pressure_fell)(void *self);
-    /* It begins to exist, or ends: what rooms above keep with it begins and ends as well. */
-    void (*added)(void *self, struct lh_cs_replica *r);
+    /* It ends: what rooms above keep with it ends as well. */
     void (*removed)(struct lh_cs_replica *r);
+    /* The step ends: what they keep with it ends if it is idle. */
+    void (*settled)(struct lh_cs_replica *r);
     /* Something was done or written: whoever waited for that goes on. */
     void (*pumped)(struct lh_cs_replica *r);
     /* More of it may be read: committed, written or sealed. */
@@ -39,9 +44,12 @@ struct lh_cs_log_users {
 struct lh_cs_logs {
     struct lh_cs_host *cs;
     const struct lh_cs_log_users *users;
-    void *self; /* theirs */
+    void *self;               /* theirs */
+    void *rooms[LH_CS_SLOTS]; /* theirs, as they keep something with replicas */
 
     struct lh_idmap replicas;
+    uint64_t *stirred; /* motion.c: chunks whose replicas are looked at when the step ends */
+    size_t stirred_count, stirred_capacity;
     uint64_t unwritten; /* bytes accepted in all replicas and not written */
     struct lh_cs_disk disk;
 
@@ -49,11 +57,11 @@ struct lh_cs_logs {
     size_t load_next; /* index into config.chunks of the next one to load */
 
     struct { /* space.c: those written to lately, longest ago first */
-        struct lh_cs_replica *growing;
+        struct lh_cs_motion *growing;
         struct lh_timer timer;
     } space;
     struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
-        struct lh_cs_replica *kept;
+        struct lh_cs_motion *kept;
         size_t count;
         struct lh_timer timer;
     } tables;

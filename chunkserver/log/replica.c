@@ -37,6 +37,7 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
         lh_cs_replica_free(r);
     }
     lh_idmap_deinit(&logs->replicas);
+    free(logs->stirred);
 }
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk)
@@ -53,22 +54,17 @@ struct lh_cs_replica *lh_cs_replica_add(
     r->logs = logs;
     r->cs = logs->cs;
     r->state = state;
+    r->motion = &lh_cs_idle;
     r->checksum = lh_log_seed(chunk);
     lh_idmap_add(&logs->replicas, r);
-    logs->users->added(logs->self, r);
     return r;
 }
 
 void lh_cs_replica_free(struct lh_cs_replica *r)
 {
     r->logs->users->removed(r);
-    r->space.reserved = 0;
-    lh_cs_space_rests(r);
-    lh_cs_table_forget(r);
+    lh_cs_motion_free(r);
     lh_idmap_remove(&r->logs->replicas, r);
-    lh_cs_jobs_free(r);
-    lh_cs_replica_drop_unwritten(r);
-    lh_cs_scan_stop(r);
     free(r);
 }
 
@@ -92,7 +88,7 @@ bool lh_cs_replica_unverified(const struct lh_cs_replica *r)
 
 bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 {
-    for (const struct lh_cs_job *j = r->jobs; j != NULL; j = j->after)
+    for (const struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
         if (j->kind == LH_CS_JOB_SEAL)
             return true;
     return r->header.sealed;
@@ -101,7 +97,7 @@ bool lh_cs_replica_sealing(const struct lh_cs_replica *r)
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)
 {
     return r->header.sealed && !r->incomplete &&
-           !(r->job_running && r->jobs->kind == LH_CS_JOB_SEAL);
+           !(r->motion->job_running && r->motion->jobs->kind == LH_CS_JOB_SEAL);
 }
 
 bool lh_cs_replica_usable(const struct lh_cs_replica *r)
@@ -114,34 +110,35 @@ bool lh_cs_replica_usable(const struct lh_cs_replica *r)
 static void to_be_written(
     struct lh_cs_replica *r, const struct lh_buf *bytes, size_t from, size_t size)
 {
-    struct lh_cs_log_write *w = r->filling;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    struct lh_cs_log_write *w = mo->filling;
 
     if (w == NULL || w->bytes.size + size > r->cs->config.bounds.write_bytes) {
-        w = r->filling = lh_alloc(sizeof *w);
-        DL_APPEND(r->writes, w);
+        w = mo->filling = lh_alloc(sizeof *w);
+        DL_APPEND(mo->writes, w);
     }
-    r->unwritten += size;
+    mo->unwritten += size;
     r->logs->unwritten += size;
     lh_buf_append(&w->bytes, bytes, from, size);
 }
 
-static struct lh_buf take_write(struct lh_cs_replica *r)
+static struct lh_buf take_write(struct lh_cs_motion *mo)
 {
-    struct lh_cs_log_write *w = r->writes;
+    struct lh_cs_log_write *w = mo->writes;
     struct lh_buf bytes = w->bytes;
 
-    if (w == r->filling)
-        r->filling = NULL;
-    DL_DELETE(r->writes, w);
+    if (w == mo->filling)
+        mo->filling = NULL;
+    DL_DELETE(mo->writes, w);
     free(w);
-    r->unwritten -= bytes.size;
+    mo->unwritten -= bytes.size;
     return bytes;
 }
 
 void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r)
 {
-    while (r->writes != NULL) {
-        struct lh_buf bytes = take_write(r);
+    while (r->motion->writes != NULL) {
+        struct lh_buf bytes = take_write(lh_cs_move(r));
         r->logs->unwritten -= bytes.size;
         lh_buf_clear(&bytes);
     }
@@ -153,7 +150,7 @@ bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header 
 {
     LH_ASSERT(lh_cs_replica_usable(r) && bytes->size == h->size);
     LH_ASSERT(h->size <= r->header.chunk_size - r->end);
-    if (!lh_writers_note(&r->writers, h, r->end))
+    if (!lh_writers_note(&lh_cs_move(r)->writers, h, r->end))
         return false;
     r->checksum = checksum;
     r->end += h->size;
@@ -223,10 +220,11 @@ static const struct lh_cs_disk_user log_sync = {.done = sync_done, .frees = true
 
 static void write_log(struct lh_cs_replica *r)
 {
-    uint64_t offset = r->end - r->unwritten;
-    struct lh_buf data = take_write(r);
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    uint64_t offset = r->end - mo->unwritten;
+    struct lh_buf data = take_write(mo);
 
-    r->writing = data.size;
+    mo->writing = data.size;
     lh_cs_disk_ask(r->logs, &log_write, r, NULL,
         &(struct lh_cs_disk_request){
             .op = LH_DISK_WRITE, .offset = LH_LOG_START + offset, .data = &data});
@@ -243,9 +241,9 @@ static bool sync_is_due(struct lh_cs_replica *r)
 
     if (r->header.durability == LEASEHOLD__DURABILITY__SYNCED)
         return true;
-    if (r->sync_begun_at.ns == 0)
-        r->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
-    struct lh_duration since = lh_instant_until(r->sync_begun_at, r->cs->now);
+    if (r->motion->sync_begun_at.ns == 0)
+        lh_cs_move(r)->sync_begun_at = r->cs->now; /* the first bytes: nothing is due yet */
+    struct lh_duration since = lh_instant_until(r->motion->sync_begun_at, r->cs->now);
     const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
     return dirty >= b->sync_least_bytes && dirty <= b->sync_most_bytes &&
            since.ns >= lh_milliseconds(b->sync_pause_ms).ns;
@@ -253,23 +251,25 @@ static bool sync_is_due(struct lh_cs_replica *r)
 
 static void pump(struct lh_cs_replica *r)
 {
-    if (r->job_running || r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING)
+    const struct lh_cs_motion *mo = r->motion;
+
+    if (mo->job_running || r->state == LH_CS_REPLICA_LOADING || r->state == LH_CS_REPLICA_SCANNING)
         return;
-    struct lh_cs_job *j = r->jobs;
-    uint64_t start = r->end - r->unwritten;
+    const struct lh_cs_job *j = mo->jobs;
+    uint64_t start = r->end - mo->unwritten;
     uint64_t limit = j == NULL || j->barrier > r->end ? r->end : j->barrier;
 
-    if (r->state == LH_CS_REPLICA_READY && r->writing == 0 && limit > start)
+    if (r->state == LH_CS_REPLICA_READY && mo->writing == 0 && limit > start)
         write_log(r);
     if (j != NULL) {
         if ((r->state != LH_CS_REPLICA_READY || limit <= start) && lh_cs_jobs_ready(r))
             lh_cs_jobs_begin(r);
         return;
     }
-    if (r->state == LH_CS_REPLICA_READY && r->syncing == 0 && r->written > r->synced &&
+    if (r->state == LH_CS_REPLICA_READY && r->motion->syncing == 0 && r->written > r->synced &&
         sync_is_due(r)) {
-        r->syncing = r->written;
-        r->sync_begun_at = r->cs->now;
+        lh_cs_move(r)->syncing = r->written;
+        lh_cs_move(r)->sync_begun_at = r->cs->now;
         lh_cs_disk_ask(
             r->logs, &log_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
     }
@@ -320,10 +320,10 @@ static void written(struct lh_cs_replica *r, uint64_t bytes, int error)
 static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    uint64_t size = r->writing;
+    uint64_t size = r->motion->writing;
 
     (void)bytes;
-    r->writing = 0;
+    lh_cs_move(r)->writing = 0;
     r->logs->unwritten -= size;
     r->logs->users->pressure_fell(r->logs->self);
     if (r->state == LH_CS_REPLICA_READY)
@@ -334,10 +334,10 @@ static void write_done(const struct lh_cs_ticket *t, int error, struct lh_buf *b
 static void sync_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->syncing;
+    uint64_t covers = LH_PLANTED("sync-covers-later-writes") ? r->written : r->motion->syncing;
 
     (void)bytes;
-    r->syncing = 0;
+    lh_cs_move(r)->syncing = 0;
     if (error != LH_OK && !LH_PLANTED("fsync-retried")) {
         LH_MARK("disk-sync-fails");
         /* FAIL-5: the kernel may have dropped the dirty pages and marked them clean; a second
@@ -364,8 +364,8 @@ void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset)
     r->logs->users->lost(r, error);
     r->state = LH_CS_REPLICA_LOST;
     lh_cs_replica_drop_unwritten(r);
-    if (r->scan != NULL)
-        lh_buf_clear(&r->scan->rest);
+    if (r->motion->scan != NULL)
+        lh_buf_clear(&r->motion->scan->rest);
     r->end = r->written;
     lh_cs_jobs_drop_waiting(r, error);
     if (!r->headless)

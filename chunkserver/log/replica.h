@@ -4,11 +4,9 @@
 
 #include "batch/batch.h"
 #include "chunkserver/log/header.h"
-#include "chunkserver/log/jobs.h"
 #include "chunkserver/log/logs.h"
-#include "chunkserver/log/writers.h"
+#include "chunkserver/log/motion.h"
 
-#include <uthash.h>
 #include <utlist.h>
 
 enum lh_cs_replica_state {
@@ -21,37 +19,31 @@ enum lh_cs_replica_state {
     LH_CS_REPLICA_REMOVING
 };
 
-/* Whole batches that were accepted and go to the disk with one write. */
-struct lh_cs_log_write {
-    struct lh_buf bytes;
-    struct lh_cs_log_write *prev, *next;
-};
-
-/* The log is being read back: scan.c. */
-struct lh_cs_scan {
-    uint64_t at;        /* log offset of the next read */
-    uint64_t checksum;  /* running checksum where `rest` begins */
-    struct lh_buf rest; /* read, not yet a whole batch */
-};
-
-/* Rooms above keep a record of their own with a replica, each in its slot. */
-enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
-
 struct lh_cs_replica {
     uint64_t chunk; /* the first field: see base/idmap.h */
     struct lh_cs_logs *logs;
     struct lh_cs_host *cs; /* theirs */
-    enum lh_cs_replica_state state;
     void *slots[LH_CS_SLOTS];
+    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
+    enum lh_cs_replica_state state;
+    unsigned outstanding; /* tickets under way: disk.c */
 
     /* The header: replica.c, jobs.c; who begins or copies a replica writes it, too. */
     struct lh_chunk_header header; /* as durable, or being written by the running job */
+    uint64_t adopting;             /* the highest version adopted or being adopted */
     bool headless;                 /* no valid header was found */
     bool header_synced;            /* its version is on the disk for sure */
     bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
-    uint64_t adopting;             /* the highest version adopted or being adopted */
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */
+    bool added_up;                 /* serve/: a copy of this life has compared it with the seal */
+
+    bool loading;      /* registration waits for its header and log to be read: scan.c */
+    bool stirred;      /* it is looked at when the step ends: motion.c */
+    struct {           /* reports.c: what a registration did not report */
+        bool creation; /* it was created after a registration that did not name it */
+        int loss;      /* why it was lost, after a registration that called it good */
+    } unreported;
 
     /* The log: replica.c. */
     uint64_t end;       /* bytes accepted */
@@ -59,43 +51,6 @@ struct lh_cs_replica {
     uint64_t written;   /* bytes in the operating system's hands */
     uint64_t synced;    /* bytes known to be on the disk */
     uint64_t committed; /* as far as known here (APP-6) */
-    struct lh_cs_log_write
-        *writes; /* not yet handed to the disk, in order: [end - unwritten, end) */
-    struct lh_cs_log_write *filling; /* the last of them, if it may grow */
-    uint64_t unwritten;
-    uint64_t writing; /* bytes of the write under way, 0: none */
-    uint64_t syncing; /* the sync under way covers this length; 0: none */
-    struct lh_instant sync_begun_at;
-    unsigned outstanding; /* tickets under way: disk.c */
-
-    /* Changes that run alone: jobs.c. */
-    struct lh_cs_job *jobs; /* the first is running if `job_running` */
-    bool job_running;
-
-    bool loading;            /* registration waits for its header and log to be read: scan.c */
-    struct lh_cs_scan *scan; /* NULL: no reads of one are under way */
-
-    struct {                /* space.c: room reserved ahead */
-        uint64_t reserved;  /* bytes of the log that have room for sure */
-        uint64_t reserving; /* a reservation up to here is under way; 0: none */
-        uint64_t again_at;  /* the length at which more is to be reserved */
-        bool growing;       /* it was created or written to lately: in the room's list of those */
-        struct lh_instant grown_at;
-        struct lh_cs_replica *before, *after;
-    } space;
-
-    struct lh_writers writers;
-    bool writers_known; /* false for a sealed log that was not read back since the start */
-    struct {            /* tables.c */
-        bool kept;      /* sealed: its writer table is in memory, and in the room's list of those */
-        struct lh_instant asked_at;
-        struct lh_cs_replica *before, *after;
-    } table;
-
-    struct {           /* reports.c: what a registration did not report */
-        int loss;      /* why it was lost, after a registration that called it good */
-        bool creation; /* it was created after a registration that did not name it */
-    } unreported;
 };
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);

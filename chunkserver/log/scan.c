@@ -142,39 +142,42 @@ static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_bu
 
 void lh_cs_scan_stop(struct lh_cs_replica *r)
 {
-    if (r->scan != NULL)
-        lh_buf_clear(&r->scan->rest);
-    free(r->scan);
-    r->scan = NULL;
+    struct lh_cs_scan *scan = r->motion->scan;
+
+    if (scan == NULL)
+        return;
+    lh_buf_clear(&scan->rest);
+    free(scan);
+    lh_cs_move(r)->scan = NULL;
 }
 
 static void scan_read(struct lh_cs_replica *r)
 {
     lh_cs_disk_ask(r->logs, &log_read, r, NULL,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,
-            .offset = LH_LOG_START + r->scan->at,
+            .offset = LH_LOG_START + r->motion->scan->at,
             .length = r->cs->config.bounds.scan_bytes});
 }
 
 /* A replica that takes requests meanwhile (a sealed one, read back for settling) stays READY. */
 void lh_cs_scan_start(struct lh_cs_replica *r)
 {
-    if (r->scan != NULL)
+    if (r->motion->scan != NULL)
         return;
-    r->scan = lh_alloc(sizeof *r->scan);
+    struct lh_cs_scan *scan = lh_cs_move(r)->scan = lh_alloc(sizeof *scan);
     lh_cs_table_forget(r);
-    r->scan->checksum = lh_log_seed(r->chunk);
+    scan->checksum = lh_log_seed(r->chunk);
     if (!r->header.sealed) {
         r->state = LH_CS_REPLICA_SCANNING;
         r->end = 0;
-        r->checksum = r->scan->checksum;
+        r->checksum = scan->checksum;
     }
     scan_read(r);
 }
 
 static void scan_done(struct lh_cs_replica *r)
 {
-    r->writers_known = true;
+    lh_cs_move(r)->writers_known = true;
     if (r->header.sealed) {
         LH_MARK("scan-for-settling");
         lh_cs_table_keep(r);
@@ -255,17 +258,18 @@ static void scan_ended(struct lh_cs_replica *r, uint64_t good, bool extra, int w
 static int check(
     struct lh_cs_replica *r, const struct lh_buf *data, size_t at, struct lh_batch_header *h)
 {
-    uint64_t before = r->scan->checksum;
+    struct lh_cs_scan *scan = r->motion->scan;
+    uint64_t before = scan->checksum;
     uint8_t raw[LH_BATCH_HEADER_BYTES];
     int error = lh_batch_check(data, at, lh_batch_bytes_max(r->header.chunk_size), h);
 
-    if (error == LH_OK && !lh_log_fits(data, at, h, &r->scan->checksum) &&
+    if (error == LH_OK && !lh_log_fits(data, at, h, &scan->checksum) &&
         !LH_PLANTED("chain-unchecked-by-scan"))
         error = LH_ERR_CORRUPT;
     if (error == LH_ERR_CORRUPT && LH_PLANTED("torn-tail-kept") &&
         lh_buf_read(data, at, raw, sizeof raw)) {
         error = lh_batch_header_decode(raw, h);
-        r->scan->checksum = lh_log_checksum(before, h);
+        scan->checksum = lh_log_checksum(before, h);
     }
     return error;
 }
@@ -273,12 +277,14 @@ static int check(
 /* APP-5: rebuilds the writer table. False: the batch does not continue its writer's sequence. */
 static bool note(struct lh_cs_replica *r, const struct lh_batch_header *h, uint64_t offset)
 {
-    return LH_PLANTED("writer-table-not-rebuilt") || lh_writers_note(&r->writers, h, offset);
+    return LH_PLANTED("writer-table-not-rebuilt") ||
+           lh_writers_note(&lh_cs_move(r)->writers, h, offset);
 }
 
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
+    struct lh_cs_scan *scan = r->motion->scan;
 
     if (r->state == LH_CS_REPLICA_LOST || r->state == LH_CS_REPLICA_REMOVING ||
         r->state == LH_CS_REPLICA_CREATING) {
@@ -286,15 +292,15 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         return;
     }
     if (error != LH_OK) {
-        uint64_t at = r->scan->at;
+        uint64_t at = scan->at;
         lh_cs_scan_stop(r);
         scan_failed(r, error, at);
         return;
     }
     bool at_end = bytes->size < r->cs->config.bounds.scan_bytes;
-    uint64_t log_at = r->scan->at - r->scan->rest.size; /* where `rest` begins */
-    r->scan->at += bytes->size;
-    struct lh_buf data = lh_buf_take(&r->scan->rest);
+    uint64_t log_at = scan->at - scan->rest.size; /* where `rest` begins */
+    scan->at += bytes->size;
+    struct lh_buf data = lh_buf_take(&scan->rest);
     lh_buf_append(&data, bytes, 0, bytes->size);
 
     uint64_t limit = r->header.sealed ? r->header.sealed_length : r->header.chunk_size;
@@ -308,7 +314,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         if (why != LH_OK)
             break;
         if (!r->header.sealed) {
-            r->checksum = r->scan->checksum;
+            r->checksum = scan->checksum;
             r->end += h.size;
             /* Whatever the header says, only where a batch ends (APP-3). */
             if (r->end > r->committed && r->end <= r->header.committed)
@@ -317,7 +323,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
         at += h.size;
     }
     if (why == LH_ERR_WOULD_BLOCK && !at_end) {
-        lh_buf_append(&r->scan->rest, &data, at, data.size - at);
+        lh_buf_append(&scan->rest, &data, at, data.size - at);
         lh_buf_clear(&data);
         scan_read(r);
         return;

@@ -13,28 +13,35 @@
 #include "base/assert.h"
 #include "chunkserver/log/replica.h"
 
-static struct lh_instant rests_at(const struct lh_cs_replica *r)
+/* Of the one that was written to longest ago. */
+static struct lh_instant rests_at(const struct lh_cs_logs *logs)
 {
-    return lh_instant_add(r->space.grown_at, lh_milliseconds(r->cs->config.bounds.reserve_idle_ms));
+    return lh_instant_add(logs->space.growing->space.grown_at,
+        lh_milliseconds(logs->cs->config.bounds.reserve_idle_ms));
 }
 
 static void leave(struct lh_cs_replica *r)
 {
-    if (r->space.growing)
-        DL_DELETE2(r->logs->space.growing, r, space.before, space.after);
-    r->space.growing = false;
+    struct lh_cs_logs *logs = r->logs;
+
+    if (!r->motion->space.growing)
+        return;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    mo->space.growing = false;
+    DL_DELETE2(logs->space.growing, mo, space.before, space.after);
 }
 
 void lh_cs_space_grows(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
+    struct lh_cs_motion *mo = lh_cs_move(r);
 
     leave(r);
-    r->space.growing = true;
-    r->space.grown_at = r->cs->now;
-    DL_APPEND2(logs->space.growing, r, space.before, space.after);
+    mo->space.growing = true;
+    mo->space.grown_at = r->cs->now;
+    DL_APPEND2(logs->space.growing, mo, space.before, space.after);
     if (!lh_timer_is_set(&logs->space.timer))
-        lh_timer_set(&r->cs->timers, &logs->space.timer, rests_at(r));
+        lh_timer_set(&r->cs->timers, &logs->space.timer, rests_at(logs));
 }
 
 /* So much is reserved ahead of a log of `length` bytes. */
@@ -48,43 +55,47 @@ static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
 static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
-    uint64_t length = r->space.reserving;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    uint64_t length = mo->space.reserving;
 
     (void)bytes;
     if (error == LH_OK)
-        r->space.reserved = length;
+        mo->space.reserved = length;
     else
         LH_MARK("reserve-fails");
-    r->space.reserving = 0;
-    r->space.again_at = length - ahead_of(r, length) / 4;
+    mo->space.reserving = 0;
+    mo->space.again_at = length - ahead_of(r, length) / 4;
 }
 
 static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased = true};
 
 void lh_cs_space_ahead(struct lh_cs_replica *r)
 {
-    uint64_t length = r->written + r->writing, room = r->header.chunk_size - length;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    uint64_t length = r->written + mo->writing, room = r->header.chunk_size - length;
     bool whole = LH_PLANTED("whole-chunk-reserved");
     uint64_t ahead = whole ? room : ahead_of(r, length);
 
-    if (r->space.reserving > 0 || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
-        length < r->space.again_at || r->space.reserved >= r->header.chunk_size || room == 0)
+    if (mo->space.reserving > 0 || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
+        length < mo->space.again_at || mo->space.reserved >= r->header.chunk_size || room == 0)
         return;
-    r->space.reserving = length + (ahead < room ? ahead : room);
+    mo->space.reserving = length + (ahead < room ? ahead : room);
     lh_cs_disk_ask(r->logs, &reservation, r, NULL,
         &(struct lh_cs_disk_request){
-            .op = LH_DISK_RESERVE, .length = LH_LOG_START + r->space.reserving});
+            .op = LH_DISK_RESERVE, .length = LH_LOG_START + mo->space.reserving});
 }
 
 void lh_cs_space_given_back(struct lh_cs_replica *r)
 {
-    r->space.reserved = r->space.again_at = 0;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+
+    mo->space.reserved = mo->space.again_at = 0;
 }
 
 void lh_cs_space_rests(struct lh_cs_replica *r)
 {
     leave(r);
-    if (r->space.reserved > r->end && !LH_PLANTED("whole-chunk-reserved")) {
+    if (r->motion->space.reserved > r->end && !LH_PLANTED("whole-chunk-reserved")) {
         LH_MARK("reserve-given-back");
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     }
@@ -95,14 +106,13 @@ static void look(void *core, struct lh_timer *timer)
     struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, space.timer);
 
     (void)core;
-    while (logs->space.growing != NULL &&
-           lh_instant_reached(logs->cs->now, rests_at(logs->space.growing))) {
-        struct lh_cs_replica *r = logs->space.growing;
+    while (logs->space.growing != NULL && lh_instant_reached(logs->cs->now, rests_at(logs))) {
+        struct lh_cs_replica *r = logs->space.growing->replica;
         lh_cs_space_rests(r);
         lh_cs_replica_pump(r);
     }
     if (logs->space.growing != NULL)
-        lh_timer_set(&logs->cs->timers, &logs->space.timer, rests_at(logs->space.growing));
+        lh_timer_set(&logs->cs->timers, &logs->space.timer, rests_at(logs));
 }
 
 void lh_cs_space_init(struct lh_cs_logs *logs)
@@ -112,11 +122,12 @@ void lh_cs_space_init(struct lh_cs_logs *logs)
 
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
 {
-    const struct lh_cs_replica *r;
+    const struct lh_cs_motion *mo;
     uint64_t sum = 0;
 
-    DL_FOREACH2(logs->space.growing, r, space.after) {
-        uint64_t has = r->space.reserved > r->end ? r->space.reserved : r->end;
+    DL_FOREACH2(logs->space.growing, mo, space.after) {
+        const struct lh_cs_replica *r = mo->replica;
+        uint64_t has = mo->space.reserved > r->end ? mo->space.reserved : r->end;
         sum += r->header.chunk_size - has;
     }
     return sum;

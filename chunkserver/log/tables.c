@@ -6,18 +6,23 @@
 
 static void leave(struct lh_cs_replica *r)
 {
-    if (!r->table.kept)
+    struct lh_cs_logs *logs = r->logs;
+
+    if (!r->motion->table.kept)
         return;
-    r->table.kept = false;
-    DL_DELETE2(r->logs->tables.kept, r, table.before, table.after);
-    r->logs->tables.count--;
+    struct lh_cs_motion *mo = lh_cs_move(r);
+    mo->table.kept = false;
+    DL_DELETE2(logs->tables.kept, mo, table.before, table.after);
+    logs->tables.count--;
 }
 
 void lh_cs_table_forget(struct lh_cs_replica *r)
 {
+    if (r->motion == &lh_cs_idle)
+        return;
     leave(r);
-    lh_writers_clear(&r->writers);
-    r->writers_known = false;
+    lh_writers_clear(&lh_cs_move(r)->writers);
+    lh_cs_move(r)->writers_known = false;
 }
 
 /* It may be a log that is copied anew by now, and grows: then its table is needed. */
@@ -29,26 +34,28 @@ static void rest(struct lh_cs_replica *r)
         leave(r);
 }
 
-static struct lh_instant rests_at(const struct lh_cs_replica *r)
+static struct lh_instant rests_at(const struct lh_cs_logs *logs)
 {
-    return lh_instant_add(r->table.asked_at, lh_milliseconds(r->cs->config.bounds.settle_table_ms));
+    return lh_instant_add(logs->tables.kept->table.asked_at,
+        lh_milliseconds(logs->cs->config.bounds.settle_table_ms));
 }
 
 void lh_cs_table_keep(struct lh_cs_replica *r)
 {
     struct lh_cs_logs *logs = r->logs;
+    struct lh_cs_motion *mo = lh_cs_move(r);
 
     leave(r);
-    r->table.kept = true;
-    r->table.asked_at = r->cs->now;
-    DL_APPEND2(logs->tables.kept, r, table.before, table.after);
+    mo->table.kept = true;
+    mo->table.asked_at = r->cs->now;
+    DL_APPEND2(logs->tables.kept, mo, table.before, table.after);
     logs->tables.count++;
     if (logs->tables.count > r->cs->config.bounds.settle_tables) {
         LH_MARK("writer-table-makes-room");
-        rest(logs->tables.kept);
+        rest(logs->tables.kept->replica);
     }
     if (!lh_timer_is_set(&logs->tables.timer))
-        lh_timer_set(&r->cs->timers, &logs->tables.timer, rests_at(logs->tables.kept));
+        lh_timer_set(&r->cs->timers, &logs->tables.timer, rests_at(logs));
 }
 
 static void look(void *core, struct lh_timer *timer)
@@ -56,11 +63,10 @@ static void look(void *core, struct lh_timer *timer)
     struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, tables.timer);
 
     (void)core;
-    while (
-        logs->tables.kept != NULL && lh_instant_reached(logs->cs->now, rests_at(logs->tables.kept)))
-        rest(logs->tables.kept);
+    while (logs->tables.kept != NULL && lh_instant_reached(logs->cs->now, rests_at(logs)))
+        rest(logs->tables.kept->replica);
     if (logs->tables.kept != NULL)
-        lh_timer_set(&logs->cs->timers, &logs->tables.timer, rests_at(logs->tables.kept));
+        lh_timer_set(&logs->cs->timers, &logs->tables.timer, rests_at(logs));
 }
 
 void lh_cs_tables_init(struct lh_cs_logs *logs)

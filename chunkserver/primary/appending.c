@@ -21,7 +21,7 @@ static void link_closed(struct lh_cs_link *gone, const char *text)
 static void open_writer(struct lh_cs_stream *s, struct lh_cs_stream_writer *w)
 {
     struct lh_cs_replica *r = s->primary->replica;
-    const struct lh_writer *known = lh_writers_find(&r->writers, w->id);
+    const struct lh_writer *known = lh_writers_find(&r->motion->writers, w->id);
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
     if (known != NULL &&

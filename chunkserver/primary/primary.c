@@ -322,7 +322,7 @@ bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
 
     if (p->state != LH_CS_PRIMARY_OPEN)
         return false; /* draining: the stream's end says so, and the batch is unknown (APP-5a) */
-    switch (lh_writers_classify(&r->writers, h, w->first_sequence, &stored)) {
+    switch (lh_writers_classify(&r->motion->writers, h, w->first_sequence, &stored)) {
     case LH_SEQUENCE_NEXT:
         if (h->size > r->header.chunk_size - r->end) {
             LH_MARK("append-chunk-full");

@@ -54,7 +54,7 @@ void lh_cs_copying_end(struct lh_cs_copying *c)
     lh_cs_copy_forget_sources(c);
     lh_timer_unset(&r->cs->timers, &c->timer);
     DL_DELETE(c->room->copies, c);
-    lh_cs_served(r)->copying = NULL;
+    lh_cs_serve(r)->copying = NULL;
     free(c);
 }
 
@@ -75,7 +75,7 @@ static void end_roles(struct lh_cs_replica *r)
 {
     lh_cs_secondary_end(r, LH_ERR_NO_REPLICA);
     lh_cs_serving_refuse(r, LH_ERR_RECOVERING);
-    lh_cs_scrub_turn_away(&lh_cs_served(r)->room->scrub, r);
+    lh_cs_scrub_turn_away(&lh_cs_serving_of(r)->scrub, r);
 }
 
 /* Makes the mark of REC-4, cuts the log and reads back what is left of it. */
@@ -87,7 +87,7 @@ static void mark_and_cut(struct lh_cs_copying *c, uint64_t length)
         LH_MARK("copy-cuts-log");
     end_roles(r);
     lh_cs_replica_mark_incomplete(r);
-    lh_cs_served(r)->diverged = false;
+    lh_cs_serve(r)->diverged = false;
     c->marked = true;
     c->cut_to = LH_CS_NO_CUT;
     lh_cs_replica_submit(r, (struct lh_cs_job){
@@ -107,7 +107,7 @@ static void make_anew(struct lh_cs_copying *c, bool replace)
     end_roles(r);
     lh_cs_replica_clear(r, replace);
     lh_cs_replica_mark_incomplete(r);
-    lh_cs_served(r)->diverged = false;
+    lh_cs_serve(r)->diverged = false;
     c->made_anew = c->marked = true;
     c->cut_to = LH_CS_NO_CUT;
     const struct lh_chunk_header h = {
@@ -179,7 +179,7 @@ static bool good_already(const struct lh_cs_copying *c)
 {
     const struct lh_cs_replica *r = c->replica;
 
-    return c->sealed && lh_cs_served(r)->added_up && r->header.sealed && !r->incomplete &&
+    return c->sealed && r->added_up && r->header.sealed && !r->incomplete &&
            r->header.version == c->version && r->header.sealed_length == c->length &&
            r->header.sealed_checksum == c->checksum;
 }
@@ -246,7 +246,7 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
 {
     struct lh_cs_replica *r = c->replica;
 
-    if (c->sealing || c->link != 0 || r->jobs != NULL || r->scan != NULL)
+    if (c->sealing || c->link != 0 || r->motion->jobs != NULL || r->motion->scan != NULL)
         return;
     if (r->state == LH_CS_REPLICA_LOST) {
         lost(c);
@@ -288,7 +288,7 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         if (error != LH_OK)
             return; /* the replica is lost */
         LH_MARK("copy-sealed");
-        lh_cs_served(r)->added_up = true;
+        r->added_up = true;
         r->cs->counts.copies++;
         lh_fx_log(r->cs->fx, LH_INFO,
             "chunk %" PRIu64 ": copied: %" PRIu64 " bytes, of which %" PRIu64 " came over",
@@ -335,7 +335,7 @@ static struct lh_cs_copying *copying_new(struct lh_cs_serving *room, struct lh_c
     c->replica = r;
     c->cut_to = LH_CS_NO_CUT;
     c->timer.fire = out_of_time;
-    lh_cs_served(r)->copying = c;
+    lh_cs_serve(r)->copying = c;
     DL_APPEND(room->copies, c);
     return c;
 }

@@ -64,7 +64,7 @@ struct lh_cs_feed *lh_cs_feed_begin(
     if (feeder->feeds != NULL)
         LH_MARK("feeder-of-many-chunks");
     DL_APPEND(feeder->feeds, f);
-    lh_cs_served(r)->feed = f;
+    lh_cs_serve(r)->feed = f;
     return f;
 }
 
@@ -85,7 +85,7 @@ void lh_cs_feed_free(struct lh_cs_feed *f)
     f->feeder->room->arriving_bytes -= f->rest.size;
     lh_buf_clear(&f->rest);
     DL_DELETE(f->feeder->feeds, f);
-    lh_cs_served(f->replica)->feed = NULL;
+    lh_cs_serve(f->replica)->feed = NULL;
     free(f);
 }
 

@@ -54,7 +54,7 @@ static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
 /* Asked again while the first adoption is under way: its answer goes to the present session. */
 static bool under_way(struct lh_cs_replica *r, const Leasehold__Fence *m)
 {
-    for (struct lh_cs_job *j = r->jobs; j != NULL; j = j->after) {
+    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after) {
         if (j->kind == LH_CS_JOB_ADOPT && j->owner == job_done && j->version == m->version) {
             j->session = m->session;
             return true;
@@ -99,9 +99,10 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
         LH_MARK("fence-ends-primary");
         /* It knows exactly what was acknowledged: all that it has committed, and nothing more. */
         if (p->state >= LH_CS_PRIMARY_OPEN) {
-            lh_cs_served(r)->fenced.version = m->version;
-            lh_cs_served(r)->fenced.length = r->committed;
-            lh_cs_served(r)->fenced.checksum = p->committed_checksum;
+            struct lh_cs_served *s = lh_cs_serve(r);
+            s->fenced.version = m->version;
+            s->fenced.length = r->committed;
+            s->fenced.checksum = p->committed_checksum;
         }
         lh_cs_primary_abandon(p, LH_ERR_STALE_VERSION);
     }

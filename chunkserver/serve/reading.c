@@ -26,7 +26,7 @@ static uint64_t readable(const struct lh_cs_replica *r)
 /* The seal is durable here (SEAL-1), not just being written. */
 static bool sealed(const struct lh_cs_replica *r)
 {
-    return r->header.sealed && !r->job_running;
+    return r->header.sealed && !r->motion->job_running;
 }
 
 static void reading_free(struct lh_cs_reading *rd)
@@ -34,7 +34,7 @@ static void reading_free(struct lh_cs_reading *rd)
     if (rd->ticket != NULL)
         rd->ticket->owner = NULL;
     lh_timer_unset(&rd->replica->cs->timers, &rd->timer);
-    DL_DELETE(lh_cs_served(rd->replica)->readings, rd);
+    DL_DELETE(lh_cs_serve(rd->replica)->readings, rd);
     free(rd);
 }
 
@@ -90,7 +90,7 @@ static const struct lh_cs_disk_user read = {
 static void start(struct lh_cs_reading *rd, uint64_t bytes)
 {
     struct lh_cs_replica *r = rd->replica;
-    struct lh_cs_serving *room = lh_cs_served(r)->room;
+    struct lh_cs_serving *room = lh_cs_serving_of(r);
     uint64_t left = rd->limit - rd->offset;
 
     rd->asked = bytes < left ? bytes : left;
@@ -107,7 +107,7 @@ static void start(struct lh_cs_reading *rd, uint64_t bytes)
 /* From when on bytes may be read for copies elsewhere (REC-4). */
 static struct lh_instant paced_until(const struct lh_cs_replica *r)
 {
-    return lh_pacing_ready_at(&lh_cs_served(r)->room->copy_out);
+    return lh_pacing_ready_at(&lh_cs_serving_of(r)->copy_out);
 }
 
 /* Reads if there is something to read, waits if it may come, answers otherwise. */
@@ -196,7 +196,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     rd->require_primary = m->require_primary;
     rd->until = lh_instant_add(cs->now, lh_milliseconds(wait_ms));
     rd->timer.fire = fire;
-    DL_APPEND(lh_cs_served(r)->readings, rd);
+    DL_APPEND(lh_cs_serve(r)->readings, rd);
     l->owner = rd;
     look(rd);
 }
@@ -229,7 +229,7 @@ static void take(struct lh_cs_reading *rd, const struct lh_buf *bytes, struct lh
         lh_cs_replica_lose(r, LH_ERR_CORRUPT, rd->offset + piece->batches.size);
     } else if (error != LH_OK) {
         /* Either the reader is wrong or this log: a reader alone condemns no replica. */
-        lh_cs_scrub_soon(&lh_cs_served(r)->room->scrub, r);
+        lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
         finish(rd, LH_ERR_MALFORMED, "no sound batch begins at this offset", NULL);
     } else if (rd->require_primary && !answers_as_primary(r)) {
         finish(rd, LH_ERR_NOT_PRIMARY, NULL, NULL); /* TIME-5: the disk may have taken long */

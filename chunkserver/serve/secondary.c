@@ -302,7 +302,7 @@ static void take_part(
             " bytes (checksum "
             "%016" PRIx64 "): %s",
             r->chunk, r->end, r->checksum, lh_error_text(error));
-        lh_cs_served(r)->diverged = r->incomplete;
+        lh_cs_serve(r)->diverged = r->incomplete;
         lh_cs_secondary_end(r, error);
         lh_cs_replica_differs(r);
     } else {

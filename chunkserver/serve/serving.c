@@ -1,4 +1,4 @@
-/* What the room keeps with a replica, from its beginning to its end. */
+/* What the room keeps with a replica, and what happens to that. */
 #include "chunkserver/serve/serving.h"
 
 #include "base/alloc.h"
@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+const struct lh_cs_served lh_cs_unserved;
+
 void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struct lh_cs_logs *logs)
 {
     room->cs = cs;
@@ -17,26 +19,42 @@ void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struc
     room->copy_in.rate = room->copy_out.rate = cs->config.repair_rate;
     room->scrub.cs = cs;
     room->scrub.logs = logs;
+    logs->rooms[LH_CS_SLOT_SERVED] = room;
 }
 
-void lh_cs_serving_added(struct lh_cs_serving *room, struct lh_cs_replica *r)
+struct lh_cs_served *lh_cs_serve(struct lh_cs_replica *r)
 {
-    struct lh_cs_served *s = lh_alloc(sizeof *s);
+    if (r->slots[LH_CS_SLOT_SERVED] == NULL)
+        r->slots[LH_CS_SLOT_SERVED] = lh_alloc(sizeof(struct lh_cs_served));
+    lh_cs_stir(r);
+    return r->slots[LH_CS_SLOT_SERVED];
+}
 
-    s->room = room;
-    r->slots[LH_CS_SLOT_SERVED] = s;
+static void forget(struct lh_cs_replica *r)
+{
+    free(r->slots[LH_CS_SLOT_SERVED]);
+    r->slots[LH_CS_SLOT_SERVED] = NULL;
+}
+
+/* What it was fenced with matters until it is sealed: no fence of that version is answered then. */
+void lh_cs_serving_settled(struct lh_cs_replica *r)
+{
+    const struct lh_cs_served *s = lh_cs_served(r);
+
+    if (s->feed == NULL && (s->fenced.version == 0 || r->header.sealed) && s->copying == NULL &&
+        !s->diverged && s->readings == NULL && s->settlings == NULL)
+        forget(r);
 }
 
 void lh_cs_serving_removed(struct lh_cs_replica *r)
 {
-    struct lh_cs_served *s = lh_cs_served(r);
+    const struct lh_cs_served *s = lh_cs_served(r);
 
     LH_ASSERT(s->readings == NULL && s->settlings == NULL);
     if (s->copying != NULL)
         lh_cs_copying_end(s->copying);
-    lh_cs_scrub_turn_away(&s->room->scrub, r);
-    r->slots[LH_CS_SLOT_SERVED] = NULL;
-    free(s);
+    lh_cs_scrub_turn_away(&lh_cs_serving_of(r)->scrub, r);
+    forget(r);
 }
 
 void lh_cs_serving_pumped(struct lh_cs_replica *r)
@@ -66,17 +84,17 @@ void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error)
 
 void lh_cs_serving_lost(struct lh_cs_replica *r, int error)
 {
-    struct lh_cs_served *s = lh_cs_served(r);
+    const struct lh_cs_served *s = lh_cs_served(r);
 
-    s->added_up = false;
+    r->added_up = false;
     lh_cs_secondary_end(r, error);
     lh_cs_serving_refuse(r, LH_ERR_CORRUPT);
     if (s->copying != NULL)
         s->copying->error = error;
-    lh_cs_scrub_turn_away(&s->room->scrub, r);
+    lh_cs_scrub_turn_away(&lh_cs_serving_of(r)->scrub, r);
 }
 
 void lh_cs_serving_differs(struct lh_cs_replica *r)
 {
-    lh_cs_scrub_soon(&lh_cs_served(r)->room->scrub, r);
+    lh_cs_scrub_soon(&lh_cs_serving_of(r)->scrub, r);
 }

@@ -27,10 +27,9 @@ struct lh_cs_serving {
     struct lh_cs_scrub scrub;
 };
 
-/* What this room keeps with a replica. */
+/* What this room keeps with a replica, as long as any of it is in use. Else the replica has a
+ * constant one. */
 struct lh_cs_served {
-    struct lh_cs_serving *room;
-
     struct lh_cs_feed *feed; /* feeder.h: from its primary; NULL: none */
     struct {                 /* fencing.c: what this server had committed when it was fenced */
         uint64_t version;    /* by which; 0: it was not, or was not the primary */
@@ -39,15 +38,26 @@ struct lh_cs_served {
 
     struct lh_cs_copying *copying; /* not NULL: it is being copied to */
     bool diverged;                 /* incomplete, and it was no prefix of the primary's log */
-    bool added_up;                 /* a copy of this life has compared it with the seal */
 
     struct lh_cs_reading *readings;   /* waiting for more committed bytes */
     struct lh_cs_settling *settlings; /* waiting for the seal or for the writer table */
 };
 
-static inline struct lh_cs_served *lh_cs_served(const struct lh_cs_replica *r)
+extern const struct lh_cs_served lh_cs_unserved;
+
+static inline const struct lh_cs_served *lh_cs_served(const struct lh_cs_replica *r)
 {
-    return r->slots[LH_CS_SLOT_SERVED];
+    const struct lh_cs_served *s = r->slots[LH_CS_SLOT_SERVED];
+
+    return s == NULL ? &lh_cs_unserved : s;
+}
+
+/* The record to write into: made if it has none. */
+struct lh_cs_served *lh_cs_serve(struct lh_cs_replica *r);
+
+static inline struct lh_cs_serving *lh_cs_serving_of(const struct lh_cs_replica *r)
+{
+    return r->logs->rooms[LH_CS_SLOT_SERVED];
 }
 
 void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struct lh_cs_logs *logs);
@@ -56,8 +66,8 @@ void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struc
 void lh_cs_serving_refuse(struct lh_cs_replica *r, int error);
 
 /* What happens to a replica (log/logs.h). */
-void lh_cs_serving_added(struct lh_cs_serving *room, struct lh_cs_replica *r);
 void lh_cs_serving_removed(struct lh_cs_replica *r);
+void lh_cs_serving_settled(struct lh_cs_replica *r);
 void lh_cs_serving_pumped(struct lh_cs_replica *r);
 void lh_cs_serving_readable(struct lh_cs_replica *r);
 void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error);

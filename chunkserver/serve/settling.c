@@ -19,7 +19,7 @@ static void send_refusal(struct lh_cs_host *cs, uint64_t link, int error, const 
 
 static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
 {
-    const struct lh_writer *w = lh_writers_find(&r->writers, writer);
+    const struct lh_writer *w = lh_writers_find(&r->motion->writers, writer);
     Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
     Leasehold__Stored stored[LH_WRITER_WINDOW];
     Leasehold__Stored *list[LH_WRITER_WINDOW];
@@ -43,7 +43,7 @@ static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
         m.n_last = w->count;
     }
     r->cs->counts.settles++;
-    if (r->table.kept)
+    if (r->motion->table.kept)
         lh_cs_table_keep(r);
     lh_fx_send(r->cs->fx, link, &m.base, NULL);
     lh_cs_link_close(r->cs, link, LH_OK, NULL);
@@ -52,7 +52,7 @@ static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
 static void settling_free(struct lh_cs_settling *st)
 {
     lh_timer_unset(&st->replica->cs->timers, &st->timer);
-    DL_DELETE(lh_cs_served(st->replica)->settlings, st);
+    DL_DELETE(lh_cs_serve(st->replica)->settlings, st);
     free(st);
 }
 
@@ -81,10 +81,10 @@ static void look(struct lh_cs_settling *st)
         return;
     }
     if (lh_cs_replica_sealing(r) ||
-        (r->writers_known && LH_PLANTED("settled-by-unsealed-replica"))) {
-        if (r->writers_known)
+        (r->motion->writers_known && LH_PLANTED("settled-by-unsealed-replica"))) {
+        if (r->motion->writers_known)
             answer(st);
-        else if (r->header.sealed && !r->job_running)
+        else if (r->header.sealed && !r->motion->job_running)
             lh_cs_scan_start(r);
         return; /* while it is being cut: when that is done */
     }
@@ -111,7 +111,7 @@ void lh_cs_settlings_answer(struct lh_cs_replica *r)
     struct lh_cs_settling *st, *next;
 
     DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next) {
-        if (r->writers_known)
+        if (r->motion->writers_known)
             look(st);
         else
             refuse(st, LH_ERR_CORRUPT, NULL);
@@ -161,7 +161,7 @@ static void message(struct lh_cs_link *l, const void *request, struct lh_buf *pa
     st->until = lh_instant_add(cs->now, cs->config.settle_wait);
     st->timer.fire = fire;
     l->owner = st;
-    DL_APPEND(lh_cs_served(r)->settlings, st);
+    DL_APPEND(lh_cs_serve(r)->settlings, st);
     look(st);
 }
 

@@ -135,7 +135,7 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
         return; /* the copy records it (REC-4) */
     }
-    if (r->header.sealed && r->state == LH_CS_REPLICA_READY && !r->job_running) {
+    if (r->header.sealed && r->state == LH_CS_REPLICA_READY && !r->motion->job_running) {
         seal_recorded(cs, m->chunk, r->header.version, LH_OK);
         return;
     }
@@ -196,7 +196,7 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     }
     if (r != NULL && r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
         return; /* asked again: the answer is on its way */
-    if (r != NULL && !(r->state == LH_CS_REPLICA_LOST && r->headless && r->jobs == NULL)) {
+    if (r != NULL && !(r->state == LH_CS_REPLICA_LOST && r->headless && r->motion->jobs == NULL)) {
         /* At version 1 also where 0 was asked for: it was created ahead, and a master that started
          * since knows of the chunk alone. */
         bool empty = r->state == LH_CS_REPLICA_READY && r->adopting >= m->version &&
@@ -252,7 +252,7 @@ static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m
     if (r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
         return;
     if (r->state == LH_CS_REPLICA_REMOVING) {
-        for (struct lh_cs_job *j = r->jobs; j != NULL; j = j->after)
+        for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
             j->session = m->session; /* asked again: the answer goes there */
         return;
     }

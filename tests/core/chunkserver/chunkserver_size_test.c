@@ -1,30 +1,17 @@
 /* What a chunkserver keeps in memory for a chunk that nobody uses, and for one that takes appends.
- * The bytes are what its allocator gives back when the core is destroyed, so everything counts:
- * records, indexes, and what the allocator rounds up. */
+ * How it is counted: tests/freed.h. */
 #include "tests/core/chunkserver/chunkserver_story.h"
 
 #include "base/alloc.h"
 #include "chunkserver/log/header.h"
+#include "tests/freed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define IDLE_BYTES   576u
+#define IDLE_BYTES   256u
 #define OPEN_BYTES   4096u
 #define SHARED_BYTES 3072u /* of all chunks: two streams, a part of the table of leases */
-
-/* jemalloc's, with which the chunkserver is linked; not there under a sanitizer. */
-extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size)
-    __attribute__((weak));
-
-static uint64_t freed(void)
-{
-    uint64_t bytes = 0;
-    size_t size = sizeof bytes;
-
-    assert_int_equal(mallctl("thread.deallocated", &bytes, &size, NULL, 0), 0);
-    return bytes;
-}
 
 /* The file of a sealed chunk, as far as a start reads it. */
 static struct lh_buf sealed_file(uint64_t chunk)
@@ -106,7 +93,7 @@ static uint64_t bytes_of_idle(size_t count)
     lh_chunkserver_destroy(cs);
     uint64_t bytes = freed() - before;
     free(chunks);
-    return bytes - 8 * count; /* the configuration's list of files */
+    return bytes;
 }
 
 static void an_idle_chunk_costs_little(void **state)

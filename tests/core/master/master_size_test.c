@@ -1,28 +1,15 @@
-/* What the master keeps in memory for chunks and files in which nothing goes on. The bytes are what
- * its allocator gives back when the core is destroyed, so everything counts: records, indexes, and
- * what the allocator rounds up. */
+/* What the master keeps in memory for chunks and files in which nothing goes on. How it is
+ * counted: tests/freed.h. */
 #include "tests/core/master/master_story.h"
 
 #include "base/alloc.h"
 #include "proto/stored.pb-c.h"
+#include "tests/freed.h"
 
 #define CHUNK_BYTES_GOAL 128
 #define FILE_BYTES_GOAL  256 /* with one chunk, without its path */
 
 #define PATH_BYTES 32u
-
-/* jemalloc's, with which the master is linked; not there under a sanitizer. */
-extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size)
-    __attribute__((weak));
-
-static uint64_t freed(void)
-{
-    uint64_t bytes = 0;
-    size_t size = sizeof bytes;
-
-    assert_int_equal(mallctl("thread.deallocated", &bytes, &size, NULL, 0), 0);
-    return bytes;
-}
 
 static void put(const void *key, size_t key_size, const ProtobufCMessage *record)
 {

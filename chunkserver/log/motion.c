@@ -1,0 +1,80 @@
+/* What a log has only while something goes on with it, and when that is over. */
+#include "chunkserver/log/motion.h"
+
+#include "base/alloc.h"
+#include "chunkserver/log/replica.h"
+#include "chunkserver/log/scan.h"
+#include "chunkserver/log/space.h"
+#include "chunkserver/log/tables.h"
+
+#include <stdlib.h>
+
+const struct lh_cs_motion lh_cs_idle;
+
+/* The writer table of a log that may grow is in memory, so such a log is never idle. */
+bool lh_cs_is_idle(const struct lh_cs_replica *r)
+{
+    const struct lh_cs_motion *mo = r->motion;
+
+    return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
+           mo->scan == NULL && !mo->space.growing && mo->space.reserving == 0 &&
+           mo->space.reserved <= r->end && !mo->writers_known && mo->writers.by_id == NULL &&
+           !mo->table.kept;
+}
+
+void lh_cs_stir(struct lh_cs_replica *r)
+{
+    struct lh_cs_logs *logs = r->logs;
+
+    if (r->stirred)
+        return;
+    r->stirred = true;
+    LH_GROW(logs->stirred, logs->stirred_capacity, logs->stirred_count + 1);
+    logs->stirred[logs->stirred_count++] = r->chunk;
+}
+
+struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r)
+{
+    struct lh_cs_motion *mo = (struct lh_cs_motion *)(uintptr_t)r->motion;
+
+    if (r->motion == &lh_cs_idle) {
+        mo = lh_alloc(sizeof *mo);
+        mo->replica = r;
+        r->motion = mo;
+    }
+    lh_cs_stir(r);
+    return mo;
+}
+
+static void forget(struct lh_cs_replica *r)
+{
+    free((void *)(uintptr_t)r->motion);
+    r->motion = &lh_cs_idle;
+}
+
+void lh_cs_motion_free(struct lh_cs_replica *r)
+{
+    if (r->motion == &lh_cs_idle)
+        return;
+    lh_cs_move(r)->space.reserved = 0; /* nothing is to be given back */
+    lh_cs_space_rests(r);
+    lh_cs_table_forget(r);
+    lh_cs_jobs_free(r);
+    lh_cs_replica_drop_unwritten(r);
+    lh_cs_scan_stop(r);
+    forget(r);
+}
+
+void lh_cs_motions_settle(struct lh_cs_logs *logs)
+{
+    for (size_t i = 0; i < logs->stirred_count; i++) {
+        struct lh_cs_replica *r = lh_cs_replica_find(logs, logs->stirred[i]);
+        if (r == NULL)
+            continue; /* removed */
+        r->stirred = false;
+        if (r->motion != &lh_cs_idle && lh_cs_is_idle(r))
+            forget(r);
+        logs->users->settled(r);
+    }
+    logs->stirred_count = 0;
+}

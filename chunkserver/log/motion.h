@@ -1,0 +1,83 @@
+/* What a log has only while something goes on with it.
+ *
+ * A log that may grow always has this record, and so does one that is read back, changed, or whose
+ * writers are asked about. Any other has a constant one, in which all is idle: nearly all replicas
+ * are sealed, and nobody uses them. So it can be read at any time, and whoever writes asks
+ * lh_cs_move() for it.
+ * The fields are written by the file that is named with them. */
+#ifndef LH_CHUNKSERVER_LOG_MOTION_H
+#define LH_CHUNKSERVER_LOG_MOTION_H
+
+#include "base/buf.h"
+#include "base/time.h"
+#include "chunkserver/log/jobs.h"
+#include "chunkserver/log/writers.h"
+
+struct lh_cs_logs;
+struct lh_cs_replica;
+
+/* Whole batches that were accepted and go to the disk with one write. */
+struct lh_cs_log_write {
+    struct lh_buf bytes;
+    struct lh_cs_log_write *prev, *next;
+};
+
+/* The log is being read back: scan.c. */
+struct lh_cs_scan {
+    uint64_t at;        /* log offset of the next read */
+    uint64_t checksum;  /* running checksum where `rest` begins */
+    struct lh_buf rest; /* read, not yet a whole batch */
+};
+
+struct lh_cs_motion {
+    struct lh_cs_replica *replica;
+
+    /* Writing: replica.c. */
+    struct lh_cs_log_write
+        *writes; /* not yet handed to the disk, in order: [end - unwritten, end) */
+    struct lh_cs_log_write *filling; /* the last of them, if it may grow */
+    uint64_t unwritten;
+    uint64_t writing; /* bytes of the write under way, 0: none */
+    uint64_t syncing; /* the sync under way covers this length; 0: none */
+    struct lh_instant sync_begun_at;
+
+    /* Changes that run alone: jobs.c. */
+    struct lh_cs_job *jobs; /* the first is running if `job_running` */
+    bool job_running;
+
+    struct lh_cs_scan *scan; /* NULL: no reads of one are under way */
+
+    struct {                /* space.c: room reserved ahead */
+        uint64_t reserved;  /* bytes of the log that have room for sure */
+        uint64_t reserving; /* a reservation up to here is under way; 0: none */
+        uint64_t again_at;  /* the length at which more is to be reserved */
+        bool growing;       /* it was created or written to lately: in the room's list of those */
+        struct lh_instant grown_at;
+        struct lh_cs_motion *before, *after;
+    } space;
+
+    struct lh_writers writers;
+    bool writers_known; /* false for a sealed log that was not read back since the start */
+    struct {            /* tables.c */
+        bool kept;      /* sealed: its writer table is in memory, and in the room's list of those */
+        struct lh_instant asked_at;
+        struct lh_cs_motion *before, *after;
+    } table;
+};
+
+extern const struct lh_cs_motion lh_cs_idle;
+
+/* The log's record, to write into it: made if it has none, and looked at when the step ends. */
+struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r);
+/* Has it nothing that anybody will ask for? */
+bool lh_cs_is_idle(const struct lh_cs_replica *r);
+/* Frees what all of this is about, and the record. */
+void lh_cs_motion_free(struct lh_cs_replica *r);
+
+/* At the end of the step it is seen whether anything still goes on with this replica, here and in
+ * the rooms above. */
+void lh_cs_stir(struct lh_cs_replica *r);
+/* The end of a step: frees the records in which all is idle. */
+void lh_cs_motions_settle(struct lh_cs_logs *logs);
+
+#endif
