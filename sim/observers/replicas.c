@@ -152,15 +152,12 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     if (error == LH_ERR_SHORTAGE && op != LH_DISK_WRITE)
         return; /* nothing was done */
     switch (op) {
-    case LH_DISK_CREATE: /* by an order to copy it, maybe */
+    case LH_DISK_CREATE:
+    case LH_DISK_REMOVE: /* both by an order to copy it, maybe */
         if (error == LH_OK || error == LH_ERR_CLOSED)
             *r = (struct replica){.released = r->released,
                 .fenced_heard = r->fenced_heard,
                 .copy_begun = r->copy_begun};
-        break;
-    case LH_DISK_REMOVE:
-        if (error == LH_OK || error == LH_ERR_CLOSED)
-            *r = (struct replica){.released = r->released, .fenced_heard = r->fenced_heard};
         break;
     case LH_DISK_WRITE:
         if (offset >= LH_SIM_LOG_START)
