@@ -454,6 +454,7 @@ static void out_of_time(void *core, struct lh_timer *timer)
     }
     if (lh_instant_reached(cs->now, p->notice_at)) {
         p->notice_at = LH_INSTANT_NEVER;
+        lh_cs_queue_shrink(p);
         for (size_t i = 0; i < p->member_count; i++)
             lh_cs_member_notice(&p->members[i]);
     }

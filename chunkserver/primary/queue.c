@@ -69,11 +69,15 @@ void lh_cs_queue_pop(struct lh_cs_primary *p)
     lh_buf_clear(&u->bytes);
     p->queue.first = (p->queue.first + 1) % p->queue.capacity;
     p->queue.count--;
-    if (p->queue.count == 0 && p->queue.capacity > 4) {
-        free(p->queue.items); /* an open chunk may have nothing to do for long */
-        p->queue.items = NULL;
-        p->queue.first = p->queue.capacity = 0;
-    }
+}
+
+void lh_cs_queue_shrink(struct lh_cs_primary *p)
+{
+    if (p->queue.count > 0)
+        return;
+    free(p->queue.items);
+    p->queue.items = NULL;
+    p->queue.first = p->queue.capacity = 0;
 }
 
 void lh_cs_queue_free(struct lh_cs_primary *p)

@@ -13,6 +13,8 @@ bool lh_cs_queue_batch_ends(struct lh_cs_primary *p, uint64_t offset);
 struct lh_cs_uncommitted *lh_cs_queue_push(struct lh_cs_primary *p);
 /* The first one is gone, committed or not. */
 void lh_cs_queue_pop(struct lh_cs_primary *p);
+/* Gives its memory back if it is empty: an open chunk may have nothing to do for long. */
+void lh_cs_queue_shrink(struct lh_cs_primary *p);
 void lh_cs_queue_free(struct lh_cs_primary *p);
 
 #endif
