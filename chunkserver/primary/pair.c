@@ -48,7 +48,7 @@ static void free_pair(struct lh_cs_pair *pair)
     lh_timer_unset(&pair->room->cs->timers, &pair->idle);
     if (pair->touched)
         LL_DELETE2(pair->room->touched_pairs, pair, next_touched);
-    LL_FOREACH_SAFE(pair->ended, e, next) {
+    DL_FOREACH_SAFE(pair->ended, e, next) {
         free(e);
     }
     HASH_DEL(pair->room->pairs, pair);
@@ -162,7 +162,7 @@ void lh_cs_pair_leave(struct lh_cs_member *m)
         struct lh_cs_ended_feed *e = lh_alloc(sizeof *e);
         *e = (struct lh_cs_ended_feed){
             .chunk = m->chunk, .version = m->primary->version, .feed = m->feed};
-        LL_APPEND(pair->ended, e);
+        DL_APPEND(pair->ended, e);
         touch(pair);
     }
     if (pair->members == NULL)
@@ -230,7 +230,7 @@ static void put_ends(struct lh_cs_pair *pair, struct outgoing *o, uint64_t parts
         part->chunk = e->chunk;
         part->version = e->version;
         part->feed = e->feed;
-        LL_DELETE(pair->ended, e);
+        DL_DELETE(pair->ended, e);
         free(e);
     }
 }

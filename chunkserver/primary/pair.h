@@ -10,7 +10,7 @@ struct lh_cs_member;
 /* A feed that ended here; the other server is to be told. */
 struct lh_cs_ended_feed {
     uint64_t chunk, version, feed;
-    struct lh_cs_ended_feed *next;
+    struct lh_cs_ended_feed *prev, *next;
 };
 
 struct lh_cs_pair {

@@ -24,18 +24,14 @@ struct lh_cs_feeder *lh_cs_feeder_of(struct lh_cs_link *l)
 
 static void drop_answers(struct lh_cs_feeder *feeder, size_t count)
 {
-    struct lh_cs_feed *f;
-
     if (count == 0)
         return;
     for (size_t i = 0; i < count; i++)
         free(feeder->answers[i].text);
+    feeder->gone += count;
     feeder->answer_count -= count;
     memmove(
         feeder->answers, feeder->answers + count, feeder->answer_count * sizeof *feeder->answers);
-    DL_FOREACH(feeder->feeds, f) {
-        f->reporting = f->reporting > count ? f->reporting - count : 0;
-    }
 }
 
 void lh_cs_feeder_free(struct lh_cs_feeder *feeder)
@@ -108,13 +104,15 @@ void lh_cs_feeder_answer(
 
 void lh_cs_feed_report(struct lh_cs_feed *f, const Leasehold__ReplicateAnswer *m)
 {
-    if (f->reporting > 0) {
+    struct lh_cs_feeder *feeder = f->feeder;
+
+    if (f->reporting > feeder->gone) {
         LH_MARK("feed-report-replaced");
-        f->feeder->answers[f->reporting - 1].m = *m;
+        feeder->answers[f->reporting - feeder->gone - 1].m = *m;
         return;
     }
-    lh_cs_feeder_answer(f->feeder, m, NULL);
-    f->reporting = f->feeder->answer_count;
+    lh_cs_feeder_answer(feeder, m, NULL);
+    f->reporting = feeder->gone + feeder->answer_count;
 }
 
 static void send_message(struct lh_cs_feeder *feeder)

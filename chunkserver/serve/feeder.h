@@ -17,6 +17,7 @@ struct lh_cs_feeder {
     struct lh_cs_feed *feeds;
     struct lh_cs_feed_answer *answers;
     size_t answer_count, answer_capacity;
+    uint64_t gone; /* answers that were before these: sent, or of no use any more */
     bool writing; /* the last message has not left: answers gather */
     bool touched; /* in the room's list */
     struct lh_cs_feeder *next_touched;
@@ -30,9 +31,9 @@ struct lh_cs_feed {
     uint64_t number;               /* the primary's name for it */
     uint64_t version;              /* that it adopts */
     uint64_t acked;                /* the durable length that was last reported */
-    size_t reporting;              /* 1 and up: where that report is in `answers`; 0: it was sent */
+    uint64_t reporting;            /* the number of that report, counted from the feeder's first
+                                      answer, from 1 on; up to `gone`: it does not wait any more */
     bool adopted;                  /* its ADOPT was answered: bytes may come */
-    bool differs;                  /* the log is not what the primary says that it should be */
     struct lh_instant reported_at; /* when the primary last heard that bytes come */
     struct lh_buf rest;            /* of a batch that is not whole yet */
     struct lh_cs_feed *prev, *next; /* of the feeder */
