@@ -26,6 +26,8 @@ struct parcel {
     ProtobufCMessage *message; /* MESSAGE; owned */
     struct lh_buf payload;     /* MESSAGE */
     uint32_t crc;              /* MESSAGE: of its bytes */
+    bool tell;                 /* MESSAGE: its sender waits until it is out of the way ... */
+    bool stuck;                /* ... which it is when it has arrived */
     int error;                 /* CLOSED */
     const char *text;          /* CLOSED; static */
 };

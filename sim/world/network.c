@@ -330,6 +330,7 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
     p->crc = lh_buf_crc32c(
         &e->payload, 0, e->payload.size, lh_buf_crc32c(&e->header, 0, e->header.size, 0));
     p->payload = lh_buf_take(&e->payload);
+    p->tell = e->tell;
     advance(sim, peer);
     if (e->tell) /* soon, or when the network has taken all of it */
         schedule(sim, end, LH_SIM_EV_SENT,
@@ -435,13 +436,29 @@ static void receive(struct end *end, struct parcel *p)
     lh_buf_clear(&in.payload);
 }
 
+/* Where nothing gets through, or nobody reads, buffers are full sooner or later: half of the
+ * messages stay in their sender's way until they have arrived. */
+static bool is_stuck(const struct lh_sim *sim, const struct end *from, const struct parcel *p)
+{
+    const struct end *to = &from->link->ends[!which(from)];
+
+    return p->crc % 4 >= 2 && (to->held || is_blocked(sim, from->node, to->node));
+}
+
 void lh_sim_network_sent(struct lh_sim *sim, const struct lh_sim_event *e)
 {
     struct end *end = &((struct link *)e->about)->ends[e->which];
+    struct parcel *p = peer_of(end)->first;
 
-    (void)sim;
-    if (end->open && !end->half_closed)
-        hear(end, LH_IN_SENT);
+    if (!end->open || end->half_closed)
+        return;
+    while (p != NULL && !p->tell)
+        p = p->next;
+    if (p != NULL && !p->stuck && is_stuck(sim, end, p)) {
+        p->stuck = true;
+        return;
+    }
+    hear(end, LH_IN_SENT);
 }
 
 static void hear_closed(struct lh_sim *sim, struct end *end, int error, const char *text)
@@ -480,6 +497,8 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
     end->first = p->next;
     if (end->first == NULL)
         end->last = NULL;
+    if (p->stuck && peer_of(end)->open)
+        schedule(sim, peer_of(end), LH_SIM_EV_SENT, sim->now, 0);
     if (p->kind == PARCEL_OPENED) {
         arrive(sim, end);
     } else if (end->open && p->kind == PARCEL_MESSAGE) {
