@@ -246,7 +246,7 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
 {
     lh_sim_destroy(c->sim);
     lh_sim_programs_deinit(c);
-    lh_sim_workload_deinit(c);
+    lh_sim_requests_deinit(c);
     lh_sim_questions_deinit(c);
     for (size_t i = 0; i < c->config.strangers; i++)
         lh_sim_stranger_destroy(c->strangers[i]);
@@ -358,16 +358,4 @@ int lh_sim_create_file(
         request.on_primary_loss = (Leasehold__OnPrimaryLoss)options->on_loss;
     }
     return lh_sim_ask(c, 1, LH_METHOD_CREATE, &request.base, lh_seconds(10), NULL);
-}
-
-int lh_sim_recall(
-    struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound)
-{
-    Leasehold__RecallRequest request = LEASEHOLD__RECALL_REQUEST__INIT;
-
-    request.path = (char *)(uintptr_t)path;
-    request.only_release = only_release;
-    request.wait_ms = lh_duration_ms(bound);
-    return lh_sim_ask(
-        c, 1, LH_METHOD_RECALL, &request.base, lh_duration_add(bound, lh_seconds(1)), NULL);
 }

@@ -1,6 +1,5 @@
 /* A whole Leasehold in the simulator's world: masters, chunkservers and clients, all of them the
- * real cores; and a workload that remembers what it wrote. Who checks the invariants of
- * docs/protocol.md meanwhile is in sim/observers.
+ * real cores. What checks the invariants of docs/protocol.md meanwhile is in sim/observers.
  *
  * Nodes are named "m", "m2", ..., "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the
  * world for at most the `bound` given to them. When an invariant breaks, the run stops and
@@ -93,45 +92,6 @@ struct lh_sim_file_options {
 int lh_sim_create_file(
     struct lh_sim_cluster *c, const char *path, const struct lh_sim_file_options *options);
 
-/* Recalls the lease of the file's tail. */
-int lh_sim_recall(
-    struct lh_sim_cluster *c, const char *path, bool only_release, struct lh_duration bound);
-
-/* ---- Appending ---- */
-
-/* One writer of one file. What it wrote is remembered for the checks. */
-struct lh_sim_writer;
-
-/* One batch. */
-struct lh_sim_append {
-    struct lh_sim_writer *writer;
-    uint64_t sequence; /* of its first record */
-    uint32_t count;    /* records */
-    uint32_t bytes;    /* of each record */
-    uint64_t sent_ns;  /* true time of the call */
-    uint64_t done_ns;  /* true time of its completion; UINT64_MAX: none yet */
-    int error;         /* once done */
-    uint64_t offset;   /* in the file, once acknowledged */
-};
-
-/* Waits until the file is known. NULL: that took longer than `bound` or failed. The writer lives as
- * long as the cluster. */
-struct lh_sim_writer *lh_sim_writer_open(
-    struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
-
-/* Submits one batch and does not wait. The client is up. Lives as long as the cluster. */
-struct lh_sim_append *lh_sim_append_begin(struct lh_sim_writer *w, uint32_t count, uint32_t bytes);
-
-/* Submits one batch and waits. Its error, or DEADLINE_EXCEEDED while it is still under way. */
-int lh_sim_append(
-    struct lh_sim_writer *w, uint32_t count, uint32_t bytes, struct lh_duration bound);
-
-/* Waits until nothing of the writer's is under way; true if all of it was acknowledged. */
-bool lh_sim_flush(struct lh_sim_writer *w, struct lh_duration bound);
-
-/* Of everybody's batches: how many were acknowledged. */
-size_t lh_sim_acknowledged(const struct lh_sim_cluster *c);
-
 /* ---- Questions ---- */
 
 /* A chunk as the master's store names it. */
@@ -165,26 +125,5 @@ struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk);
 
 /* As lh_sim_primary() of the file's tail, which also takes appends. */
 struct lh_sim_node *lh_sim_open_primary(struct lh_sim_cluster *c, const char *path);
-
-/* Waits until somebody is the tail's primary. */
-struct lh_sim_node *lh_sim_wait_primary(
-    struct lh_sim_cluster *c, const char *path, struct lh_duration bound);
-
-/* Reads the whole file through a client and compares it with what was written: every acknowledged
- * batch is there once and at its position, every writer's batches are in order, nothing else is
- * there, and what was acknowledged before something was sent lies before it (INV-4, INV-6). What is
- * wrong becomes the world's failure. */
-bool lh_sim_check_file(
-    struct lh_sim_cluster *c, size_t client, const char *path, struct lh_duration bound);
-
-/* Compares the replicas' bytes on disk: all members of each of the file's chunks that are up and
- * hold the chunk's version are identical below what any of them knows to be committed, and, when
- * `settled`, to the end, with every member up and there (INV-5). */
-bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool settled);
-
-/* Faults are over: waits until every member of every chunk of the file is up, in session and
- * identical, and appends through `writer` work (INV-8), then does the two checks above. */
-bool lh_sim_settle(
-    struct lh_sim_cluster *c, struct lh_sim_writer *writer, struct lh_duration bound);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the files of this folder know of each other. Inside sim/ only. */
+/* What the files of this folder know of each other. Inside sim/ and its tests only. */
 #ifndef LH_SIM_CLUSTER_INTERNAL_H
 #define LH_SIM_CLUSTER_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 /* One call that is given to a client's core. It belongs to the core until it completes or the core
  * is gone; whoever made it hands it back with lh_sim_request_done() after it completed. What nobody
- * hands back stays until the cluster ends, since tests keep pointers to appends. */
+ * hands back stays until the cluster ends. */
 struct request {
     struct request *next, *previous;
     bool done;
@@ -29,7 +29,6 @@ struct request {
         struct lh_reader_close_call reader_close;
         struct lh_fetch_call fetch;
     } u;
-    struct lh_sim_append append; /* of a SUBMIT that is not a program's */
 };
 
 struct master {
@@ -45,20 +44,6 @@ struct server {
     char machine[24];
 };
 
-struct lh_sim_writer {
-    struct lh_sim_writer *next;
-    struct lh_sim_cluster *cluster;
-    struct lh_sim_node *node;
-    uint64_t life; /* of the client: its appender is gone with it */
-    char *path;
-    struct lh_client_appender *appender;
-    uint64_t id;
-    uint64_t next_sequence;
-    struct lh_sim_append **appends; /* in order of sequence */
-    size_t count, capacity;
-    size_t pending;
-};
-
 struct lh_sim_cluster {
     struct lh_sim_cluster_config config;
     struct lh_sim *sim;
@@ -71,7 +56,6 @@ struct lh_sim_cluster {
     struct request *requests, *idle_requests;
     uint64_t asides_over; /* true ns by which nothing of lh_sim_ask_aside() is under way any more */
     struct lh_sim_program *programs, *last_program;
-    struct lh_sim_writer *writers;
 
     /* What the master's store says, as of lh_sim_read_store(). */
     uint64_t store_version;
@@ -93,8 +77,12 @@ bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk);
 /* Every chunkserver that there still is is up and in session, by its own clock. */
 bool lh_sim_all_in_session(struct lh_sim_cluster *c);
 
-/* workload.c */
+/* requests.c */
 struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);
+
+/* Gives the call to the client's core and waits for it. */
+int lh_sim_carry(struct lh_sim_cluster *c, struct lh_sim_node *node, struct request *r,
+    struct lh_duration bound);
 
 /* It completed and nobody looks at it any more. */
 void lh_sim_request_done(struct lh_sim_cluster *c, struct request *r);
@@ -104,7 +92,7 @@ void lh_sim_request_done(struct lh_sim_cluster *c, struct request *r);
 void lh_sim_fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t sequence);
 
 extern const struct lh_sim_role lh_sim_client_role;
-void lh_sim_workload_deinit(struct lh_sim_cluster *c);
+void lh_sim_requests_deinit(struct lh_sim_cluster *c);
 
 /* program.c */
 void lh_sim_programs_deinit(struct lh_sim_cluster *c);

@@ -10,6 +10,7 @@
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/cluster.h"
 #include "sim/observers/observers.h"
+#include "tests/scenario/workload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include "sim/cluster/program.h"
 #include "sim/observers/observers.h"
 #include "sim/report/timeline.h"
+#include "tests/scenario/workload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
