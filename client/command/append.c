@@ -211,7 +211,6 @@ int lh_command_append(int argc, char **argv)
 {
     struct lh_append_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "delimiter",
             .type = LH_FLAG_STRING,
             .value = &o.delimiter_text,
@@ -258,7 +257,6 @@ int lh_command_append(int argc, char **argv)
             .value = &o.quiet,
             .letter = 'q',
             .help = "no progress and no summary"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH [FILE]...",

@@ -31,29 +31,12 @@ enum lh_exit {
     LH_EXIT_UNKNOWN = 75,     /* the time ran out; what was not acknowledged may be stored or not */
 };
 
-/* The options that every subcommand has. */
+/* The options that every subcommand on a cluster has, its own between the second and the third. */
 struct lh_command_common {
     struct lh_flag_list masters;
     struct lh_duration timeout;
     bool json;
 };
-
-/* For the table of a subcommand's flags; `c` is its struct lh_command_common. */
-#define LH_COMMAND_MASTER_FLAGS(c)                                                                 \
-    {.name = "master",                                                                             \
-        .type = LH_FLAG_LIST,                                                                      \
-        .value = &(c).masters,                                                                     \
-        .preset = "127.0.0.1:7400",                                                                \
-        .help = "the master's addresses",                                                          \
-        .metavar = "ADDRESS,..."},                                                                 \
-    {                                                                                              \
-        .name = "timeout", .type = LH_FLAG_DURATION, .value = &(c).timeout, .preset = "30s",       \
-        .help = "how long to try", .min = 1000000                                                  \
-    }
-#define LH_COMMAND_JSON_FLAG(c)                                                                    \
-    {                                                                                              \
-        .name = "json", .type = LH_FLAG_BOOL, .value = &(c).json, .help = "print JSON"             \
-    }
 
 /* What describes a new file: `create`, and `append --create`. */
 struct lh_command_file {
@@ -99,11 +82,14 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f);
 LH_MUST_USE bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv,
     size_t args_min, size_t args_max, struct lh_flags_result *result, int *exit_code);
 
+#define LH_COMMAND_FLAGS_MAX 16u
+
 /* A subcommand that works on a cluster. */
 struct lh_command {
     const char *usage, *summary; /* as in struct lh_flags */
-    const struct lh_flag *flags;
+    const struct lh_flag *flags; /* its own, at most LH_COMMAND_FLAGS_MAX */
     size_t count;
+    bool no_json;              /* it has no --json */
     size_t args_min, args_max; /* of positional arguments */
 
     void *options; /* what the flags set; begins with a struct lh_command_common */

@@ -166,7 +166,6 @@ static int set_server(void *options, struct lh_cluster *cluster, const char **ar
 static int run_waiting(int argc, char **argv, struct options *o, const char *summary)
 {
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o->common),
         {.name = "wait",
             .type = LH_FLAG_BOOL,
             .value = &o->wait,
@@ -178,7 +177,6 @@ static int run_waiting(int argc, char **argv, struct options *o, const char *sum
             .value = &o->give_up,
             .preset = "0s",
             .help = "with --wait: for how long to wait; 0: for ever"},
-        LH_COMMAND_JSON_FLAG(o->common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... SERVER",
@@ -214,16 +212,10 @@ int lh_command_decommission(int argc, char **argv)
 int lh_command_undrain(int argc, char **argv)
 {
     struct options o = {.admin = LH_SERVER_ACTIVE, .command = argv[0]};
-    const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
-        LH_COMMAND_JSON_FLAG(o.common),
-    };
     const struct lh_command command = {
         .usage = "[OPTION]... SERVER",
         .summary = "Takes back a drain or a decommissioning: the chunkserver gets leases and "
                    "replicas again.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
         .args_min = 1,
         .args_max = 1,
         .run = set_server,

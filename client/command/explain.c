@@ -58,17 +58,11 @@ static int explain(void *options, struct lh_cluster *cluster, const char **args)
 int lh_command_explain(int argc, char **argv)
 {
     struct lh_command_common common = {0};
-    const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
-        LH_COMMAND_JSON_FLAG(common),
-    };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH|CHUNK",
         .summary = "Says of a file's last chunk, or of the chunk with that number, whether it can "
                    "be appended to\nand why (not): who may act and until when, what is missing, "
                    "and what happens next.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
         .args_min = 1,
         .args_max = 1,
         .run = explain,
@@ -121,14 +115,12 @@ int lh_command_garbage(int argc, char **argv)
 {
     struct garbage_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "resume",
             .type = LH_FLAG_BOOL,
             .value = &o.resume,
             .help = "delete again: only when this master's metadata is known to be the newest, or "
                     "the newest that is left",
             .command_line_only = true},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]...",

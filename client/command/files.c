@@ -38,9 +38,7 @@ int lh_command_create(int argc, char **argv)
 {
     struct create_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         LH_COMMAND_FILE_FLAGS(o.file),
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
@@ -121,13 +119,11 @@ int lh_command_ls(int argc, char **argv)
 {
     struct ls_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "long",
             .type = LH_FLAG_BOOL,
             .value = &o.details,
             .letter = 'l',
             .help = "with size, chunks, durability and age"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",
@@ -237,13 +233,11 @@ int lh_command_stat(int argc, char **argv)
 {
     struct stat_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "chunks",
             .type = LH_FLAG_BOOL,
             .value = &o.chunks,
             .letter = 'c',
             .help = "list the chunks and where they are"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
@@ -270,13 +264,11 @@ static int rename_one(void *options, struct lh_cluster *cluster, const char **ar
 int lh_command_mv(int argc, char **argv)
 {
     struct lh_command_common common = {0};
-    const struct lh_flag table[] = {LH_COMMAND_MASTER_FLAGS(common)};
     const struct lh_command command = {
         .usage = "[OPTION]... FROM TO",
         .summary = "Renames the file FROM to TO, which must not exist. Whoever appends or reads "
                    "stays with the file.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        .no_json = true,
         .args_min = 2,
         .args_max = 2,
         .run = rename_one,

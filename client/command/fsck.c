@@ -213,7 +213,6 @@ int lh_command_fsck(int argc, char **argv)
 {
     struct options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "deep",
             .type = LH_FLAG_BOOL,
             .value = &o.deep,
@@ -226,7 +225,6 @@ int lh_command_fsck(int argc, char **argv)
             .max = JOBS_MAX,
             .letter = 'j',
             .help = "how many chunks to check at the same time"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",

@@ -67,13 +67,11 @@ int lh_command_leases(int argc, char **argv)
 {
     struct leases_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "all",
             .type = LH_FLAG_BOOL,
             .value = &o.all,
             .letter = 'a',
             .help = "also chunks that take appends but that nobody holds now"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]...",
@@ -141,12 +139,10 @@ int lh_command_recall(int argc, char **argv)
 {
     struct recall_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "only-release",
             .type = LH_FLAG_BOOL,
             .value = &o.only_release,
             .help = "give the chunk to nobody until somebody appends"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... CHUNK|PATH",

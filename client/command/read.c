@@ -210,7 +210,6 @@ int lh_command_cat(int argc, char **argv)
 {
     struct options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         OUTPUT_FLAGS(o),
         {.name = "from",
             .type = LH_FLAG_STRING,
@@ -226,6 +225,7 @@ int lh_command_cat(int argc, char **argv)
                    "file that ended without one comes back with one.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .no_json = true,
         .args_min = 1,
         .args_max = SIZE_MAX,
         .check = check_cat,
@@ -352,7 +352,6 @@ int lh_command_tail(int argc, char **argv)
 {
     struct options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "lines",
             .type = LH_FLAG_UINT,
             .value = &o.lines,
@@ -373,6 +372,7 @@ int lh_command_tail(int argc, char **argv)
         .summary = "Prints the last records of the file PATH, each followed by a newline.",
         .flags = table,
         .count = sizeof table / sizeof table[0],
+        .no_json = true,
         .args_min = 1,
         .args_max = 1,
         .check = check_tail,

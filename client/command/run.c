@@ -1,6 +1,7 @@
 /* `leasehold`: what the subcommands share: options, running, messages. */
 #include "client/command/command.h"
 
+#include "base/assert.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -97,13 +98,35 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
 {
     const char *name = argv[0];
     char full_name[64];
+    struct lh_command_common *common = command->options;
+    struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3] = {
+        {.name = "master",
+            .type = LH_FLAG_LIST,
+            .value = &common->masters,
+            .preset = "127.0.0.1:7400",
+            .help = "the master's addresses",
+            .metavar = "ADDRESS,..."},
+        {.name = "timeout",
+            .type = LH_FLAG_DURATION,
+            .value = &common->timeout,
+            .preset = "30s",
+            .help = "how long to try",
+            .min = 1000000},
+    };
+    size_t count = 2;
+    LH_ASSERT(command->count <= LH_COMMAND_FLAGS_MAX);
+    for (size_t i = 0; i < command->count; i++)
+        table[count++] = command->flags[i];
+    if (!command->no_json)
+        table[count++] = (struct lh_flag){
+            .name = "json", .type = LH_FLAG_BOOL, .value = &common->json, .help = "print JSON"};
     (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
     const struct lh_flags flags = {
         .command = full_name,
         .usage = command->usage,
         .summary = command->summary,
-        .flags = command->flags,
-        .count = command->count,
+        .flags = table,
+        .count = count,
     };
     struct lh_flags_result args;
     int code;
@@ -111,7 +134,7 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
         return code;
     struct lh_cluster *cluster = NULL;
     code = command->check != NULL ? command->check(command->options) : LH_EXIT_OK;
-    if (code == LH_EXIT_OK && open_cluster(name, command->options, &cluster, &code)) {
+    if (code == LH_EXIT_OK && open_cluster(name, common, &cluster, &code)) {
         code = command->run(command->options, cluster, args.args);
         int output = finish_output(name);
         code = code != LH_EXIT_OK ? code : output;

@@ -151,17 +151,11 @@ static int list_servers(void *options, struct lh_cluster *cluster, const char **
 int lh_command_servers(int argc, char **argv)
 {
     struct lh_command_common common = {0};
-    const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
-        LH_COMMAND_JSON_FLAG(common),
-    };
     const struct lh_command command = {
         .usage = "[OPTION]...",
         .summary = "Lists the chunkservers that the master knows, what each has and does, whether "
                    "it is drained\nand can be switched off for good (safe to stop), and how the "
                    "repair of all chunks goes on.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
         .run = list_servers,
         .options = &common,
     };

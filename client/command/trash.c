@@ -69,7 +69,6 @@ int lh_command_rm(int argc, char **argv)
 {
     struct rm_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "now",
             .type = LH_FLAG_BOOL,
             .value = &o.now,
@@ -81,7 +80,6 @@ int lh_command_rm(int argc, char **argv)
             .preset = "0",
             .metavar = "ID",
             .help = "the file with this id instead of a path; with --now also one in the trash"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... PATH... | --file=ID",
@@ -151,16 +149,10 @@ static int list_trash(void *options, struct lh_cluster *cluster, const char **ar
 int lh_command_trash(int argc, char **argv)
 {
     struct lh_command_common common = {0};
-    const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(common),
-        LH_COMMAND_JSON_FLAG(common),
-    };
     const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",
         .summary = "Lists the files in the trash that had a path that begins with PREFIX, or all, "
                    "and for how\nlong they can be restored (of a running master's time).",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
         .args_max = 1,
         .run = list_trash,
         .options = &common,
@@ -204,7 +196,6 @@ int lh_command_restore(int argc, char **argv)
 {
     struct restore_options o = {0};
     const struct lh_flag table[] = {
-        LH_COMMAND_MASTER_FLAGS(o.common),
         {.name = "to",
             .type = LH_FLAG_STRING,
             .value = &o.to,
@@ -216,7 +207,6 @@ int lh_command_restore(int argc, char **argv)
             .preset = "0",
             .metavar = "ID",
             .help = "the file with this id; without it, the one of that path removed last"},
-        LH_COMMAND_JSON_FLAG(o.common),
     };
     const struct lh_command command = {
         .usage = "[OPTION]... [PATH]",
