@@ -131,14 +131,12 @@ SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
 client/library/leasehold.h
 sim/cluster/program.c
-sim/cluster/workload.c
 sim/observers/book.c
 sim/observers/internal.h
 sim/observers/inv4.c
 sim/report/narrative.c
 sim/report/story_beliefs.c
 sim/report/story_said.c
-sim/run/mischief.c
 sim/scenario/action.c
 sim/scenario/actor.c
 sim/scenario/condition.c

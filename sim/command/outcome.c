@@ -164,7 +164,7 @@ bool lh_sim_outcome_recorded(const struct lh_sim_plan *plan, struct lh_duration 
     bool ok = run_isolated(&isolated, limit, outcome, command);
     if (ok) {
         lh_sim_plan_copy(recorded, plan);
-        recorded->temper = (struct lh_sim_temper){0};
+        recorded->mix = (struct lh_sim_fault_mix){0};
         recorded->action_count = 0;
         (void)lseek(isolated.record, 0, SEEK_SET);
         while (read(isolated.record, &action, sizeof action) == (ssize_t)sizeof action) {

@@ -228,8 +228,7 @@ static const struct lh_sim_bug bugs[] = {
 
     /* Recovery. */
     {"answer-to-another-chunk", "APP-3",
-        "what a member answers for one chunk of a stream is counted for another one",
-        "INV-8"},
+        "what a member answers for one chunk of a stream is counted for another one", "INV-8"},
     {"shortest-log-wins", "REC-2",
         "the new primary goes on with its own log and the others are cut to it; it had lost its "
         "tail in a power loss",

@@ -1,8 +1,8 @@
-/* When a nemesis acts; what it then does is in mischief.c. */
+/* When a nemesis acts; what it then does is in fault.c. */
 #include "sim/run/nemesis.h"
 
 #include "base/alloc.h"
-#include "sim/run/mischief.h"
+#include "sim/run/fault.h"
 #include "sim/world/watch.h"
 
 #include <stdlib.h>
@@ -16,17 +16,17 @@ static bool anything_pending(const struct lh_sim_nemesis *n)
     return false;
 }
 
-static enum lh_sim_mischief choose(struct lh_sim_nemesis *n)
+static enum lh_sim_fault choose(struct lh_sim_nemesis *n)
 {
     uint64_t sum = 0;
 
-    for (int i = 0; i < LH_SIM_MISCHIEF_COUNT; i++)
-        sum += n->temper.weights[i];
+    for (int i = 0; i < LH_SIM_FAULT_COUNT; i++)
+        sum += n->mix.weights[i];
     uint64_t at = below(n, sum);
     int i = 0;
-    while (at >= n->temper.weights[i])
-        at -= n->temper.weights[i++];
-    return (enum lh_sim_mischief)i;
+    while (at >= n->mix.weights[i])
+        at -= n->mix.weights[i++];
+    return (enum lh_sim_fault)i;
 }
 
 static void tick(void *arg)
@@ -36,33 +36,32 @@ static void tick(void *arg)
     if (n->resting)
         return;
     if (lh_sim_now(n->sim) >= n->quiet_until && (anything_pending(n) || chance(n, 25))) {
-        if (chance(n, n->temper.mend_percent))
+        if (chance(n, n->mix.mend_percent))
             lh_sim_mend_some(n);
         else
-            lh_sim_misbehave(n, choose(n));
-        if (chance(n, n->temper.quiet_percent))
-            n->quiet_until = lh_sim_now(n->sim) + drawn(n, &n->temper.quiet).ns;
+            lh_sim_inject(n, choose(n));
+        if (chance(n, n->mix.quiet_percent))
+            n->quiet_until = lh_sim_now(n->sim) + drawn(n, &n->mix.quiet).ns;
     }
-    lh_sim_at(n->sim, drawn(n, &n->temper.pace), tick, n);
+    lh_sim_at(n->sim, drawn(n, &n->mix.pace), tick, n);
 }
 
 /* What a single process or link can suffer at a given moment. */
-static void strike(void *arg)
+static void hit_target(void *arg)
 {
-    static const enum lh_sim_mischief sudden[] = {LH_SIM_MISCHIEF_CRASH, LH_SIM_MISCHIEF_RESTART,
-        LH_SIM_MISCHIEF_POWER, LH_SIM_MISCHIEF_PAUSE, LH_SIM_MISCHIEF_ISOLATE,
-        LH_SIM_MISCHIEF_BREAK, LH_SIM_MISCHIEF_STALL, LH_SIM_MISCHIEF_IO_ERROR,
-        LH_SIM_MISCHIEF_LOSE_DISK};
+    static const enum lh_sim_fault sudden[] = {LH_SIM_FAULT_CRASH, LH_SIM_FAULT_RESTART,
+        LH_SIM_FAULT_POWER, LH_SIM_FAULT_PAUSE, LH_SIM_FAULT_ISOLATE, LH_SIM_FAULT_BREAK,
+        LH_SIM_FAULT_STALL, LH_SIM_FAULT_IO_ERROR, LH_SIM_FAULT_LOSE_DISK};
     struct lh_sim_nemesis *n = arg;
-    enum lh_sim_mischief what = sudden[below(n, sizeof sudden / sizeof sudden[0])];
+    enum lh_sim_fault what = sudden[below(n, sizeof sudden / sizeof sudden[0])];
 
-    if (!n->resting && n->temper.weights[what] > 0)
-        lh_sim_strike(n, what);
-    n->prey = NULL;
+    if (!n->resting && n->mix.weights[what] > 0)
+        lh_sim_inject_at_target(n, what);
+    n->target = NULL;
 }
 
 /* The moments at which a promise is being made. */
-static bool is_delicate(const struct lh_sim_sight *s)
+static bool is_critical(const struct lh_sim_sight *s)
 {
     const struct lh_effect *e = s->effect;
 
@@ -79,15 +78,15 @@ static bool is_delicate(const struct lh_sim_sight *s)
     }
 }
 
-static void lie_in_wait(void *arg, const struct lh_sim_sight *s)
+static void provoke(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_nemesis *n = arg;
 
-    if (n->resting || n->prey != NULL || lh_sim_now(n->sim) < n->quiet_until || !is_delicate(s) ||
-        below(n, 1000) >= n->temper.ambush_permille)
+    if (n->resting || n->target != NULL || lh_sim_now(n->sim) < n->quiet_until || !is_critical(s) ||
+        below(n, 1000) >= n->mix.targeted_permille)
         return;
-    n->prey = s->node;
-    lh_sim_at(n->sim, lh_nanoseconds(spread(n, 1000, 4000000)), strike, n);
+    n->target = s->node;
+    lh_sim_at(n->sim, lh_nanoseconds(spread(n, 1000, 4000000)), hit_target, n);
 }
 
 /* One that the network's delays leave time to renew. */
@@ -106,27 +105,27 @@ static struct lh_duration shortest_term(const struct lh_sim_settings *settings)
 
 /* Most kinds do not happen in most runs: what is left meets more often (swarm testing, Groce and
  * others, 2012). */
-void lh_sim_temper_draw(
-    struct lh_sim_temper *t, const struct lh_sim_settings *settings, struct lh_prng *random)
+void lh_sim_fault_mix_draw(
+    struct lh_sim_fault_mix *t, const struct lh_sim_settings *settings, struct lh_prng *random)
 {
     struct lh_sim_nemesis n = {.random = *random};
     uint64_t fastest = spread(&n, 1000000, 400000000);
     bool synced = true;
 
-    *t = (struct lh_sim_temper){
+    *t = (struct lh_sim_fault_mix){
         .pace = {lh_nanoseconds(fastest), lh_nanoseconds(fastest << (1 + below(&n, 6)))},
         .quiet = {settings->session_term, lh_nanoseconds(settings->session_term.ns * 3)},
         .quiet_percent = (uint32_t)below(&n, 12),
         .mend_percent = 5 + (uint32_t)below(&n, 40),
-        .ambush_permille = chance(&n, 50) ? 0 : 1 + (uint32_t)below(&n, 30),
+        .targeted_permille = chance(&n, 50) ? 0 : 1 + (uint32_t)below(&n, 30),
         .drift_ppm = (int32_t)settings->drift_ppm,
         .term = settings->session_term,
         .term_min = shortest_term(settings),
     };
-    for (int i = 0; i < LH_SIM_MISCHIEF_COUNT; i++)
+    for (int i = 0; i < LH_SIM_FAULT_COUNT; i++)
         if (chance(&n, 40))
             t->weights[i] = 1 + (uint32_t)below(&n, 10);
-    t->weights[below(&n, LH_SIM_MISCHIEF_COUNT)] = 5;
+    t->weights[below(&n, LH_SIM_FAULT_COUNT)] = 5;
     for (uint32_t i = 0; i < settings->file_count; i++)
         synced = synced && settings->files[i].synced;
     /* In a `buffered` file a second machine may take with it what a first one had lost (REC-2a);
@@ -135,8 +134,8 @@ void lh_sim_temper_draw(
     t->damage_servers = spoils ? 1 : 0;
     t->power_losses = synced ? UINT32_MAX : spoils ? 0 : 1;
     if (!spoils)
-        t->weights[LH_SIM_MISCHIEF_IO_ERROR] = t->weights[LH_SIM_MISCHIEF_ROT] =
-            t->weights[LH_SIM_MISCHIEF_LOSE_DISK] = 0;
+        t->weights[LH_SIM_FAULT_IO_ERROR] = t->weights[LH_SIM_FAULT_ROT] =
+            t->weights[LH_SIM_FAULT_LOSE_DISK] = 0;
     /* A file goes on without a full set, but not without the least. */
     t->scraps =
         spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;
@@ -145,7 +144,7 @@ void lh_sim_temper_draw(
 }
 
 struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_sim_actor *actor,
-    const struct lh_sim_temper *temper, uint64_t seed,
+    const struct lh_sim_fault_mix *mix, uint64_t seed,
     void (*did)(void *arg, const struct lh_sim_action *action), void *arg)
 {
     struct lh_sim_nemesis *n = lh_alloc(sizeof *n);
@@ -155,21 +154,21 @@ struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_
         .cluster = c,
         .actor = actor,
         .sim = lh_sim_world(c),
-        .temper = *temper,
+        .mix = *mix,
         .random = {lh_mix64(seed)},
         .did = did,
         .arg = arg,
         .servers = lh_sim_servers(c),
         .clients = lh_sim_clients(c),
-        .power_left = temper->power_losses,
+        .power_left = mix->power_losses,
     };
-    for (int i = 0; i < LH_SIM_MISCHIEF_COUNT; i++)
-        any = any || temper->weights[i] > 0;
-    n->resting = !any || temper->pace.max.ns == 0;
+    for (int i = 0; i < LH_SIM_FAULT_COUNT; i++)
+        any = any || mix->weights[i] > 0;
+    n->resting = !any || mix->pace.max.ns == 0;
     if (n->resting)
         return n;
-    lh_sim_watch(n->sim, &(struct lh_sim_watcher){.arg = n, .does = lie_in_wait});
-    lh_sim_at(n->sim, drawn(n, &temper->pace), tick, n);
+    lh_sim_watch(n->sim, &(struct lh_sim_watcher){.arg = n, .does = provoke});
+    lh_sim_at(n->sim, drawn(n, &mix->pace), tick, n);
     return n;
 }
 

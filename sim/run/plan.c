@@ -300,27 +300,27 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     plan->duration =
         lh_nanoseconds(plan->settings.session_term.ns * between(&random, 2, 10) + 2000000000);
     draw_programs(plan, &random);
-    lh_sim_temper_draw(&plan->temper, &plan->settings, &random);
+    lh_sim_fault_mix_draw(&plan->mix, &plan->settings, &random);
     switch (profile) {
     case LH_SIM_PROFILE_CALM:
-        plan->temper = (struct lh_sim_temper){0};
+        plan->mix = (struct lh_sim_fault_mix){0};
         break;
     case LH_SIM_PROFILE_CLOCKS:
         plan->settings.clocks_beyond_rho = true;
-        plan->temper.weights[LH_SIM_MISCHIEF_DRIFT] = 10;
-        plan->temper.weights[LH_SIM_MISCHIEF_PRIMARY_CUT] = 5;
-        plan->temper.weights[LH_SIM_MISCHIEF_OUTLIVE] = 10;
-        plan->temper.drift_ppm = 900000;
+        plan->mix.weights[LH_SIM_FAULT_DRIFT] = 10;
+        plan->mix.weights[LH_SIM_FAULT_PRIMARY_CUT] = 5;
+        plan->mix.weights[LH_SIM_FAULT_OUTLIVE] = 10;
+        plan->mix.drift_ppm = 900000;
         break;
     case LH_SIM_PROFILE_RUIN:
         plan->settings.ruin = true;
-        plan->temper.weights[LH_SIM_MISCHIEF_IO_ERROR] = 3;
-        plan->temper.weights[LH_SIM_MISCHIEF_ROT] = 3;
-        plan->temper.weights[LH_SIM_MISCHIEF_POWER] = 5;
-        plan->temper.weights[LH_SIM_MISCHIEF_RACK] = 2;
-        plan->temper.weights[LH_SIM_MISCHIEF_LOSE_DISK] = 2;
-        plan->temper.damage_servers = plan->settings.servers;
-        plan->temper.power_losses = UINT32_MAX;
+        plan->mix.weights[LH_SIM_FAULT_IO_ERROR] = 3;
+        plan->mix.weights[LH_SIM_FAULT_ROT] = 3;
+        plan->mix.weights[LH_SIM_FAULT_POWER] = 5;
+        plan->mix.weights[LH_SIM_FAULT_RACK] = 2;
+        plan->mix.weights[LH_SIM_FAULT_LOSE_DISK] = 2;
+        plan->mix.damage_servers = plan->settings.servers;
+        plan->mix.power_losses = UINT32_MAX;
         break;
     case LH_SIM_PROFILE_RESTORED:
         draw_restoring(plan, &random);
@@ -332,7 +332,7 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         break;
     }
     plan->settings.replicas_may_be_lost =
-        plan->temper.damage_servers > 0 || plan->temper.power_losses != UINT32_MAX;
+        plan->mix.damage_servers > 0 || plan->mix.power_losses != UINT32_MAX;
     lh_sim_sizes_draw(plan, seed);
     sort(plan);
     LH_ASSERT(lh_sim_settings_check(&plan->settings, text, sizeof text) == LH_OK);

@@ -94,7 +94,7 @@ static void suffer(struct run *r)
 
     schedule_actions(r);
     r->nemesis = lh_sim_nemesis_start(
-        r->stage.cluster, r->stage.actor, &r->plan->temper, r->plan->settings.seed, did, r);
+        r->stage.cluster, r->stage.actor, &r->plan->mix, r->plan->settings.seed, did, r);
     lh_sim_run_for(r->stage.sim, lh_nanoseconds(end - lh_sim_now(r->stage.sim)));
     lh_sim_nemesis_rest(r->nemesis);
 }

@@ -38,7 +38,7 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile);
 
 struct lh_sim_plan {
     struct lh_sim_settings settings;
-    struct lh_sim_temper temper;   /* of the nemesis; all zero: it rests */
+    struct lh_sim_fault_mix mix;   /* of the nemesis; all zero: it rests */
     struct lh_sim_action *actions; /* in the order of their times; programs are among them */
     size_t action_count, action_capacity;
     struct lh_duration duration; /* then faults end, and all must become well */
