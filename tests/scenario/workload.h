@@ -1,6 +1,6 @@
-/* What tests do with a simulated cluster: they append through its clients, remember what they wrote,
- * and compare what is read back, and the replicas, with it. Functions that wait run the world for
- * at most the `bound` given to them. */
+/* What tests do with a simulated cluster: they append through its clients, remember what they
+ * wrote, and compare what is read back, and the replicas, with it. Functions that wait run the
+ * world for at most the `bound` given to them. */
 #ifndef LH_TESTS_WORKLOAD_H
 #define LH_TESTS_WORKLOAD_H
 
