@@ -64,24 +64,45 @@ static void resume(struct lh_cs_scrub *s)
 /* ------------------------------------------------------------------------------------------------
  * A pass. */
 
-/* Lists what is to be read behind `finished`, and sets the pace for all that is held. */
-static void plan(struct lh_cs_scrub *s)
+/* So fast that all that is held by now takes one period. */
+static void set_pace(struct lh_cs_scrub *s)
 {
     uint64_t held = 0, seconds = s->cs->config.scrub_period.ns / SECOND;
+    struct lh_cs_replica *r;
+
+    LH_IDMAP_FOREACH(r, &s->logs->replicas) {
+        held += r->end;
+    }
+    uint64_t rate = held / (seconds == 0 ? 1 : seconds);
+    if (rate < s->cs->config.bounds.scrub_least_bytes)
+        rate = s->cs->config.bounds.scrub_least_bytes;
+    s->rate = rate < s->cs->config.scrub_rate ? rate : s->cs->config.scrub_rate;
+    s->paced_at = s->cs->now;
+}
+
+/* Logs grow meanwhile: a pass that began with empty ones would else take for ever. */
+static void keep_pace(struct lh_cs_scrub *s)
+{
+    if (off(s) || lh_instant_until(s->paced_at, s->cs->now).ns < s->cs->config.scrub_period.ns / 16)
+        return;
+    set_pace(s);
+    if (s->in_turn)
+        s->pace.rate = s->rate;
+}
+
+/* Lists what is to be read behind `finished`. */
+static void plan(struct lh_cs_scrub *s)
+{
     struct lh_cs_replica *r;
 
     free(s->chunks);
     s->chunks = lh_alloc_array(s->logs->replicas.count, sizeof *s->chunks);
     s->count = s->next = 0;
     LH_IDMAP_FOREACH(r, &s->logs->replicas) {
-        held += r->end;
         if (r->chunk > s->finished)
             s->chunks[s->count++] = r->chunk;
     }
-    uint64_t rate = held / (seconds == 0 ? 1 : seconds);
-    if (rate < s->cs->config.bounds.scrub_least_bytes)
-        rate = s->cs->config.bounds.scrub_least_bytes;
-    s->rate = rate < s->cs->config.scrub_rate ? rate : s->cs->config.scrub_rate;
+    set_pace(s);
 }
 
 static void set_timer(struct lh_cs_scrub *s)
@@ -253,6 +274,7 @@ static void go(void *core, struct lh_timer *timer)
     if (s->replica == NULL && s->next == s->count && s->soon == 0 && !off(s) &&
         age(s).ns >= s->cs->config.scrub_period.ns)
         pass_done(s);
+    keep_pace(s);
     choose(s);
     if (s->replica != NULL)
         go_on(s);

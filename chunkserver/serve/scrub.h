@@ -22,6 +22,7 @@ struct lh_cs_scrub {
     uint64_t soon; /* this chunk's log is read before all others; 0: none */
     bool in_turn; /* the one under way, or the last one, is the pass's next, and not one of those */
     uint64_t rate; /* of the pass, bytes a second */
+    struct lh_instant paced_at; /* when that was found */
 
     struct lh_cs_replica *replica; /* under way; NULL: none */
     uint64_t at;                   /* log offset behind the last whole batch that was checked */

@@ -162,6 +162,33 @@ static void a_log_that_grows_is_read_as_far_as_it_is_committed(void **state)
     }
 }
 
+static void a_log_that_was_empty_when_the_pass_began_is_read_in_time(void **state)
+{
+    struct world *w = world_create(1, true);
+
+    (void)state;
+    w->scrub_period = lh_seconds(10);
+    w->bounds.scrub_bytes = 1000;
+    w->bounds.scrub_least_bytes = 100;
+    master_create(w, AB);
+    settle(w);
+    restart(w, B);
+    master_grant(w, A, 1, AB, 2);
+    settle(w);
+    struct conn *c = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    for (uint64_t s = 1; s <= 12; s++)
+        append(c, s, 3956);
+    settle(w);
+    assert_true(answered(c, 12));
+
+    /* At the pace of what was held when the server started, its end would be read in 8 minutes. */
+    flip(w, B, CHUNK, 11 * 4000 + 50);
+    pass_seconds(w, 25);
+    assert_true(node_status(w, B).lost);
+    world_destroy(w);
+}
+
 static void a_file_that_was_cut_is_found(void **state)
 {
     (void)state;
@@ -373,6 +400,7 @@ int main(void)
         cmocka_unit_test(one_flipped_bit_in_a_sealed_log_is_found),
         cmocka_unit_test(one_flipped_bit_in_an_open_log_is_found),
         cmocka_unit_test(a_log_that_grows_is_read_as_far_as_it_is_committed),
+        cmocka_unit_test(a_log_that_was_empty_when_the_pass_began_is_read_in_time),
         cmocka_unit_test(a_file_that_was_cut_is_found),
         cmocka_unit_test(a_batch_in_the_wrong_place_is_found_by_the_running_checksum),
         cmocka_unit_test(a_disk_that_cannot_read_loses_the_replica),
