@@ -12,7 +12,7 @@ struct tally {
     uint32_t whole;    /* of these: not truncated */
     bool primary;
     uint32_t longest;  /* of all that were reported */
-    uint32_t shortest; /* of the whole ones; if there are none, the longest of the verified */
+    uint32_t shortest; /* of the whole ones; if there are none, the longest of the truncated */
 };
 
 static uint64_t known_committed(const struct lh_log *logs, uint32_t count, uint64_t committed)
@@ -75,7 +75,7 @@ struct lh_evidence lh_evidence_longest(
     if (!t.all || t.reported == 0)
         e.verdict = LH_VERDICT_WAIT;
     else
-        e.verdict = t.verified == 0 ? LH_VERDICT_LOSS : LH_VERDICT_ENOUGH;
+        e.verdict = e.sure ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
     return e;
 }
 
@@ -85,13 +85,13 @@ struct lh_evidence lh_evidence_shortest(const struct lh_seal_question *q)
     struct lh_evidence e = {.sure = is_sure(&t)};
 
     e.many = e.sure && (t.primary || t.verified >= q->needed);
-    e.which = t.verified == 0 ? t.longest : t.shortest;
+    e.which = e.sure ? t.shortest : t.longest;
     if (t.reported == 0)
         return e;
     bool lone = q->lone_may && t.awaited == 0 && q->logs[e.which].reachable;
     bool hurry = q->found && t.awaited == 0;
     if (t.all)
-        e.verdict = t.verified == 0 ? LH_VERDICT_LOSS : LH_VERDICT_ENOUGH;
+        e.verdict = e.sure ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
     else if (e.many ? hurry || q->patience_over : e.sure && q->patience_over && lone)
         e.verdict = LH_VERDICT_ENOUGH;
     return e;

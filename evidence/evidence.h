@@ -5,7 +5,7 @@
  *   A log is *verified* if its machine did not go down since it was last equal, and it is not below
  *   a committed length that anybody knows (REC-2a). It has everything that was acknowledged.
  *   A truncated log may have been longer (FAIL-3): alone it is no evidence, two of them are.
- *   If no log is verified, everybody is heard, the longest counts, and the loss is reported.
+ *   Without such evidence everybody is heard, the longest counts, and the loss is reported.
  *
  * Pure: who looks alive and whether patience is over is the caller's to say. */
 #ifndef LH_EVIDENCE_EVIDENCE_H

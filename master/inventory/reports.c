@@ -151,7 +151,8 @@ void lh_m_on_possible_loss(
 
     m->counts.possible_losses++;
     lh_fx_log(m->fx, LH_ERROR,
-        "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
-        "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", primary %s)",
+        "chunk %" PRIu64 " of \"%s\": no member's log is sure to be whole (their machines went "
+        "down, or their ends were damaged); acknowledged records above %" PRIu64
+        " bytes may be lost (version %" PRIu64 ", primary %s)",
         report->chunk, c == NULL ? "?" : c->file->path, report->length, report->version, s->id);
 }

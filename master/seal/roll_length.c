@@ -195,8 +195,9 @@ void lh_m_roll_decide(struct lh_master *m, struct lh_m_roll *roll)
         LH_MARK("roll-all-unverified");
         m->counts.possible_losses++;
         lh_fx_log(m->fx, LH_ERROR,
-            "chunk %" PRIu64 " of \"%s\": every member's machine went down; acknowledged records "
-            "above %" PRIu64 " bytes may be lost (version %" PRIu64 ", sealed)",
+            "chunk %" PRIu64 " of \"%s\": no member's log is sure to be whole (their machines went "
+            "down, or their ends were damaged); acknowledged records above %" PRIu64
+            " bytes may be lost (version %" PRIu64 ", sealed)",
             c->id, c->file->path, best->length, c->version);
     } else if (!e.many) {
         LH_MARK("roll-by-a-lone-log");

@@ -101,13 +101,13 @@ static bool may_lead(const struct lh_log *logs, unsigned count, unsigned which)
 
 /* "The shortest length that a full member reports, of those that are not unverified and not below a
  * committed length. A truncated log gives the length only if all of these are truncated. Then the
- * longest decides." If all are unverified the longest counts. */
+ * longest decides." Without evidence the longest of all counts. */
 static bool may_end(
     const struct lh_log *logs, unsigned count, unsigned which, const struct facts *f)
 {
     bool candidate[MEMBERS];
 
-    if (f->verified == 0)
+    if (!are_evidence(f))
         return may_lead(logs, count, which);
     for (unsigned i = 0; i < count; i++)
         candidate[i] = is_verified(logs, count, i) && (f->whole == 0 || !logs[i].truncated);
@@ -121,7 +121,7 @@ static enum lh_verdict sealed_when(
     if (f->reported == 0)
         return LH_VERDICT_WAIT;
     if (f->missing == 0)
-        return f->verified > 0 ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
+        return are_evidence(f) ? LH_VERDICT_ENOUGH : LH_VERDICT_LOSS;
     if (!are_evidence(f))
         return LH_VERDICT_WAIT;
     if (f->primary || f->verified >= q->needed)
@@ -142,7 +142,7 @@ static void check_longest(const struct lh_log *logs, unsigned count)
 
     assert_int_equal(e.sure, are_evidence(&f));
     assert_int_equal(e.verdict, f.missing > 0 || f.reported == 0 ? LH_VERDICT_WAIT
-                                : f.verified == 0                ? LH_VERDICT_LOSS
+                                : !are_evidence(&f)              ? LH_VERDICT_LOSS
                                                                  : LH_VERDICT_ENOUGH);
     if (e.verdict != LH_VERDICT_WAIT)
         assert_true(may_lead(logs, count, e.which));
