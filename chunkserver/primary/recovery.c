@@ -103,7 +103,8 @@ static void report_possible_loss(struct lh_cs_primary *p, uint64_t length)
     lh_fx_log(cs->fx, LH_ERROR,
         "chunk %" PRIu64
         ": no member's log is sure to be whole (their machines went down, or their ends were "
-        "damaged); going on with the longest (%" PRIu64 " bytes); acknowledged records may be missing",
+        "damaged); going on with the longest (%" PRIu64
+        " bytes); acknowledged records may be missing",
         p->replica->chunk, length);
     lh_cs_loss_report(p->room, p->replica->chunk, p->version, length);
 }

@@ -198,8 +198,8 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known || c->hopeless)
         return;
-    /* One that was asked for before a write failed, and what that left was cut off: it is about what
-     * is committed, which was on the disk before. */
+    /* One that was asked for before a write failed, and what that left was cut off, is about what is
+     * committed: that was on the disk before. */
     check_said(o, a, n->chunk, "answers a read", is_cut_at_start(a, lh_ob_replica(c, a->number)));
     check_complete(o, a, n->chunk, "answers a read");
     if (n->recovery || !lh_ob_commit(o, c, m->committed, "INV-4", a->name, "called committed"))

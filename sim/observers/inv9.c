@@ -409,8 +409,8 @@ static void check_asked(
         /* It may have let a lease go that an answer under way continues. */
         if (!lh_ob_replica(c, a->number)->ordered || is_recalled(o, c) ||
             !lh_ob_book_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
-            !lh_ob_believes(a, c->id, a->clock, &version))
-            continue;
+            !lh_ob_believes(a, c->id, a->clock, &version) || c->decided_version > version)
+            continue; /* nor is one asked for that was recalled, and then overtaken by a roll */
         lh_sim_fail(o->sim, "INV-9", c->id,
             "%s has ordered appends of chunk %" PRIu64 " at version %" PRIu64
             " and does not ask to extend its "
