@@ -198,7 +198,7 @@ static void read_reply(struct lh_sim_observers *o, const struct actor *a, const 
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK || c->removed || !c->known || c->hopeless)
         return;
-    /* One that was asked for before a write failed, and what that left was cut off, is about what is
+    /* One that was asked for before a write failed, and its remains were cut off, is about what is
      * committed: that was on the disk before. */
     check_said(o, a, n->chunk, "answers a read", is_cut_at_start(a, lh_ob_replica(c, a->number)));
     check_complete(o, a, n->chunk, "answers a read");
