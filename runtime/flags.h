@@ -8,18 +8,10 @@
  * Every command so described also has --help, --version and --config.
  *
  *     static const struct lh_flag table[] = {
- *         {.name = "listen",
- *             .type = LH_FLAG_STRING,
- *             .value = &o.listen,
- *             .preset = "127.0.0.1:7400",
- *             .help = "address to serve on",
- *             .metavar = "ADDRESS"},
- *         {.name = "session-term",
- *             .type = LH_FLAG_DURATION,
- *             .value = &o.session_term,
- *             .preset = "10s",
- *             .help = "how long a session lives without a heartbeat",
- *             .min = 200000000},
+ *         {LH_FLAG("listen", STRING, &o.listen, "127.0.0.1:7400"), .metavar = "ADDRESS",
+ *             .help = "address to serve on"},
+ *         {LH_FLAG("session-term", DURATION, &o.session_term, "10s"), .min = 200000000,
+ *             .help = "how long a session lives without a heartbeat"},
  *     }; */
 #ifndef LH_RUNTIME_FLAGS_H
 #define LH_RUNTIME_FLAGS_H
@@ -59,6 +51,10 @@ struct lh_flag {
     bool command_line_only;     /* what it does cannot be undone: what lies in the environment is
                                    ignored, and in the config file it is an error */
 };
+
+/* A row's first four fields. */
+#define LH_FLAG(name_, type_, value_, preset_)                                                     \
+    .name = (name_), .type = LH_FLAG_##type_, .value = (value_), .preset = (preset_)
 
 struct lh_flags {
     const char *command; /* "leasehold-master" */

@@ -62,75 +62,40 @@ extern const char *const lh_server_log_levels[];
 extern const char *const lh_server_log_formats[];
 
 /* For the table of a server's flags; `o` is its struct lh_server_options, `address` its default. */
-#define LH_SERVER_LISTEN_FLAG(o, address)                                                          \
-    {                                                                                              \
-        .name = "listen", .type = LH_FLAG_STRING, .value = &(o).listen, .preset = (address),       \
-        .metavar = "ADDRESS", .help = "address to serve on"                                        \
-    }
-#define LH_SERVER_METRICS_FLAG(o)                                                                  \
-    {                                                                                              \
-        .name = "metrics-listen", .type = LH_FLAG_STRING, .value = &(o).metrics_listen,            \
-        .metavar = "ADDRESS",                                                                      \
-        .help = "address for /metrics, /healthz and /readyz over HTTP; by default none"            \
-    }
-#define LH_SERVER_NETWORK_FLAG(o)                                                                  \
-    {                                                                                              \
-        .name = "network-threads", .type = LH_FLAG_UINT, .value = &(o).network_threads,            \
-        .preset = "1", .min = 1, .max = 64, .help = "threads that wait for the network"            \
-    }
+/* clang-format off */
+#define LH_SERVER_LISTEN_FLAG(o, address)                                                         \
+    {LH_FLAG("listen", STRING, &(o).listen, (address)), .metavar = "ADDRESS",                     \
+        .help = "address to serve on"}
+#define LH_SERVER_METRICS_FLAG(o)                                                                 \
+    {LH_FLAG("metrics-listen", STRING, &(o).metrics_listen, NULL), .metavar = "ADDRESS",          \
+        .help = "address for /metrics, /healthz and /readyz over HTTP; by default none"}
+#define LH_SERVER_NETWORK_FLAG(o)                                                                 \
+    {LH_FLAG("network-threads", UINT, &(o).network_threads, "1"), .min = 1, .max = 64,            \
+        .help = "threads that wait for the network"}
 /* What peers may take of a server. */
-#define LH_SERVER_LIMIT_FLAGS(o)                                                                   \
-    {.name = "max-connections",                                                                    \
-        .type = LH_FLAG_UINT,                                                                      \
-        .value = &(o).max_connections,                                                             \
-        .preset = "0",                                                                             \
-        .max = 1000000,                                                                            \
-        .help = "connections at once; 0: half of the open files allowed, at most 16384. The "      \
-                "longest idle ones are closed before there are so many"},                          \
-        {.name = "max-calls",                                                                      \
-            .type = LH_FLAG_UINT,                                                                  \
-            .value = &(o).max_calls,                                                               \
-            .preset = "65536",                                                                     \
-            .min = 64,                                                                             \
-            .max = 100000000,                                                                      \
-            .help = "calls and streams at once; a quarter of them from one connection"},           \
-        {.name = "max-cancels",                                                                    \
-            .type = LH_FLAG_UINT,                                                                  \
-            .value = &(o).max_cancels,                                                             \
-            .preset = "2000",                                                                      \
-            .help = "a connection that begins and cancels more calls within a second is cut; 0: "  \
-                    "none is"},                                                                    \
-        {.name = "wire-memory",                                                                    \
-            .type = LH_FLAG_SIZE,                                                                  \
-            .value = &(o).wire_memory,                                                             \
-            .preset = "256MiB",                                                                    \
-            .min = 16u << 20,                                                                      \
-            .help = "memory for calls and for messages that have arrived in part"},                \
-        {.name = "reply-memory",                                                                   \
-            .type = LH_FLAG_SIZE,                                                                  \
-            .value = &(o).reply_memory,                                                            \
-            .preset = "256MiB",                                                                    \
-            .min = 1u << 20,                                                                       \
-            .help =                                                                                \
-                "bytes of replies that nobody has taken; at half of it those are dropped that "    \
-                "have waited for long"},                                                           \
-    {                                                                                              \
-        .name = "deaf-after", .type = LH_FLAG_DURATION, .value = &(o).deaf_after, .preset = "30s", \
-        .help =                                                                                    \
-            "end, to be started again, when no new connection was answered for so long, tried "    \
-            "from within; 0: never"                                                                \
-    }
-#define LH_SERVER_LOG_FLAGS(o)                                                                     \
-    {.name = "log-level",                                                                          \
-        .type = LH_FLAG_ENUM,                                                                      \
-        .value = &(o).log_level,                                                                   \
-        .preset = "info",                                                                          \
-        .choices = lh_server_log_levels,                                                           \
-        .help = "log what is at least this important"},                                            \
-    {                                                                                              \
-        .name = "log-format", .type = LH_FLAG_ENUM, .value = &(o).log_format, .preset = "text",    \
-        .choices = lh_server_log_formats, .help = "how log lines look"                             \
-    }
+#define LH_SERVER_LIMIT_FLAGS(o)                                                                  \
+    {LH_FLAG("max-connections", UINT, &(o).max_connections, "0"), .max = 1000000,                 \
+        .help = "connections at once; 0: half of the open files allowed, at most 16384. The "     \
+                "longest idle ones are closed before there are so many"},                         \
+    {LH_FLAG("max-calls", UINT, &(o).max_calls, "65536"), .min = 64, .max = 100000000,            \
+        .help = "calls and streams at once; a quarter of them from one connection"},              \
+    {LH_FLAG("max-cancels", UINT, &(o).max_cancels, "2000"),                                      \
+        .help = "a connection that begins and cancels more calls within a second is cut; 0: "     \
+                "none is"},                                                                       \
+    {LH_FLAG("wire-memory", SIZE, &(o).wire_memory, "256MiB"), .min = 16u << 20,                  \
+        .help = "memory for calls and for messages that have arrived in part"},                   \
+    {LH_FLAG("reply-memory", SIZE, &(o).reply_memory, "256MiB"), .min = 1u << 20,                 \
+        .help = "bytes of replies that nobody has taken; at half of it those are dropped "        \
+                "that have waited for long"},                                                     \
+    {LH_FLAG("deaf-after", DURATION, &(o).deaf_after, "30s"),                                     \
+        .help = "end, to be started again, when no new connection was answered for so long, "     \
+                "tried from within; 0: never"}
+#define LH_SERVER_LOG_FLAGS(o)                                                                    \
+    {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
+        .help = "log what is at least this important"},                                           \
+    {LH_FLAG("log-format", ENUM, &(o).log_format, "text"), .choices = lh_server_log_formats,      \
+        .help = "how log lines look"}
+/* clang-format on */
 
 /* lh_flags_accept() of a server, which has no positional arguments. */
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,

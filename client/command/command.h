@@ -44,34 +44,19 @@ struct lh_command_file {
     uint64_t replication, min_replicas, chunk_size;
 };
 #define LH_COMMAND_FILE_FLAGS(f)                                                                   \
-    {.name = "durability",                                                                         \
-        .type = LH_FLAG_ENUM,                                                                      \
-        .value = &(f).durability,                                                                  \
-        .preset = "buffered",                                                                      \
-        .choices = lh_command_durabilities,                                                        \
+    {LH_FLAG("durability", ENUM, &(f).durability, "buffered"), .choices = lh_command_durabilities, \
         .help = "when a record counts as stored: in every member's memory, or on its disk"},       \
-        {.name = "replication",                                                                    \
-            .type = LH_FLAG_UINT,                                                                  \
-            .value = &(f).replication,                                                             \
-            .preset = "0",                                                                         \
-            .max = UINT32_MAX,                                                                     \
+        {LH_FLAG("replication", UINT, &(f).replication, "0"), .max = UINT32_MAX,                   \
             .help = "servers that keep each record; 0: the master's default"},                     \
-        {.name = "min-replicas",                                                                   \
-            .type = LH_FLAG_UINT,                                                                  \
-            .value = &(f).min_replicas,                                                            \
-            .preset = "0",                                                                         \
-            .max = UINT32_MAX,                                                                     \
+        {LH_FLAG("min-replicas", UINT, &(f).min_replicas, "0"), .max = UINT32_MAX,                 \
             .help = "with fewer servers than this, no appends; 0: the master's default"},          \
-        {.name = "on-primary-loss",                                                                \
-            .type = LH_FLAG_ENUM,                                                                  \
-            .value = &(f).on_primary_loss,                                                         \
-            .preset = "default",                                                                   \
+        {LH_FLAG("on-primary-loss", ENUM, &(f).on_primary_loss, "default"),                        \
             .choices = lh_command_losses,                                                          \
             .help = "after the loss of a primary go on in a new chunk, or wait for its lease's "   \
                     "end; default: the master's"},                                                 \
     {                                                                                              \
-        .name = "chunk-size", .type = LH_FLAG_SIZE, .value = &(f).chunk_size, .preset = "0",       \
-        .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                         \
+        LH_FLAG("chunk-size", SIZE, &(f).chunk_size, "0"),                                         \
+            .help = "bytes in a chunk, 64KiB to 1GiB; 0: the master's default"                     \
     }
 
 extern const char *const lh_command_durabilities[];

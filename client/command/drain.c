@@ -166,16 +166,10 @@ static int set_server(void *options, struct lh_cluster *cluster, const char **ar
 static int run_waiting(int argc, char **argv, struct options *o, const char *summary)
 {
     const struct lh_flag table[] = {
-        {.name = "wait",
-            .type = LH_FLAG_BOOL,
-            .value = &o->wait,
-            .letter = 'w',
+        {LH_FLAG("wait", BOOL, &o->wait, NULL), .letter = 'w',
             .help = "stay until it can be switched off, and show how far it is; Ctrl-C ends the "
                     "waiting alone"},
-        {.name = "give-up",
-            .type = LH_FLAG_DURATION,
-            .value = &o->give_up,
-            .preset = "0s",
+        {LH_FLAG("give-up", DURATION, &o->give_up, "0s"),
             .help = "with --wait: for how long to wait; 0: for ever"},
     };
     const struct lh_command command = {

@@ -115,9 +115,7 @@ int lh_command_garbage(int argc, char **argv)
 {
     struct garbage_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "resume",
-            .type = LH_FLAG_BOOL,
-            .value = &o.resume,
+        {LH_FLAG("resume", BOOL, &o.resume, NULL),
             .help = "delete again: only when this master's metadata is known to be the newest, or "
                     "the newest that is left",
             .command_line_only = true},

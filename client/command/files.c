@@ -119,10 +119,7 @@ int lh_command_ls(int argc, char **argv)
 {
     struct ls_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "long",
-            .type = LH_FLAG_BOOL,
-            .value = &o.details,
-            .letter = 'l',
+        {LH_FLAG("long", BOOL, &o.details, NULL), .letter = 'l',
             .help = "with size, chunks, durability and age"},
     };
     const struct lh_command command = {
@@ -233,10 +230,7 @@ int lh_command_stat(int argc, char **argv)
 {
     struct stat_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "chunks",
-            .type = LH_FLAG_BOOL,
-            .value = &o.chunks,
-            .letter = 'c',
+        {LH_FLAG("chunks", BOOL, &o.chunks, NULL), .letter = 'c',
             .help = "list the chunks and where they are"},
     };
     const struct lh_command command = {

@@ -213,17 +213,9 @@ int lh_command_fsck(int argc, char **argv)
 {
     struct options o = {0};
     const struct lh_flag table[] = {
-        {.name = "deep",
-            .type = LH_FLAG_BOOL,
-            .value = &o.deep,
+        {LH_FLAG("deep", BOOL, &o.deep, NULL),
             .help = "read every byte of every replica, check it, and compare the replicas"},
-        {.name = "jobs",
-            .type = LH_FLAG_UINT,
-            .value = &o.jobs,
-            .preset = "8",
-            .min = 1,
-            .max = JOBS_MAX,
-            .letter = 'j',
+        {LH_FLAG("jobs", UINT, &o.jobs, "8"), .min = 1, .max = JOBS_MAX, .letter = 'j',
             .help = "how many chunks to check at the same time"},
     };
     const struct lh_command command = {

@@ -67,10 +67,7 @@ int lh_command_leases(int argc, char **argv)
 {
     struct leases_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "all",
-            .type = LH_FLAG_BOOL,
-            .value = &o.all,
-            .letter = 'a',
+        {LH_FLAG("all", BOOL, &o.all, NULL), .letter = 'a',
             .help = "also chunks that take appends but that nobody holds now"},
     };
     const struct lh_command command = {
@@ -139,9 +136,7 @@ int lh_command_recall(int argc, char **argv)
 {
     struct recall_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "only-release",
-            .type = LH_FLAG_BOOL,
-            .value = &o.only_release,
+        {LH_FLAG("only-release", BOOL, &o.only_release, NULL),
             .help = "give the chunk to nobody until somebody appends"},
     };
     const struct lh_command command = {

@@ -25,21 +25,13 @@ struct options {
 };
 
 #define OUTPUT_FLAGS(o)                                                                            \
-    {.name = "delimiter",                                                                          \
-        .type = LH_FLAG_STRING,                                                                    \
-        .value = &(o).delimiter_text,                                                              \
-        .preset = "\\n",                                                                           \
-        .metavar = "BYTE",                                                                         \
-        .letter = 'd',                                                                             \
+    {LH_FLAG("delimiter", STRING, &(o).delimiter_text, "\\n"), .metavar = "BYTE", .letter = 'd',   \
         .help = "what to print after each record: one byte, or \\n \\t \\r \\0 \\xHH"},            \
-        {.name = "length-prefixed",                                                                \
-            .type = LH_FLAG_BOOL,                                                                  \
-            .value = &(o).length_prefixed,                                                         \
-            .letter = 'l',                                                                         \
+        {LH_FLAG("length-prefixed", BOOL, &(o).length_prefixed, NULL), .letter = 'l',              \
             .help = "print before each record its length instead: 4 bytes, little-endian"},        \
     {                                                                                              \
-        .name = "positions", .type = LH_FLAG_BOOL, .value = &(o).positions,                        \
-        .help = "print before each record its position and a tab"                                  \
+        LH_FLAG("positions", BOOL, &(o).positions, NULL),                                          \
+            .help = "print before each record its position and a tab"                              \
     }
 
 /* Writes one record; false when standard output takes no more. */
@@ -211,11 +203,7 @@ int lh_command_cat(int argc, char **argv)
     struct options o = {0};
     const struct lh_flag table[] = {
         OUTPUT_FLAGS(o),
-        {.name = "from",
-            .type = LH_FLAG_STRING,
-            .value = &o.from,
-            .preset = "0:0",
-            .metavar = "POSITION",
+        {LH_FLAG("from", STRING, &o.from, "0:0"), .metavar = "POSITION",
             .help = "begin with the record at this position (as append and --positions print it)"},
     };
     const struct lh_command command = {
@@ -352,18 +340,9 @@ int lh_command_tail(int argc, char **argv)
 {
     struct options o = {0};
     const struct lh_flag table[] = {
-        {.name = "lines",
-            .type = LH_FLAG_UINT,
-            .value = &o.lines,
-            .preset = "10",
-            .max = 100000000,
-            .letter = 'n',
-            .metavar = "N",
+        {LH_FLAG("lines", UINT, &o.lines, "10"), .max = 100000000, .letter = 'n', .metavar = "N",
             .help = "print the last N records"},
-        {.name = "follow",
-            .type = LH_FLAG_BOOL,
-            .value = &o.follow,
-            .letter = 'f',
+        {LH_FLAG("follow", BOOL, &o.follow, NULL), .letter = 'f',
             .help = "go on printing what is appended"},
         OUTPUT_FLAGS(o),
     };

@@ -100,17 +100,9 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     char full_name[64];
     struct lh_command_common *common = command->options;
     struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3] = {
-        {.name = "master",
-            .type = LH_FLAG_LIST,
-            .value = &common->masters,
-            .preset = "127.0.0.1:7400",
-            .help = "the master's addresses",
-            .metavar = "ADDRESS,..."},
-        {.name = "timeout",
-            .type = LH_FLAG_DURATION,
-            .value = &common->timeout,
-            .preset = "30s",
-            .help = "how long to try",
+        {LH_FLAG("master", LIST, &common->masters, "127.0.0.1:7400"),
+            .help = "the master's addresses", .metavar = "ADDRESS,..."},
+        {LH_FLAG("timeout", DURATION, &common->timeout, "30s"), .help = "how long to try",
             .min = 1000000},
     };
     size_t count = 2;
@@ -118,8 +110,8 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     for (size_t i = 0; i < command->count; i++)
         table[count++] = command->flags[i];
     if (!command->no_json)
-        table[count++] = (struct lh_flag){
-            .name = "json", .type = LH_FLAG_BOOL, .value = &common->json, .help = "print JSON"};
+        table[count++] =
+            (struct lh_flag){LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON"};
     (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
     const struct lh_flags flags = {
         .command = full_name,

@@ -69,16 +69,10 @@ int lh_command_rm(int argc, char **argv)
 {
     struct rm_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "now",
-            .type = LH_FLAG_BOOL,
-            .value = &o.now,
+        {LH_FLAG("now", BOOL, &o.now, NULL),
             .help = "for good: the records are gone and cannot be restored",
             .command_line_only = true},
-        {.name = "file",
-            .type = LH_FLAG_UINT,
-            .value = &o.file,
-            .preset = "0",
-            .metavar = "ID",
+        {LH_FLAG("file", UINT, &o.file, "0"), .metavar = "ID",
             .help = "the file with this id instead of a path; with --now also one in the trash"},
     };
     const struct lh_command command = {
@@ -196,16 +190,9 @@ int lh_command_restore(int argc, char **argv)
 {
     struct restore_options o = {0};
     const struct lh_flag table[] = {
-        {.name = "to",
-            .type = LH_FLAG_STRING,
-            .value = &o.to,
-            .metavar = "PATH",
+        {LH_FLAG("to", STRING, &o.to, NULL), .metavar = "PATH",
             .help = "the restored file's path, if it shall not be the one that it had"},
-        {.name = "file",
-            .type = LH_FLAG_UINT,
-            .value = &o.file,
-            .preset = "0",
-            .metavar = "ID",
+        {LH_FLAG("file", UINT, &o.file, "0"), .metavar = "ID",
             .help = "the file with this id; without it, the one of that path removed last"},
     };
     const struct lh_command command = {

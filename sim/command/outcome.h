@@ -48,8 +48,8 @@ void lh_sim_outcome_crashed(struct lh_sim_outcome *outcome, const char *text);
 /* For a command's table of flags: how long a run may take. */
 #define LH_SIM_LIMIT_FLAG(limit)                                                                   \
     {                                                                                              \
-        .name = "limit", .type = LH_FLAG_DURATION, .value = &(limit), .preset = "5m",              \
-        .help = "a run that takes longer than this counts as a crash", .min = 1000000000           \
+        LH_FLAG("limit", DURATION, &(limit), "5m"),                                                \
+            .min = 1000000000, .help = "a run that takes longer than this counts as a crash"       \
     }
 
 /* "safety", "liveness", "crash", "not as expected" or "fine". */

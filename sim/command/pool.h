@@ -19,9 +19,9 @@ struct lh_sim_pool;
 /* For a command's table of flags: how many; 0 until lh_sim_jobs_default() has been called. */
 #define LH_SIM_JOBS_FLAG(jobs)                                                                     \
     {                                                                                              \
-        .name = "jobs", .type = LH_FLAG_UINT, .value = &(jobs),                                    \
-        .help = "processes side by side [as many as there are processors]", .min = 1,              \
-        .max = LH_SIM_POOL_JOBS_MAX                                                                \
+        LH_FLAG("jobs", UINT, &(jobs), NULL),                                                      \
+            .min = 1, .max = LH_SIM_POOL_JOBS_MAX,                                                 \
+            .help = "processes side by side [as many as there are processors]"                     \
     }
 void lh_sim_jobs_default(uint64_t *jobs);
 

@@ -120,9 +120,7 @@ int lh_sim_command_run(int argc, char **argv)
     const struct lh_flag table[] = {
         LH_SIM_SEED_FLAG(o.subject),
         LH_SIM_PROFILE_FLAGS(o.subject),
-        {.name = "check-determinism",
-            .type = LH_FLAG_BOOL,
-            .value = &o.check_determinism,
+        {LH_FLAG("check-determinism", BOOL, &o.check_determinism, NULL),
             .help = "run twice: both must be the same, event by event"},
         LH_SIM_LIMIT_FLAG(o.limit),
     };

@@ -45,25 +45,13 @@ int lh_sim_command_smallscope(int argc, char **argv)
         uint64_t depth, states;
     } o = {0};
     const struct lh_flag table[] = {
-        {.name = "world",
-            .type = LH_FLAG_ENUM,
-            .value = &o.world,
-            .preset = "engine",
-            .choices = worlds,
+        {LH_FLAG("world", ENUM, &o.world, "engine"), .choices = worlds,
             .help = "the lease engine alone, or the real master and chunkservers, which cannot go "
                     "as deep"},
-        {.name = "depth",
-            .type = LH_FLAG_UINT,
-            .value = &o.depth,
-            .help = "moves [7 of the engine, 4 of the cores]",
-            .min = 1,
-            .max = LH_EXPLORE_DEPTH_MAX},
-        {.name = "states",
-            .type = LH_FLAG_UINT,
-            .value = &o.states,
-            .preset = "20000000",
-            .help = "at most so many states; each takes up to 28 bytes of memory",
-            .min = 1},
+        {LH_FLAG("depth", UINT, &o.depth, NULL), .help = "moves [7 of the engine, 4 of the cores]",
+            .min = 1, .max = LH_EXPLORE_DEPTH_MAX},
+        {LH_FLAG("states", UINT, &o.states, "20000000"),
+            .help = "at most so many states; each takes up to 28 bytes of memory", .min = 1},
     };
     const struct lh_flags flags = {
         .command = "leasehold-sim smallscope",

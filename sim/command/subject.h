@@ -13,21 +13,17 @@ struct lh_sim_subject_options {
 /* For a command's table of flags; `o` is its struct lh_sim_subject_options. */
 #define LH_SIM_SEED_FLAG(o)                                                                        \
     {                                                                                              \
-        .name = "seed", .type = LH_FLAG_STRING, .value = &(o).seed, .metavar = "S",                \
-        .help = "the run, as a failure prints it: 417 or 417@1"                                    \
+        LH_FLAG("seed", STRING, &(o).seed, NULL),                                                  \
+            .metavar = "S", .help = "the run, as a failure prints it: 417 or 417@1"                \
     }
 #define LH_SIM_PROFILE_FLAGS(o)                                                                    \
-    {.name = "profile",                                                                            \
-        .type = LH_FLAG_ENUM,                                                                      \
-        .value = &(o).profile,                                                                     \
-        .preset = "swarm",                                                                         \
-        .choices = lh_sim_profile_choices(),                                                       \
+    {LH_FLAG("profile", ENUM, &(o).profile, "swarm"), .choices = lh_sim_profile_choices(),         \
         .help =                                                                                    \
             "what runs are drawn: a mixture; faults that can be survived; none; clocks beyond "    \
             "their bound; more damage than can be survived"},                                      \
     {                                                                                              \
-        .name = "plant", .type = LH_FLAG_STRING, .value = &(o).plant, .metavar = "BUG",            \
-        .help = "switch a planted bug on (`leasehold-sim bugs` lists them)"                        \
+        LH_FLAG("plant", STRING, &(o).plant, NULL),                                                \
+            .metavar = "BUG", .help = "switch a planted bug on (`leasehold-sim bugs` lists them)"  \
     }
 
 /* The names of the profiles, NULL after the last. */
