@@ -1,9 +1,10 @@
-/* Where the loop's inputs come from, and how it begins and ends. What is done with them: turn.c. */
+/* Where the loop's inputs come from, and how it begins and ends. What is done with them:
+ * dispatch.c. */
 #include "runtime/loop.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "runtime/turn.h"
+#include "runtime/dispatch.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,8 +44,8 @@ void lh_changes_free(struct lh_change *changes, size_t count)
 static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)
 {
     struct lh_loop *loop = arg;
-    struct lh_turn *t = lh_turn_begin(loop);
-    struct lh_input *in = lh_turn_input(t, LH_IN_LINK_OPENED);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
+    struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_OPENED);
 
     in->method = method;
     in->text = peer;
@@ -54,19 +55,20 @@ static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method,
         lh_rpc_link_close(rpc, LH_ERR_SHUTTING_DOWN, NULL);
         lh_rpc_link_flush(rpc);
         lh_rpc_link_unref(rpc);
-        t->inputs.count = 0;
-        lh_turn_end(loop, t);
+        d->inputs.count = 0;
+        lh_dispatch_end(loop, d);
         return;
     }
     in->link = LH_LINK_SERVED | ++loop->served_count;
     /* Read even if the core holds the link at once: one message may always arrive. */
-    lh_turn_want_message(t, lh_loop_enter_link(loop, rpc, in->link, method));
-    lh_turn_run_locked(loop, t);
+    lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, in->link, method));
+    lh_dispatch_run_locked(loop, d);
 }
 
 /* A link whose peer sent what is no message of its method, or too large a one: the end, for both
  * sides. */
-static void end_refused(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_link *rpc, int error)
+static void end_refused(
+    struct lh_loop *loop, struct lh_dispatch *d, struct lh_rpc_link *rpc, int error)
 {
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
     char text[160];
@@ -80,16 +82,16 @@ static void end_refused(struct lh_loop *loop, struct lh_turn *t, struct lh_rpc_l
             : error == LH_ERR_NO_MEMORY ? "no memory for a part of a"
                                         : "not a",
             request ? "request" : "reply");
-        struct lh_input *in = lh_turn_input(t, LH_IN_LINK_CLOSED);
+        struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
         in->link = link->id;
         in->method = link->method;
         in->error = error;
         in->text = text;
         lh_rpc_link_close(rpc, error, text);
-        lh_turn_flush_link(t, link);
+        lh_dispatch_flush_link(d, link);
         lh_loop_forget_link(loop, link);
     }
-    lh_turn_run_locked(loop, t);
+    lh_dispatch_run_locked(loop, d);
 }
 
 /* Bytes of messages that have come in part, in this process: whoever sends them need not finish. */
@@ -114,7 +116,7 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
 {
     struct lh_loop *loop = arg;
     struct lh_loop_link *link = lh_rpc_link_data(rpc); /* id and method do not change any more */
-    struct lh_turn *t = lh_turn_begin(loop);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
     ProtobufCMessage *message;
     struct lh_buf payload;
 
@@ -124,17 +126,17 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     if (error == LH_OK)
         error = arrive(loop, link, &message, &payload);
     if (error != LH_OK && error != LH_ERR_WOULD_BLOCK) {
-        end_refused(loop, t, rpc, error);
+        end_refused(loop, d, rpc, error);
         return;
     }
-    struct lh_input *in = lh_turn_input(t, error == LH_OK ? LH_IN_MESSAGE : LH_IN_PROGRESS);
+    struct lh_input *in = lh_dispatch_input(d, error == LH_OK ? LH_IN_MESSAGE : LH_IN_PROGRESS);
     in->link = link->id;
     in->method = link->method;
     if (error == LH_OK) {
         in->message = message;
         in->payload = payload;
     }
-    lh_turn_run(loop, t);
+    lh_dispatch_run(loop, d);
 }
 
 /* An input about a link alone. */
@@ -142,15 +144,15 @@ static void tell_of_link(void *arg, struct lh_rpc_link *rpc, enum lh_input_kind 
 {
     struct lh_loop *loop = arg;
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
-    struct lh_turn *t = lh_turn_begin(loop);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     pthread_mutex_lock(&loop->lock);
     if (link->known) {
-        struct lh_input *in = lh_turn_input(t, kind);
+        struct lh_input *in = lh_dispatch_input(d, kind);
         in->link = link->id;
         in->method = link->method;
     }
-    lh_turn_run_locked(loop, t);
+    lh_dispatch_run_locked(loop, d);
 }
 
 static void on_sent(void *arg, struct lh_rpc_link *rpc)
@@ -163,7 +165,7 @@ static void on_half_closed(void *arg, struct lh_rpc_link *rpc)
     const struct lh_loop_link *link = lh_rpc_link_data(rpc);
 
     if (link->arrival.first != NULL) /* and the rest will never come */
-        end_refused(arg, lh_turn_begin(arg), rpc, LH_ERR_MALFORMED);
+        end_refused(arg, lh_dispatch_begin(arg), rpc, LH_ERR_MALFORMED);
     else
         tell_of_link(arg, rpc, LH_IN_HALF_CLOSED);
 }
@@ -181,18 +183,18 @@ static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char 
 {
     struct lh_loop *loop = arg;
     struct lh_loop_link *link = lh_rpc_link_data(rpc);
-    struct lh_turn *t = lh_turn_begin(loop);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     pthread_mutex_lock(&loop->lock);
     if (link->known) {
-        struct lh_input *in = lh_turn_input(t, LH_IN_LINK_CLOSED);
+        struct lh_input *in = lh_dispatch_input(d, LH_IN_LINK_CLOSED);
         in->link = link->id;
         in->method = link->method;
         in->error = error;
         in->text = text;
         lh_loop_forget_link(loop, link);
     }
-    lh_turn_run_locked(loop, t);
+    lh_dispatch_run_locked(loop, d);
 }
 
 /* ---- the other inputs ---- */
@@ -200,14 +202,14 @@ static void on_closed(void *arg, struct lh_rpc_link *rpc, int error, const char 
 static void on_disk_done(void *arg, struct lh_disk_io *first)
 {
     struct lh_loop *loop = arg;
-    struct lh_turn *t = lh_turn_begin(loop);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
 
     while (first != NULL) {
         struct lh_disk_io *next = first->next;
-        lh_turn_disk_input(loop, t, first);
+        lh_dispatch_disk_input(loop, d, first);
         first = next;
     }
-    lh_turn_run(loop, t);
+    lh_dispatch_run(loop, d);
 }
 
 static void *timer_main(void *arg)
@@ -223,35 +225,35 @@ static void *timer_main(void *arg)
             LH_ASSERT(errno == EINTR || errno == ECANCELED);
             continue;
         }
-        struct lh_turn *t = lh_turn_begin(loop);
-        lh_turn_input(t, LH_IN_TIMER);
+        struct lh_dispatch *d = lh_dispatch_begin(loop);
+        lh_dispatch_input(d, LH_IN_TIMER);
         pthread_mutex_lock(&loop->lock);
         loop->armed = LH_INSTANT_NEVER;
-        lh_turn_run_locked(loop, t);
+        lh_dispatch_run_locked(loop, d);
     }
 }
 
 bool lh_loop_call(struct lh_loop *loop, void *call)
 {
-    struct lh_turn *t = lh_turn_begin(loop);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
 
-    lh_turn_input(t, LH_IN_CALL)->call = call;
+    lh_dispatch_input(d, LH_IN_CALL)->call = call;
     pthread_mutex_lock(&loop->lock);
     bool take = !loop->stopped;
     if (!take)
-        t->inputs.count = 0;
-    lh_turn_run_locked(loop, t);
+        d->inputs.count = 0;
+    lh_dispatch_run_locked(loop, d);
     return take;
 }
 
 void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error)
 {
-    struct lh_turn *t = lh_turn_begin(loop);
-    struct lh_input *in = lh_turn_input(t, LH_IN_PERSISTED);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
+    struct lh_input *in = lh_dispatch_input(d, LH_IN_PERSISTED);
 
     in->ticket = ticket;
     in->error = error;
-    lh_turn_run(loop, t);
+    lh_dispatch_run(loop, d);
 }
 
 void lh_loop_lock(struct lh_loop *loop)
@@ -288,9 +290,9 @@ void lh_loop_stop(struct lh_loop *loop)
         pthread_mutex_unlock(&loop->lock);
         return;
     }
-    struct lh_turn *t = lh_turn_begin(loop);
-    lh_turn_input(t, LH_IN_STOP);
-    lh_turn_run_locked(loop, t);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
+    lh_dispatch_input(d, LH_IN_STOP);
+    lh_dispatch_run_locked(loop, d);
 }
 
 int lh_loop_wait(struct lh_loop *loop, struct lh_duration timeout)
@@ -332,8 +334,8 @@ static void init_sync(struct lh_loop *loop)
 
 static void loop_free(struct lh_loop *loop)
 {
-    for (int i = 0; i < SPARE_TURNS; i++)
-        lh_turn_free(atomic_load(&loop->spare[i]));
+    for (int i = 0; i < DISPATCHES_KEPT; i++)
+        lh_dispatch_free(atomic_load(&loop->spare[i]));
     if (loop->timer_fd >= 0)
         close(loop->timer_fd);
     pthread_cond_destroy(&loop->stopped_changed);
@@ -407,9 +409,9 @@ void lh_loop_start(struct lh_loop *loop)
     loop->started = true;
     int e = pthread_create(&loop->timer_thread, NULL, timer_main, loop);
     LH_ASSERT(e == 0);
-    struct lh_turn *t = lh_turn_begin(loop);
-    lh_turn_input(t, LH_IN_TIMER);
-    lh_turn_run(loop, t);
+    struct lh_dispatch *d = lh_dispatch_begin(loop);
+    lh_dispatch_input(d, LH_IN_TIMER);
+    lh_dispatch_run(loop, d);
     lh_rpc_start(loop->rpc);
 }
 

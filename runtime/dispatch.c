@@ -1,12 +1,12 @@
-/* A *turn* is what one thread does with one or more inputs: feed them under the lock, carry out
+/* A *dispatch* is what one thread does with one or more inputs: feed them under the lock, carry out
  * what costs system calls after it (links to flush, disk operations), feed what came of that, and
- * so on until nothing is left. Several threads may be in turns at once; only feeding excludes each
+ * so on until nothing is left. Several threads may dispatch at once; only feeding excludes each
  * other.
  *
  * The order of effects is kept where it can be seen: sends of one link are queued under the lock;
  * commits, completions and log lines go through the outbox in the order of their emission. Disk
  * operations have none among each other but through their completions (base/step.h). */
-#include "runtime/turn.h"
+#include "runtime/dispatch.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -16,46 +16,47 @@
 #include <string.h>
 #include <sys/timerfd.h>
 
-/* ---- turns ---- */
+/* ---- Dispatches ---- */
 
-struct lh_turn *lh_turn_begin(struct lh_loop *loop)
+struct lh_dispatch *lh_dispatch_begin(struct lh_loop *loop)
 {
-    for (int i = 0; i < SPARE_TURNS; i++) {
-        struct lh_turn *t = atomic_exchange_explicit(&loop->spare[i], NULL, memory_order_acquire);
-        if (t != NULL)
-            return t;
+    for (int i = 0; i < DISPATCHES_KEPT; i++) {
+        struct lh_dispatch *d =
+            atomic_exchange_explicit(&loop->spare[i], NULL, memory_order_acquire);
+        if (d != NULL)
+            return d;
     }
-    struct lh_turn *t = lh_alloc(sizeof *t);
-    t->last_io = &t->first_io;
-    return t;
+    struct lh_dispatch *d = lh_alloc(sizeof *d);
+    d->last_io = &d->first_io;
+    return d;
 }
 
-void lh_turn_free(struct lh_turn *t)
+void lh_dispatch_free(struct lh_dispatch *d)
 {
-    if (t == NULL)
+    if (d == NULL)
         return;
-    free(t->inputs.items);
-    free(t->flush);
-    lh_effects_deinit(&t->fx);
-    free(t);
+    free(d->inputs.items);
+    free(d->flush);
+    lh_effects_deinit(&d->fx);
+    free(d);
 }
 
-void lh_turn_end(struct lh_loop *loop, struct lh_turn *t)
+void lh_dispatch_end(struct lh_loop *loop, struct lh_dispatch *d)
 {
-    for (int i = 0; i < SPARE_TURNS; i++) {
-        struct lh_turn *none = NULL;
+    for (int i = 0; i < DISPATCHES_KEPT; i++) {
+        struct lh_dispatch *none = NULL;
         if (atomic_compare_exchange_strong_explicit(
-                &loop->spare[i], &none, t, memory_order_release, memory_order_relaxed))
+                &loop->spare[i], &none, d, memory_order_release, memory_order_relaxed))
             return;
     }
-    lh_turn_free(t);
+    lh_dispatch_free(d);
 }
 
 /* Adds a zeroed input; valid until the next one is added. */
-struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind)
+struct lh_input *lh_dispatch_input(struct lh_dispatch *d, enum lh_input_kind kind)
 {
-    LH_GROW(t->inputs.items, t->inputs.capacity, t->inputs.count + 1);
-    struct lh_input *in = &t->inputs.items[t->inputs.count++];
+    LH_GROW(d->inputs.items, d->inputs.capacity, d->inputs.count + 1);
+    struct lh_input *in = &d->inputs.items[d->inputs.count++];
     memset(in, 0, sizeof *in);
     in->kind = kind;
     return in;
@@ -63,13 +64,13 @@ struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind)
 
 /* ---- carrying out, under the lock ---- */
 
-void lh_turn_flush_link(struct lh_turn *t, struct lh_loop_link *link)
+void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link)
 {
     if (atomic_exchange(&link->dirty, true))
         return;
     lh_rpc_link_ref(link->rpc);
-    LH_GROW(t->flush, t->flush_capacity, t->flush_count + 1);
-    t->flush[t->flush_count++] = link->rpc;
+    LH_GROW(d->flush, d->flush_capacity, d->flush_count + 1);
+    d->flush[d->flush_count++] = link->rpc;
 }
 
 static struct lh_loop_link *find(struct lh_loop *loop, uint64_t id)
@@ -101,18 +102,18 @@ void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link)
     lh_rpc_link_unref(link->rpc);
 }
 
-void lh_turn_want_message(struct lh_turn *t, struct lh_loop_link *link)
+void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link)
 {
     link->reading = true;
     lh_rpc_link_read(link->rpc);
-    lh_turn_flush_link(t, link);
+    lh_dispatch_flush_link(d, link);
 }
 
-static void open_link(struct lh_loop *loop, struct lh_turn *t, const struct lh_effect *e)
+static void open_link(struct lh_loop *loop, struct lh_dispatch *d, const struct lh_effect *e)
 {
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(loop, e->link) == NULL);
     struct lh_rpc_link *rpc = lh_rpc_link_open(loop->rpc, e->method, e->text, e->timeout);
-    lh_turn_want_message(t, lh_loop_enter_link(loop, rpc, e->link, e->method));
+    lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, e->link, e->method));
 }
 
 static void put_message(void *rpc, struct lh_buf bytes)
@@ -126,7 +127,7 @@ static void put_told(void *rpc, struct lh_buf bytes)
     lh_rpc_link_put(rpc, bytes, true);
 }
 
-static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
+static void carry_out_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_effect *e)
 {
     struct lh_loop_link *link = find(loop, e->link);
 
@@ -137,11 +138,11 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
         lh_wire_send(link->method, lh_loop_link_served(link) ? LH_REPLY : LH_REQUEST, &e->header,
             &e->payload, loop->config.alone_bytes, loop->config.piece_bytes,
             e->tell ? put_told : put_message, link->rpc);
-        lh_turn_flush_link(t, link);
+        lh_dispatch_flush_link(d, link);
         break;
     case LH_FX_CLOSE:
         lh_rpc_link_close(link->rpc, e->error, e->text);
-        lh_turn_flush_link(t, link);
+        lh_dispatch_flush_link(d, link);
         lh_loop_forget_link(loop, link);
         break;
     case LH_FX_HOLD:
@@ -149,7 +150,7 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
         break;
     case LH_FX_UNHOLD:
         if (link->held && !link->reading)
-            lh_turn_want_message(t, link);
+            lh_dispatch_want_message(d, link);
         link->held = false;
         break;
     default:
@@ -157,7 +158,7 @@ static void carry_out_link(struct lh_loop *loop, struct lh_turn *t, struct lh_ef
     }
 }
 
-static void begin_disk(struct lh_loop *loop, struct lh_turn *t, struct lh_effect *e)
+static void begin_disk(struct lh_loop *loop, struct lh_dispatch *d, struct lh_effect *e)
 {
     LH_ASSERT(loop->config.disk != NULL);
     struct lh_disk_io *io = lh_alloc(sizeof *io);
@@ -169,8 +170,8 @@ static void begin_disk(struct lh_loop *loop, struct lh_turn *t, struct lh_effect
     io->length = e->length;
     io->data = lh_buf_take(&e->payload);
     io->for_reply = e->for_reply;
-    *t->last_io = io;
-    t->last_io = &io->next;
+    *d->last_io = io;
+    d->last_io = &io->next;
 }
 
 static void post(struct lh_loop *loop, struct lh_effect *e)
@@ -194,22 +195,22 @@ static void post(struct lh_loop *loop, struct lh_effect *e)
     e->change_count = 0;
 }
 
-static void carry_out_locked(struct lh_loop *loop, struct lh_turn *t)
+static void carry_out_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
-    for (size_t i = 0; i < t->fx.count; i++) {
-        struct lh_effect *e = &t->fx.items[i];
+    for (size_t i = 0; i < d->fx.count; i++) {
+        struct lh_effect *e = &d->fx.items[i];
         switch (e->kind) {
         case LH_FX_OPEN:
-            open_link(loop, t, e);
+            open_link(loop, d, e);
             break;
         case LH_FX_SEND:
         case LH_FX_CLOSE:
         case LH_FX_HOLD:
         case LH_FX_UNHOLD:
-            carry_out_link(loop, t, e);
+            carry_out_link(loop, d, e);
             break;
         case LH_FX_DISK:
-            begin_disk(loop, t, e);
+            begin_disk(loop, d, e);
             break;
         case LH_FX_STOPPED:
             loop->stopped = true;
@@ -223,7 +224,7 @@ static void carry_out_locked(struct lh_loop *loop, struct lh_turn *t)
             break;
         }
     }
-    lh_effects_clear(&t->fx);
+    lh_effects_clear(&d->fx);
 }
 
 /* ---- feeding, under the lock ---- */
@@ -284,19 +285,19 @@ static bool is_news(struct lh_loop *loop, const struct lh_input *in)
     return true;
 }
 
-static void feed_locked(struct lh_loop *loop, struct lh_turn *t)
+static void feed_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
     uint64_t wall_ms = lh_clock_wall_ms();
 
-    for (size_t i = 0; i < t->inputs.count && !loop->stopped; i++) {
-        struct lh_input *in = &t->inputs.items[i];
+    for (size_t i = 0; i < d->inputs.count && !loop->stopped; i++) {
+        struct lh_input *in = &d->inputs.items[i];
         if (about_a_message(in) && find(loop, in->link) == NULL)
             continue; /* the core closed the link while this was on its way */
         in->now = lh_clock_now();
         in->wall_ms = wall_ms;
         if (!about_a_message(in) || is_news(loop, in)) {
-            loop->config.core.step(loop->config.core.self, in, &t->fx);
-            carry_out_locked(loop, t);
+            loop->config.core.step(loop->config.core.self, in, &d->fx);
+            carry_out_locked(loop, d);
         }
         if (about_a_message(in))
             message_fed(loop, in);
@@ -307,20 +308,20 @@ static void feed_locked(struct lh_loop *loop, struct lh_turn *t)
 
 /* ---- carrying out, without the lock ---- */
 
-static void release_inputs(struct lh_turn *t)
+static void release_inputs(struct lh_dispatch *d)
 {
-    for (size_t i = 0; i < t->inputs.count; i++) {
-        struct lh_input *in = &t->inputs.items[i];
+    for (size_t i = 0; i < d->inputs.count; i++) {
+        struct lh_input *in = &d->inputs.items[i];
         lh_buf_clear(&in->payload);
         if (in->kind == LH_IN_MESSAGE)
             lh_wire_free((ProtobufCMessage *)(uintptr_t)in->message);
     }
-    t->inputs.count = 0;
+    d->inputs.count = 0;
 }
 
-void lh_turn_disk_input(struct lh_loop *loop, struct lh_turn *t, struct lh_disk_io *io)
+void lh_dispatch_disk_input(struct lh_loop *loop, struct lh_dispatch *d, struct lh_disk_io *io)
 {
-    struct lh_input *in = lh_turn_input(t, LH_IN_DISK);
+    struct lh_input *in = lh_dispatch_input(d, LH_IN_DISK);
 
     in->ticket = io->ticket;
     in->file = io->file;
@@ -332,17 +333,17 @@ void lh_turn_disk_input(struct lh_loop *loop, struct lh_turn *t, struct lh_disk_
     free(io);
 }
 
-static void flush_links(struct lh_turn *t)
+static void flush_links(struct lh_dispatch *d)
 {
-    for (size_t i = 0; i < t->flush_count; i++) {
-        struct lh_loop_link *link = lh_rpc_link_data(t->flush[i]);
+    for (size_t i = 0; i < d->flush_count; i++) {
+        struct lh_loop_link *link = lh_rpc_link_data(d->flush[i]);
         /* Cleared first: what is sent from here on is either seen by this flush
          * or brings its own. */
         atomic_store(&link->dirty, false);
-        lh_rpc_link_flush(t->flush[i]);
-        lh_rpc_link_unref(t->flush[i]);
+        lh_rpc_link_flush(d->flush[i]);
+        lh_rpc_link_unref(d->flush[i]);
     }
-    t->flush_count = 0;
+    d->flush_count = 0;
 }
 
 /* Whether the bytes that `io` is to bring for a reply would be too many, with those that peers have
@@ -359,17 +360,17 @@ static bool refuse_read(struct lh_loop *loop, struct lh_disk_io *io)
     return refused;
 }
 
-static void submit_disk(struct lh_loop *loop, struct lh_turn *t)
+static void submit_disk(struct lh_loop *loop, struct lh_dispatch *d)
 {
-    struct lh_disk_io *io = t->first_io;
+    struct lh_disk_io *io = d->first_io;
 
-    t->first_io = NULL;
-    t->last_io = &t->first_io;
+    d->first_io = NULL;
+    d->last_io = &d->first_io;
     while (io != NULL) {
         struct lh_disk_io *next = io->next;
         io->next = NULL;
         if (refuse_read(loop, io) || lh_disk_submit(loop->config.disk, io))
-            lh_turn_disk_input(loop, t, io);
+            lh_dispatch_disk_input(loop, d, io);
         io = next;
     }
 }
@@ -428,30 +429,30 @@ static void empty_outbox(struct lh_loop *loop)
     loop->delivering = false;
 }
 
-/* Feeds the turn's inputs and carries out what comes of it, until there is nothing left. With the
+/* Feeds the dispatch's inputs and carries out what comes of it, until there is nothing left. With the
  * lock held, which it releases. */
-void lh_turn_run_locked(struct lh_loop *loop, struct lh_turn *t)
+void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
     for (;;) {
-        feed_locked(loop, t);
+        feed_locked(loop, d);
         pthread_mutex_unlock(&loop->lock);
-        release_inputs(t);
-        flush_links(t);
-        submit_disk(loop, t);
-        if (t->inputs.count == 0 && !atomic_load(&loop->outbox_waits))
+        release_inputs(d);
+        flush_links(d);
+        submit_disk(loop, d);
+        if (d->inputs.count == 0 && !atomic_load(&loop->outbox_waits))
             break;
         pthread_mutex_lock(&loop->lock);
-        if (t->inputs.count > 0)
+        if (d->inputs.count > 0)
             continue;
         empty_outbox(loop);
         pthread_mutex_unlock(&loop->lock);
         break;
     }
-    lh_turn_end(loop, t);
+    lh_dispatch_end(loop, d);
 }
 
-void lh_turn_run(struct lh_loop *loop, struct lh_turn *t)
+void lh_dispatch_run(struct lh_loop *loop, struct lh_dispatch *d)
 {
     pthread_mutex_lock(&loop->lock);
-    lh_turn_run_locked(loop, t);
+    lh_dispatch_run_locked(loop, d);
 }

@@ -1,7 +1,7 @@
-/* What loop.c (where inputs come from, beginning and end) and turn.c (feeding the core and carrying
- * out) share. Nothing else includes this. */
-#ifndef LH_RUNTIME_TURN_H
-#define LH_RUNTIME_TURN_H
+/* What loop.c (where inputs come from, beginning and end) and dispatch.c (feeding the core and
+ * carrying out) share. Nothing else includes this. */
+#ifndef LH_RUNTIME_DISPATCH_H
+#define LH_RUNTIME_DISPATCH_H
 
 #include "proto/codec.h"
 #include "rpc/rpc.h"
@@ -19,7 +19,7 @@ struct lh_loop_link {
     bool known;                      /* in the table: the core may name it and hears of it */
     bool held;                       /* LH_FX_HOLD */
     bool reading;                    /* asked for a message that has not been fed yet */
-    _Atomic bool dirty;              /* some turn will flush it */
+    _Atomic bool dirty;              /* some dispatch will flush it */
     struct lh_instant progress_told; /* of the message that is arriving; 0: not yet */
     /* Of whoever was brought the last piece, until it asks for the next one. */
     struct lh_wire_arrival arrival;
@@ -32,7 +32,7 @@ struct inputs {
     size_t count, capacity;
 };
 
-struct lh_turn {
+struct lh_dispatch {
     struct inputs inputs;
     struct lh_effects fx;
     struct lh_rpc_link **flush; /* each with a reference */
@@ -57,7 +57,7 @@ struct outbox {
     size_t count, capacity;
 };
 
-#define SPARE_TURNS 4
+#define DISPATCHES_KEPT 4
 
 struct lh_loop {
     struct lh_loop_config config;
@@ -65,7 +65,7 @@ struct lh_loop {
     int timer_fd;
     pthread_t timer_thread;
     bool started;
-    _Atomic(struct lh_turn *) spare[SPARE_TURNS];
+    _Atomic(struct lh_dispatch *) spare[DISPATCHES_KEPT];
 
     pthread_mutex_t lock;
     struct lh_loop_link *links;
@@ -89,21 +89,21 @@ static inline bool lh_loop_link_served(const struct lh_loop_link *link)
     return (link->id & LH_LINK_SERVED) != 0;
 }
 
-/* A turn to use, empty. It ends with lh_turn_run() or lh_turn_end(). */
-struct lh_turn *lh_turn_begin(struct lh_loop *loop);
-void lh_turn_end(struct lh_loop *loop, struct lh_turn *t);
-void lh_turn_free(struct lh_turn *t);
+/* A dispatch to use, empty. It ends with lh_dispatch_run() or lh_dispatch_end(). */
+struct lh_dispatch *lh_dispatch_begin(struct lh_loop *loop);
+void lh_dispatch_end(struct lh_loop *loop, struct lh_dispatch *d);
+void lh_dispatch_free(struct lh_dispatch *d);
 
 /* Adds a zeroed input; valid until the next one is added. */
-struct lh_input *lh_turn_input(struct lh_turn *t, enum lh_input_kind kind);
+struct lh_input *lh_dispatch_input(struct lh_dispatch *d, enum lh_input_kind kind);
 
 /* Adds a completed disk operation as an input and frees it. */
-void lh_turn_disk_input(struct lh_loop *loop, struct lh_turn *t, struct lh_disk_io *io);
+void lh_dispatch_disk_input(struct lh_loop *loop, struct lh_dispatch *d, struct lh_disk_io *io);
 
-/* Feeds the turn's inputs and carries out what comes of it, until there is nothing left. The second
+/* Feeds the dispatch's inputs and carries out what comes of it, until there is nothing left. The second
  * is called with the lock held, which it releases. */
-void lh_turn_run(struct lh_loop *loop, struct lh_turn *t);
-void lh_turn_run_locked(struct lh_loop *loop, struct lh_turn *t);
+void lh_dispatch_run(struct lh_loop *loop, struct lh_dispatch *d);
+void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d);
 
 /* These with the lock held. */
 
@@ -112,10 +112,10 @@ struct lh_loop_link *lh_loop_enter_link(
     struct lh_loop *loop, struct lh_rpc_link *rpc, uint64_t id, enum lh_method method);
 void lh_loop_forget_link(struct lh_loop *loop, struct lh_loop_link *link);
 
-/* Has the turn flush the link once the lock is released. */
-void lh_turn_flush_link(struct lh_turn *t, struct lh_loop_link *link);
+/* Has the dispatch flush the link once the lock is released. */
+void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
 
 /* Asks for the link's next message. */
-void lh_turn_want_message(struct lh_turn *t, struct lh_loop_link *link);
+void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);
 
 #endif
