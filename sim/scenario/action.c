@@ -157,7 +157,8 @@ static void print_who(struct lh_sim_text *t, const void *from)
     }
 }
 
-const struct lh_sim_slot_type lh_sim_slot_who = {parse_who, print_who, sizeof(struct lh_sim_who)};
+const struct lh_sim_slot_type lh_sim_slot_who = {
+    parse_who, print_who, sizeof(struct lh_sim_who), NULL};
 
 /* ---- Where ---- */
 
@@ -193,65 +194,21 @@ static void print_where(struct lh_sim_text *t, const void *from)
 }
 
 const struct lh_sim_slot_type lh_sim_slot_where = {
-    parse_where, print_where, sizeof(struct lh_sim_where)};
+    parse_where, print_where, sizeof(struct lh_sim_where), NULL};
 
 /* ---- Other slots ---- */
 
-static const struct {
-    enum lh_disk_op op;
-    const char *name;
-} ops[] = {{LH_DISK_CREATE, "creates"}, {LH_DISK_WRITE, "writes"}, {LH_DISK_SYNC, "syncs"},
-    {LH_DISK_READ, "reads"}, {LH_DISK_TRUNCATE, "truncates"}, {LH_DISK_REMOVE, "removes"},
-    {LH_DISK_RESERVE, "reserves"}};
+static const struct lh_sim_choice ops[] = {{"creates", LH_DISK_CREATE}, {"writes", LH_DISK_WRITE},
+    {"syncs", LH_DISK_SYNC}, {"reads", LH_DISK_READ}, {"truncates", LH_DISK_TRUNCATE},
+    {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE}, {0}};
 
-static bool parse_op(struct lh_sim_words *w, void *to)
-{
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        if (!lh_sim_words_take(w, ops[i].name))
-            continue;
-        *(enum lh_disk_op *)to = ops[i].op;
-        return true;
-    }
-    return false;
-}
+static const struct lh_sim_choice streams[] = {{"Append", LH_METHOD_APPEND},
+    {"Replicate", LH_METHOD_REPLICATE}, {"Session", LH_METHOD_SESSION}, {0}};
 
-static void print_op(struct lh_sim_text *t, const void *from)
-{
-    size_t i = 0;
+static const struct lh_sim_choice losses[] = {
+    {"roll", LEASEHOLD__ON_PRIMARY_LOSS__ROLL}, {"wait", LEASEHOLD__ON_PRIMARY_LOSS__WAIT}, {0}};
 
-    while (ops[i].op != *(const enum lh_disk_op *)from)
-        i++;
-    lh_sim_text_add(t, "%s", ops[i].name);
-}
-
-static const struct {
-    const char *name;
-    enum lh_method method;
-} streams[] = {
-    {"Append", LH_METHOD_APPEND},
-    {"Replicate", LH_METHOD_REPLICATE},
-    {"Session", LH_METHOD_SESSION},
-};
-
-static bool parse_method(struct lh_sim_words *w, void *to)
-{
-    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
-        if (!lh_sim_words_take(w, streams[i].name))
-            continue;
-        *(enum lh_method *)to = streams[i].method;
-        return true;
-    }
-    return false;
-}
-
-static void print_method(struct lh_sim_text *t, const void *from)
-{
-    size_t i = 0;
-
-    while (streams[i].method != *(const enum lh_method *)from)
-        i++;
-    lh_sim_text_add(t, "%s", streams[i].name);
-}
+const struct lh_sim_slot_type lh_sim_slot_loss = {.size = sizeof(uint32_t), .choices = losses};
 
 static bool parse_unset(struct lh_sim_words *w, void *to)
 {
@@ -279,47 +236,16 @@ static void print_name(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", (const char *)from);
 }
 
-static bool parse_loss(struct lh_sim_words *w, void *to)
-{
-    uint32_t *loss = to;
-
-    if (lh_sim_words_take(w, "roll"))
-        *loss = LEASEHOLD__ON_PRIMARY_LOSS__ROLL;
-    else if (lh_sim_words_take(w, "wait"))
-        *loss = LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
-    else
-        return false;
-    return true;
-}
-
-static void print_loss(struct lh_sim_text *t, const void *from)
-{
-    const uint32_t *loss = from;
-
-    lh_sim_text_add(t, "%s", *loss == LEASEHOLD__ON_PRIMARY_LOSS__ROLL ? "roll" : "wait");
-}
-
-const struct lh_sim_slot_type lh_sim_slot_loss = {parse_loss, print_loss, sizeof(uint32_t)};
-
-static void print_nothing(struct lh_sim_text *t, const void *from)
-{
-    (void)t;
-    (void)from;
-}
-
-static const struct lh_sim_slot_type slot_op = {parse_op, print_op, sizeof(enum lh_disk_op)},
-                                     slot_method = {parse_method, print_method,
-                                         sizeof(enum lh_method)},
-                                     slot_unset = {parse_unset, print_nothing, sizeof(bool)},
+static const struct lh_sim_slot_type slot_op = {.size = sizeof(enum lh_disk_op), .choices = ops},
+                                     slot_method = {.size = sizeof(enum lh_method),
+                                         .choices = streams},
+                                     slot_unset = {.parse = parse_unset, .size = sizeof(bool)},
                                      slot_name = {
-                                         parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1};
+                                         parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1, NULL};
 
 /* ---- Phrases ---- */
 
-#define SLOT(name, type, member)                                                                   \
-    {                                                                                              \
-        name, &type, offsetof(struct lh_sim_action, member)                                        \
-    }
+#define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_action, member)
 
 static const struct lh_sim_slot slots[] = {
     SLOT("at", lh_sim_slot_duration, at),

@@ -27,12 +27,9 @@ static void print_rule(struct lh_sim_text *t, const void *from)
 }
 
 static const struct lh_sim_slot_type slot_rule = {
-    parse_rule, print_rule, sizeof((struct lh_sim_condition *)0)->rule};
+    parse_rule, print_rule, sizeof((struct lh_sim_condition *)0)->rule, NULL};
 
-#define SLOT(name, type, member)                                                                   \
-    {                                                                                              \
-        name, &type, offsetof(struct lh_sim_condition, member)                                     \
-    }
+#define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_condition, member)
 
 static const struct lh_sim_slot slots[] = {
     SLOT("who", lh_sim_slot_who, who),
@@ -43,80 +40,6 @@ static const struct lh_sim_slot slots[] = {
     SLOT("rule", slot_rule, rule),
     {0},
 };
-
-/* Of phrases that begin alike the longer one comes first. */
-static const struct {
-    enum lh_sim_condition_kind kind;
-    const char *pattern;
-} phrases[] = {
-    {LH_SIM_IF_PRIMARY_NOT, "<chunk> primary is not <who>"},
-    {LH_SIM_IF_PRIMARY_NOBODY, "<chunk> primary is nobody"},
-    {LH_SIM_IF_PRIMARY_SOMEBODY, "<chunk> primary is somebody"},
-    {LH_SIM_IF_PRIMARY, "<chunk> primary is <who>"},
-    {LH_SIM_IF_MAY_NOT_ACT, "<who> may not act on <chunk>"},
-    {LH_SIM_IF_MAY_ACT, "<who> may act on <chunk>"},
-    {LH_SIM_IF_APPENDS, "<path> takes appends"},
-    {LH_SIM_IF_NO_APPENDS, "<path> takes no appends"},
-    {LH_SIM_IF_EXISTS, "<chunk> exists"},
-    {LH_SIM_IF_SEALED_AT, "<chunk> is sealed at <number>"},
-    {LH_SIM_IF_SEALED, "<chunk> is sealed"},
-    {LH_SIM_IF_UNSEALED, "<chunk> is not sealed"},
-    {LH_SIM_IF_VERSION_ABOVE, "version of <chunk> is above <number>"},
-    {LH_SIM_IF_VERSION, "version of <chunk> is <number>"},
-    {LH_SIM_IF_MEMBERS, "<chunk> has <number> members"},
-    {LH_SIM_IF_MEMBER, "<who> is a member of <chunk>"},
-    {LH_SIM_IF_NO_MEMBER, "<who> is no member of <chunk>"},
-    {LH_SIM_IF_FILE, "<path> exists"},
-    {LH_SIM_IF_NO_FILE, "<path> does not exist"},
-    {LH_SIM_IF_CHUNKS, "<path> has <number> chunks"},
-    {LH_SIM_IF_REPLICA_LOST, "replica of <chunk> at <who> is lost"},
-    {LH_SIM_IF_REPLICA_DOUBTED, "replica of <chunk> at <who> is doubted"},
-    {LH_SIM_IF_REPLICA_SEALED, "replica of <chunk> at <who> is sealed"},
-    {LH_SIM_IF_REPLICA_MISSING, "replica of <chunk> at <who> is missing"},
-    {LH_SIM_IF_REPLICA_WHOLE, "replica of <chunk> at <who> is whole"},
-    {LH_SIM_IF_REPLICA_VERSION, "replica of <chunk> at <who> has version <number>"},
-    {LH_SIM_IF_REPLICA_SHORTER, "replica of <chunk> at <who> is shorter"},
-    {LH_SIM_IF_IDENTICAL, "replicas of <path> are identical"},
-    {LH_SIM_IF_SESSION, "<who> is in session"},
-    {LH_SIM_IF_NO_SESSION, "<who> has no session"},
-    {LH_SIM_IF_UP, "<who> is up"},
-    {LH_SIM_IF_DOWN, "<who> is down"},
-    {LH_SIM_IF_PAUSED, "<who> is paused"},
-    {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged"},
-    {LH_SIM_IF_DONE, "program <program> is done"},
-    {LH_SIM_IF_WAITS, "program <program> waits"},
-    {LH_SIM_IF_READ_ALL, "program <program> has read everything"},
-    {LH_SIM_IF_SEEN, "<rule> was seen broken"},
-};
-
-#define PHRASES (sizeof phrases / sizeof phrases[0])
-
-bool lh_sim_condition_parse_words(struct lh_sim_condition *condition, struct lh_sim_words *w)
-{
-    size_t begin = w->at;
-
-    for (size_t i = 0; i < PHRASES; i++) {
-        w->at = begin;
-        /* Every byte, since conditions are compared as bytes. */
-        memset(condition, 0, sizeof *condition);
-        condition->kind = phrases[i].kind;
-        if (lh_sim_phrase_parse(slots, phrases[i].pattern, w, condition))
-            return true;
-    }
-    w->at = begin;
-    return false;
-}
-
-void lh_sim_condition_print(const struct lh_sim_condition *condition, char *text, size_t text_size)
-{
-    struct lh_sim_text t = lh_sim_text_at(text, text_size);
-    size_t i = 0;
-
-    while (i < PHRASES && phrases[i].kind != condition->kind)
-        i++;
-    LH_ASSERT(i < PHRASES);
-    lh_sim_phrase_print(slots, phrases[i].pattern, condition, condition, &t);
-}
 
 /* ---- What there is ---- */
 
@@ -231,6 +154,7 @@ static bool file_is_identical(struct lh_sim_cluster *c, const char *path)
 
 struct subject {
     struct lh_sim_cluster *cluster;
+    struct lh_sim_observers *observers;
     struct lh_sim_node *node; /* NULL: nobody is it */
     bool has_chunk;
     struct lh_sim_chunk chunk;
@@ -386,64 +310,119 @@ static bool program_holds(const struct lh_sim_condition *k, const struct subject
     }
 }
 
+static bool file_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    switch (k->kind) {
+    case LH_SIM_IF_APPENDS:
+        return lh_sim_open_primary(s->cluster, k->path) != NULL;
+    case LH_SIM_IF_NO_APPENDS:
+        return lh_sim_open_primary(s->cluster, k->path) == NULL;
+    case LH_SIM_IF_FILE:
+        return file_exists(s->cluster, k->path);
+    case LH_SIM_IF_NO_FILE:
+        return !file_exists(s->cluster, k->path);
+    case LH_SIM_IF_CHUNKS:
+        return lh_sim_chunk_count(s->cluster, k->path) >= k->number;
+    default:
+        return file_is_identical(s->cluster, k->path);
+    }
+}
+
+static bool was_seen(const struct lh_sim_condition *k, const struct subject *s)
+{
+    return lh_sim_observers_seen(s->observers, k->rule) > 0;
+}
+
+/* ---- All of them ---- */
+
+/* Of phrases that begin alike the longer one comes first. */
+static const struct {
+    enum lh_sim_condition_kind kind;
+    const char *pattern;
+    bool (*holds)(const struct lh_sim_condition *k, const struct subject *s);
+} phrases[] = {
+    {LH_SIM_IF_PRIMARY_NOT, "<chunk> primary is not <who>", primary_holds},
+    {LH_SIM_IF_PRIMARY_NOBODY, "<chunk> primary is nobody", primary_holds},
+    {LH_SIM_IF_PRIMARY_SOMEBODY, "<chunk> primary is somebody", primary_holds},
+    {LH_SIM_IF_PRIMARY, "<chunk> primary is <who>", primary_holds},
+    {LH_SIM_IF_MAY_NOT_ACT, "<who> may not act on <chunk>", primary_holds},
+    {LH_SIM_IF_MAY_ACT, "<who> may act on <chunk>", primary_holds},
+    {LH_SIM_IF_APPENDS, "<path> takes appends", file_holds},
+    {LH_SIM_IF_NO_APPENDS, "<path> takes no appends", file_holds},
+    {LH_SIM_IF_EXISTS, "<chunk> exists", chunk_holds},
+    {LH_SIM_IF_SEALED_AT, "<chunk> is sealed at <number>", chunk_holds},
+    {LH_SIM_IF_SEALED, "<chunk> is sealed", chunk_holds},
+    {LH_SIM_IF_UNSEALED, "<chunk> is not sealed", chunk_holds},
+    {LH_SIM_IF_VERSION_ABOVE, "version of <chunk> is above <number>", chunk_holds},
+    {LH_SIM_IF_VERSION, "version of <chunk> is <number>", chunk_holds},
+    {LH_SIM_IF_MEMBERS, "<chunk> has <number> members", chunk_holds},
+    {LH_SIM_IF_MEMBER, "<who> is a member of <chunk>", chunk_holds},
+    {LH_SIM_IF_NO_MEMBER, "<who> is no member of <chunk>", chunk_holds},
+    {LH_SIM_IF_FILE, "<path> exists", file_holds},
+    {LH_SIM_IF_NO_FILE, "<path> does not exist", file_holds},
+    {LH_SIM_IF_CHUNKS, "<path> has <number> chunks", file_holds},
+    {LH_SIM_IF_REPLICA_LOST, "replica of <chunk> at <who> is lost", replica_holds},
+    {LH_SIM_IF_REPLICA_DOUBTED, "replica of <chunk> at <who> is doubted", replica_holds},
+    {LH_SIM_IF_REPLICA_SEALED, "replica of <chunk> at <who> is sealed", replica_holds},
+    {LH_SIM_IF_REPLICA_MISSING, "replica of <chunk> at <who> is missing", replica_holds},
+    {LH_SIM_IF_REPLICA_WHOLE, "replica of <chunk> at <who> is whole", replica_holds},
+    {LH_SIM_IF_REPLICA_VERSION, "replica of <chunk> at <who> has version <number>", replica_holds},
+    {LH_SIM_IF_REPLICA_SHORTER, "replica of <chunk> at <who> is shorter", replica_holds},
+    {LH_SIM_IF_IDENTICAL, "replicas of <path> are identical", file_holds},
+    {LH_SIM_IF_SESSION, "<who> is in session", node_holds},
+    {LH_SIM_IF_NO_SESSION, "<who> has no session", node_holds},
+    {LH_SIM_IF_UP, "<who> is up", node_holds},
+    {LH_SIM_IF_DOWN, "<who> is down", node_holds},
+    {LH_SIM_IF_PAUSED, "<who> is paused", node_holds},
+    {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged", program_holds},
+    {LH_SIM_IF_DONE, "program <program> is done", program_holds},
+    {LH_SIM_IF_WAITS, "program <program> waits", program_holds},
+    {LH_SIM_IF_READ_ALL, "program <program> has read everything", program_holds},
+    {LH_SIM_IF_SEEN, "<rule> was seen broken", was_seen},
+};
+
+#define PHRASES (sizeof phrases / sizeof phrases[0])
+
+static size_t phrase_of(const struct lh_sim_condition *k)
+{
+    size_t i = 0;
+
+    while (i < PHRASES && phrases[i].kind != k->kind)
+        i++;
+    LH_ASSERT(i < PHRASES);
+    return i;
+}
+
+bool lh_sim_condition_parse_words(struct lh_sim_condition *condition, struct lh_sim_words *w)
+{
+    size_t begin = w->at;
+
+    for (size_t i = 0; i < PHRASES; i++) {
+        w->at = begin;
+        /* Every byte, since conditions are compared as bytes. */
+        memset(condition, 0, sizeof *condition);
+        condition->kind = phrases[i].kind;
+        if (lh_sim_phrase_parse(slots, phrases[i].pattern, w, condition))
+            return true;
+    }
+    w->at = begin;
+    return false;
+}
+
+void lh_sim_condition_print(const struct lh_sim_condition *condition, char *text, size_t text_size)
+{
+    struct lh_sim_text t = lh_sim_text_at(text, text_size);
+
+    lh_sim_phrase_print(slots, phrases[phrase_of(condition)].pattern, condition, condition, &t);
+}
+
 bool lh_sim_condition_holds(const struct lh_sim_condition *k, struct lh_sim_cluster *c,
     struct lh_sim_actor *actor, struct lh_sim_observers *o)
 {
     struct subject s = look(k, c, actor);
 
-    switch (k->kind) {
-    case LH_SIM_IF_PRIMARY:
-    case LH_SIM_IF_PRIMARY_NOT:
-    case LH_SIM_IF_PRIMARY_NOBODY:
-    case LH_SIM_IF_PRIMARY_SOMEBODY:
-    case LH_SIM_IF_MAY_ACT:
-    case LH_SIM_IF_MAY_NOT_ACT:
-        return primary_holds(k, &s);
-    case LH_SIM_IF_APPENDS:
-        return lh_sim_open_primary(c, k->path) != NULL;
-    case LH_SIM_IF_NO_APPENDS:
-        return lh_sim_open_primary(c, k->path) == NULL;
-    case LH_SIM_IF_EXISTS:
-    case LH_SIM_IF_SEALED:
-    case LH_SIM_IF_SEALED_AT:
-    case LH_SIM_IF_UNSEALED:
-    case LH_SIM_IF_VERSION:
-    case LH_SIM_IF_VERSION_ABOVE:
-    case LH_SIM_IF_MEMBERS:
-    case LH_SIM_IF_MEMBER:
-    case LH_SIM_IF_NO_MEMBER:
-        return chunk_holds(k, &s);
-    case LH_SIM_IF_FILE:
-        return file_exists(c, k->path);
-    case LH_SIM_IF_NO_FILE:
-        return !file_exists(c, k->path);
-    case LH_SIM_IF_CHUNKS:
-        return lh_sim_chunk_count(c, k->path) >= k->number;
-    case LH_SIM_IF_REPLICA_LOST:
-    case LH_SIM_IF_REPLICA_DOUBTED:
-    case LH_SIM_IF_REPLICA_SEALED:
-    case LH_SIM_IF_REPLICA_MISSING:
-    case LH_SIM_IF_REPLICA_WHOLE:
-    case LH_SIM_IF_REPLICA_VERSION:
-    case LH_SIM_IF_REPLICA_SHORTER:
-        return replica_holds(k, &s);
-    case LH_SIM_IF_IDENTICAL:
-        return file_is_identical(c, k->path);
-    case LH_SIM_IF_SESSION:
-    case LH_SIM_IF_NO_SESSION:
-    case LH_SIM_IF_UP:
-    case LH_SIM_IF_DOWN:
-    case LH_SIM_IF_PAUSED:
-        return node_holds(k, &s);
-    case LH_SIM_IF_ACKNOWLEDGED:
-    case LH_SIM_IF_DONE:
-    case LH_SIM_IF_WAITS:
-    case LH_SIM_IF_READ_ALL:
-        return program_holds(k, &s);
-    case LH_SIM_IF_SEEN:
-        return lh_sim_observers_seen(o, k->rule) > 0;
-    }
-    return false;
+    s.observers = o;
+    return phrases[phrase_of(k)].holds(k, &s);
 }
 
 /* ---- What is so instead ---- */

@@ -204,6 +204,29 @@ static bool next_is(struct lh_sim_words *w, struct token token)
     return false;
 }
 
+static bool parse_slot(const struct lh_sim_slot_type *type, struct lh_sim_words *w, void *to)
+{
+    if (type->choices == NULL)
+        return type->parse(w, to);
+    for (const struct lh_sim_choice *c = type->choices; c->word != NULL; c++) {
+        if (!lh_sim_words_take(w, c->word))
+            continue;
+        LH_ASSERT(type->size == sizeof c->value);
+        memcpy(to, &c->value, sizeof c->value);
+        return true;
+    }
+    return false;
+}
+
+static void print_slot(const struct lh_sim_slot_type *type, struct lh_sim_text *t, const void *from)
+{
+    if (type->print != NULL)
+        type->print(t, from);
+    for (const struct lh_sim_choice *c = type->choices; c != NULL && c->word != NULL; c++)
+        if (memcmp(from, &c->value, sizeof c->value) == 0)
+            lh_sim_text_add(t, "%s", c->word);
+}
+
 static bool parse_sequence(
     const struct lh_sim_slot *slots, const char **pattern, struct lh_sim_words *w, void *to);
 
@@ -255,7 +278,7 @@ static bool parse_sequence(
             break;
         case SLOT:
             slot = find_slot(slots, token);
-            if (!slot->type->parse(w, (char *)to + slot->offset))
+            if (!parse_slot(slot->type, w, (char *)to + slot->offset))
                 return false;
             break;
         case GROUP:
@@ -305,7 +328,7 @@ void lh_sim_phrase_print(const struct lh_sim_slot *slots, const char *pattern, c
             break;
         case SLOT:
             slot = find_slot(slots, token);
-            slot->type->print(t, (const char *)from + slot->offset);
+            print_slot(slot->type, t, (const char *)from + slot->offset);
             break;
         case GROUP:
             if (!lh_sim_phrase_differs(slots, pattern, from, defaults))
@@ -343,12 +366,6 @@ static bool parse_flag(struct lh_sim_words *w, void *to)
     return true;
 }
 
-static void print_flag(struct lh_sim_text *t, const void *from)
-{
-    (void)t;
-    (void)from;
-}
-
 /* UINT64_MAX is "unlimited", and only that. */
 static bool parse_number(struct lh_sim_words *w, void *to)
 {
@@ -378,17 +395,26 @@ static void print_number(struct lh_sim_text *t, const void *from)
         lh_sim_text_add(t, "%" PRIu64, number);
 }
 
-static bool parse_seed(struct lh_sim_words *w, void *to)
+/* False: `what` was expected. */
+static bool take_digits(struct lh_sim_words *w, uint64_t max, const char *what, uint64_t *number)
 {
     const char *p = lh_sim_words_peek(w);
-    uint64_t number;
 
-    if (p == NULL || !read_digits(&p, UINT64_MAX, &number) || *p != '\0') {
-        lh_sim_words_expected(w, "a number below 18446744073709551616");
+    if (p == NULL || !read_digits(&p, max, number) || *p != '\0') {
+        lh_sim_words_expected(w, what);
         return false;
     }
-    *(uint64_t *)to = number;
     w->at++;
+    return true;
+}
+
+static bool parse_seed(struct lh_sim_words *w, void *to)
+{
+    uint64_t number;
+
+    if (!take_digits(w, UINT64_MAX, "a number below 18446744073709551616", &number))
+        return false;
+    *(uint64_t *)to = number;
     return true;
 }
 
@@ -399,15 +425,11 @@ static void print_seed(struct lh_sim_text *t, const void *from)
 
 static bool parse_small(struct lh_sim_words *w, void *to)
 {
-    const char *p = lh_sim_words_peek(w);
     uint64_t number;
 
-    if (p == NULL || !read_digits(&p, UINT32_MAX, &number) || *p != '\0') {
-        lh_sim_words_expected(w, "a number below 4294967296");
+    if (!take_digits(w, UINT32_MAX, "a number below 4294967296", &number))
         return false;
-    }
     *(uint32_t *)to = (uint32_t)number;
-    w->at++;
     return true;
 }
 
@@ -700,18 +722,16 @@ static void print_error(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", lh_error_name(*(const int *)from));
 }
 
-const struct lh_sim_slot_type lh_sim_slot_flag = {parse_flag, print_flag, sizeof(bool)},
-                              lh_sim_slot_number = {parse_number, print_number, sizeof(uint64_t)},
-                              lh_sim_slot_seed = {parse_seed, print_seed, sizeof(uint64_t)},
-                              lh_sim_slot_small = {parse_small, print_small, sizeof(uint32_t)},
-                              lh_sim_slot_size = {parse_size, print_size, sizeof(uint64_t)},
-                              lh_sim_slot_rate = {parse_rate, print_rate, sizeof(int32_t)},
-                              lh_sim_slot_duration = {parse_duration, print_duration,
-                                  sizeof(struct lh_duration)},
-                              lh_sim_slot_range = {parse_range, print_range,
-                                  sizeof(struct lh_sim_range)},
-                              lh_sim_slot_span = {parse_span, print_span, 2 * sizeof(uint32_t)},
-                              lh_sim_slot_path = {parse_path, print_string, LH_SIM_PATH_MAX + 1},
-                              lh_sim_slot_label = {parse_label, print_string,
-                                  LH_SIM_PROGRAM_NAME_MAX + 1},
-                              lh_sim_slot_error = {parse_error, print_error, sizeof(int)};
+const struct lh_sim_slot_type
+    lh_sim_slot_flag = {.parse = parse_flag, .size = sizeof(bool)},
+    lh_sim_slot_number = {parse_number, print_number, sizeof(uint64_t), NULL},
+    lh_sim_slot_seed = {parse_seed, print_seed, sizeof(uint64_t), NULL},
+    lh_sim_slot_small = {parse_small, print_small, sizeof(uint32_t), NULL},
+    lh_sim_slot_size = {parse_size, print_size, sizeof(uint64_t), NULL},
+    lh_sim_slot_rate = {parse_rate, print_rate, sizeof(int32_t), NULL},
+    lh_sim_slot_duration = {parse_duration, print_duration, sizeof(struct lh_duration), NULL},
+    lh_sim_slot_range = {parse_range, print_range, sizeof(struct lh_sim_range), NULL},
+    lh_sim_slot_span = {parse_span, print_span, 2 * sizeof(uint32_t), NULL},
+    lh_sim_slot_path = {parse_path, print_string, LH_SIM_PATH_MAX + 1, NULL},
+    lh_sim_slot_label = {parse_label, print_string, LH_SIM_PROGRAM_NAME_MAX + 1, NULL},
+    lh_sim_slot_error = {parse_error, print_error, sizeof(int), NULL};

@@ -69,11 +69,18 @@ struct lh_sim_text lh_sim_text_at(char *to, size_t size);
 void lh_sim_text_add(struct lh_sim_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A word for a value of an enumeration or another int. */
+struct lh_sim_choice {
+    const char *word;
+    int value;
+};
+
 struct lh_sim_slot_type {
     /* Takes one or more words into `*to`. False: it said what would have been possible. */
     bool (*parse)(struct lh_sim_words *w, void *to);
-    void (*print)(struct lh_sim_text *t, const void *from);
-    size_t size; /* of the member, which has no padding that is not zero */
+    void (*print)(struct lh_sim_text *t, const void *from); /* NULL: it has no words */
+    size_t size;                         /* of the member, which has no padding that is not zero */
+    const struct lh_sim_choice *choices; /* instead of both functions; ends with a NULL word */
 };
 
 /* A member of the struct that a phrase is about. A list of them ends with a NULL name. */
@@ -82,6 +89,11 @@ struct lh_sim_slot {
     const struct lh_sim_slot_type *type;
     size_t offset;
 };
+
+#define LH_SIM_SLOT(name, type, container, member)                                                 \
+    {                                                                                              \
+        name, &(type), offsetof(container, member)                                                 \
+    }
 
 /* Reads words into the members of `to`, which holds the defaults. Words may be left after it. */
 bool lh_sim_phrase_parse(

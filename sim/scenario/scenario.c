@@ -57,16 +57,13 @@ static void print_action(struct lh_sim_text *t, const void *from)
 }
 
 static const struct lh_sim_slot_type slot_rule = {parse_rule, print_rule,
-                                         sizeof((struct lh_sim_statement *)0)->rule},
+                                         sizeof((struct lh_sim_statement *)0)->rule, NULL},
                                      slot_condition = {parse_condition, print_condition,
-                                         sizeof(struct lh_sim_condition)},
-                                     slot_action = {
-                                         parse_action, print_action, sizeof(struct lh_sim_action)};
+                                         sizeof(struct lh_sim_condition), NULL},
+                                     slot_action = {parse_action, print_action,
+                                         sizeof(struct lh_sim_action), NULL};
 
-#define SLOT(name, type, member)                                                                   \
-    {                                                                                              \
-        name, &type, offsetof(struct lh_sim_statement, member)                                     \
-    }
+#define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_statement, member)
 
 static const struct lh_sim_slot slots[] = {
     SLOT("time", lh_sim_slot_duration, time),

@@ -30,12 +30,9 @@ static void print_plant(struct lh_sim_text *t, const void *from)
 }
 
 const struct lh_sim_slot_type lh_sim_slot_plant = {
-    parse_plant, print_plant, LH_SIM_PLANT_NAME_MAX + 1};
+    parse_plant, print_plant, LH_SIM_PLANT_NAME_MAX + 1, NULL};
 
-#define SLOT(name, type, member)                                                                   \
-    {                                                                                              \
-        name, &type, offsetof(struct lh_sim_settings, member)                                      \
-    }
+#define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_settings, member)
 
 static const struct lh_sim_slot slots[] = {
     SLOT("seed", lh_sim_slot_seed, seed),
@@ -118,10 +115,7 @@ static const char *const phrases[] = {
 
 #define PHRASES (sizeof phrases / sizeof phrases[0])
 
-#define FILE_SLOT(name, type, member)                                                              \
-    {                                                                                              \
-        name, &type, offsetof(struct lh_sim_file_setting, member)                                  \
-    }
+#define FILE_SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_file_setting, member)
 
 static const struct lh_sim_slot file_slots[] = {
     FILE_SLOT("path", lh_sim_slot_path, path),
