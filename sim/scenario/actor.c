@@ -451,17 +451,6 @@ static bool act_on_node(
         say(actor, STATE_DEAF, node, NULL, a->hold);
         lh_sim_deafen(node, true);
         return true;
-    case LH_SIM_ACT_STALL:
-    case LH_SIM_ACT_UNSTALL:
-    case LH_SIM_ACT_STARVE:
-    case LH_SIM_ACT_SLOW_DISK:
-    case LH_SIM_ACT_CAPACITY:
-    case LH_SIM_ACT_ROOM:
-    case LH_SIM_ACT_FAIL_DISK:
-    case LH_SIM_ACT_ROT:
-    case LH_SIM_ACT_MISDIRECT:
-    case LH_SIM_ACT_FAIL_STORE:
-        return act_on_disk(actor, a, node);
     case LH_SIM_ACT_HALF_CLOSE:
         lh_sim_half_close(node, a->method);
         return true;
@@ -474,7 +463,7 @@ static bool act_on_node(
         lh_sim_rejoin(node, NULL);
         return true;
     default:
-        return act_on_process(actor, a, node);
+        return act_on_process(actor, a, node) || act_on_disk(actor, a, node);
     }
 }
 
