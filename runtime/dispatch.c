@@ -429,8 +429,6 @@ static void empty_outbox(struct lh_loop *loop)
     loop->delivering = false;
 }
 
-/* Feeds the dispatch's inputs and carries out what comes of it, until there is nothing left. With the
- * lock held, which it releases. */
 void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d)
 {
     for (;;) {

@@ -100,8 +100,8 @@ struct lh_input *lh_dispatch_input(struct lh_dispatch *d, enum lh_input_kind kin
 /* Adds a completed disk operation as an input and frees it. */
 void lh_dispatch_disk_input(struct lh_loop *loop, struct lh_dispatch *d, struct lh_disk_io *io);
 
-/* Feeds the dispatch's inputs and carries out what comes of it, until there is nothing left. The second
- * is called with the lock held, which it releases. */
+/* Feeds the dispatch's inputs and carries out what comes of it, until there is nothing left. The
+ * second is called with the lock held, which it releases. */
 void lh_dispatch_run(struct lh_loop *loop, struct lh_dispatch *d);
 void lh_dispatch_run_locked(struct lh_loop *loop, struct lh_dispatch *d);
 

@@ -131,7 +131,7 @@ SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
 client/library/leasehold.h
 sim/cluster/program.c
-sim/observers/book.c
+sim/observers/model.c
 sim/observers/internal.h
 sim/observers/inv4.c
 sim/report/narrative.c

@@ -90,7 +90,7 @@ void lh_ob_health_granted(
     struct lh_sim_observers *o, const struct chunk *c, const struct actor *server)
 {
     const struct server_health *h = &o->health->servers[server->number];
-    struct lh_duration term = lh_ob_book_session_term(o);
+    struct lh_duration term = lh_ob_model_session_term(o);
 
     if (h->confirmed && lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
         return;

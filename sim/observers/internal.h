@@ -2,7 +2,7 @@
  * chunk and of each replica. Inside sim/observers only.
  *
  * Each part has functions that observers.c calls for what was seen, in the order in which they
- * stand there: first the books, then the invariants. */
+ * stand there: first the models, then the invariants. */
 #ifndef LH_SIM_OBSERVERS_INTERNAL_H
 #define LH_SIM_OBSERVERS_INTERNAL_H
 
@@ -91,7 +91,7 @@ struct replica {
     uint64_t released; /* the highest version that it gave up in this life (LEASE-6) */
 };
 
-/* A lease that the master has promised to a server (book.c). */
+/* A lease that the master has promised to a server (model.c). */
 struct promise {
     uint32_t server;
     uint64_t incarnation, session, version;
@@ -118,9 +118,9 @@ struct chunk {
     bool known, removed;
     uint64_t file, index, start, version, length, checksum;
     bool created, sealed;
-    bool intent;            /* to seal (FAIL-2a) */
+    bool intent;             /* to seal (FAIL-2a) */
     uint64_t seal_recorders; /* servers that recorded its seal, a bit each, also if lost since */
-    uint64_t seal_logs; /* servers whose log reached the seal when it was decided, a bit each */
+    uint64_t seal_logs;     /* servers whose log reached the seal when it was decided, a bit each */
     size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
                               are needed */
     bool sealed_by_primary; /* and it was the primary that said at which length */
@@ -245,7 +245,7 @@ struct lh_sim_observers {
     struct note *notes;
     struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
 
-    struct lh_sim_book *book;
+    struct lease_model *model;
     struct history *history;
     struct lease_watch *inv1;
     struct health *health;
@@ -262,7 +262,7 @@ struct lh_sim_observers {
     uint64_t seen_inv1, seen_inv2;
 };
 
-/* Has something gone wrong already? Then books may be incomplete: nothing is checked any more. */
+/* Has something gone wrong already? Then models may be incomplete: nothing is checked any more. */
 static inline bool failed(const struct lh_sim_observers *o)
 {
     return lh_sim_failure(o->sim) != NULL || o->restored;
@@ -297,33 +297,33 @@ void lh_ob_ledger_committed(struct lh_sim_observers *o);
 void lh_ob_ledger_ended(struct lh_sim_observers *o);
 void lh_ob_ledger_deinit(struct lh_sim_observers *o);
 
-/* ---- book.c ---- */
+/* ---- model.c ---- */
 
-void lh_ob_book_init(struct lh_sim_observers *o);
-void lh_ob_book_deinit(struct lh_sim_observers *o);
-void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
-void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
-void lh_ob_book_stepped(struct lh_sim_observers *o, const struct actor *a);
-void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
+void lh_ob_model_init(struct lh_sim_observers *o);
+void lh_ob_model_deinit(struct lh_sim_observers *o);
+void lh_ob_model_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_model_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_model_stepped(struct lh_sim_observers *o, const struct actor *a);
+void lh_ob_model_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
 /* A chunk about which the master has promised something in its present step; false: no (other) one.
  * Each is told of once. */
-bool lh_ob_book_promised(struct lh_sim_observers *o, uint64_t *chunk);
+bool lh_ob_model_promised(struct lh_sim_observers *o, uint64_t *chunk);
 
 /* What the server was told that it holds, and has not given up; `end` on its own clock. */
-bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
+bool lh_ob_model_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
     uint64_t *version, struct lh_instant *end);
 
 /* The session term of the master that runs. */
-struct lh_duration lh_ob_book_session_term(const struct lh_sim_observers *o);
+struct lh_duration lh_ob_model_session_term(const struct lh_sim_observers *o);
 
 /* Until when the master has to keep that session, on its clock. */
-struct lh_instant lh_ob_book_session_until(
+struct lh_instant lh_ob_model_session_until(
     const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
 
 /* How many chunks that is, and which. */
-size_t lh_ob_book_held(const struct lh_sim_observers *o, const struct actor *server);
-uint64_t lh_ob_book_held_chunk(
+size_t lh_ob_model_held(const struct lh_sim_observers *o, const struct actor *server);
+uint64_t lh_ob_model_held_chunk(
     const struct lh_sim_observers *o, const struct actor *server, size_t index);
 
 struct lh_ob_promised {
@@ -332,7 +332,7 @@ struct lh_ob_promised {
     bool this_master;                  /* which is the one that runs */
 };
 
-void lh_ob_book_promise(
+void lh_ob_model_promise(
     const struct lh_sim_observers *o, const struct promise *p, struct lh_ob_promised *ends);
 
 /* ---- replicas.c: what disks hold ---- */

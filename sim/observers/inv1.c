@@ -1,5 +1,5 @@
 /* INV-1: at most one node at a time believes that it may act as primary of a chunk, while clock
- * rates are within rho. And nobody believes it, or acts on it, beyond what the lease book gives it
+ * rates are within rho. And nobody believes it, or acts on it, beyond what the lease model gives it
  * (TIME-4, TIME-5): that is arithmetic on one clock and holds whatever the rates are.
  *
  * A belief can only begin, or reach further, in a step of its node that takes an answer of the
@@ -35,7 +35,7 @@ static void check_belief(struct lh_sim_observers *o, const struct actor *a, uint
     struct lh_instant now = lh_sim_clock(a->node), end = {0};
     uint64_t version, given = 0, other;
 
-    bool held = lh_ob_book_right(o, a, chunk, &given, &end);
+    bool held = lh_ob_model_right(o, a, chunk, &given, &end);
     if (lh_ob_believes(a, chunk, now, &version)) {
         if (!held || version != given || !lh_instant_before(now, end)) {
             lh_sim_fail(o->sim, "INV-1", chunk,
@@ -70,8 +70,8 @@ void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a)
     if (!w->told[a->number])
         return;
     w->told[a->number] = false;
-    for (size_t i = 0; i < lh_ob_book_held(o, a); i++)
-        check_belief(o, a, lh_ob_book_held_chunk(o, a, i));
+    for (size_t i = 0; i < lh_ob_model_held(o, a); i++)
+        check_belief(o, a, lh_ob_model_held_chunk(o, a, i));
     if (w->named[a->number] != 0)
         check_belief(o, a, w->named[a->number]);
     w->named[a->number] = 0;
@@ -79,14 +79,14 @@ void lh_ob_inv1_stepped(struct lh_sim_observers *o, struct actor *a)
 
 /* ---- Acting ---- */
 
-/* May the server, by the book, do now what needs the lease? By the reading of the clock that it was
- * given for this step: a pause in the middle of the step it cannot know of. */
+/* May the server, by the model, do now what needs the lease? By the reading of the clock that it
+ * was given for this step: a pause in the middle of the step it cannot know of. */
 static bool may(const struct lh_sim_observers *o, const struct actor *a, uint64_t chunk,
     uint64_t version, struct lh_instant *end)
 {
     uint64_t given;
 
-    return lh_ob_book_right(o, a, chunk, &given, end) && given == version &&
+    return lh_ob_model_right(o, a, chunk, &given, end) && given == version &&
            lh_instant_before(a->clock, *end);
 }
 

@@ -32,7 +32,7 @@ static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
     struct lh_instant holder_now = lh_sim_clock(from->node), master_now = o->master->clock;
     struct lh_ob_promised ends;
 
-    lh_ob_book_promise(o, p, &ends);
+    lh_ob_model_promise(o, p, &ends);
     if (lh_instant_before(holder_now, ends.holder)) {
         lh_ob_fail_unless_excused(o, "INV-2", c->id, &o->seen_inv2,
             "the master gave chunk %" PRIu64 " at version %" PRIu64
@@ -70,7 +70,7 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
         struct lh_ob_promised ends;
         if (p->server != holder->number || p->version != c->decided_granted)
             continue;
-        lh_ob_book_promise(o, p, &ends);
+        lh_ob_model_promise(o, p, &ends);
         struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
         if (!lh_instant_before(o->master->clock, until))
             continue;
@@ -94,7 +94,7 @@ static void check_belief(struct lh_sim_observers *o, const struct chunk *c)
         return; /* if it should: what it decides then is looked at */
     for (size_t i = 0; i < c->promise_count; i++) {
         struct lh_ob_promised ends;
-        lh_ob_book_promise(o, &c->promises[i], &ends);
+        lh_ob_model_promise(o, &c->promises[i], &ends);
         struct lh_instant until = lh_ob_grantor_waits_until(o, &ends);
         if (!lh_instant_before(o->master->clock, until) || !lh_instant_before(lease.end, until))
             continue;
@@ -113,7 +113,7 @@ void lh_ob_inv2_stepped(struct lh_sim_observers *o)
 {
     uint64_t chunk;
 
-    while (lh_ob_book_promised(o, &chunk))
+    while (lh_ob_model_promised(o, &chunk))
         check_belief(o, lh_ob_chunk(o, chunk));
 }
 

@@ -47,7 +47,7 @@ static bool in_force(
         struct lh_ob_promised ends;
         if (p->server != server || p->version != version)
             continue;
-        lh_ob_book_promise(o, p, &ends);
+        lh_ob_model_promise(o, p, &ends);
         if (lh_instant_before(
                 lh_instant_add(o->master->clock, ROOM), lh_ob_grantor_waits_until(o, &ends)))
             return true;
@@ -343,7 +343,7 @@ static void says(struct lh_sim_observers *o, const struct actor *server,
         k->registering = false;
         k->link = link;
         k->inquired = false;
-        k->until = lh_ob_book_session_until(o, server, k->session);
+        k->until = lh_ob_model_session_until(o, server, k->session);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK) {
@@ -353,7 +353,7 @@ static void says(struct lh_sim_observers *o, const struct actor *server,
         check_due(o, server, m->heartbeat->stamp, m->heartbeat->extended, m->heartbeat->n_extended,
             "extend");
         if (m->heartbeat->session == k->session)
-            k->until = lh_ob_book_session_until(o, server, k->session);
+            k->until = lh_ob_model_session_until(o, server, k->session);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_INQUIRY:
         if (!k->inquired)
@@ -402,13 +402,13 @@ static void check_asked(
         r->listed_at = a->stepped_at;
         r->ordered = false;
     }
-    for (size_t i = 0; !a->stopping && i < lh_ob_book_held(o, a); i++) {
-        struct chunk *c = lh_ob_chunk(o, lh_ob_book_held_chunk(o, a, i));
+    for (size_t i = 0; !a->stopping && i < lh_ob_model_held(o, a); i++) {
+        struct chunk *c = lh_ob_chunk(o, lh_ob_model_held_chunk(o, a, i));
         struct lh_instant end;
         uint64_t version;
         /* It may have let a lease go that an answer under way continues. */
         if (!lh_ob_replica(c, a->number)->ordered || is_recalled(o, c) ||
-            !lh_ob_book_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
+            !lh_ob_model_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
             !lh_ob_believes(a, c->id, a->clock, &version) || c->decided_version > version)
             continue; /* nor is one asked for that was recalled, and then overtaken by a roll */
         lh_sim_fail(o->sim, "INV-9", c->id,

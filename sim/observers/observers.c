@@ -248,7 +248,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     }
     if (a->part == PART_MASTER)
         lh_ob_ledger_takes(o, s);
-    lh_ob_book_takes(o, a, s);
+    lh_ob_model_takes(o, a, s);
     lh_ob_inv1_takes(o, a, s);
     lh_ob_inv4_takes(o, a, s);
     lh_ob_roll_takes(o, a, s);
@@ -275,7 +275,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     }
     if (a->part == PART_MASTER)
         lh_ob_ledger_does(o, s);
-    lh_ob_book_does(o, a, s);
+    lh_ob_model_does(o, a, s);
     lh_ob_inv1_does(o, a, s);
     lh_ob_inv2_does(o, a, s);
     lh_ob_roll_does(o, a, s);
@@ -294,7 +294,7 @@ static void stepped(void *arg, struct lh_sim_node *node)
         return;
     struct actor *a = lh_ob_actor(o, node);
     if (a->part == PART_SERVER) {
-        lh_ob_book_stepped(o, a);
+        lh_ob_model_stepped(o, a);
         lh_ob_inv1_stepped(o, a);
     } else if (a->part == PART_MASTER) {
         lh_ob_inv2_stepped(o);
@@ -326,7 +326,7 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
         lh_ob_ledger_ended(o);
     links_lives(o, a, what);
     lh_ob_history_lives(o, a, what);
-    lh_ob_book_lives(o, a, what);
+    lh_ob_model_lives(o, a, what);
     lh_ob_replicas_lives(o, a, what);
     lh_ob_inv1_lives(o, a, what);
     lh_ob_inv9_lives(o, a, what);
@@ -366,7 +366,7 @@ struct lh_sim_observers *lh_sim_observers_create(
     o->cluster = c;
     o->sim = lh_sim_world(c);
     find_actors(o);
-    lh_ob_book_init(o);
+    lh_ob_model_init(o);
     lh_ob_history_init(o);
     lh_ob_inv1_init(o);
     lh_ob_inv9_init(o);
@@ -392,7 +392,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
     lh_ob_inv9_deinit(o);
     lh_ob_health_deinit(o);
     lh_ob_history_deinit(o);
-    lh_ob_book_deinit(o);
+    lh_ob_model_deinit(o);
     lh_ob_ledger_deinit(o);
     free(o->servers);
     free(o);
@@ -458,9 +458,4 @@ void lh_sim_observers_unsettled(struct lh_sim_observers *o)
         lh_sim_fail(o->sim, "KEEP-1", chunk, "full replication was not restored in time: %s", text);
     else if (!lh_ob_inv5_equal(o, false, &chunk, text, sizeof text))
         lh_sim_fail(o->sim, "INV-8", chunk, "replicas did not become equal in time: %s", text);
-}
-
-const struct lh_sim_book *lh_sim_observers_book(const struct lh_sim_observers *o)
-{
-    return o->book;
 }

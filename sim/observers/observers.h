@@ -1,8 +1,9 @@
 /* Who checks the invariants of docs/protocol.md while a cluster runs, INV-1 to INV-10, each in a
  * file of its own. They are watchers (sim/world/watch.h): they see messages, answers, bytes on disk
- * and true time, read all formats by themselves, and keep their own books: the lease book (book.h),
- * the committed log of each chunk (committed.h) and the history of what clients asked and were told
- * (history.h). Of a core they believe one word: whether a chunkserver thinks that it may act.
+ * and true time, read all formats by themselves, and keep their own models: the lease model
+ * (model.c), the committed log of each chunk (committed.c) and the history of what clients asked
+ * and were told (history.h). Of a core they believe one word: whether a chunkserver thinks that it
+ * may act.
  *
  * What they find becomes the world's failure (lh_sim_fail()) and ends the run. A run is the same
  * with and without them. */
@@ -50,9 +51,5 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o);
 
 /* That has taken too long: says what is not so (KEEP-1, INV-8). */
 void lh_sim_observers_unsettled(struct lh_sim_observers *o);
-
-/* The lease book, for whoever shows it; lives as long as the observers. */
-struct lh_sim_book;
-const struct lh_sim_book *lh_sim_observers_book(const struct lh_sim_observers *o);
 
 #endif

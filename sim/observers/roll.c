@@ -159,8 +159,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
         const struct fenced *f = answer_of(o, c, i, version);
         /* What came later may have come after the decision. */
-        bool known =
-            f != NULL && (f->heard_at <= answer->heard_at || f->heard_at <= enough_at);
+        bool known = f != NULL && (f->heard_at <= answer->heard_at || f->heard_at <= enough_at);
         if (known && !f->doubted && !f->cut && f->length >= committed && f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and %s answered %" PRIu64

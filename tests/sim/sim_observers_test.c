@@ -4,7 +4,7 @@
 #include "tests/scenario/scenario.h"
 
 #include "base/probe.h"
-#include "sim/observers/book.h"
+#include "sim/observers/internal.h"
 #include "sim/observers/log_reader.h"
 
 #include <inttypes.h>
@@ -351,39 +351,42 @@ static void damage_is_no_reason_to_wait_for_a_file(void **state)
     the_end(c);
 }
 
-/* ---- The lease book ---- */
+/* ---- The lease model ---- */
 
 static void the_holder_s_end_comes_before_the_master_s(void **state)
 {
     struct lh_sim_cluster *c = cluster(3, 3);
     struct lh_sim_writer *w = file_with_writer(c, false);
-    const struct lh_sim_book *book = lh_sim_observers_book(observers);
     struct lh_sim_chunk tail = tail_of(c);
-    struct lh_sim_book_lease leases[4];
-    struct lh_sim_book_session session;
+    const struct chunk *k = lh_ob_chunk_find(observers, tail.chunk);
 
     (void)state;
     for (int i = 0; i < 20; i++) {
+        struct lh_instant end;
+        struct lh_ob_promised ends;
+        uint64_t version;
         HOLDS(c, lh_sim_append(w, 1, 100, LONG) == LH_OK);
         run_for(c, lh_milliseconds(400));
-        size_t count = lh_sim_book_leases(book, tail.chunk, leases, 4);
-        assert_int_equal(count, 1);
-        const struct lh_sim_node *holder = lh_sim_server(c, leases[0].server);
-        assert_ptr_equal(holder, primary_of(c));
-        assert_true(leases[0].held);
-        assert_int_equal(leases[0].version, tail.version);
-        assert_true(leases[0].holder.ns <= leases[0].promised.ns);
-        uint64_t holder_ends = lh_sim_book_when(holder, leases[0].promised);
-        uint64_t master_waits = lh_sim_book_when(lh_sim_master(c), leases[0].grantor);
-        assert_true(holder_ends > lh_sim_now(lh_sim_world(c)));
-        assert_true(holder_ends < master_waits);
-        assert_true(lh_sim_book_session(book, leases[0].server, &session));
-        assert_int_equal(session.session, leases[0].session);
-        assert_true(leases[0].grantor.ns <= session.grantor.ns);
+        assert_int_equal(k->promise_count, 1);
+        const struct actor *holder = observers->servers[k->promises[0].server];
+        assert_ptr_equal(holder->node, primary_of(c));
+        assert_int_equal(k->promises[0].version, tail.version);
+        assert_true(lh_ob_model_right(observers, holder, tail.chunk, &version, &end));
+        assert_int_equal(version, tail.version);
+        lh_ob_model_promise(observers, &k->promises[0], &ends);
+        assert_true(end.ns <= ends.holder.ns);
+        /* Their clocks go alike in this world. */
+        struct lh_duration holds = lh_instant_until(lh_sim_clock(holder->node), ends.holder);
+        struct lh_duration waits = lh_instant_until(lh_sim_clock(lh_sim_master(c)), ends.grantor);
+        assert_true(holds.ns > 0);
+        assert_true(holds.ns < waits.ns);
+        struct lh_instant session =
+            lh_ob_model_session_until(observers, holder, k->promises[0].session);
+        assert_true(ends.grantor.ns <= session.ns);
     }
     lh_sim_crash(primary_of(c));
     run_for(c, lh_milliseconds(1));
-    assert_int_equal(lh_sim_book_leases(book, tail.chunk, leases, 4), 1); /* promised is promised */
+    assert_int_equal(k->promise_count, 1); /* promised is promised */
     the_end(c);
 }
 

@@ -1,5 +1,9 @@
-#include "sim/observers/book.h"
-
+/* The lease model: who may act on which chunk until when, reckoned from what was sent and received,
+ * from true clock readings and from the master's settings (TIME-4), not from what nodes believe and
+ * not from the terms that answers carry.
+ *
+ * It has two sides. What the master *promised* counts from when it said so: it has to wait for that
+ * whether or not the answer arrives. What a holder *holds* counts from when it was told. */
 #include "sim/observers/internal.h"
 
 #include <inttypes.h>
@@ -30,7 +34,7 @@ struct holding {
     struct lh_instant end;
 };
 
-struct server_book {
+struct server_model {
     struct request requests[REQUESTS_MAX];
     size_t request_count; /* ever */
     struct session *sessions;
@@ -57,9 +61,9 @@ struct server_book {
     size_t holding_count, holding_capacity;
 };
 
-struct lh_sim_book {
+struct lease_model {
     struct lh_sim_observers *observers;
-    struct server_book *servers;
+    struct server_model *servers;
     struct lh_master_config settings; /* of the master that runs */
     uint64_t *promised;               /* chunks, in its present step */
     size_t promised_count, promised_capacity;
@@ -78,7 +82,7 @@ static struct lh_instant grantor_end(struct lh_instant received, uint64_t term)
     return lh_instant_add(lh_instant_add(received, lh_nanoseconds(term)), lh_milliseconds(1));
 }
 
-static struct request *find_request(struct server_book *b, uint64_t stamp)
+static struct request *find_request(struct server_model *b, uint64_t stamp)
 {
     size_t from = b->request_count < REQUESTS_MAX ? 0 : b->request_count - REQUESTS_MAX;
 
@@ -88,7 +92,7 @@ static struct request *find_request(struct server_book *b, uint64_t stamp)
     return NULL;
 }
 
-static struct session *find_session(const struct server_book *b, uint64_t number)
+static struct session *find_session(const struct server_model *b, uint64_t number)
 {
     for (size_t i = b->session_count; i > 0; i--)
         if (b->sessions[i - 1].number == number)
@@ -96,7 +100,7 @@ static struct session *find_session(const struct server_book *b, uint64_t number
     return NULL;
 }
 
-static struct holding *find_holding(const struct server_book *b, uint64_t chunk)
+static struct holding *find_holding(const struct server_model *b, uint64_t chunk)
 {
     for (size_t i = 0; i < b->holding_count; i++)
         if (b->holdings[i].chunk == chunk)
@@ -120,24 +124,24 @@ static void drop_promise(struct chunk *c, size_t index)
         (--c->promise_count - index) * sizeof *c->promises);
 }
 
-static struct server_book *book_of(const struct lh_sim_observers *o, const struct actor *a)
+static struct server_model *model_of(const struct lh_sim_observers *o, const struct actor *a)
 {
     LH_ASSERT(a->part == PART_SERVER);
-    return &o->book->servers[a->number];
+    return &o->model->servers[a->number];
 }
 
 /* ---- What the server asks, and gives back ---- */
 
 static void asked(struct lh_sim_observers *o, struct actor *server, uint64_t stamp)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
 
     b->requests[b->request_count++ % REQUESTS_MAX] = (struct request){.stamp = stamp,
         .incarnation = lh_sim_incarnation(server->node),
         .sent = lh_sim_clock(server->node)};
 }
 
-static void drop_holding(struct server_book *b, uint64_t chunk, uint64_t version)
+static void drop_holding(struct server_model *b, uint64_t chunk, uint64_t version)
 {
     struct holding *h = find_holding(b, chunk);
 
@@ -153,7 +157,7 @@ static void gave_up(
 
     if (version > r->released)
         r->released = version;
-    drop_holding(book_of(o, server), chunk, version);
+    drop_holding(model_of(o, server), chunk, version);
 }
 
 /* And the master hears of it. */
@@ -200,7 +204,7 @@ static bool is_shown(Leasehold__ChunkVersion *const *leases, size_t count, uint6
 static void shows(struct lh_sim_observers *o, const struct actor *server,
     Leasehold__ChunkVersion *const *leases, size_t count)
 {
-    const struct server_book *b = book_of(o, server);
+    const struct server_model *b = model_of(o, server);
 
     for (size_t i = b->holding_count; i > 0; i--)
         if (!is_shown(leases, count, b->holdings[i - 1].chunk))
@@ -215,7 +219,7 @@ static void says(
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
         asked(o, server, m->register_->stamp);
         shows(o, server, m->register_->held, m->register_->n_held);
-        book_of(o, server)->registering = true;
+        model_of(o, server)->registering = true;
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
         shows(o, server, m->shown->leases, m->shown->n_leases);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
@@ -231,7 +235,7 @@ static void says(
 static void registers(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__Register *m)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     struct chunk *c, *next;
 
     bool proof =
@@ -290,9 +294,9 @@ static void heard_by_master(
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
         registers(o, server, m->register_);
-        r = find_request(book_of(o, server), m->register_->stamp);
+        r = find_request(model_of(o, server), m->register_->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
-        r = find_request(book_of(o, server), m->heartbeat->stamp);
+        r = find_request(model_of(o, server), m->heartbeat->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
         has_shown(o, server, m->shown);
     } else if (gives_up(m, &chunk, &version)) {
@@ -309,7 +313,7 @@ static void heard_by_master(
 /* Sessions that have run out on both sides bind nobody. */
 static void prune_sessions(struct lh_sim_observers *o, const struct actor *server)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     struct lh_instant holder = lh_sim_clock(server->node);
     size_t kept = 0;
 
@@ -326,14 +330,14 @@ static void prune_promises(const struct lh_sim_observers *o, struct chunk *c)
 {
     for (size_t i = c->promise_count; i > 0; i--)
         if (find_session(
-                &o->book->servers[c->promises[i - 1].server], c->promises[i - 1].session) == NULL)
+                &o->model->servers[c->promises[i - 1].server], c->promises[i - 1].session) == NULL)
             drop_promise(c, i - 1);
 }
 
 static struct session *open_session(
     struct lh_sim_observers *o, const struct actor *server, uint64_t number, uint64_t incarnation)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
 
     prune_sessions(o, server);
     LH_GROW(b->sessions, b->session_capacity, b->session_count + 1);
@@ -341,9 +345,9 @@ static struct session *open_session(
     *s = (struct session){.number = number,
         .incarnation = incarnation,
         .master_life = lh_sim_incarnation(o->master->node),
-        .session_term = o->book->settings.session_term,
-        .chunk_term = o->book->settings.chunk_term,
-        .drift_ppm = o->book->settings.drift_ppm};
+        .session_term = o->model->settings.session_term,
+        .chunk_term = o->model->settings.chunk_term,
+        .drift_ppm = o->model->settings.drift_ppm};
     return s;
 }
 
@@ -364,8 +368,8 @@ static struct promise *promise(struct lh_sim_observers *o, const struct actor *s
             .session = s->number,
             .version = version};
     }
-    LH_GROW(o->book->promised, o->book->promised_capacity, o->book->promised_count + 1);
-    o->book->promised[o->book->promised_count++] = chunk;
+    LH_GROW(o->model->promised, o->model->promised_capacity, o->model->promised_count + 1);
+    o->model->promised[o->model->promised_count++] = chunk;
     p->holder_end = lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
     p->grantor_end = lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
     return p;
@@ -394,7 +398,7 @@ static void goes_on(struct lh_sim_observers *o, const struct actor *server, cons
 static void said_by_master(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__SessionReply *m)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     const struct request *r;
     struct session *s;
 
@@ -438,7 +442,7 @@ static void said_by_master(
 
 /* ---- What the holder is told ---- */
 
-static void told_registered(struct server_book *b, uint64_t link, const Leasehold__Registered *m)
+static void told_registered(struct server_model *b, uint64_t link, const Leasehold__Registered *m)
 {
     struct answer *answer = &b->answer;
 
@@ -457,7 +461,7 @@ static void told_registered(struct server_book *b, uint64_t link, const Leasehol
 /* It has taken the answer for good. */
 static void begin_session(struct lh_sim_observers *o, const struct actor *server)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     const struct answer *m = &b->answer;
     const struct request *r = find_request(b, m->stamp);
     const struct session *s = find_session(b, m->session);
@@ -493,7 +497,7 @@ static void begin_session(struct lh_sim_observers *o, const struct actor *server
 static void told_heartbeat(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__HeartbeatReply *m)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     const struct request *r = find_request(b, m->stamp);
     const struct session *s = find_session(b, m->session);
 
@@ -510,7 +514,7 @@ static void told_heartbeat(
 static void told_grant(
     struct lh_sim_observers *o, const struct actor *server, const Leasehold__Grant *m)
 {
-    struct server_book *b = book_of(o, server);
+    struct server_model *b = model_of(o, server);
     const struct request *r = find_request(b, m->stamp);
     const struct session *s = find_session(b, m->session);
     struct holding *h = find_holding(b, m->chunk);
@@ -536,7 +540,7 @@ static void told_grant(
 
 /* ---- Watching ---- */
 
-void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+void lh_ob_model_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
@@ -545,7 +549,7 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     } else if (a->part == PART_SERVER) {
         const Leasehold__SessionReply *m = (const Leasehold__SessionReply *)s->message;
         if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REGISTERED)
-            told_registered(book_of(o, a), s->link, m->registered);
+            told_registered(model_of(o, a), s->link, m->registered);
         else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT)
             told_heartbeat(o, a, m->heartbeat);
         else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
@@ -553,20 +557,20 @@ void lh_ob_book_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     }
 }
 
-void lh_ob_book_stepped(struct lh_sim_observers *o, const struct actor *a)
+void lh_ob_model_stepped(struct lh_sim_observers *o, const struct actor *a)
 {
-    struct server_book *b = book_of(o, a);
+    struct server_model *b = model_of(o, a);
 
     if (b->answer.link != 0)
         begin_session(o, a);
     b->answer.link = 0;
 }
 
-void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
+void lh_ob_model_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     if (a->part == PART_SERVER && s->effect->kind == LH_FX_CLOSE && s->link != 0 &&
-        s->link == book_of(o, a)->answer.link)
-        book_of(o, a)->answer.link = 0;
+        s->link == model_of(o, a)->answer.link)
+        model_of(o, a)->answer.link = 0;
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
     if (a->part == PART_MASTER)
@@ -575,18 +579,18 @@ void lh_ob_book_does(struct lh_sim_observers *o, struct actor *a, const struct l
         says(o, a, (const Leasehold__SessionRequest *)s->message);
 }
 
-void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
+void lh_ob_model_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what)
 {
     if (what != LH_SIM_LIFE_STARTED)
         return;
     if (a->part == PART_MASTER) {
         const struct lh_master_config *settings = lh_sim_master_config(o->cluster);
-        o->book->settings = *settings;
-        o->book->promised_count = 0;
+        o->model->settings = *settings;
+        o->model->promised_count = 0;
         o->longest_term = lh_duration_max(o->longest_term, settings->session_term);
         o->longest_term = lh_duration_max(o->longest_term, settings->chunk_term);
     } else if (a->part == PART_SERVER) {
-        struct server_book *b = book_of(o, a);
+        struct server_model *b = model_of(o, a);
         b->session = 0;
         b->registering = false;
         b->answer.link = 0;
@@ -594,42 +598,42 @@ void lh_ob_book_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
     }
 }
 
-void lh_ob_book_init(struct lh_sim_observers *o)
+void lh_ob_model_init(struct lh_sim_observers *o)
 {
-    o->book = lh_alloc(sizeof *o->book);
-    o->book->observers = o;
-    o->book->servers = lh_alloc_array(o->server_count, sizeof *o->book->servers);
+    o->model = lh_alloc(sizeof *o->model);
+    o->model->observers = o;
+    o->model->servers = lh_alloc_array(o->server_count, sizeof *o->model->servers);
 }
 
-void lh_ob_book_deinit(struct lh_sim_observers *o)
+void lh_ob_model_deinit(struct lh_sim_observers *o)
 {
     for (uint32_t i = 0; i < o->server_count; i++) {
-        free(o->book->servers[i].sessions);
-        free(o->book->servers[i].holdings);
-        free(o->book->servers[i].answer.continued);
-        free(o->book->servers[i].machine);
+        free(o->model->servers[i].sessions);
+        free(o->model->servers[i].holdings);
+        free(o->model->servers[i].answer.continued);
+        free(o->model->servers[i].machine);
     }
-    free(o->book->servers);
-    free(o->book->promised);
-    free(o->book);
+    free(o->model->servers);
+    free(o->model->promised);
+    free(o->model);
 }
 
 /* ---- Questions ---- */
 
-bool lh_ob_book_promised(struct lh_sim_observers *o, uint64_t *chunk)
+bool lh_ob_model_promised(struct lh_sim_observers *o, uint64_t *chunk)
 {
-    struct lh_sim_book *book = o->book;
+    struct lease_model *model = o->model;
 
-    if (book->promised_count == 0)
+    if (model->promised_count == 0)
         return false;
-    *chunk = book->promised[--book->promised_count];
+    *chunk = model->promised[--model->promised_count];
     return true;
 }
 
-bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
+bool lh_ob_model_right(const struct lh_sim_observers *o, const struct actor *server, uint64_t chunk,
     uint64_t *version, struct lh_instant *end)
 {
-    const struct server_book *b = book_of(o, server);
+    const struct server_model *b = model_of(o, server);
     const struct holding *h = find_holding(b, chunk);
 
     if (h == NULL || b->session == 0)
@@ -639,34 +643,34 @@ bool lh_ob_book_right(const struct lh_sim_observers *o, const struct actor *serv
     return true;
 }
 
-struct lh_duration lh_ob_book_session_term(const struct lh_sim_observers *o)
+struct lh_duration lh_ob_model_session_term(const struct lh_sim_observers *o)
 {
-    return o->book->settings.session_term;
+    return o->model->settings.session_term;
 }
 
-struct lh_instant lh_ob_book_session_until(
+struct lh_instant lh_ob_model_session_until(
     const struct lh_sim_observers *o, const struct actor *server, uint64_t session)
 {
-    const struct session *s = find_session(book_of(o, server), session);
+    const struct session *s = find_session(model_of(o, server), session);
 
     return s == NULL ? (struct lh_instant){0} : s->grantor_end;
 }
 
-size_t lh_ob_book_held(const struct lh_sim_observers *o, const struct actor *server)
+size_t lh_ob_model_held(const struct lh_sim_observers *o, const struct actor *server)
 {
-    return book_of(o, server)->holding_count;
+    return model_of(o, server)->holding_count;
 }
 
-uint64_t lh_ob_book_held_chunk(
+uint64_t lh_ob_model_held_chunk(
     const struct lh_sim_observers *o, const struct actor *server, size_t index)
 {
-    return book_of(o, server)->holdings[index].chunk;
+    return model_of(o, server)->holdings[index].chunk;
 }
 
-void lh_ob_book_promise(
+void lh_ob_model_promise(
     const struct lh_sim_observers *o, const struct promise *p, struct lh_ob_promised *ends)
 {
-    const struct session *s = find_session(&o->book->servers[p->server], p->session);
+    const struct session *s = find_session(&o->model->servers[p->server], p->session);
 
     *ends = (struct lh_ob_promised){0};
     if (s == NULL)
@@ -675,57 +679,4 @@ void lh_ob_book_promise(
     ends->grantor = lh_instant_min(p->grantor_end, s->grantor_end);
     ends->session_term = s->session_term;
     ends->this_master = s->master_life == lh_sim_incarnation(o->master->node);
-}
-
-bool lh_sim_book_session(
-    const struct lh_sim_book *book, size_t server, struct lh_sim_book_session *session)
-{
-    LH_ASSERT(server >= 1 && server <= book->observers->server_count);
-    const struct server_book *b = &book->servers[server - 1];
-    const struct session *s = find_session(b, b->session);
-
-    if (b->session == 0 || s == NULL)
-        return false;
-    *session = (struct lh_sim_book_session){.session = b->session,
-        .incarnation = s->incarnation,
-        .holder = b->session_end,
-        .promised = s->holder_end,
-        .grantor = s->grantor_end};
-    return true;
-}
-
-size_t lh_sim_book_leases(
-    const struct lh_sim_book *book, uint64_t chunk, struct lh_sim_book_lease *leases, size_t max)
-{
-    const struct chunk *c = lh_ob_chunk_find(book->observers, chunk);
-    size_t count = 0;
-
-    for (size_t i = 0; c != NULL && i < c->promise_count && count < max; i++) {
-        const struct promise *p = &c->promises[i];
-        const struct server_book *b = &book->servers[p->server];
-        const struct holding *h = find_holding(b, chunk);
-        struct lh_ob_promised ends;
-        lh_ob_book_promise(book->observers, p, &ends);
-        struct lh_sim_book_lease *lease = &leases[count++];
-        *lease = (struct lh_sim_book_lease){.server = p->server + 1,
-            .session = p->session,
-            .version = p->version,
-            .held = h != NULL && h->version == p->version && b->session == p->session,
-            .promised = ends.holder,
-            .grantor = ends.grantor};
-        if (lease->held)
-            lease->holder = lh_instant_min(h->end, b->session_end);
-    }
-    return count;
-}
-
-uint64_t lh_sim_book_when(const struct lh_sim_node *node, struct lh_instant local)
-{
-    uint64_t rate = (uint64_t)(1000000 + (int64_t)lh_sim_rate(node));
-    uint64_t now = lh_sim_now(lh_sim_of((struct lh_sim_node *)(uintptr_t)node));
-    unsigned __int128 left =
-        (unsigned __int128)lh_instant_until(lh_sim_clock(node), local).ns * 1000000;
-
-    left = (left + rate - 1) / rate;
-    return left > UINT64_MAX - now ? UINT64_MAX : now + (uint64_t)left;
 }
