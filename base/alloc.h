@@ -1,8 +1,7 @@
 /* Memory that is there, or the process ends with a message: no caller can do anything sensible
  * about a failed small allocation, and half-handled ones are where invariants die. Sizes that come
  * from a network or a disk are checked against a limit before they get here. */
-#ifndef LH_BASE_ALLOC_H
-#define LH_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ char *lh_strdup(const char *s) __attribute__((malloc, returns_nonnull));
             (capacity) = (__typeof__(capacity))lh_grow_n_;                                         \
         }                                                                                          \
     } while (0)
-
-#endif

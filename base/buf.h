@@ -8,8 +8,7 @@
  * A buf is a plain value: it may be moved by assignment (the old copy must then not be used), and
  * an all-zero buf is an empty one. Reference counts are atomic, everything else belongs to one
  * thread at a time. Bytes are immutable once a second reference exists. */
-#ifndef LH_BASE_BUF_H
-#define LH_BASE_BUF_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,5 +90,3 @@ static inline struct lh_buf lh_buf_take(struct lh_buf *b)
     *b = (struct lh_buf){0};
     return taken;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Little-endian integers in bytes that need not be aligned: all that we lay out ourselves, in
  * batches and in chunk files, is written this way. */
-#ifndef LH_BASE_BYTES_H
-#define LH_BASE_BYTES_H
+#pragma once
 
 #include <endian.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ static inline void lh_put64(uint8_t *p, uint64_t v)
     v = htole64(v);
     memcpy(p, &v, sizeof v);
 }
-
-#endif

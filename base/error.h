@@ -6,8 +6,7 @@
  *   GIVE_UP      repeating the call unchanged cannot help
  *   RETRY        the same call may succeed later; for an append: its outcome is unknown (APP-5a)
  *   ASK_MASTER   the caller's picture of the cluster is old: ask the master, then retry there */
-#ifndef LH_BASE_ERROR_H
-#define LH_BASE_ERROR_H
+#pragma once
 
 enum lh_advice { LH_GIVE_UP, LH_RETRY, LH_ASK_MASTER };
 
@@ -74,5 +73,3 @@ int lh_error_from_wire(unsigned code);
 int lh_error_from_errno(int system_errno);
 
 #define LH_MUST_USE __attribute__((warn_unused_result))
-
-#endif

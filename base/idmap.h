@@ -5,8 +5,7 @@
  * so the map keeps none, and the record must not change it while it is in the map. Finding one is a
  * binary search over the pages; within a page the place is mostly known from the number. Adding in
  * the middle moves part of a page. Nothing here owns the records. */
-#ifndef LH_BASE_IDMAP_H
-#define LH_BASE_IDMAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void *lh_idmap_from(const struct lh_idmap *map, uint64_t id);
     for (uint64_t lh_idmap_at_ = 0;                                                                \
          ((record) = lh_idmap_from((map), lh_idmap_at_)) != NULL &&                                \
          (lh_idmap_at_ = *(const uint64_t *)(const void *)(record) + 1, 1);)
-
-#endif

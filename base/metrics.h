@@ -6,8 +6,7 @@
  *
  * Pure: the text goes to memory. Names, help and label names are the program's own; label values
  * may come from anywhere and are escaped. Not thread-safe. */
-#ifndef LH_BASE_METRICS_H
-#define LH_BASE_METRICS_H
+#pragma once
 
 #include "base/time.h"
 
@@ -60,5 +59,3 @@ void lh_histogram_note_many(struct lh_histogram *h, struct lh_duration took, uin
 /* Its samples, in seconds: _bucket with `le`, _sum, _count. At most 7 labels. */
 void lh_metrics_histogram(struct lh_metrics *m, const struct lh_label *labels, size_t label_count,
     const struct lh_histogram *h);
-
-#endif

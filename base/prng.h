@@ -1,8 +1,7 @@
 /* A small deterministic generator for cores and tests: splitmix64 (Steele, Lea, Flood: "Fast
  * Splittable Pseudorandom Number Generators", 2014). The seed comes from outside, so the same seed
  * gives the same run. Not for secrets. */
-#ifndef LH_BASE_PRNG_H
-#define LH_BASE_PRNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline uint64_t lh_prng_below(struct lh_prng *p, uint64_t bound)
 {
     return bound == 0 ? 0 : (uint64_t)(((unsigned __int128)lh_prng_next(p) * bound) >> 64);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Both exist only where LH_PROBED is defined, in the simulator's build of the cores (cores.bzl). In
  * the product a mark is nothing and a planted bug is `false`. Names are lower-case words joined by
  * hyphens; a name may stand at several places. */
-#ifndef LH_BASE_PROBE_H
-#define LH_BASE_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ bool lh_plant(const char *name, bool on);
 
 /* Switches all of them off. */
 void lh_plant_none(void);
-
-#endif

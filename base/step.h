@@ -44,8 +44,7 @@
  * later ones do.
  *   - SHORTAGE is no completion: there is no room or no memory for the oldest one. It is tried on,
  *     and completes later. */
-#ifndef LH_BASE_STEP_H
-#define LH_BASE_STEP_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -222,5 +221,3 @@ struct lh_core {
     /* When the core next wants LH_IN_TIMER, or LH_INSTANT_NEVER. */
     struct lh_instant (*deadline)(const void *self);
 };
-
-#endif

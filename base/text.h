@@ -1,8 +1,7 @@
 /* Text from strangers: peers, the command line, the operating system. Any bytes may come; what is
  * kept, sent or shown is UTF-8, and what is shown on a terminal moves nothing but the cursor, one
  * place to the right. */
-#ifndef LH_BASE_TEXT_H
-#define LH_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool lh_char_is_plain(uint32_t character);
 /* Writes `text` with what is not plain as \xHH (bytes) or \uHHHH (characters), cut to whole ones
  * where `room` ends. Returns the length; `to` ends in NUL if there is any room. */
 size_t lh_text_show(char *to, size_t room, const char *text);
-
-#endif

@@ -4,8 +4,7 @@
  * on any other node, so it is a type of its own: the compiler refuses to subtract two instants or
  * to send one where a duration belongs. All arithmetic saturates: a term that would pass the end of
  * time becomes "never", it does not wrap around into the past. */
-#ifndef LH_BASE_TIME_H
-#define LH_BASE_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ static inline struct lh_duration lh_duration_min(struct lh_duration a, struct lh
 {
     return a.ns < b.ns ? a : b;
 }
-
-#endif

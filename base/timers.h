@@ -1,7 +1,6 @@
 /* The queue of timers of a core: an intrusive binary heap, as libuv's. Equal instants fire in the
  * order in which they were set, so the same inputs give the same effects. Not thread-safe. */
-#ifndef LH_BASE_TIMERS_H
-#define LH_BASE_TIMERS_H
+#pragma once
 
 #include "base/alloc.h"
 #include "base/time.h"
@@ -41,5 +40,3 @@ void lh_timers_fire(struct lh_timers *q, void *core, struct lh_instant now);
 struct lh_instant lh_timers_next(const struct lh_timers *q);
 
 void lh_timers_deinit(struct lh_timers *q);
-
-#endif

@@ -15,8 +15,7 @@
  * everything else is stored and sent exactly as its writer framed it, and every hop checks the same
  * checksums.
  * Functions here take bytes from anywhere and never trust them. Thread-safe: no shared state. */
-#ifndef LH_BATCH_BATCH_H
-#define LH_BATCH_BATCH_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -153,5 +152,3 @@ void lh_batch_cursor_init(struct lh_batch_cursor *c, const uint8_t *batch, uint3
 /* LH_OK with the next record; NOT_FOUND at the end; MALFORMED when the lengths do not add up. */
 LH_MUST_USE int lh_batch_cursor_next(
     struct lh_batch_cursor *c, const uint8_t **record, uint32_t *size);
-
-#endif

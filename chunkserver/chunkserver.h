@@ -9,8 +9,7 @@
  *   session/  the session with the master, and its commands
  * This file's own .c composes them: it makes the rooms known to each other, takes an input to the
  * room that it concerns, and runs what is due. */
-#ifndef LH_CHUNKSERVER_CHUNKSERVER_H
-#define LH_CHUNKSERVER_CHUNKSERVER_H
+#pragma once
 
 #include "base/metrics.h"
 #include "base/step.h"
@@ -86,5 +85,3 @@ bool lh_chunkserver_may_act(
 
 /* Its session with the master is live on its own clock at `now`. */
 bool lh_chunkserver_in_session(const struct lh_chunkserver *cs, struct lh_instant now);
-
-#endif

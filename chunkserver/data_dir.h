@@ -10,8 +10,7 @@
  *
  * Opening raises the incarnation and makes that durable before it returns (SES-1): no two processes
  * ever speak under one incarnation. One thread at a time. */
-#ifndef LH_CHUNKSERVER_DATA_DIR_H
-#define LH_CHUNKSERVER_DATA_DIR_H
+#pragma once
 
 #include "base/error.h"
 
@@ -80,5 +79,3 @@ uint64_t lh_data_dir_used(const struct lh_data_dir *dir);
 
 /* Gives the directory free for another process. NULL is allowed. */
 void lh_data_dir_close(struct lh_data_dir *dir);
-
-#endif

@@ -1,6 +1,5 @@
 /* The options of leasehold-chunkserver: command line, environment, config file. */
-#ifndef LH_CHUNKSERVER_OPTIONS_H
-#define LH_CHUNKSERVER_OPTIONS_H
+#pragma once
 
 #include "base/time.h"
 #include "runtime/flags.h"
@@ -26,5 +25,3 @@ struct lh_chunkserver_options {
 bool lh_chunkserver_options_parse(
     struct lh_chunkserver_options *o, int argc, char **argv, int *code);
 void lh_chunkserver_options_free(struct lh_chunkserver_options *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* A chunkserver, room by room (chunkserver.h). */
-#ifndef LH_CHUNKSERVER_ROOMS_H
-#define LH_CHUNKSERVER_ROOMS_H
+#pragma once
 
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/host/host.h"
@@ -19,5 +18,3 @@ struct lh_chunkserver {
     bool started;
     struct lh_instant stop_at; /* while it stops: stop regardless */
 };
-
-#endif

@@ -8,8 +8,7 @@
  *   Without such evidence everybody is heard, the longest counts, and the loss is reported.
  *
  * Pure: who looks alive and whether patience is over is the caller's to say. */
-#ifndef LH_EVIDENCE_EVIDENCE_H
-#define LH_EVIDENCE_EVIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ struct lh_evidence lh_evidence_shortest(const struct lh_seal_question *q);
  * good. */
 bool lh_evidence_backed(
     const struct lh_log *logs, uint32_t count, uint64_t length, uint32_t needed);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * What must hold: no assertion fails, no memory is misused, nothing leaks, the core's own
  * invariants hold after each step, and what it has stored it can load again. */
-#ifndef LH_FUZZ_WORLD_H
-#define LH_FUZZ_WORLD_H
+#pragma once
 
 #include "base/step.h"
 #include "proto/codec.h"
@@ -149,5 +148,3 @@ struct link *world_open(struct world *w, enum lh_method method, const char *peer
 struct link *world_link(struct world *w, enum lh_method method); /* the newest; NULL */
 void world_say(struct world *w, struct link *l, const ProtobufCMessage *m, struct lh_buf *payload);
 const struct pair *world_stored(const struct world *w, const char *key);
-
-#endif

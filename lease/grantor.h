@@ -21,8 +21,7 @@
  *
  * Deterministic: the same calls give the same results in the same order. Not thread-safe: one
  * thread at a time. */
-#ifndef LH_LEASE_GRANTOR_H
-#define LH_LEASE_GRANTOR_H
+#pragma once
 
 #include "base/error.h"
 #include "base/time.h"
@@ -188,5 +187,3 @@ bool lh_grantor_session_next(
 
 /* Walks the whole table and asserts its own invariants (for tests and the simulator; O(n)). */
 void lh_grantor_check(const struct lh_grantor *g);
-
-#endif

@@ -6,8 +6,7 @@
  * reading before each step that needs the lease (TIME-5).
  *
  * O(1) per operation; not thread-safe. */
-#ifndef LH_LEASE_HOLDER_H
-#define LH_LEASE_HOLDER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/time.h"
@@ -94,5 +93,3 @@ size_t lh_holder_count(const struct lh_holder *h);
 
 /* Walks the whole table and asserts its own invariants (for tests and the simulator; O(n)). */
 void lh_holder_check(const struct lh_holder *h);
-
-#endif

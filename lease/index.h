@@ -7,8 +7,7 @@
  * them:
  *   chain(owner, i)  where record i keeps the number of the next one in its bucket
  *   hash(owner, i)   the hash that record i was added with */
-#ifndef LH_LEASE_INDEX_H
-#define LH_LEASE_INDEX_H
+#pragma once
 
 #include "base/assert.h"
 #include "lease/segments.h"
@@ -116,5 +115,3 @@ static inline __attribute__((always_inline)) void lh_index_remove(
     *link = *chain(owner, i);
     x->records--;
 }
-
-#endif

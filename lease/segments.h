@@ -1,8 +1,7 @@
 /* An array that grows without moving: equal segments and a small directory of them. Growth costs
  * one segment, never a copy of what is there, and leaves at most one segment unused. Elements keep
  * their address and start zeroed. Inside lease/ only. */
-#ifndef LH_LEASE_SEGMENTS_H
-#define LH_LEASE_SEGMENTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ static inline void *lh_segments_at(const struct lh_segments *s, uint32_t i, size
 {
     return s->segment[i >> LH_SEGMENT_SHIFT] + (i & (LH_SEGMENT_SIZE - 1)) * element;
 }
-
-#endif

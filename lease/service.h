@@ -21,8 +21,7 @@
  * Leases of one id that are shared have a record for each holder.
  *
  * Deterministic, and not thread-safe, as the engine. Owners may call the service. */
-#ifndef LH_LEASE_SERVICE_H
-#define LH_LEASE_SERVICE_H
+#pragma once
 
 #include "base/timers.h"
 #include "lease/grantor.h"
@@ -276,5 +275,3 @@ bool lh_lease_held(const struct lh_leases *l, const struct lh_lease *lease);
 bool lh_lease_current(const struct lh_leases *l, const struct lh_lease *lease);
 /* When somebody else can have it at the latest. */
 struct lh_instant lh_lease_free_at(const struct lh_leases *l, const struct lh_lease *lease);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of the service know of each other. Inside lease/ only. */
-#ifndef LH_LEASE_SERVICE_INTERNAL_H
-#define LH_LEASE_SERVICE_INTERNAL_H
+#pragma once
 
 #include "lease/service.h"
 
@@ -11,5 +10,3 @@ LH_MUST_USE int lh_lease_engage(struct lh_leases *l, const struct lh_lease *leas
 void lh_lease_changed(struct lh_lease *lease);
 /* Nothing of its former session is unknown any more. */
 void lh_lessee_back(struct lh_leases *l, struct lh_lessee *lessee);
-
-#endif

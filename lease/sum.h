@@ -2,8 +2,7 @@
  * of a hash of each. A change costs O(1), in any order, and both sides arrive at the same sum if
  * they believe the same (LEASE-8). Nobody who could profit chooses keys and versions: it is a
  * check, not a proof. */
-#ifndef LH_LEASE_SUM_H
-#define LH_LEASE_SUM_H
+#pragma once
 
 #include "base/prng.h"
 
@@ -35,5 +34,3 @@ static inline bool lh_lease_sum_equal(struct lh_lease_sum one, struct lh_lease_s
 {
     return one.count == other.count && one.hash == other.hash;
 }
-
-#endif

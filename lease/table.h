@@ -9,8 +9,7 @@
  * EXCLUSIVE and GROUP are indexed by key, so one lookup tells the state of a key; SHARED by key and
  * session, so that a holder among very many finds its own at once. A GROUP has at least one member;
  * it is in no session and in no wheel. */
-#ifndef LH_LEASE_TABLE_H
-#define LH_LEASE_TABLE_H
+#pragma once
 
 #include "base/prng.h"
 #include "lease/grantor.h"
@@ -179,5 +178,3 @@ void lh_table_remove(struct lh_grantor *g, uint32_t i);
 
 /* Brings all numbers of the EXCLUSIVE or SHARED record together. */
 struct lh_lease_info lh_table_info(const struct lh_grantor *g, uint32_t i);
-
-#endif

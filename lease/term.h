@@ -1,7 +1,6 @@
 /* TIME-4, once on each side: how long a term lasts for the one who grants it and for the one who
  * holds it. Nothing else in the project computes an expiry. */
-#ifndef LH_LEASE_TERM_H
-#define LH_LEASE_TERM_H
+#pragma once
 
 #include "base/time.h"
 
@@ -21,5 +20,3 @@ struct lh_instant lh_term_grantor_end(struct lh_instant received_at, struct lh_d
 /* When the lease is over for the holder, which sent the request at `sent_at`; `holder_term` is what
  * the answer carried. */
 struct lh_instant lh_term_holder_end(struct lh_instant sent_at, struct lh_duration holder_term);
-
-#endif

@@ -9,8 +9,7 @@
  * move later without telling the wheel (that is what makes renewals cheap), and decides when the
  * item comes due whether its time has really come. A time that moves earlier needs a remove and an
  * insert. */
-#ifndef LH_LEASE_WHEEL_H
-#define LH_LEASE_WHEEL_H
+#pragma once
 
 #include "base/time.h"
 #include "lease/segments.h"
@@ -60,5 +59,3 @@ struct lh_instant lh_wheel_deadline(const struct lh_wheel *w);
  * occupied is missing: compare it with what should be there. */
 uint32_t lh_wheel_check(const struct lh_wheel *w,
     void (*visit)(const void *arg, uint32_t i, struct lh_instant from), const void *arg);
-
-#endif

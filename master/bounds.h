@@ -2,8 +2,7 @@
  * fields of struct lh_master_config under the names given here, so that tests and the simulator can
  * make them absurdly small; 0 means the default. None of them decides what is right, only when, and
  * how much at once. */
-#ifndef LH_MASTER_BOUNDS_H
-#define LH_MASTER_BOUNDS_H
+#pragma once
 
 /* X(name, default in milliseconds, what it is for) */
 #define LH_MASTER_TIMES(X)                                                                         \
@@ -58,5 +57,3 @@
     X(list_max, 10000, "and at most")                                                              \
     X(locate_default, 64, "chunks of a Locate if the caller does not say")                         \
     X(locate_max, 1024, "and at most")
-
-#endif

@@ -1,6 +1,5 @@
 /* What a master's core is configured with: the settings, their limits, and what bounds its work. */
-#ifndef LH_MASTER_CONFIG_H
-#define LH_MASTER_CONFIG_H
+#pragma once
 
 #include "base/error.h"
 #include "base/time.h"
@@ -71,5 +70,3 @@ void lh_master_config_fill(struct lh_master_config *config);
 /* INVALID_ARGUMENT: a setting out of range; `text` says which, and what would do. */
 LH_MUST_USE int lh_master_config_check(
     const struct lh_master_config *config, char *text, size_t text_size);
-
-#endif

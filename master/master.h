@@ -21,8 +21,7 @@
  *   inventory/  what servers have: what a replica is worth (KEEP-1), where one can go (KEEP-4)
  *   sessions/   who is alive (SES-*)
  *   tables/     records, their indexes, what is dirty, what changed */
-#ifndef LH_MASTER_MASTER_H
-#define LH_MASTER_MASTER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/metrics.h"
@@ -79,5 +78,3 @@ bool lh_master_session_of(const struct lh_master *m, const char *server, struct 
     uint64_t *session, struct lh_instant *end);
 
 struct lh_core lh_master_core(struct lh_master *m);
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef LH_MASTER_WIRING_H
-#define LH_MASTER_WIRING_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -7,5 +6,3 @@
 void lh_m_wire(struct lh_master *m);
 /* Takes in a unary call's message. False: a master has no such method. */
 bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const void *message);
-
-#endif

@@ -9,8 +9,7 @@
  * field `more` set, which is number 14. The first has no bytes of the payload, so that it arrives
  * at once and its receiver knows of the rest. On a slow link that is of use long before a payload
  * is too large for one message. A message without that field is never larger than a piece. */
-#ifndef LH_PROTO_CODEC_H
-#define LH_PROTO_CODEC_H
+#pragma once
 
 #include "base/step.h"
 
@@ -97,5 +96,3 @@ void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
  * first message without bytes, and would cost two messages. */
 #define LH_PIECE_BYTES (1u << 20)
 #define LH_ALONE_BYTES LH_PIECE_BYTES
-
-#endif

@@ -11,8 +11,7 @@
  * refused when there are too many, but none of them is ever cut.
  *
  * Any thread. */
-#ifndef LH_RPC_CONNECTIONS_H
-#define LH_RPC_CONNECTIONS_H
+#pragma once
 
 #include "base/step.h"
 
@@ -66,5 +65,3 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
  * worth serving. */
 struct lh_connection *lh_connections_call(const char *peer, bool *cut);
 void lh_connections_call_ended(struct lh_connection *connection);
-
-#endif

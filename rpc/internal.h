@@ -2,8 +2,7 @@
  *
  * Locks, in the order in which they may be nested: rpc->health_lock, link->lock, rpc->lock. The
  * last two are never held while gRPC starts a batch or the owner is called. */
-#ifndef LH_RPC_INTERNAL_H
-#define LH_RPC_INTERNAL_H
+#pragma once
 
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
@@ -200,5 +199,3 @@ int lh_rpc_error_of(grpc_status_code status, const char **details);
 /* Serves the call if `path` is a method of the health service; false if it is not. */
 bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
     struct lh_connection *connection);
-
-#endif

@@ -21,8 +21,7 @@
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
  *
  * The standard grpc.health.v1.Health service is answered here and never shown to the owner. */
-#ifndef LH_RPC_RPC_H
-#define LH_RPC_RPC_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -158,5 +157,3 @@ void lh_rpc_link_read(struct lh_rpc_link *link);
 /* Carries out what was written down for the link. Any thread; several at once are fine: one works,
  * the others leave it to that one. */
 void lh_rpc_link_flush(struct lh_rpc_link *link);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a process does with the descriptors that it may have. */
-#ifndef LH_RUNTIME_DESCRIPTORS_H
-#define LH_RUNTIME_DESCRIPTORS_H
+#pragma once
 
 #include "base/error.h"
 
@@ -35,5 +34,3 @@ LH_MUST_USE int lh_descriptors_share(
 /* The sharing out alone, of `limit`. */
 LH_MUST_USE int lh_descriptors_share_of(uint64_t limit, uint64_t connections, uint64_t files,
     struct lh_descriptors *share, char *why, size_t why_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whose a directory is, before a server makes it its own. */
-#ifndef LH_RUNTIME_DIRECTORY_H
-#define LH_RUNTIME_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,5 +8,3 @@
  * NULL? Then `name` gets one such name. What a fresh filesystem brings (lost+found) does not count,
  * and a directory that cannot be listed holds nothing. `fd` stays open, its offset unchanged. */
 bool lh_directory_has_stranger(int fd, const char *const *ours, char *name, size_t size);
-
-#endif

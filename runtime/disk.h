@@ -9,8 +9,7 @@
  * Open files are cached. An operation keeps its file open; beyond the cache's limit the least
  * recently used idle file is closed. One with changes that no sync has covered is synced first, by
  * the threads if there is time: closed, it could lose the word that writing back has failed. */
-#ifndef LH_RUNTIME_DISK_H
-#define LH_RUNTIME_DISK_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -90,5 +89,3 @@ LH_MUST_USE int lh_disk_space(const struct lh_disk *disk, uint64_t *capacity, ui
 
 /* Whether io_uring is in use. */
 bool lh_disk_has_uring(const struct lh_disk *disk);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of a disk share. */
-#ifndef LH_RUNTIME_DISK_INTERNAL_H
-#define LH_RUNTIME_DISK_INTERNAL_H
+#pragma once
 
 #include "runtime/disk.h"
 #include "runtime/files.h"
@@ -73,5 +72,3 @@ void lh_disk_finish(struct lh_disk_io *io);
 
 /* Tells of `count` finished operations, linked by `next`. */
 void lh_disk_tell(struct lh_disk *disk, struct lh_disk_io *first, uint64_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* What loop.c (where inputs come from, beginning and end) and dispatch.c (feeding the core and
  * carrying out) share. Nothing else includes this. */
-#ifndef LH_RUNTIME_DISPATCH_H
-#define LH_RUNTIME_DISPATCH_H
+#pragma once
 
 #include "proto/codec.h"
 #include "rpc/rpc.h"
@@ -117,5 +116,3 @@ void lh_dispatch_flush_link(struct lh_dispatch *d, struct lh_loop_link *link);
 
 /* Asks for the link's next message. */
 void lh_dispatch_want_message(struct lh_dispatch *d, struct lh_loop_link *link);
-
-#endif

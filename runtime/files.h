@@ -1,7 +1,6 @@
 /* The chunk files of one directory, by number: names, open descriptors, and when the directory
  * itself must be synced. All functions may be called from any thread. */
-#ifndef LH_RUNTIME_FILES_H
-#define LH_RUNTIME_FILES_H
+#pragma once
 
 #include "base/error.h"
 
@@ -67,5 +66,3 @@ LH_MUST_USE int lh_files_sync_directory(struct lh_files *files);
 LH_MUST_USE int lh_files_list(const struct lh_files *files, uint64_t **ids, size_t *count);
 LH_MUST_USE int lh_files_space(
     const struct lh_files *files, uint64_t *capacity, uint64_t *available);
-
-#endif

@@ -1,6 +1,5 @@
 /* What files.c and open_files.c share. */
-#ifndef LH_RUNTIME_FILES_INTERNAL_H
-#define LH_RUNTIME_FILES_INTERNAL_H
+#pragma once
 
 #include "runtime/files.h"
 
@@ -44,5 +43,3 @@ void lh_files_forget(struct lh_files *files, uint64_t id);
 
 /* Nobody may use any. */
 void lh_files_close_all(struct lh_files *files);
-
-#endif

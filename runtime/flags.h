@@ -13,8 +13,7 @@
  *         {LH_FLAG("session-term", DURATION, &o.session_term, "10s"), .min = 200000000,
  *             .help = "how long a session lives without a heartbeat"},
  *     }; */
-#ifndef LH_RUNTIME_FLAGS_H
-#define LH_RUNTIME_FLAGS_H
+#pragma once
 
 #include "base/error.h"
 #include "base/time.h"
@@ -108,5 +107,3 @@ char *lh_flags_help(const struct lh_flags *flags);
 LH_MUST_USE bool lh_parse_size(const char *text, uint64_t *bytes);
 LH_MUST_USE bool lh_parse_duration(const char *text, struct lh_duration *duration);
 LH_MUST_USE bool lh_parse_uint(const char *text, uint64_t *value);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of flags share. */
-#ifndef LH_RUNTIME_FLAGS_INTERNAL_H
-#define LH_RUNTIME_FLAGS_INTERNAL_H
+#pragma once
 
 #include "runtime/flags.h"
 
@@ -11,5 +10,3 @@ bool lh_flag_parse_bool(const char *text, bool *value);
 
 /* A number as a user would write it for that flag. */
 void lh_flag_show(const struct lh_flag *f, uint64_t v, char *to, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * made for that, as a new client would. What goes wrong below it, in a library or in the kernel,
  * may leave it with the connections that it has and without any new one, while all who are
  * connected find it well; only a restart helps then. */
-#ifndef LH_RUNTIME_HEARING_H
-#define LH_RUNTIME_HEARING_H
+#pragma once
 
 #include "base/time.h"
 #include "runtime/loop.h"
@@ -32,5 +31,3 @@ void lh_hearing_stop(struct lh_hearing *hearing);
 
 /* Tries that failed since the process began. */
 uint64_t lh_hearing_failures(void);
-
-#endif

@@ -8,8 +8,7 @@
  * A text that comes more than four times within five seconds is counted instead. Once they are over
  * the next line, or the process's end, brings it out with the number: " (repeated 812 times)", as
  * JSON "repeated":812. */
-#ifndef LH_RUNTIME_LOG_H
-#define LH_RUNTIME_LOG_H
+#pragma once
 
 #include "base/step.h"
 
@@ -32,5 +31,3 @@ void lh_log_flush(void);
 
 /* "debug", "info", "warn", "error". Static. */
 const char *lh_level_name(enum lh_level level);
-
-#endif

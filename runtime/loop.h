@@ -17,8 +17,7 @@
  *
  * Large messages travel in pieces (proto/codec.h), which are taken apart and put together here,
  * without a copy. What has arrived of one is kept until the rest has, or the link is over. */
-#ifndef LH_RUNTIME_LOOP_H
-#define LH_RUNTIME_LOOP_H
+#pragma once
 
 #include "base/error.h"
 #include "base/step.h"
@@ -117,5 +116,3 @@ struct lh_instant lh_clock_now(void);
 uint64_t lh_clock_wall_ms(void);
 
 void lh_changes_free(struct lh_change *changes, size_t count);
-
-#endif

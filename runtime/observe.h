@@ -5,8 +5,7 @@
  *   /readyz    200 when the server does its work now, else 503 and a sentence why not
  *
  * One thread serves a few connections at a time. */
-#ifndef LH_RUNTIME_OBSERVE_H
-#define LH_RUNTIME_OBSERVE_H
+#pragma once
 
 #include "base/error.h"
 #include "base/metrics.h"
@@ -36,5 +35,3 @@ int lh_observe_port(const struct lh_observe *observe);
 
 /* Ends the thread; no callback runs afterwards. NULL is allowed. */
 void lh_observe_stop(struct lh_observe *observe);
-
-#endif

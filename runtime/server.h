@@ -12,8 +12,7 @@
  *
  * One server per process, since signals and limits are the process's. Everything here is for its
  * main thread, but for lh_server_on_stopped(). */
-#ifndef LH_RUNTIME_SERVER_H
-#define LH_RUNTIME_SERVER_H
+#pragma once
 
 #include "base/error.h"
 #include "base/metrics.h"
@@ -145,5 +144,3 @@ LH_MUST_USE bool lh_server_wait(const struct lh_server *server, int *exit_code);
  * at once. Errors: LH_ERR_DEADLINE_EXCEEDED when the timeout passes first, the core is then still
  * at it; else what the core stopped with. Logs nothing: what is left undone is the server's own. */
 LH_MUST_USE int lh_server_stop(const struct lh_server *server);
-
-#endif

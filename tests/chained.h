@@ -1,6 +1,5 @@
 /* Batches with their chain, as servers store and send them. */
-#ifndef LH_TESTS_CHAINED_H
-#define LH_TESTS_CHAINED_H
+#pragma once
 
 #include "base/assert.h"
 #include "batch/batch.h"
@@ -28,5 +27,3 @@ static inline struct lh_buf chained(struct lh_buf *batches, uint64_t *checksum)
     lh_buf_clear(batches);
     return log;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* How many bytes this thread has given back to jemalloc, with which the servers are linked. Taken
  * before and after a core is destroyed, that is what the core has cost: records, indexes, and what
  * the allocator rounds up. */
-#ifndef LH_TESTS_FREED_H
-#define LH_TESTS_FREED_H
+#pragma once
 
 #include "base/assert.h"
 
@@ -21,5 +20,3 @@ static inline uint64_t freed(void)
     LH_ASSERT(error == 0);
     return bytes;
 }
-
-#endif

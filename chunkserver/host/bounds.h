@@ -1,8 +1,7 @@
 /* How much at once and how long at most: every bound of the chunkserver's core that no flag sets.
  * None of them is part of a format or of the protocol: any value from the least on is right, at a
  * cost. So the simulator draws them, down to the least (docs/simulator.md). */
-#ifndef LH_CHUNKSERVER_HOST_BOUNDS_H
-#define LH_CHUNKSERVER_HOST_BOUNDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -73,5 +72,3 @@ struct lh_chunkserver_bounds {
     LH_CHUNKSERVER_BOUNDS(X)
 #undef X
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* The configuration of a chunkserver's core, and the names that it shares with whoever runs it. */
-#ifndef LH_CHUNKSERVER_HOST_CONFIG_H
-#define LH_CHUNKSERVER_HOST_CONFIG_H
+#pragma once
 
 #include "base/time.h"
 #include "chunkserver/host/bounds.h"
@@ -64,5 +63,3 @@ struct lh_chunkserver_config {
 /* A copy with defaults in place; strings and arrays are its own. */
 void lh_cs_config_init(struct lh_chunkserver_config *c, const struct lh_chunkserver_config *config);
 void lh_cs_config_deinit(struct lh_chunkserver_config *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a chunkserver counts since its start, for its operator. Nothing here decides anything. */
-#ifndef LH_CHUNKSERVER_HOST_COUNTS_H
-#define LH_CHUNKSERVER_HOST_COUNTS_H
+#pragma once
 
 #include "base/error.h"
 #include "base/metrics.h"
@@ -25,5 +24,3 @@ struct lh_chunkserver_counts {
     struct lh_histogram append;                /* from the order of a batch to its commit */
     struct lh_histogram disk_write, disk_sync; /* of chunk files */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* What every room of a chunkserver stands on: the step under way, the configuration, timers, links,
  * and the way to the master. It knows nothing of chunks. */
-#ifndef LH_CHUNKSERVER_HOST_HOST_H
-#define LH_CHUNKSERVER_HOST_HOST_H
+#pragma once
 
 #include "base/probe.h"
 #include "base/step.h"
@@ -30,5 +29,3 @@ struct lh_cs_host {
     bool stopping;
     bool stopped;
 };
-
-#endif

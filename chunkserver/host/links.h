@@ -1,6 +1,5 @@
 /* Links, and messages that arrive slowly. Whom a link concerns is in its table of functions. */
-#ifndef LH_CHUNKSERVER_HOST_LINKS_H
-#define LH_CHUNKSERVER_HOST_LINKS_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/step.h"
@@ -80,5 +79,3 @@ void lh_cs_link_end_with_peer(struct lh_cs_link *l);
 
 /* Forgets all links; for those that peers opened they have ended. */
 void lh_cs_links_deinit(struct lh_cs_host *cs);
-
-#endif

@@ -1,8 +1,7 @@
 /* How fast something may go on average: so many bytes a second, with a burst of a tenth of a
  * second. What is taken is paid for afterwards, so one step may be larger than the burst. Pure,
  * over the core's clock. */
-#ifndef LH_CHUNKSERVER_HOST_PACING_H
-#define LH_CHUNKSERVER_HOST_PACING_H
+#pragma once
 
 #include "base/time.h"
 
@@ -63,5 +62,3 @@ static inline void lh_pacing_give_back(struct lh_pacing *p, uint64_t bytes)
     ns = lh_pacing_cost(p, bytes).ns;
     p->paid.ns = p->paid.ns > ns ? p->paid.ns - ns : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The way to the master: what every room needs of the session to send the master something. The
  * session itself, which opens and ends it, is session/. */
-#ifndef LH_CHUNKSERVER_HOST_UPLINK_H
-#define LH_CHUNKSERVER_HOST_UPLINK_H
+#pragma once
 
 #include "base/time.h"
 #include "proto/codec.h"
@@ -31,5 +30,3 @@ uint64_t lh_cs_session_id(const struct lh_cs_host *cs);
 bool lh_cs_session_named(const struct lh_cs_host *cs, uint64_t session, uint64_t master_term);
 /* From when on a term counts that answers what was sent with this stamp (TIME-4). */
 struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp);
-
-#endif

@@ -1,6 +1,5 @@
 /* Disk operations under way: whom a completion concerns, and what a shortage makes wait. */
-#ifndef LH_CHUNKSERVER_LOG_DISK_H
-#define LH_CHUNKSERVER_LOG_DISK_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/step.h"
@@ -71,5 +70,3 @@ bool lh_cs_disk_stands_still(const struct lh_cs_logs *logs, struct lh_duration l
 
 void lh_cs_disk_init(struct lh_cs_logs *logs);
 void lh_cs_disk_deinit(struct lh_cs_logs *logs);
-
-#endif

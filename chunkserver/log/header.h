@@ -2,8 +2,7 @@
  *
  * A header is written to the slot that does not hold the newest one, and synced, before anything
  * that it says is promised to anybody: a torn write leaves the older header. */
-#ifndef LH_CHUNKSERVER_LOG_HEADER_H
-#define LH_CHUNKSERVER_LOG_HEADER_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -43,5 +42,3 @@ static inline uint64_t lh_chunk_header_offset(const struct lh_chunk_header *h)
  *   WRONG_IDENTITY  the header of another chunk (a misdirected write, a renamed file) */
 LH_MUST_USE int lh_chunk_header_decode(
     const struct lh_buf *bytes, uint64_t chunk, struct lh_chunk_header *h);
-
-#endif

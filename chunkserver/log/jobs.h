@@ -1,7 +1,6 @@
 /* Jobs: changes of a replica's header, of its file's length or of its existence. A job runs alone,
  * after every byte that was accepted before it has been written and before any byte after it. */
-#ifndef LH_CHUNKSERVER_LOG_JOBS_H
-#define LH_CHUNKSERVER_LOG_JOBS_H
+#pragma once
 
 #include "base/step.h"
 
@@ -52,5 +51,3 @@ void lh_cs_jobs_begin(struct lh_cs_replica *r);
 void lh_cs_jobs_drop_waiting(struct lh_cs_replica *r, int error);
 /* Forgets all of them; nobody hears of it. */
 void lh_cs_jobs_free(struct lh_cs_replica *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* The room of what is on the disk: all replicas of a server, and who above is to know what happens
  * to them. */
-#ifndef LH_CHUNKSERVER_LOG_LOGS_H
-#define LH_CHUNKSERVER_LOG_LOGS_H
+#pragma once
 
 #include "base/idmap.h"
 #include "chunkserver/host/host.h"
@@ -71,5 +70,3 @@ void lh_cs_logs_init(struct lh_cs_logs *logs, struct lh_cs_host *cs,
     const struct lh_cs_log_users *users, void *self);
 /* Frees all replicas; nothing is reported to anybody. */
 void lh_cs_logs_deinit(struct lh_cs_logs *logs);
-
-#endif

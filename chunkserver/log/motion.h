@@ -5,8 +5,7 @@
  * are sealed, and nobody uses them. So it can be read at any time, and whoever writes asks
  * lh_cs_move() for it.
  * The fields are written by the file that is named with them. */
-#ifndef LH_CHUNKSERVER_LOG_MOTION_H
-#define LH_CHUNKSERVER_LOG_MOTION_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/time.h"
@@ -79,5 +78,3 @@ void lh_cs_motion_free(struct lh_cs_replica *r);
 void lh_cs_stir(struct lh_cs_replica *r);
 /* The end of a step: frees the records in which all is idle. */
 void lh_cs_motions_settle(struct lh_cs_logs *logs);
-
-#endif

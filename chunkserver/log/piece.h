@@ -1,8 +1,7 @@
 /* A piece of a log that is read from the disk for somebody: a reader, a member, a copy. Every batch
  * of it is checked, also that it stands where it belongs (FAIL-4): so the bytes in front of the
  * piece are read too, which have the running checksum there. */
-#ifndef LH_CHUNKSERVER_LOG_PIECE_H
-#define LH_CHUNKSERVER_LOG_PIECE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -27,5 +26,3 @@ void lh_cs_piece_request(struct lh_cs_disk_request *request, uint64_t offset, ui
  *   others       as lh_log_check(): of the batch behind `piece->batches` */
 LH_MUST_USE int lh_cs_piece_check(const struct lh_cs_replica *r, uint64_t offset,
     const struct lh_buf *bytes, size_t most, struct lh_cs_piece *piece);
-
-#endif

@@ -1,6 +1,5 @@
 /* One chunk's log and header on this server's disk. */
-#ifndef LH_CHUNKSERVER_LOG_REPLICA_H
-#define LH_CHUNKSERVER_LOG_REPLICA_H
+#pragma once
 
 #include "batch/batch.h"
 #include "chunkserver/log/header.h"
@@ -113,5 +112,3 @@ uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r);
 void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
 /* Another operation that lets more be read: whoever reads looks again. */
 void lh_cs_replica_readable(struct lh_cs_replica *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* What is reported to the master of replicas that come and go: created, lost. */
-#ifndef LH_CHUNKSERVER_LOG_REPORTS_H
-#define LH_CHUNKSERVER_LOG_REPORTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ void lh_cs_report_registered(struct lh_cs_replica *r);
 /* A session has begun: reports replicas that were lost, or created, after its registration was
  * sent. */
 void lh_cs_report_unreported(struct lh_cs_logs *logs);
-
-#endif

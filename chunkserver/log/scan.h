@@ -1,6 +1,5 @@
 /* Reading replicas back, at the start and whenever a log was cut. */
-#ifndef LH_CHUNKSERVER_LOG_SCAN_H
-#define LH_CHUNKSERVER_LOG_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ void lh_cs_scan_loaded(struct lh_cs_replica *r);
 void lh_cs_scan_start(struct lh_cs_replica *r);
 /* Forgets a scan that is under way. */
 void lh_cs_scan_stop(struct lh_cs_replica *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* Room on the disk, reserved ahead of a log's end. */
-#ifndef LH_CHUNKSERVER_LOG_SPACE_H
-#define LH_CHUNKSERVER_LOG_SPACE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void lh_cs_space_rests(struct lh_cs_replica *r);
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs);
 /* What is offered to the master. */
 uint64_t lh_cs_space_free(const struct lh_cs_logs *logs);
-
-#endif

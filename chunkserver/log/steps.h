@@ -1,7 +1,6 @@
 /* What each kind of job does: a chain of steps. A step begins one operation on the disk and names
  * the step that follows when that is done. */
-#ifndef LH_CHUNKSERVER_LOG_STEPS_H
-#define LH_CHUNKSERVER_LOG_STEPS_H
+#pragma once
 
 #include "chunkserver/log/disk.h"
 #include "chunkserver/log/jobs.h"
@@ -19,5 +18,3 @@ enum lh_cs_create_left {
     LH_CS_LEFT_NO_HEADER       /* the file, without a header */
 };
 enum lh_cs_create_left lh_cs_create_left(const struct lh_cs_job *j);
-
-#endif

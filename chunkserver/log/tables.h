@@ -1,7 +1,6 @@
 /* Writer tables of sealed logs: they are asked for when a file goes on elsewhere, and hardly ever
  * after. What is dropped is read back from the log when somebody asks. */
-#ifndef LH_CHUNKSERVER_LOG_TABLES_H
-#define LH_CHUNKSERVER_LOG_TABLES_H
+#pragma once
 
 struct lh_cs_logs;
 struct lh_cs_replica;
@@ -10,5 +9,3 @@ void lh_cs_tables_init(struct lh_cs_logs *logs);
 /* The writer table of a sealed log is in memory, or is asked for: it stays a while. */
 void lh_cs_table_keep(struct lh_cs_replica *r);
 void lh_cs_table_forget(struct lh_cs_replica *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* The writer table (APP-5): per writer, what of its sequence this log holds, and where its last
  * batches lie. Rebuilt from the log, and cut or dropped whenever the log is cut. */
-#ifndef LH_CHUNKSERVER_LOG_WRITERS_H
-#define LH_CHUNKSERVER_LOG_WRITERS_H
+#pragma once
 
 #include "batch/batch.h"
 
@@ -57,5 +56,3 @@ const struct lh_stored_batch *lh_writer_recent(const struct lh_writer *w, uint32
 LH_MUST_USE bool lh_writers_cut(struct lh_writers *w, uint64_t length);
 
 void lh_writers_clear(struct lh_writers *w);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is reported to the master of leases and of chunks that were led: grants confirmed or
  * refused, leases released, chunks full, records that may be lost. */
-#ifndef LH_CHUNKSERVER_PRIMARY_LEASES_H
-#define LH_CHUNKSERVER_PRIMARY_LEASES_H
+#pragma once
 
 #include "chunkserver/primary/primaries.h"
 
@@ -47,5 +46,3 @@ void lh_cs_loss_report(
 void lh_cs_losses_resend(struct lh_cs_primaries *room);
 /* The master has answered the heartbeat with this stamp: it has had what was sent before. */
 void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp);
-
-#endif

@@ -1,6 +1,5 @@
 /* A primary's connection to each other member. */
-#ifndef LH_CHUNKSERVER_PRIMARY_MEMBERS_H
-#define LH_CHUNKSERVER_PRIMARY_MEMBERS_H
+#pragma once
 
 #include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/primary.h"
@@ -97,5 +96,3 @@ static inline const struct lh_chunkserver_bounds *lh_cs_member_bounds(const stru
 {
     return &lh_cs_member_host(m)->config.bounds;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The one stream from this server to another, shared by the members there of all chunks of which
  * this server is the primary. */
-#ifndef LH_CHUNKSERVER_PRIMARY_PAIR_H
-#define LH_CHUNKSERVER_PRIMARY_PAIR_H
+#pragma once
 
 #include "chunkserver/primary/primaries.h"
 
@@ -43,5 +42,3 @@ void lh_cs_pair_unstick(struct lh_cs_member *m);
 /* Ends a step: sends what gathered in it. */
 void lh_cs_pairs_flush(struct lh_cs_primaries *room);
 void lh_cs_pairs_deinit(struct lh_cs_primaries *room);
-
-#endif

@@ -1,6 +1,5 @@
 /* The room of the primaries: all primary parts of a server, and what they share. */
-#ifndef LH_CHUNKSERVER_PRIMARY_PRIMARIES_H
-#define LH_CHUNKSERVER_PRIMARY_PRIMARIES_H
+#pragma once
 
 #include "chunkserver/log/replica.h"
 
@@ -38,5 +37,3 @@ void lh_cs_primaries_init(
     struct lh_cs_primaries *room, struct lh_cs_host *cs, struct lh_cs_logs *logs);
 /* All primary parts have ended before. */
 void lh_cs_primaries_deinit(struct lh_cs_primaries *room);
-
-#endif

@@ -1,6 +1,5 @@
 /* The primary part of a replica: the order of appends and their commit. */
-#ifndef LH_CHUNKSERVER_PRIMARY_PRIMARY_H
-#define LH_CHUNKSERVER_PRIMARY_PRIMARY_H
+#pragma once
 
 #include "chunkserver/primary/primaries.h"
 
@@ -98,5 +97,3 @@ void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version);
 bool lh_cs_primary_needs_members(const struct lh_cs_primary *p);
 /* Tells the master which members fail (REC-3, FAIL-1). */
 void lh_cs_primary_report_failed(struct lh_cs_primary *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* The queue of ordered, uncommitted batches of a primary: a ring, in offset order without gaps. */
-#ifndef LH_CHUNKSERVER_PRIMARY_QUEUE_H
-#define LH_CHUNKSERVER_PRIMARY_QUEUE_H
+#pragma once
 
 #include "chunkserver/primary/primary.h"
 
@@ -16,5 +15,3 @@ void lh_cs_queue_pop(struct lh_cs_primary *p);
 /* Gives its memory back if it is empty: an open chunk may have nothing to do for long. */
 void lh_cs_queue_shrink(struct lh_cs_primary *p);
 void lh_cs_queue_free(struct lh_cs_primary *p);
-
-#endif

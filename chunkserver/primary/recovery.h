@@ -1,6 +1,5 @@
 /* The recovery of a primary at a new version (REC-2). */
-#ifndef LH_CHUNKSERVER_PRIMARY_RECOVERY_H
-#define LH_CHUNKSERVER_PRIMARY_RECOVERY_H
+#pragma once
 
 #include "chunkserver/primary/primary.h"
 
@@ -16,5 +15,3 @@ void lh_cs_primary_job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, 
 void lh_cs_primary_fetch_cancel(struct lh_cs_primary *p);
 /* Reports to the master that recovery at this version is complete. */
 void lh_cs_primary_report_recovered(struct lh_cs_primary *p);
-
-#endif

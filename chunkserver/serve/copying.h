@@ -1,6 +1,5 @@
 /* Copying a replica from other servers (REC-4). */
-#ifndef LH_CHUNKSERVER_SERVE_COPYING_H
-#define LH_CHUNKSERVER_SERVE_COPYING_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -65,5 +64,3 @@ void lh_cs_copying_restart(struct lh_cs_copying *c);
 void lh_cs_copy_ask(struct lh_cs_copying *c, bool from_start);
 void lh_cs_copy_drop_link(struct lh_cs_copying *c);
 void lh_cs_copy_forget_sources(struct lh_cs_copying *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* Another server's stream to this one, and what it feeds: a replica of each chunk of which that
  * server is the primary. */
-#ifndef LH_CHUNKSERVER_SERVE_FEEDER_H
-#define LH_CHUNKSERVER_SERVE_FEEDER_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -59,5 +58,3 @@ struct lh_cs_feeder *lh_cs_feeder_of(struct lh_cs_link *l);
 /* The link is gone. */
 void lh_cs_feeder_free(struct lh_cs_feeder *feeder);
 void lh_cs_feeder_sent(struct lh_cs_link *l);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads. */
-#ifndef LH_CHUNKSERVER_SERVE_READING_H
-#define LH_CHUNKSERVER_SERVE_READING_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -27,5 +26,3 @@ extern const struct lh_cs_link_user lh_cs_read_links;
 /* The committed length rose, the chunk was sealed, or the replica changed: look again. */
 void lh_cs_readings_look(struct lh_cs_replica *r);
 void lh_cs_readings_refuse_all(struct lh_cs_replica *r, int error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Scrubbing (FAIL-4). */
-#ifndef LH_CHUNKSERVER_SERVE_SCRUB_H
-#define LH_CHUNKSERVER_SERVE_SCRUB_H
+#pragma once
 
 #include "chunkserver/host/pacing.h"
 #include "chunkserver/log/replica.h"
@@ -41,5 +40,3 @@ void lh_cs_scrub_soon(struct lh_cs_scrub *s, struct lh_cs_replica *r);
 void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r);
 /* Keeps the position, before a clean stop, and ends. */
 void lh_cs_scrub_stop(struct lh_cs_scrub *s);
-
-#endif

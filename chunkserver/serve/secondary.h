@@ -1,6 +1,5 @@
 /* What a primary asks of a replica here. */
-#ifndef LH_CHUNKSERVER_SERVE_SECONDARY_H
-#define LH_CHUNKSERVER_SERVE_SECONDARY_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -13,5 +12,3 @@ void lh_cs_secondary_durable(struct lh_cs_replica *r);
 void lh_cs_secondary_release_pressure(struct lh_cs_logs *logs);
 /* The replica serves its primary no longer: answers with `error` and ends the stream. */
 void lh_cs_secondary_end(struct lh_cs_replica *r, int error);
-
-#endif

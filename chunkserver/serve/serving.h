@@ -1,7 +1,6 @@
 /* The room of what a replica does for everybody else: primaries elsewhere, readers, copies, the
  * scrub. */
-#ifndef LH_CHUNKSERVER_SERVE_SERVING_H
-#define LH_CHUNKSERVER_SERVE_SERVING_H
+#pragma once
 
 #include "chunkserver/host/pacing.h"
 #include "chunkserver/primary/primary.h"
@@ -73,5 +72,3 @@ void lh_cs_serving_readable(struct lh_cs_replica *r);
 void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error);
 void lh_cs_serving_lost(struct lh_cs_replica *r, int error);
 void lh_cs_serving_differs(struct lh_cs_replica *r);
-
-#endif

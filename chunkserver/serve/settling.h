@@ -1,6 +1,5 @@
 /* What of a writer is in a sealed chunk (APP-5a). */
-#ifndef LH_CHUNKSERVER_SERVE_SETTLING_H
-#define LH_CHUNKSERVER_SERVE_SETTLING_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -22,5 +21,3 @@ void lh_cs_settlings_look(struct lh_cs_replica *r);
 /* The log was read back for them. */
 void lh_cs_settlings_answer(struct lh_cs_replica *r);
 void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Does the disk answer (SES-6)? */
-#ifndef LH_CHUNKSERVER_SESSION_PROBE_H
-#define LH_CHUNKSERVER_SESSION_PROBE_H
+#pragma once
 
 #include "chunkserver/session/session.h"
 
@@ -8,5 +7,3 @@
 void lh_cs_probe(struct lh_cs_session *s);
 /* What is under way tells as much as a probe, and earlier. */
 bool lh_cs_disk_fails(const struct lh_cs_session *s);
-
-#endif

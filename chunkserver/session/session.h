@@ -1,6 +1,5 @@
 /* The session with the master: the lease that covers all the others (SES-1 to SES-6). */
-#ifndef LH_CHUNKSERVER_SESSION_SESSION_H
-#define LH_CHUNKSERVER_SESSION_SESSION_H
+#pragma once
 
 #include "chunkserver/serve/serving.h"
 
@@ -43,5 +42,3 @@ void lh_cs_session_close(struct lh_cs_session *s);
  * all. Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat
  * says that it has arrived. */
 bool lh_cs_session_farewell(struct lh_cs_session *s);
-
-#endif

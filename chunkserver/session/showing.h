@@ -1,6 +1,5 @@
 /* What the master is shown of leases. */
-#ifndef LH_CHUNKSERVER_SESSION_SHOWING_H
-#define LH_CHUNKSERVER_SESSION_SHOWING_H
+#pragma once
 
 #include "chunkserver/session/session.h"
 
@@ -12,5 +11,3 @@ void lh_cs_showing_free(Leasehold__ChunkVersion **leases, size_t count);
 void lh_cs_showing_sum(struct lh_cs_session *s, Leasehold__LeaseSum *sum);
 /* The master believes otherwise. */
 void lh_cs_showing_answer(struct lh_cs_session *s);
-
-#endif

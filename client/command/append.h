@@ -1,6 +1,5 @@
 /* `leasehold append`: what its two halves share. */
-#ifndef LH_COMMAND_APPEND_H
-#define LH_COMMAND_APPEND_H
+#pragma once
 
 #include "client/command/command.h"
 
@@ -54,5 +53,3 @@ void lh_append_show_progress(struct lh_append_work *a);
 
 /* `names` ends in NULL; with none it is standard input. */
 int lh_append_inputs(struct lh_append_work *a, const char **names);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each has a process group of its own, so that Ctrl-C reaches only this process, which then stops
  * them in an order of its choosing; and each is told to stop when this process dies. */
-#ifndef LH_COMMAND_CHILD_H
-#define LH_COMMAND_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void lh_children_signal(const struct lh_child *children, size_t count, int signa
 
 /* The last lines of its log, to stderr, for a server that did not come up. */
 void lh_child_print_log(const struct lh_child *child);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each subcommand is one function, written on client/library/leasehold.h alone like any
  * other program. Results go to stdout, everything else to stderr. */
-#ifndef LH_COMMAND_H
-#define LH_COMMAND_H
+#pragma once
 
 #include "base/error.h"
 
@@ -160,5 +159,3 @@ int lh_command_recall(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
 
 #define LH_COMMAND_VERSION "0.1"
-
-#endif

@@ -1,6 +1,5 @@
 /* `leasehold fsck`: what is found at one chunk. */
-#ifndef LH_COMMAND_FSCK_H
-#define LH_COMMAND_FSCK_H
+#pragma once
 
 #include "client/command/command.h"
 
@@ -54,5 +53,3 @@ void lh_fsck_chunk_twice(struct lh_cluster *cluster, const struct lh_fsck_option
     const struct lh_chunk_state *state, struct lh_fsck_report *report);
 
 void lh_fsck_report_deinit(struct lh_fsck_report *report);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Each function returns a new reference. Texts that are no UTF-8 (a failure domain may be anything)
  * are passed on with '?' for the bytes that are not: a document is always whole. */
-#ifndef LH_COMMAND_JSON_H
-#define LH_COMMAND_JSON_H
+#pragma once
 
 #include "client/command/command.h"
 
@@ -28,5 +27,3 @@ json_t *lh_json_list(const char *name, json_t *array);
 /* What a command of one or several arguments prints: the only element of `array`, or all under
  * `name`. Takes `array` over; NULL when it is empty. */
 json_t *lh_json_one_or_list(const char *name, json_t *array);
-
-#endif

@@ -1,7 +1,6 @@
 /* How far long work is, on stderr: a line that is written over on a terminal, now and then a line
  * of its own elsewhere. Work that is over soon shows nothing. Not thread-safe. */
-#ifndef LH_COMMAND_PROGRESS_H
-#define LH_COMMAND_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void lh_progress_show(struct lh_progress *p, const char *format, ...)
 
 /* Takes the line off the terminal again: before other output, and at the end. */
 void lh_progress_clear(struct lh_progress *p);
-
-#endif

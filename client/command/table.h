@@ -1,6 +1,5 @@
 /* Tables on a terminal: columns as wide as their widest cell. */
-#ifndef LH_COMMAND_TABLE_H
-#define LH_COMMAND_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ void lh_table_add(struct lh_table *table, const char *format, ...)
 
 /* Prints the header and all whole rows to stdout. */
 void lh_table_print(const struct lh_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* One writer's way from chunk to chunk: the calls on appenders. */
-#ifndef LH_CLIENT_APPENDER_H
-#define LH_CLIENT_APPENDER_H
+#pragma once
 
 #include "client/core/state.h"
 
@@ -9,5 +8,3 @@ void lh_client_appender_close(struct lh_appender_close_call *call);
 void lh_client_appender_submit(struct lh_submit_call *call);
 void lh_client_appenders_end(struct lh_client *c, bool complete);
 void lh_client_appenders_check(const struct lh_client *c);
-
-#endif

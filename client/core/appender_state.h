@@ -1,6 +1,5 @@
 /* An appender: what appender.c, settling.c and tail.c share. */
-#ifndef LH_CLIENT_APPENDER_STATE_H
-#define LH_CLIENT_APPENDER_STATE_H
+#pragma once
 
 #include "client/core/ask.h"
 #include "client/core/chunk.h"
@@ -96,5 +95,3 @@ void lh_client_appender_settled(struct lh_client_appender *a);
 
 /* The member that is being asked has not answered in time. */
 void lh_client_appender_settle_timer(struct lh_client_appender *a);
-
-#endif

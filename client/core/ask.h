@@ -1,6 +1,5 @@
 /* Requests to the masters, repeated until one answers. */
-#ifndef LH_CLIENT_ASK_H
-#define LH_CLIENT_ASK_H
+#pragma once
 
 #include "base/timers.h"
 #include "client/core/link.h"
@@ -37,5 +36,3 @@ struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);
 void lh_client_master_ask(struct lh_client *c, struct lh_master_call *call);
 void lh_client_masters_end(struct lh_client *c, bool complete);
 void lh_client_masters_check(const struct lh_client *c);
-
-#endif

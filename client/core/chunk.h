@@ -1,6 +1,5 @@
 /* What the master says of a chunk. */
-#ifndef LH_CLIENT_CHUNK_H
-#define LH_CLIENT_CHUNK_H
+#pragma once
 
 #include "proto/leasehold.pb-c.h"
 
@@ -28,5 +27,3 @@ struct lh_client_chunk {
 
 void lh_client_chunk_copy(struct lh_client_chunk *to, const Leasehold__ChunkInfo *from);
 void lh_client_chunk_deinit(struct lh_client_chunk *chunk);
-
-#endif

@@ -1,6 +1,5 @@
 /* A chunk reader: the bytes of one chunk for one reader, from one member or another (FAIL-4). */
-#ifndef LH_CLIENT_CHUNK_READER_H
-#define LH_CLIENT_CHUNK_READER_H
+#pragma once
 
 #include "base/timers.h"
 #include "client/core/chunk.h"
@@ -92,5 +91,3 @@ void lh_client_read_cancel(struct lh_client_read *read);
 
 /* That READ's time is over. May free chunk readers. */
 void lh_client_read_out_of_time(void *core, struct lh_timer *timer);
-
-#endif

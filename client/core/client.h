@@ -24,8 +24,7 @@
  *   silent.c        servers that did not answer
  *   hedge.c         when a READ is late, and whether a second one may go out
  *   server.c        one question to one chunkserver */
-#ifndef LH_CLIENT_H
-#define LH_CLIENT_H
+#pragma once
 
 #include "base/step.h"
 
@@ -203,5 +202,3 @@ struct lh_server_call {
     ProtobufCMessage *reply;
     struct lh_buf payload; /* out: the reply's bulk bytes; the caller's to clear */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* When a READ is late, and whether a second one may go out. */
-#ifndef LH_CLIENT_HEDGE_H
-#define LH_CLIENT_HEDGE_H
+#pragma once
 
 #include "client/core/client.h"
 
@@ -17,5 +16,3 @@ void lh_client_hedge_earn(struct lh_client *c);
 
 /* False: there were too many. */
 bool lh_client_hedge_spend(struct lh_client *c);
-
-#endif

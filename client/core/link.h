@@ -1,6 +1,5 @@
 /* Links that the core opens, and who is told what comes on them. */
-#ifndef LH_CLIENT_LINK_H
-#define LH_CLIENT_LINK_H
+#pragma once
 
 #include "client/core/client.h"
 
@@ -28,5 +27,3 @@ void lh_client_link_progress(struct lh_client *c, const struct lh_input *in);
 void lh_client_link_closed(struct lh_client *c, const struct lh_input *in);
 
 void lh_client_links_check(const struct lh_client *c);
-
-#endif

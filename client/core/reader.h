@@ -1,6 +1,5 @@
 /* A reader: one place in one file, and its way from chunk to chunk (APP-6). */
-#ifndef LH_CLIENT_READER_H
-#define LH_CLIENT_READER_H
+#pragma once
 
 #include "client/core/ask.h"
 #include "client/core/chunk_reader.h"
@@ -63,5 +62,3 @@ void lh_client_reader_open_tail(struct lh_client_reader *r, bool primary_failed)
 /* Goes on: gives out what is ready, reads where there is room, asks the master when there is no
  * chunk reader. May free chunk readers. */
 void lh_client_reader_pump(struct lh_client_reader *r);
-
-#endif

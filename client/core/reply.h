@@ -1,6 +1,5 @@
 /* What the servers' replies have in common, and telling a caller how his call has ended. */
-#ifndef LH_CLIENT_REPLY_H
-#define LH_CLIENT_REPLY_H
+#pragma once
 
 #include "client/core/client.h"
 
@@ -11,5 +10,3 @@ int lh_client_reply_error(const void *reply, const char **text);
 ProtobufCMessage *lh_client_copy_message(const ProtobufCMessage *m);
 
 void lh_client_complete(struct lh_client *c, struct lh_call *call, int error, const char *text);
-
-#endif

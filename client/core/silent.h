@@ -1,6 +1,5 @@
 /* Servers that did not answer: asked last, for a while. */
-#ifndef LH_CLIENT_SILENT_H
-#define LH_CLIENT_SILENT_H
+#pragma once
 
 #include "client/core/client.h"
 
@@ -17,5 +16,3 @@ void lh_client_no_answer(struct lh_client *c, const char *address);
 void lh_client_answered(struct lh_client *c, const char *address);
 
 void lh_client_silent_deinit(struct lh_client *c);
-
-#endif

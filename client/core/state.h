@@ -1,7 +1,6 @@
 /* The client's state: what every file of the core may look at. Each list in it belongs to the file
  * that is named beside it. */
-#ifndef LH_CLIENT_STATE_H
-#define LH_CLIENT_STATE_H
+#pragma once
 
 #include "base/prng.h"
 #include "base/probe.h"
@@ -41,5 +40,3 @@ struct lh_client {
     struct lh_duration read_time, read_spread; /* of answered READs: usually; 0: none yet */
     uint64_t hedge_credit;                     /* in hundredths of a READ */
 };
-
-#endif

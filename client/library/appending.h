@@ -1,7 +1,6 @@
 /* What the library's appenders are made of: batches on their way from the program's threads to the
  * core and back to the program's callbacks. */
-#ifndef LH_CLIENT_APPENDING_H
-#define LH_CLIENT_APPENDING_H
+#pragma once
 
 #include "batch/batch.h"
 #include "client/library/library.h"
@@ -87,5 +86,3 @@ bool lh_appender_should_go(const struct lh_appender *a);
 
 /* Numbers the open batch, which thereby is open no more, and puts it behind `ready`. */
 void lh_appender_detach_open(struct lh_appender *a, struct lh_ready *ready);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the library's files share: a cluster handle, waiting for calls, the callback thread,
  * errors. */
-#ifndef LH_CLIENT_LIBRARY_H
-#define LH_CLIENT_LIBRARY_H
+#pragma once
 
 /* Before leasehold.h, whose error macros would otherwise meet this enum's definition. */
 #include "base/error.h"
@@ -83,5 +82,3 @@ void lh_free_chunk(struct lh_chunk_info *chunk);
 
 /* pending.c */
 void lh_submit_completed(struct lh_submit_call *call, int error);
-
-#endif

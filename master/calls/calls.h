@@ -1,6 +1,5 @@
 /* What clients and operators ask. */
-#ifndef LH_MASTER_CALLS_H
-#define LH_MASTER_CALLS_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -64,5 +63,3 @@ void lh_m_explain(struct lh_master *m, uint64_t link, const Leasehold__ExplainRe
 
 void lh_m_list_chunks(
     struct lh_master *m, uint64_t link, const Leasehold__ListChunksRequest *request);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of this folder know of each other. */
-#ifndef LH_MASTER_CALLS_INTERNAL_H
-#define LH_MASTER_CALLS_INTERNAL_H
+#pragma once
 
 #include "master/calls/calls.h"
 #include "master/tables/tables.h"
@@ -80,5 +79,3 @@ void lh_m_say_unbacked(
 /* Why there is no primary now. `text` is where a sentence may be written. */
 int lh_m_why_not(
     const struct lh_master *m, const struct lh_m_file *f, char *text, size_t text_size);
-
-#endif

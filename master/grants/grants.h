@@ -1,6 +1,5 @@
 /* Who may take a chunk's appends: chunks as users of the lease service. */
-#ifndef LH_MASTER_GRANTS_H
-#define LH_MASTER_GRANTS_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -88,5 +87,3 @@ void lh_m_accepted(struct lh_master *m, struct lh_m_chunk *c);
 bool lh_m_rests(const struct lh_master *m, const struct lh_m_chunk *c);
 /* A primary has recovered: who refuses after that begins a new row of refusals. */
 void lh_m_refusals_end(struct lh_master *m, struct lh_m_chunk *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* New chunks, and those created ahead of their need. */
-#ifndef LH_MASTER_GROWTH_H
-#define LH_MASTER_GROWTH_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -55,5 +54,3 @@ bool lh_m_prealloc_ready(const struct lh_master *m, const struct lh_m_file *f);
 bool lh_m_prealloc_shrink(struct lh_master *m, struct lh_m_file *f);
 /* The file is idle or gone: gives the room back. */
 void lh_m_prealloc_drop(struct lh_master *m, struct lh_m_file *f);
-
-#endif

@@ -1,7 +1,6 @@
 /* Chunkservers and what they have: what a replica is worth, where one can go, what may be
  * deleted. */
-#ifndef LH_MASTER_INVENTORY_H
-#define LH_MASTER_INVENTORY_H
+#pragma once
 
 #include "master/sessions/sessions.h"
 #include "master/tables/tables.h"
@@ -138,5 +137,3 @@ void lh_m_send_create(struct lh_master *m, const struct lh_m_file *f, uint64_t i
     struct lh_m_server *s);
 /* A removal that has to wait until the operator has looked. */
 void lh_m_keep(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
-
-#endif

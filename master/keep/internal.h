@@ -1,6 +1,5 @@
 /* What the files of this folder know of each other. */
-#ifndef LH_MASTER_KEEP_INTERNAL_H
-#define LH_MASTER_KEEP_INTERNAL_H
+#pragma once
 
 #include "master/keep/keep.h"
 #include "master/tables/tables.h"
@@ -62,5 +61,3 @@ void lh_m_census_go_on(struct lh_master *m);
 void lh_m_recall_from_drained(struct lh_master *m);
 /* One lease of the busiest server that has one which a less busy server could have. */
 void lh_m_balance_primaries(struct lh_master *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* What keeps replicas: repair, copies, moving, garbage, removal. */
-#ifndef LH_MASTER_KEEP_H
-#define LH_MASTER_KEEP_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -94,5 +93,3 @@ void lh_m_garbage_resume(struct lh_master *m);
 
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c);
-
-#endif

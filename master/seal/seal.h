@@ -1,6 +1,5 @@
 /* Rolling over, which log counts, recording a seal. */
-#ifndef LH_MASTER_SEAL_H
-#define LH_MASTER_SEAL_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -67,5 +66,3 @@ void lh_m_seal_durable(struct lh_master *m, struct lh_m_chunk *c);
 
 void lh_m_on_member_failed(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__MemberFailed *report);
-
-#endif

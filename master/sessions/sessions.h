@@ -1,7 +1,6 @@
 /* Sessions of any kind of client: their streams, heartbeats and answers, and who can be reached
  * (SES-3, SES-4). What a client is, what it shows and what its messages mean is its kind's. */
-#ifndef LH_MASTER_SESSIONS_SESSIONS_H
-#define LH_MASTER_SESSIONS_SESSIONS_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -67,5 +66,3 @@ bool lh_m_session_looks_alive(const struct lh_master *m, const struct lh_m_sessi
 void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *session);
 /* It was asked so, and has not answered since. */
 bool lh_m_session_is_asked(const struct lh_m_session *session);
-
-#endif

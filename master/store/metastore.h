@@ -9,8 +9,7 @@
  * that was begun after something that is not. That there is no room, or no memory, is no failure:
  * it is said (SHORTAGE), and tried again. A kind that cannot tell whether a commit took effect
  * finds out before it completes it. The kinds that there are: stores.h. */
-#ifndef LH_MASTER_STORE_METASTORE_H
-#define LH_MASTER_STORE_METASTORE_H
+#pragma once
 
 #include "base/error.h"
 #include "base/step.h"
@@ -74,5 +73,3 @@ static inline void lh_metastore_close(struct lh_metastore *store)
     if (store != NULL)
         store->operations->close(store);
 }
-
-#endif

@@ -11,8 +11,7 @@
  * none of the pages that it wrote belongs to what is stored, and it writes all of them anew. While
  * that lasts at most LH_METASTORE_WAITING_MAX bytes of changes are kept; with more the store fails.
  * So it does after any other error. */
-#ifndef LH_MASTER_STORE_METASTORE_LMDB_H
-#define LH_MASTER_STORE_METASTORE_LMDB_H
+#pragma once
 
 #include "master/store/metastore.h"
 
@@ -30,5 +29,3 @@ LH_MUST_USE int lh_metastore_lmdb_open(const char *path, uint64_t map_bytes,
     size_t why_size);
 
 extern const struct lh_metastore_kind lh_metastore_lmdb; /* `where`: the directory */
-
-#endif

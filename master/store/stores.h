@@ -1,6 +1,5 @@
 /* The kinds of metadata stores that a master can use. */
-#ifndef LH_MASTER_STORE_STORES_H
-#define LH_MASTER_STORE_STORES_H
+#pragma once
 
 #include "master/store/metastore.h"
 
@@ -9,5 +8,3 @@
 LH_MUST_USE int lh_metastore_open(const char *kind, const char *where,
     lh_metastore_committed *on_committed, void *arg, struct lh_metastore **store, char *why,
     size_t why_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Marks what changed; core shows it to those concerned at the end of the step. */
-#ifndef LH_MASTER_TABLES_CHANGED_H
-#define LH_MASTER_TABLES_CHANGED_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -13,5 +12,3 @@ void lh_m_enqueued_forget(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_sweep(struct lh_master *m);
 void lh_m_touch(struct lh_master *m, struct lh_m_file *f);
 void lh_m_touch_waited(struct lh_master *m);
-
-#endif

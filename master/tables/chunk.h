@@ -1,6 +1,5 @@
 /* A chunk. */
-#ifndef LH_MASTER_TABLES_CHUNK_H
-#define LH_MASTER_TABLES_CHUNK_H
+#pragma once
 
 #include "master/tables/motion.h"
 #include "master/tables/server.h"
@@ -64,5 +63,3 @@ struct lh_m_copy *lh_m_copy_find(const struct lh_m_chunk *c, const struct lh_m_s
 /* Is a replica of `c` being copied to the server? */
 bool lh_m_copy_at(
     const struct lh_master *m, const struct lh_m_chunk *c, const struct lh_m_server *s);
-
-#endif

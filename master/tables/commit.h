@@ -1,6 +1,5 @@
 /* What is under way to the store, and what waits for that. */
-#ifndef LH_MASTER_TABLES_COMMIT_H
-#define LH_MASTER_TABLES_COMMIT_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -30,5 +29,3 @@ struct lh_m_reply {
     struct lh_buf message;
     TAILQ_ENTRY(lh_m_reply) queue;
 };
-
-#endif

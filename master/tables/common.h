@@ -1,6 +1,5 @@
 /* What all records and concerns of the master stand on. */
-#ifndef LH_MASTER_TABLES_COMMON_H
-#define LH_MASTER_TABLES_COMMON_H
+#pragma once
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -48,5 +47,3 @@ static inline Leasehold__ErrorCode lh_m_wire_error(int error)
 {
     return (Leasehold__ErrorCode)-error;
 }
-
-#endif

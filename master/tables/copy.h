@@ -1,6 +1,5 @@
 /* A replica that is being copied to a server. */
-#ifndef LH_MASTER_TABLES_COPY_H
-#define LH_MASTER_TABLES_COPY_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -21,5 +20,3 @@ struct lh_m_copy {
     TAILQ_ENTRY(lh_m_copy) chunk_link;
 };
 TAILQ_HEAD(lh_m_copies, lh_m_copy);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the master counts since its start, for its operator. Nothing here decides anything. */
-#ifndef LH_MASTER_TABLES_COUNTS_H
-#define LH_MASTER_TABLES_COUNTS_H
+#pragma once
 
 #include "base/error.h"
 #include "base/metrics.h"
@@ -28,5 +27,3 @@ struct lh_master_counts {
     struct lh_histogram tail_wait; /* OpenTail, from its arrival to its answer with a primary */
     struct lh_histogram roll;      /* from the intent to the seal */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Marks records that the step's commit writes. */
-#ifndef LH_MASTER_TABLES_DIRTY_H
-#define LH_MASTER_TABLES_DIRTY_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -16,5 +15,3 @@ void lh_m_dirty_master(struct lh_master *m);
 void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* A replica at a server that is not a member. */
-#ifndef LH_MASTER_TABLES_EXTRA_H
-#define LH_MASTER_TABLES_EXTRA_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -16,5 +15,3 @@ struct lh_m_extra {
     TAILQ_ENTRY(lh_m_extra) all_link;
 };
 TAILQ_HEAD(lh_m_extras, lh_m_extra);
-
-#endif

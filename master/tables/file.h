@@ -1,6 +1,5 @@
 /* A file. */
-#ifndef LH_MASTER_TABLES_FILE_H
-#define LH_MASTER_TABLES_FILE_H
+#pragma once
 
 #include "master/tables/common.h"
 #include "master/tables/waiter.h"
@@ -83,5 +82,3 @@ struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f
 void lh_m_file_motions_settle(struct lh_master *m);
 /* The file of that path that was removed last; NULL: there is none. */
 struct lh_m_file *lh_m_trash_find(const struct lh_master *m, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* A server's part in a chunk. */
-#ifndef LH_MASTER_TABLES_MEMBER_H
-#define LH_MASTER_TABLES_MEMBER_H
+#pragma once
 
 #include "master/tables/server.h"
 
@@ -51,5 +50,3 @@ enum lh_m_condition {
     LH_M_UNREADABLE, /* none */
     LH_M_CONDITIONS
 };
-
-#endif

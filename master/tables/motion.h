@@ -5,8 +5,7 @@
  * whoever writes asks lh_m_move() for it. Each concern has its part of the record, which it alone
  * writes; lease and creation, which hardly any sealed chunk has, are records of their own in the
  * same way. When a part is idle says motion.c. */
-#ifndef LH_MASTER_TABLES_MOTION_H
-#define LH_MASTER_TABLES_MOTION_H
+#pragma once
 
 #include "lease/service.h"
 #include "master/tables/copy.h"
@@ -127,5 +126,3 @@ struct lh_m_creation *lh_m_creation(struct lh_master *m, struct lh_m_chunk *c);
 /* The end of a step: frees the records in which all is idle. */
 void lh_m_motions_settle(struct lh_master *m);
 void lh_m_motion_free(struct lh_master *m, struct lh_m_chunk *c);
-
-#endif

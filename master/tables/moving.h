@@ -1,6 +1,5 @@
 /* What goes elsewhere although nothing is broken: the state of that. */
-#ifndef LH_MASTER_TABLES_MOVING_H
-#define LH_MASTER_TABLES_MOVING_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -33,5 +32,3 @@ struct lh_m_moving {
     struct lh_m_move moves[LH_M_MOVES];
     unsigned move_count;
 };
-
-#endif

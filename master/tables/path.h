@@ -1,7 +1,6 @@
 /* Which paths a file may have: "/part/part", each part non-empty and not "." or "..", valid UTF-8
  * without control bytes, at most LH_PATH_BYTES_MAX bytes in all. */
-#ifndef LH_MASTER_TABLES_PATH_H
-#define LH_MASTER_TABLES_PATH_H
+#pragma once
 
 #include "base/error.h"
 
@@ -17,5 +16,3 @@ LH_MUST_USE int lh_path_prefix_check(const char *prefix, char *text, size_t text
  * `what` it is goes into the error's text. */
 LH_MUST_USE int lh_name_check(
     const char *what, const char *name, size_t size_max, char *text, size_t text_size);
-
-#endif

@@ -1,6 +1,5 @@
 /* A chunk that is created ahead of its need. */
-#ifndef LH_MASTER_TABLES_PREALLOCATED_H
-#define LH_MASTER_TABLES_PREALLOCATED_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -18,5 +17,3 @@ struct lh_m_prealloc {
 
 /* The version at which a preallocated chunk's replicas are created: that of its first grant. */
 #define LH_M_PREALLOC_VERSION 1u
-
-#endif

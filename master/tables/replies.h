@@ -1,6 +1,5 @@
 /* Replies to unary calls. */
-#ifndef LH_MASTER_TABLES_REPLIES_H
-#define LH_MASTER_TABLES_REPLIES_H
+#pragma once
 
 #include "master/tables/tables.h"
 
@@ -13,5 +12,3 @@ uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f);
 void lh_m_replies_durable(struct lh_master *m);
 /* The oldest commit has no room (`starved`): refuses what waits for it. */
 void lh_m_replies_starved(struct lh_master *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* A chunk that is being sealed by fences (FAIL-2a). */
-#ifndef LH_MASTER_TABLES_ROLL_H
-#define LH_MASTER_TABLES_ROLL_H
+#pragma once
 
 #include "master/tables/member.h"
 
@@ -31,5 +30,3 @@ struct lh_m_roll {
     struct lh_timer timer;
     TAILQ_ENTRY(lh_m_roll) link;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* A chunkserver. */
-#ifndef LH_MASTER_TABLES_SERVER_H
-#define LH_MASTER_TABLES_SERVER_H
+#pragma once
 
 #include "master/tables/common.h"
 #include "master/tables/session.h"
@@ -84,5 +83,3 @@ static inline struct lh_m_server *lh_m_lessee_server(const struct lh_lessee *les
 }
 
 struct lh_m_server *lh_m_server_get(struct lh_master *m, const char *id); /* made if unknown */
-
-#endif

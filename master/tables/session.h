@@ -1,6 +1,5 @@
 /* A session of any kind of client, and its streams. Of sessions/. */
-#ifndef LH_MASTER_TABLES_SESSION_H
-#define LH_MASTER_TABLES_SESSION_H
+#pragma once
 
 #include "lease/service.h"
 #include "master/tables/common.h"
@@ -43,5 +42,3 @@ struct lh_m_link {
     lh_session_id registered;     /* the one that was */
     UT_hash_handle hh;
 };
-
-#endif

@@ -11,8 +11,7 @@
  *
  * How a waiting call is answered: whatever changes a file's tail touches the file (changed.h), and
  * the end of the step looks at each touched file once. */
-#ifndef LH_MASTER_TABLES_TABLES_H
-#define LH_MASTER_TABLES_TABLES_H
+#pragma once
 
 #include "master/tables/chunk.h"
 #include "master/tables/commit.h"
@@ -145,5 +144,3 @@ static inline bool lh_m_leaving(const struct lh_master *m, const struct lh_m_mem
 {
     return member->leaving || lh_m_drained(lh_m_server_of(m, member));
 }
-
-#endif

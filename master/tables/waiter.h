@@ -1,6 +1,5 @@
 /* A call that waits. */
-#ifndef LH_MASTER_TABLES_WAITER_H
-#define LH_MASTER_TABLES_WAITER_H
+#pragma once
 
 #include "master/tables/common.h"
 
@@ -30,5 +29,3 @@ struct lh_m_waiter {
     TAILQ_ENTRY(lh_m_waiter) file_link;
     UT_hash_handle hh; /* by link */
 };
-
-#endif

@@ -4,8 +4,7 @@
  * Nodes are named "m", "m2", ..., "cs1", "cs2", ..., "c1", "c2", ... Functions that wait run the
  * world for at most the `bound` given to them. When an invariant breaks, the run stops and
  * lh_sim_failure() says how. */
-#ifndef LH_SIM_CLUSTER_H
-#define LH_SIM_CLUSTER_H
+#pragma once
 
 #include "chunkserver/chunkserver.h"
 #include "client/core/client.h"
@@ -125,5 +124,3 @@ struct lh_sim_node *lh_sim_primary(struct lh_sim_cluster *c, uint64_t chunk);
 
 /* As lh_sim_primary() of the file's tail, which also takes appends. */
 struct lh_sim_node *lh_sim_open_primary(struct lh_sim_cluster *c, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a check of somebody's wishes says when they make no sense. */
-#ifndef LH_SIM_CLUSTER_COMPLAIN_H
-#define LH_SIM_CLUSTER_COMPLAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,5 +7,3 @@
 /* Puts a sentence into `text`, cut off where it does not fit. False, for the check to return. */
 bool lh_sim_complain(char *text, size_t text_size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

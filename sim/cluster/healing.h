@@ -1,6 +1,5 @@
 /* The end of a run: faults stop, and everything must become well again (INV-8). */
-#ifndef LH_SIM_HEALING_H
-#define LH_SIM_HEALING_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -27,5 +26,3 @@ struct lh_sim_settling {
  * (INV-8). */
 bool lh_sim_settle_all(
     struct lh_sim_cluster *c, const struct lh_sim_settling *settling, struct lh_duration bound);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of this folder know of each other. Inside sim/ and its tests only. */
-#ifndef LH_SIM_CLUSTER_INTERNAL_H
-#define LH_SIM_CLUSTER_INTERNAL_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/program.h"
@@ -104,5 +103,3 @@ void lh_sim_read_store(struct lh_sim_cluster *c);
 void lh_sim_questions_deinit(struct lh_sim_cluster *c);
 const struct lh_sim_chunk *lh_sim_chunk_of_file(
     struct lh_sim_cluster *c, const char *path, uint64_t index);
-
-#endif

@@ -4,8 +4,7 @@
  * run leaves what the others draw as it was.
  *
  * A program checks nothing. What it asked and was told can be seen at its client node (watch.h). */
-#ifndef LH_SIM_PROGRAM_H
-#define LH_SIM_PROGRAM_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -74,5 +73,3 @@ struct lh_sim_program_status lh_sim_program_status(const struct lh_sim_program *
 const struct lh_sim_program *lh_sim_program_next(
     const struct lh_sim_cluster *c, const struct lh_sim_program *before);
 const struct lh_sim_program_spec *lh_sim_program_spec(const struct lh_sim_program *p);
-
-#endif

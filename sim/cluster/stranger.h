@@ -6,8 +6,7 @@
  * It is no forger: it does not claim to be another node, and says nothing at a version that a
  * primary could speak at now. It may append, like anybody; what it appended in order may be stored,
  * what it did not never. Who uses the cluster beside it must notice nothing. */
-#ifndef LH_SIM_STRANGER_H
-#define LH_SIM_STRANGER_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -22,5 +21,3 @@ void lh_sim_stranger_destroy(struct lh_sim_stranger *x);
 void lh_sim_stranger_end(struct lh_sim_stranger *x);
 
 bool lh_sim_is_stranger(const struct lh_sim_node *node);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the files of strangers share: stranger.c (whom, when), stranger_appends.c, stranger_asks.c
  * (what). Inside sim/cluster/ only. */
-#ifndef LH_SIM_STRANGER_INTERNAL_H
-#define LH_SIM_STRANGER_INTERNAL_H
+#pragma once
 
 #include "sim/cluster/stranger.h"
 
@@ -80,5 +79,3 @@ void lh_sim_x_settle(struct lh_sim_stranger *x);
 void lh_sim_x_replicate(struct lh_sim_stranger *x);
 void lh_sim_x_speak_in_a_session(struct lh_sim_stranger *x);
 void lh_sim_x_ask_master(struct lh_sim_stranger *x);
-
-#endif

@@ -1,7 +1,6 @@
 /* `leasehold-sim`: what its subcommands share. Each is one function in a file of its own. Results
  * go to stdout, progress and errors to stderr. */
-#ifndef LH_SIM_COMMAND_H
-#define LH_SIM_COMMAND_H
+#pragma once
 
 #include "base/error.h"
 #include "runtime/flags.h"
@@ -46,5 +45,3 @@ int lh_sim_command_smallscope(int argc, char **argv);
 int lh_sim_command_bugs(int argc, char **argv);
 int lh_sim_command_marks(int argc, char **argv);
 int lh_sim_command_bounds(int argc, char **argv);
-
-#endif

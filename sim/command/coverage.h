@@ -1,6 +1,5 @@
 /* Coverage marks (base/probe.h), added up over runs and processes. */
-#ifndef LH_SIM_COMMAND_COVERAGE_H
-#define LH_SIM_COMMAND_COVERAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ void lh_sim_coverage_list(FILE *to);
 /* One line for each place with its count, or only for those that were never reached. Returns how
  * many those are. `to` NULL: only counts. */
 size_t lh_sim_coverage_print(FILE *to, const uint64_t *counts, bool only_missing);
-
-#endif

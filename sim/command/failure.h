@@ -1,6 +1,5 @@
 /* What a failed run prints: what broke, when, what led to it, and how to see it again. */
-#ifndef LH_SIM_COMMAND_FAILURE_H
-#define LH_SIM_COMMAND_FAILURE_H
+#pragma once
 
 #include "sim/command/subject.h"
 
@@ -8,5 +7,3 @@
  * before the failure. */
 void lh_sim_failure_print(
     const struct lh_sim_subject *subject, const struct lh_sim_outcome *outcome);
-
-#endif

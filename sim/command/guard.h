@@ -1,7 +1,6 @@
 /* Work in a process of its own, so that whatever it dies of the command still says what it was
  * doing. */
-#ifndef LH_SIM_COMMAND_GUARD_H
-#define LH_SIM_COMMAND_GUARD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
  * anywhere. */
 int lh_sim_guarded(int (*work)(void *arg), void (*last_words)(void *arg), void *arg, char *crash,
     size_t crash_size);
-
-#endif

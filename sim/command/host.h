@@ -1,7 +1,6 @@
 /* What a command needs of the machine that it runs on: real time and Ctrl-C. Nothing of it reaches
  * a run. */
-#ifndef LH_SIM_COMMAND_HOST_H
-#define LH_SIM_COMMAND_HOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ const char *lh_sim_host_duration(char text[24], uint64_t ns);
 
 /* "12.3M", "4.5k", "817" into `text`. */
 const char *lh_sim_host_count(char text[24], double count);
-
-#endif

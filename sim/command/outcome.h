@@ -1,6 +1,5 @@
 /* How a run ended, as plain bytes that can be sent from one process to another, and in words. */
-#ifndef LH_SIM_COMMAND_OUTCOME_H
-#define LH_SIM_COMMAND_OUTCOME_H
+#pragma once
 
 #include "sim/command/command.h"
 #include "sim/run/run.h"
@@ -57,5 +56,3 @@ const char *lh_sim_outcome_word(const struct lh_sim_outcome *outcome);
 
 /* One line: how much happened, and how fast. */
 void lh_sim_outcome_print(FILE *to, const char *name, const struct lh_sim_outcome *outcome);
-
-#endif

@@ -2,8 +2,7 @@
  * signal, no end in sight) costs that process alone: it is reported and replaced.
  *
  * Tasks and results are plain bytes without pointers. One thread. */
-#ifndef LH_SIM_COMMAND_POOL_H
-#define LH_SIM_COMMAND_POOL_H
+#pragma once
 
 #include "base/error.h"
 #include "base/time.h"
@@ -57,5 +56,3 @@ size_t lh_sim_pool_busy(const struct lh_sim_pool *pool);
 /* Waits until a task is over, at most `bound` of host time. False: none was, or a signal came. */
 LH_MUST_USE bool lh_sim_pool_wait(
     struct lh_sim_pool *pool, struct lh_duration bound, struct lh_sim_pool_done *done);
-
-#endif

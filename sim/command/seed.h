@@ -1,8 +1,7 @@
 /* Seeds as text. A seed means a run only together with the generation of the simulator that drew
  * it: "417@1" is seed 417 of generation 1 (LH_SIM_GENERATION). Without a generation this one's is
  * meant. */
-#ifndef LH_SIM_COMMAND_SEED_H
-#define LH_SIM_COMMAND_SEED_H
+#pragma once
 
 #include "base/error.h"
 
@@ -19,5 +18,3 @@ LH_MUST_USE int lh_sim_seed_parse_or_name(
     const char *text, uint64_t *seed, const char *option, const char *command);
 
 const char *lh_sim_seed_print(char text[40], uint64_t seed);
-
-#endif

@@ -1,6 +1,5 @@
 /* A run as a narrative (sim/report/narrative.h) on stdout. */
-#ifndef LH_SIM_COMMAND_SHOW_H
-#define LH_SIM_COMMAND_SHOW_H
+#pragma once
 
 #include "sim/command/subject.h"
 #include "sim/report/narrative.h"
@@ -10,5 +9,3 @@
  * was held back is told all the same, if that is possible, and then of what it died. */
 int lh_sim_show(const struct lh_sim_subject *subject,
     const struct lh_sim_narrative_options *options, bool trace);
-
-#endif

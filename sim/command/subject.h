@@ -1,6 +1,5 @@
 /* What a command runs: a seed of some profile, maybe with a planted bug, or a scenario file. */
-#ifndef LH_SIM_COMMAND_SUBJECT_H
-#define LH_SIM_COMMAND_SUBJECT_H
+#pragma once
 
 #include "sim/command/outcome.h"
 
@@ -68,5 +67,3 @@ LH_MUST_USE int lh_sim_subjects_load(
     struct lh_sim_subjects *subjects, const char *const *files, size_t count, const char *command);
 
 void lh_sim_subjects_deinit(struct lh_sim_subjects *subjects);
-
-#endif

@@ -1,7 +1,6 @@
 /* What clients asked and were told: the calls that were fed to client cores and their completions,
  * with true times. Inside sim/observers only. */
-#ifndef LH_SIM_OBSERVERS_HISTORY_H
-#define LH_SIM_OBSERVERS_HISTORY_H
+#pragma once
 
 #include "sim/observers/internal.h"
 
@@ -91,5 +90,3 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
 
 void lh_ob_names_answered(
     struct lh_sim_observers *o, const struct call *call, const struct lh_master_call *m, int error);
-
-#endif

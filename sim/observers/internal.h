@@ -3,8 +3,7 @@
  *
  * Each part has functions that observers.c calls for what was seen, in the order in which they
  * stand there: first the models, then the invariants. */
-#ifndef LH_SIM_OBSERVERS_INTERNAL_H
-#define LH_SIM_OBSERVERS_INTERNAL_H
+#pragma once
 
 #include "sim/observers/observers.h"
 
@@ -520,5 +519,3 @@ void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct
 /* The server told a client that this batch is stored (LEASE-4). */
 void lh_ob_inv9_stored(
     struct lh_sim_observers *o, struct chunk *c, uint32_t server, const struct lh_sim_batch *b);
-
-#endif

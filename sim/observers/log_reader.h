@@ -1,7 +1,6 @@
 /* Chunk files as docs/formats.md describes them, read without the cores' code: so a mistake in how
  * the cores lay bytes out is not made twice. */
-#ifndef LH_SIM_LOG_READER_H
-#define LH_SIM_LOG_READER_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -56,5 +55,3 @@ uint64_t lh_sim_checksum_after(uint64_t checksum, const struct lh_sim_batch *b);
  * up to `limit`; its running checksum. */
 uint64_t lh_sim_log_scan(
     uint64_t chunk, const uint8_t *log, uint64_t size, uint64_t limit, uint64_t *checksum);
-
-#endif

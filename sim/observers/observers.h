@@ -7,8 +7,7 @@
  *
  * What they find becomes the world's failure (lh_sim_fail()) and ends the run. A run is the same
  * with and without them. */
-#ifndef LH_SIM_OBSERVERS_H
-#define LH_SIM_OBSERVERS_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -51,5 +50,3 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o);
 
 /* That has taken too long: says what is not so (KEEP-1, INV-8). */
 void lh_sim_observers_unsettled(struct lh_sim_observers *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files that make up a story share. Inside sim/report/ only. */
-#ifndef LH_SIM_REPORT_INTERNAL_H
-#define LH_SIM_REPORT_INTERNAL_H
+#pragma once
 
 #include "sim/report/story.h"
 #include "sim/world/watch.h"
@@ -140,5 +139,3 @@ void lh_sim_say_kept_request(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionRequest *m);
 void lh_sim_say_kept_reply(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionReply *m);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A node's line is `|` while its process runs, `:` while it is paused and blank while it is down. A
  * line that does not fit to the right of its node ends to the left of it. */
-#ifndef LH_SIM_REPORT_NARRATIVE_H
-#define LH_SIM_REPORT_NARRATIVE_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -41,5 +40,3 @@ void lh_sim_narrative_finish(struct lh_sim_narrative *n);
 
 /* After the cluster was destroyed. NULL: nothing happens. */
 void lh_sim_narrative_destroy(struct lh_sim_narrative *n);
-
-#endif

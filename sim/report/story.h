@@ -6,8 +6,7 @@
  * A lease has two ends: the holder's, on the holder's clock, and the grantor's, on the master's
  * (TIME-4). Both are told, each at the true moment at which that clock gets there, also when the
  * node is paused or nothing else happens then. */
-#ifndef LH_SIM_REPORT_STORY_H
-#define LH_SIM_REPORT_STORY_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -112,5 +111,3 @@ void lh_sim_story_destroy(struct lh_sim_story *s);
 /* "12,345" */
 #define LH_SIM_NUMBER_BYTES 32
 const char *lh_sim_number(char to[LH_SIM_NUMBER_BYTES], uint64_t number);
-
-#endif

@@ -3,8 +3,7 @@
  * believes, so that the gap between the two ends can be seen (TIME-4). Sessions, appends, faults,
  * messages and every transition of the story are there too; the page zooms, searches and explains
  * itself. */
-#ifndef LH_SIM_REPORT_TIMELINE_H
-#define LH_SIM_REPORT_TIMELINE_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -32,5 +31,3 @@ struct lh_sim_timeline_counts lh_sim_timeline_counts(const struct lh_sim_timelin
 
 /* After the cluster was destroyed. NULL: nothing happens. */
 void lh_sim_timeline_destroy(struct lh_sim_timeline *t);
-
-#endif

@@ -2,8 +2,7 @@
  * that its observers find them. Each is a rule of docs/protocol.md that somebody did not read to
  * the end. A test sees to it that this table and the places in the cores agree, and that no product
  * binary contains any of them. */
-#ifndef LH_SIM_RUN_BUGS_H
-#define LH_SIM_RUN_BUGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ const struct lh_sim_bug *lh_sim_bugs(size_t *count);
 
 /* NULL: none is called so. */
 const struct lh_sim_bug *lh_sim_bug_find(const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* What nemesis.c (when), fault.c (which node) and the files of faults know of each other. Inside
  * sim/run/ only. */
-#ifndef LH_SIM_FAULT_H
-#define LH_SIM_FAULT_H
+#pragma once
 
 #include "sim/run/nemesis.h"
 
@@ -146,5 +145,3 @@ void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault);
 
 /* Mends one node, or, now and then, everything. */
 void lh_sim_mend_some(struct lh_sim_nemesis *n);
-
-#endif

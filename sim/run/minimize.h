@@ -6,8 +6,7 @@
  * A change anywhere shifts what the world draws for its network and disks, and a failure that hung
  * on one delay is then gone by accident. So each smaller plan is tried with some other seeds of the
  * world too before it is given up. */
-#ifndef LH_SIM_RUN_MINIMIZE_H
-#define LH_SIM_RUN_MINIMIZE_H
+#pragma once
 
 #include "sim/run/run.h"
 
@@ -30,5 +29,3 @@ struct lh_sim_minimizer {
  * fails too. Returns how many runs that took, the first of which made sure that `plan` fails: 0,
  * and nothing was done, if it does not. */
 uint64_t lh_sim_minimize(struct lh_sim_plan *plan, const struct lh_sim_minimizer *minimizer);
-
-#endif

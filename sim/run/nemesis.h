@@ -2,8 +2,7 @@
  * another machines crash all the time), it is more likely to act while something is pending, leaves
  * quiet windows, and stays within what the protocol can survive (the atlas) unless told otherwise.
  * Everything that it does is an action that can be written down and done again without it. */
-#ifndef LH_SIM_NEMESIS_H
-#define LH_SIM_NEMESIS_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 #include "sim/scenario/actor.h"
@@ -89,5 +88,3 @@ struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_
 /* It does nothing more. */
 void lh_sim_nemesis_rest(struct lh_sim_nemesis *n);
 void lh_sim_nemesis_destroy(struct lh_sim_nemesis *n);
-
-#endif

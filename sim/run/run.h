@@ -5,8 +5,7 @@
  * programs do, and the temperament of the nemesis that will break things as the run goes on. What
  * the nemesis did is in the result as actions with their times. A plan of these actions, with the
  * nemesis at rest, is the same run again; that is how a failure is made smaller (minimize.h). */
-#ifndef LH_SIM_RUN_H
-#define LH_SIM_RUN_H
+#pragma once
 
 #include "sim/observers/observers.h"
 #include "sim/run/nemesis.h"
@@ -96,5 +95,3 @@ bool lh_sim_result_is_liveness(const struct lh_sim_result *r);
 void lh_sim_run(const struct lh_sim_plan *plan, const struct lh_sim_run_options *options,
     struct lh_sim_result *result);
 void lh_sim_result_deinit(struct lh_sim_result *result);
-
-#endif

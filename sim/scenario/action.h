@@ -7,8 +7,7 @@
  *   at 4s writer w2 at client 1 to /log records 1..4 bytes 0..300 every 1ms..5ms
  *
  * The whole list stands in action.c, as patterns (phrase.h). */
-#ifndef LH_SIM_SCENARIO_ACTION_H
-#define LH_SIM_SCENARIO_ACTION_H
+#pragma once
 
 #include "sim/cluster/program.h"
 #include "sim/scenario/phrase.h"
@@ -159,5 +158,3 @@ bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, siz
 extern const struct lh_sim_slot_type lh_sim_slot_loss;  /* uint32_t: Leasehold__OnPrimaryLoss */
 extern const struct lh_sim_slot_type lh_sim_slot_who;   /* struct lh_sim_who */
 extern const struct lh_sim_slot_type lh_sim_slot_where; /* struct lh_sim_where */
-
-#endif

@@ -1,7 +1,6 @@
 /* Who carries actions out in a cluster: knows which names were given to nodes and what has to end
  * by itself. */
-#ifndef LH_SIM_SCENARIO_ACTOR_H
-#define LH_SIM_SCENARIO_ACTOR_H
+#pragma once
 
 #include "sim/scenario/action.h"
 
@@ -24,5 +23,3 @@ size_t lh_sim_actor_resolve(struct lh_sim_actor *actor, const struct lh_sim_who 
 /* False: there is no such chunk now. */
 bool lh_sim_actor_chunk(
     struct lh_sim_actor *actor, const struct lh_sim_where *where, struct lh_sim_chunk *chunk);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The rows of master and chunkserver are made of their own lists (bounds.h of each); a client's
  * stand in bounds.c. A new one is a row there, and nothing here. */
-#ifndef LH_SIM_SCENARIO_BOUNDS_H
-#define LH_SIM_SCENARIO_BOUNDS_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 #include "sim/scenario/phrase.h"
@@ -36,5 +35,3 @@ void lh_sim_bound_print(struct lh_sim_text *t, size_t row, uint64_t value);
 
 /* "bound CORE NAME VALUE"; false: `w` knows what would have been possible. */
 bool lh_sim_bound_parse(struct lh_sim_words *w, uint64_t *values);
-
-#endif

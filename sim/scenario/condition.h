@@ -1,8 +1,7 @@
 /* What a scenario may expect of a cluster: a question with yes or no for an answer, asked of true
  * time, the master's store, the nodes and the programs. The whole list stands in condition.c, as
  * patterns (phrase.h). */
-#ifndef LH_SIM_SCENARIO_CONDITION_H
-#define LH_SIM_SCENARIO_CONDITION_H
+#pragma once
 
 #include "sim/observers/observers.h"
 #include "sim/scenario/actor.h"
@@ -77,5 +76,3 @@ bool lh_sim_condition_holds(const struct lh_sim_condition *condition, struct lh_
 /* In words, how it is with what the condition is about. */
 void lh_sim_condition_actual(const struct lh_sim_condition *condition, struct lh_sim_cluster *c,
     struct lh_sim_actor *actor, char *text, size_t text_size);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Whatever was tried adds to what would have been possible at the furthest word that anybody got
  * to; a line that is no phrase at all gets all of that as its error. */
-#ifndef LH_SIM_SCENARIO_PHRASE_H
-#define LH_SIM_SCENARIO_PHRASE_H
+#pragma once
 
 #include "base/error.h"
 
@@ -120,5 +119,3 @@ extern const struct lh_sim_slot_type lh_sim_slot_span;     /* two uint32_t: 1..5
 extern const struct lh_sim_slot_type lh_sim_slot_path;     /* char[LH_SIM_PATH_MAX + 1] */
 extern const struct lh_sim_slot_type lh_sim_slot_label;    /* char[LH_SIM_PROGRAM_NAME_MAX + 1] */
 extern const struct lh_sim_slot_type lh_sim_slot_error;    /* int, an LH_ERR_*: IO */
-
-#endif

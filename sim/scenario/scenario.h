@@ -40,8 +40,7 @@
  * changes nothing about a run; tests hold the file to it.
  *
  * docs/scenarios.md shows every line that there is. */
-#ifndef LH_SIM_SCENARIO_SCENARIO_H
-#define LH_SIM_SCENARIO_SCENARIO_H
+#pragma once
 
 #include "sim/observers/observers.h"
 #include "sim/scenario/action.h"
@@ -134,5 +133,3 @@ struct lh_sim_scenario_result {
  * Options may be NULL. */
 void lh_sim_scenario_run(const struct lh_sim_scenario *scenario,
     const struct lh_sim_stage_options *options, struct lh_sim_scenario_result *result);
-
-#endif

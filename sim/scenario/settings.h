@@ -8,8 +8,7 @@
  *   sync takes 1ms..5ms
  *
  * The whole list stands in settings.c. */
-#ifndef LH_SIM_SCENARIO_SETTINGS_H
-#define LH_SIM_SCENARIO_SETTINGS_H
+#pragma once
 
 #include "sim/cluster/program.h"
 #include "sim/scenario/bounds.h"
@@ -77,5 +76,3 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
 bool lh_sim_is_planted(const char *name);
 
 extern const struct lh_sim_slot_type lh_sim_slot_plant; /* char[LH_SIM_PLANT_NAME_MAX + 1] */
-
-#endif

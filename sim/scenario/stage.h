@@ -2,8 +2,7 @@
  * actor, and the observers, from the first moment until all is well again. A drawn plan
  * (sim/run/run.h) and a scenario (scenario.h) use the same one, so that a plan that is written down
  * as a scenario is the same run. One at a time in a process: planted bugs are the process's. */
-#ifndef LH_SIM_SCENARIO_STAGE_H
-#define LH_SIM_SCENARIO_STAGE_H
+#pragma once
 
 #include "sim/observers/observers.h"
 #include "sim/scenario/actor.h"
@@ -51,5 +50,3 @@ void lh_sim_stage_settle(struct lh_sim_stage *stage, struct lh_duration bound);
 
 /* The run is over: everything goes, and nothing is planted any more. */
 void lh_sim_stage_close(struct lh_sim_stage *stage);
-
-#endif

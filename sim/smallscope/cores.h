@@ -23,8 +23,7 @@
  * What is left out: everything finer than a step, so that messages are late or lost only as a whole
  * direction of a connection; disks that fail; appends. A core's state cannot be looked at as a
  * whole, so a state that comes again in another way is not recognized: every way is one state. */
-#ifndef LH_SIM_SMALLSCOPE_CORES_H
-#define LH_SIM_SMALLSCOPE_CORES_H
+#pragma once
 
 #include "sim/smallscope/explore.h"
 
@@ -36,5 +35,3 @@ void lh_cores_destroy(struct lh_cores *c);
 
 /* Good as long as the cores are. A violation's text is good until the space begins anew. */
 struct lh_space lh_cores_space(struct lh_cores *c);
-
-#endif

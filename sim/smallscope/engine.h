@@ -48,8 +48,7 @@
  *   - a crash in the middle of a durable write. One between the write and the message that tells of
  *     it is there: the message never arrives;
  *   - shared leases, more chunks than one. */
-#ifndef LH_SIM_SMALLSCOPE_ENGINE_H
-#define LH_SIM_SMALLSCOPE_ENGINE_H
+#pragma once
 
 #include "sim/smallscope/explore.h"
 
@@ -61,5 +60,3 @@ void lh_engine_destroy(struct lh_engine *e);
 
 /* Good as long as the engine is. */
 struct lh_space lh_engine_space(struct lh_engine *e);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the small world of the lease engine is made of; see engine.h. For engine*.c alone. */
-#ifndef LH_SIM_SMALLSCOPE_ENGINE_WORLD_H
-#define LH_SIM_SMALLSCOPE_ENGINE_WORLD_H
+#pragma once
 
 #include "lease/grantor.h"
 #include "lease/holder.h"
@@ -106,5 +105,3 @@ void holder_register(struct lh_engine *e, uint32_t i);
 void holder_heartbeats(struct lh_engine *e, uint32_t i);
 void holder_release(struct lh_engine *e, uint32_t i);
 void holder_receive(struct lh_engine *e, const struct message *m);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Memory: 20 to 40 bytes a state. 25 million take half a gigabyte; at 25.2 million the set of
  * fingerprints grows, for which there must be a whole one. */
-#ifndef LH_SIM_SMALLSCOPE_EXPLORE_H
-#define LH_SIM_SMALLSCOPE_EXPLORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ void lh_explore(const struct lh_space *space, unsigned depth, uint64_t states_ma
 /* Makes the moves, with words. */
 void lh_explore_tell(
     const struct lh_space *space, const lh_move *moves, unsigned move_count, FILE *words);
-
-#endif

@@ -1,7 +1,6 @@
 /* A set of fingerprints: open addressing, linear probing, at most three quarters full. A
  * fingerprint is a hash already, so its low bits choose the place. */
-#ifndef LH_SIM_SMALLSCOPE_SEEN_H
-#define LH_SIM_SMALLSCOPE_SEEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ void lh_seen_deinit(struct lh_seen *s);
 
 /* False: it was in the set already. */
 bool lh_seen_add(struct lh_seen *s, uint64_t fingerprint);
-
-#endif

@@ -1,7 +1,6 @@
 /* A node's monotonic clock, as true time sees it: it has an offset of its own and runs fast or slow
  * by a rate that may change (TIME-3). Exact integers: a clock at +rho gains exactly rho. */
-#ifndef LH_SIM_CLOCK_H
-#define LH_SIM_CLOCK_H
+#pragma once
 
 #include "base/time.h"
 
@@ -28,5 +27,3 @@ void lh_sim_clock_set_rate(struct lh_sim_clock *c, uint64_t true_ns, int32_t rat
 /* The first true moment, not before the last change of rate, at which the clock shows at least
  * `local`; UINT64_MAX if it never will. */
 uint64_t lh_sim_clock_when(const struct lh_sim_clock *c, struct lh_instant local);
-
-#endif

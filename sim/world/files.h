@@ -1,7 +1,6 @@
 /* Files of bytes, twice: as the kernel shows them to a process, and as they are on the platter. In
  * between lies what was done and not synced. Knows nothing of time, processes or operations. */
-#ifndef LH_SIM_FILES_H
-#define LH_SIM_FILES_H
+#pragma once
 
 #include "base/prng.h"
 #include "base/step.h"
@@ -72,5 +71,3 @@ void lh_sim_file_turn_bits(struct lh_sim_file *f, uint64_t offset, uint8_t mask)
 /* Never NULL. */
 const uint8_t *lh_sim_file_cache(const struct lh_sim_file *f, uint64_t *size);
 const uint8_t *lh_sim_file_platter(const struct lh_sim_file *f, uint64_t *size);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the parts of the world know of each other. Inside sim/ only. */
-#ifndef LH_SIM_INTERNAL_H
-#define LH_SIM_INTERNAL_H
+#pragma once
 
 #include "sim/world/clock.h"
 #include "sim/world/files.h"
@@ -246,5 +245,3 @@ void lh_sim_trace_input(const struct lh_sim_sight *sight);
 void lh_sim_trace_effect(const struct lh_sim_sight *sight);
 void lh_sim_trace_line(const struct lh_sim *sim, const char *who, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

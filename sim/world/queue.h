@@ -1,7 +1,6 @@
 /* What is going to happen: events ordered by (true time, sequence), so that equal times keep the
  * order in which they were scheduled and a run has one order only. */
-#ifndef LH_SIM_QUEUE_H
-#define LH_SIM_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void lh_sim_queue_push(struct lh_sim_queue *q, struct lh_sim_event e);
 struct lh_sim_event lh_sim_queue_pop(struct lh_sim_queue *q);
 
 void lh_sim_queue_deinit(struct lh_sim_queue *q);
-
-#endif

@@ -7,8 +7,7 @@
  * step's effects just before it is carried out; stepped(). A node that is paused in the middle of a
  * step carries its effects out when it is resumed: does() and stepped() come then, or never, if it
  * crashes first. A step that ends the process ends with lives() and not with stepped(). */
-#ifndef LH_SIM_WATCH_H
-#define LH_SIM_WATCH_H
+#pragma once
 
 #include "proto/codec.h"
 #include "sim/world/world.h"
@@ -64,5 +63,3 @@ struct lh_sim_watcher {
 /* Watchers are told in the order in which they were added. Copied; there until the world is
  * destroyed, which they do not hear of. Not from within a watcher. */
 void lh_sim_watch(struct lh_sim *sim, const struct lh_sim_watcher *watcher);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * True time, in ns from the world's start, exists for the world and for observers alone: nodes get
  * their own clocks. */
-#ifndef LH_SIM_WORLD_H
-#define LH_SIM_WORLD_H
+#pragma once
 
 #include "base/prng.h"
 #include "base/step.h"
@@ -354,5 +353,3 @@ void lh_sim_store_copy(struct lh_sim_node *node);
 
 /* The copy takes the place of what is committed since. The node is down. False: there is none. */
 bool lh_sim_store_restore(struct lh_sim_node *node);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * With LH_SIM_TRACE=FILE in the environment every input and effect is written there;
  * LH_SIM_STORY=NAME runs that story alone. */
-#ifndef LH_TESTS_SCENARIO_H
-#define LH_TESTS_SCENARIO_H
+#pragma once
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"
@@ -160,5 +159,3 @@ static inline void all_is_well(struct lh_sim_cluster *c, struct lh_sim_writer *w
 /* For main(). */
 #define RUN_STORIES(tests)                                                                         \
     (cmocka_set_test_filter(getenv("LH_SIM_STORY")), cmocka_run_group_tests(tests, NULL, NULL))
-
-#endif

@@ -1,8 +1,7 @@
 /* What tests do with a simulated cluster: they append through its clients, remember what they
  * wrote, and compare what is read back, and the replicas, with it. Functions that wait run the
  * world for at most the `bound` given to them. */
-#ifndef LH_TESTS_WORKLOAD_H
-#define LH_TESTS_WORKLOAD_H
+#pragma once
 
 #include "sim/cluster/cluster.h"
 
@@ -64,5 +63,3 @@ bool lh_sim_check_replicas(struct lh_sim_cluster *c, const char *path, bool sett
  * identical, and appends through `writer` work (INV-8), then does the two checks above. */
 bool lh_sim_settle(
     struct lh_sim_cluster *c, struct lh_sim_writer *writer, struct lh_duration bound);
-
-#endif

@@ -1,7 +1,6 @@
 /* A caller that uses gRPC as a stranger would, without our limits, methods and
  * messages. */
-#ifndef LH_TESTS_STRANGER_H
-#define LH_TESTS_STRANGER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ void lh_stranger_cancel(struct lh_stranger *s);
 
 /* Waits for the call's end, frees everything and returns the gRPC status code, with its message. */
 int lh_stranger_end(struct lh_stranger *s, char *message, size_t message_size);
-
-#endif

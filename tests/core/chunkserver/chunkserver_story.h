@@ -1,6 +1,5 @@
 /* What stories on a chunkserver_world share. */
-#ifndef LH_TESTS_CHUNKSERVER_STORY_H
-#define LH_TESTS_CHUNKSERVER_STORY_H
+#pragma once
 
 #include "tests/core/chunkserver/chunkserver_world.h"
 
@@ -83,5 +82,3 @@ static inline struct conn *given_a_written_chunk(struct world *w, uint64_t count
     heard_clear(w);
     return c;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Disks lie in memory, twice: what the operating system holds, and what survives a loss of
  * power. */
-#ifndef LH_TESTS_CHUNKSERVER_WORLD_H
-#define LH_TESTS_CHUNKSERVER_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -255,5 +254,3 @@ void play_answer(struct world *w, Leasehold__ReplicateAnswer m);
 /* Every acknowledged batch lies where it was said to lie, on each of `members` (INV-4), and
  * these are identical to the end (INV-5). */
 void check_logs(struct world *w, unsigned members);
-
-#endif

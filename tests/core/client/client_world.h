@@ -1,8 +1,7 @@
 /* A world of one client core and nobody else: the test plays the master and the chunkservers.
  * Effects are laid out in one line in the order of their emission; the test takes them off one by
  * one. */
-#ifndef LH_TESTS_CLIENT_WORLD_H
-#define LH_TESTS_CLIENT_WORLD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -331,5 +330,3 @@ static inline void expect_packed(
     free(x);
     free(y);
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The rules that live in the players, not in lease/, can be broken on purpose: a watcher that does
  * not see a broken rule is worth nothing. */
-#ifndef LH_TESTS_LEASE_WORLD_H
-#define LH_TESTS_LEASE_WORLD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct lease_world_result {
 
 struct lease_world_result lease_world_run(
     uint64_t seed, uint32_t drift_ppm, enum lease_world_fault fault);
-
-#endif

@@ -1,6 +1,5 @@
 /* Four chunkservers and some calls, for stories on a master_world. */
-#ifndef LH_TESTS_MASTER_STORY_H
-#define LH_TESTS_MASTER_STORY_H
+#pragma once
 
 #include "tests/core/master/master_world.h"
 
@@ -227,5 +226,3 @@ static inline bool says(const Leasehold__ExplainReply *reply, const char *what)
         print_message("not \"%s\": %s\n", what, reply->sentences[i]);
     return false;
 }
-
-#endif

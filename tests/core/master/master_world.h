@@ -1,8 +1,7 @@
 /* A small world around one master core, for tests: its store, its peers, its clock. Chunkservers
  * and clients are links that the test speaks on by hand. The core's own invariants are checked
  * after every step. */
-#ifndef LH_TESTS_MASTER_WORLD_H
-#define LH_TESTS_MASTER_WORLD_H
+#pragma once
 
 #include "base/step.h"
 #include "master/master.h"
@@ -126,5 +125,3 @@ void server_fenced_as_primary(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, uint64_t committed);
 void server_removed(struct world *w, struct server *s, uint64_t chunk, int error);
 const Leasehold__Grant *server_grant(struct world *w, struct server *s);
-
-#endif
