@@ -205,6 +205,13 @@ static void appended(struct lh_cs_member *m, uint64_t length)
     lh_cs_primary_member_changed(m->primary);
 }
 
+static struct lh_duration at_least_rate(const struct lh_cs_member *m, uint64_t bytes)
+{
+    uint64_t rate = lh_cs_member_bounds(m)->member_least_bytes;
+
+    return lh_milliseconds(bytes / rate * 1000 + bytes % rate * 1000 / rate);
+}
+
 /* It says that pieces arrive. That is progress for as long as they take at the least rate of a
  * member: one that is slower holds up every writer of the file. */
 static bool only_arrives(const struct lh_cs_member *m, const Leasehold__ReplicateAnswer *reply)
@@ -214,9 +221,7 @@ static bool only_arrives(const struct lh_cs_member *m, const Leasehold__Replicat
         reply->length != m->length)
         return false;
 
-    uint64_t flight = m->sent - m->length, rate = lh_cs_member_bounds(m)->member_least_bytes;
-    struct lh_duration allowed =
-        lh_milliseconds(flight / rate * 1000 + flight % rate * 1000 / rate);
+    struct lh_duration allowed = at_least_rate(m, m->sent - m->length);
     return lh_instant_reached(lh_cs_member_host(m)->now, lh_instant_add(m->advanced_at, allowed)) &&
            !LH_PLANTED("slow-member-kept");
 }
@@ -228,7 +233,7 @@ void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAns
     if (only_arrives(m, reply))
         LH_MARK("member-too-slow");
     else
-        m->progress_at = lh_cs_member_host(m)->now;
+        m->progress_at = m->pair->progress_at = lh_cs_member_host(m)->now;
     m->backoff = lh_cs_member_host(m)->config.reconnect_min;
     if (reply->error == LEASEHOLD__ERROR_CODE__STALE_VERSION && reply->version > p->version) {
         lh_cs_primary_fenced(p, reply->version);
@@ -272,16 +277,28 @@ void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAns
 /* ------------------------------------------------------------------------------------------------
  * Time. */
 
+/* Since when nothing was heard of it. A server that answers about other chunks is busy, not silent,
+ * for as long as all that is under way may take: this chunk's may be the last of it. */
+static struct lh_instant silent_since(const struct lh_cs_member *m)
+{
+    struct lh_instant since = lh_instant_max(m->progress_at, m->reported_at);
+
+    if (m->pair == NULL || !lh_instant_before(since, m->pair->progress_at) ||
+        LH_PLANTED("busy-member-blamed"))
+        return since;
+    LH_MARK("member-busy-with-others");
+    uint64_t under_way = m->primary->room->streams.pending_bytes;
+    return lh_instant_min(m->pair->progress_at, lh_instant_add(since, at_least_rate(m, under_way)));
+}
+
 /* When its silence has lasted too long; it is reported again each such time after that. */
 static struct lh_instant patience_ends(const struct lh_cs_member *m)
 {
-    struct lh_duration timeout = lh_cs_member_host(m)->config.member_timeout;
-
     if (!lh_cs_primary_needs_members(m->primary))
         return LH_INSTANT_NEVER;
     if (m->state != LH_CS_MEMBER_DOWN && !lh_cs_member_awaited(m))
         return LH_INSTANT_NEVER;
-    return lh_instant_add(lh_instant_max(m->progress_at, m->reported_at), timeout);
+    return lh_instant_add(silent_since(m), lh_cs_member_host(m)->config.member_timeout);
 }
 
 struct lh_instant lh_cs_member_deadline(const struct lh_cs_member *m)

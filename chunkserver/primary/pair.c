@@ -118,6 +118,7 @@ static struct lh_cs_pair *find_pair(struct lh_cs_primaries *room, const char *ad
     pair->room = room;
     pair->address = lh_strdup(address);
     pair->idle.fire = too_long_idle;
+    pair->progress_at = room->cs->now;
     HASH_ADD_KEYPTR(hh, room->pairs, pair->address, strlen(pair->address), pair);
     pair->link = lh_cs_link_open(
         room->cs, &pair_links, pair, LH_METHOD_REPLICATE, address, LH_DURATION_FOREVER)
@@ -192,8 +193,8 @@ void lh_cs_pair_unstick(struct lh_cs_member *m)
 
     if (pair == NULL || !pair->writing || LH_PLANTED("part-waits-unnoticed"))
         return;
-    struct lh_instant due = lh_instant_add(pair->writing_since, cs->config.member_timeout);
-    if (!lh_instant_reached(cs->now, due))
+    struct lh_instant since = lh_instant_max(pair->writing_since, pair->progress_at);
+    if (!lh_instant_reached(cs->now, lh_instant_add(since, cs->config.member_timeout)))
         return;
     LH_MARK("pair-stuck");
     lh_cs_link_close(cs, pair->link, LH_ERR_CANCELLED, NULL);

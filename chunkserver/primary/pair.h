@@ -22,6 +22,7 @@ struct lh_cs_pair {
     struct lh_cs_ended_feed *ended;
     bool writing; /* the last message has not left: what there is to send gathers */
     struct lh_instant writing_since;
+    struct lh_instant progress_at; /* of any of its members, or when the stream was opened */
     bool touched; /* in the room's list */
     struct lh_cs_pair *next_touched;
     struct lh_timer idle; /* set while nobody uses it */

@@ -182,6 +182,10 @@ static const struct lh_sim_bug bugs[] = {
         "what is due to a member waits behind another chunk's message on their stream, and nobody "
         "misses an answer; a chunk waits for as long as a large batch of another one does",
         "story"},
+    {"busy-member-blamed", "REC-3",
+        "a chunk's part waits its turn on a busy stream, and its member is taken for silent; under "
+        "load members are left out one after another",
+        "story"},
     {"no-room-taken-for-difference", "REC-3",
         "a server that has no room for one more incomplete batch is taken for one whose log "
         "differs; it leaves the set",
