@@ -106,6 +106,14 @@ bool lh_sim_is_chunkserver(const struct lh_sim_story *s, int index);
 struct lh_sim_node *lh_sim_at_index(const struct lh_sim_story *s, int index);
 
 /* story_said.c: messages in words. `link` is the message's. */
+const char *lh_sim_error_name(Leasehold__ErrorCode code);
+/* The node's, of the chunk and version that the message names, if any; the second with its peer. */
+struct lh_sim_transition lh_sim_about(const struct lh_sim_story *s,
+    const struct lh_sim_sight *sight, enum lh_sim_topic topic, const ProtobufCMessage *m);
+struct lh_sim_transition lh_sim_towards(const struct lh_sim_story *s,
+    const struct lh_sim_sight *sight, enum lh_sim_topic topic, const ProtobufCMessage *m);
+/* What a SessionRequest or SessionReply carries; NULL: nothing that is known. */
+const ProtobufCMessage *lh_sim_body_of(const ProtobufCMessage *m);
 void lh_sim_say(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct link *link);
 /* As it arrives. */
 void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct link *link);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *error_name(Leasehold__ErrorCode code)
+const char *lh_sim_error_name(Leasehold__ErrorCode code)
 {
     return lh_error_name(lh_error_from_wire((unsigned)code));
 }
@@ -21,24 +21,59 @@ static struct lh_sim_transition by(
         .topic = topic, .node = lh_sim_index(s, sight->node), .peer = LH_SIM_NOBODY};
 }
 
-static struct lh_sim_transition to_peer(const struct lh_sim_story *s,
+static struct lh_sim_transition of_chunk(const struct lh_sim_story *s,
     const struct lh_sim_sight *sight, enum lh_sim_topic topic, uint64_t chunk, uint64_t version)
 {
     struct lh_sim_transition t = by(s, sight, topic);
 
-    t.peer = sight->peer == NULL ? LH_SIM_NOBODY : lh_sim_index(s, sight->peer);
     t.chunk = chunk;
     t.version = version;
     return t;
 }
 
-static struct lh_sim_transition of_chunk(const struct lh_sim_story *s,
+static struct lh_sim_transition to_peer(const struct lh_sim_story *s,
     const struct lh_sim_sight *sight, enum lh_sim_topic topic, uint64_t chunk, uint64_t version)
 {
-    struct lh_sim_transition t = to_peer(s, sight, topic, chunk, version);
+    struct lh_sim_transition t = of_chunk(s, sight, topic, chunk, version);
 
-    t.peer = LH_SIM_NOBODY;
+    t.peer = sight->peer == NULL ? LH_SIM_NOBODY : lh_sim_index(s, sight->peer);
     return t;
+}
+
+/* A field of the message; 0: it has none of that name. */
+static uint64_t number(const ProtobufCMessage *m, const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(m->descriptor, name);
+
+    return field == NULL || field->type != PROTOBUF_C_TYPE_UINT64
+               ? 0
+               : *(const uint64_t *)(const void *)((const char *)m + field->offset);
+}
+
+struct lh_sim_transition lh_sim_about(const struct lh_sim_story *s,
+    const struct lh_sim_sight *sight, enum lh_sim_topic topic, const ProtobufCMessage *m)
+{
+    return of_chunk(s, sight, topic, number(m, "chunk"), number(m, "version"));
+}
+
+struct lh_sim_transition lh_sim_towards(const struct lh_sim_story *s,
+    const struct lh_sim_sight *sight, enum lh_sim_topic topic, const ProtobufCMessage *m)
+{
+    return to_peer(s, sight, topic, number(m, "chunk"), number(m, "version"));
+}
+
+const ProtobufCMessage *lh_sim_body_of(const ProtobufCMessage *m)
+{
+    int body = m->descriptor == &leasehold__session_request__descriptor
+                   ? (int)((const Leasehold__SessionRequest *)(const void *)m)->body_case
+                   : (int)((const Leasehold__SessionReply *)(const void *)m)->body_case;
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(m->descriptor, (unsigned)body);
+
+    return field == NULL
+               ? NULL
+               : *(const ProtobufCMessage *const *)(const void *)((const char *)m + field->offset);
 }
 
 /* A session as people read it: the master's term and the number within it. */
@@ -56,7 +91,7 @@ static void say_member_failed(
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, " %s", m->server_ids[i]);
     }
-    lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+    lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
         "reports as failed:%s (%s)", names, m->reason);
 }
 
@@ -64,6 +99,7 @@ static void say_session_request(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionRequest *m)
 {
     char n[LH_SIM_NUMBER_BYTES];
+    const ProtobufCMessage *body = lh_sim_body_of(&m->base);
 
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
@@ -78,29 +114,24 @@ static void say_session_request(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
         if (m->confirm->error == LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s,
-                of_chunk(s, sight, LH_SIM_TOPIC_LEASE, m->confirm->chunk, m->confirm->version),
+            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body),
                 "confirms the grant: it has adopted the version");
         else
-            lh_sim_tell(s,
-                of_chunk(s, sight, LH_SIM_TOPIC_REFUSAL, m->confirm->chunk, m->confirm->version),
-                "refuses the grant: %s", error_name(m->confirm->error));
+            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
+                "refuses the grant: %s", lh_sim_error_name(m->confirm->error));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RELEASE:
         s->servers[lh_sim_index(s, sight->node)].cause = "released";
-        lh_sim_tell(s,
-            of_chunk(s, sight, LH_SIM_TOPIC_LEASE, m->release->chunk, m->release->version),
-            "releases it");
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_LEASE, body), "releases it");
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL:
         s->servers[lh_sim_index(s, sight->node)].cause = "released with the seal";
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_SEAL, m->seal->chunk, m->seal->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
             "is full and drained: asks for its seal at %s bytes",
             lh_sim_number(n, m->seal->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED:
-        lh_sim_tell(s,
-            of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->recovered->chunk, m->recovered->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, body),
             "recovered: every member is equal at %s bytes", lh_sim_number(n, m->recovered->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED:
@@ -108,28 +139,24 @@ static void say_session_request(
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_CREATED:
         if (m->created->error == LEASEHOLD__ERROR_CODE__OK)
-            lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_REPLICA, m->created->chunk, 0),
+            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
                 "has created an empty replica");
         else
-            lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_REFUSAL, m->created->chunk, 0),
-                "cannot create a replica: %s", error_name(m->created->error));
+            lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, body),
+                "cannot create a replica: %s", lh_sim_error_name(m->created->error));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_REPLICA, m->lost->chunk, m->lost->version),
-            "its replica is lost: %s at %s", error_name(m->lost->error),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
+            "its replica is lost: %s at %s", lh_sim_error_name(m->lost->error),
             lh_sim_number(n, m->lost->offset));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
-        lh_sim_tell(s,
-            of_chunk(
-                s, sight, LH_SIM_TOPIC_REPLICA, m->possible_loss->chunk, m->possible_loss->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REPLICA, body),
             "every member went down: bytes after %s may be lost",
             lh_sim_number(n, m->possible_loss->length));
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
-        lh_sim_tell(s,
-            of_chunk(
-                s, sight, LH_SIM_TOPIC_SEAL, m->seal_recorded->chunk, m->seal_recorded->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_SEAL, body),
             m->seal_recorded->error == LEASEHOLD__ERROR_CODE__OK
                 ? "has recorded the seal"
                 : "lacks bytes below the seal: it must be refreshed");
@@ -175,7 +202,7 @@ static void say_grant(
         snprintf(names + used, sizeof names - used, " %s", m->members[i]->server_id);
     }
     lh_sim_chunk_named(s, m->chunk);
-    lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_LEASE, m->chunk, m->version),
+    lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, &m->base),
         "grants it, members%s, %s ms for the holder", names,
         lh_sim_number(n, m->term_ns / 1000000));
 }
@@ -184,12 +211,13 @@ static void say_session_reply(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionReply *m)
 {
     char n[LH_SIM_NUMBER_BYTES];
+    const ProtobufCMessage *body = lh_sim_body_of(&m->base);
 
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
         if (m->registered->error != LEASEHOLD__ERROR_CODE__OK)
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0),
-                "refuses the registration: %s", error_name(m->registered->error));
+                "refuses the registration: %s", lh_sim_error_name(m->registered->error));
         else
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION, 0, 0),
                 "session " SESSION_FORMAT ", %zu leases go on",
@@ -198,29 +226,27 @@ static void say_session_reply(
     case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
         if (m->heartbeat->error != LEASEHOLD__ERROR_CODE__OK)
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s",
-                error_name(m->heartbeat->error));
+                lh_sim_error_name(m->heartbeat->error));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
         say_grant(s, sight, m->grant);
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_LEASE, m->recall->chunk, m->recall->version),
-            "recalls it");
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_LEASE, body), "recalls it");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
         lh_sim_chunk_named(s, m->record_seal->chunk)->sealed = true;
-        lh_sim_tell(s,
-            to_peer(s, sight, LH_SIM_TOPIC_SEAL, m->record_seal->chunk, m->record_seal->version),
-            "is sealed at %s bytes", lh_sim_number(n, m->record_seal->length));
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_SEAL, body), "is sealed at %s bytes",
+            lh_sim_number(n, m->record_seal->length));
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
         lh_sim_chunk_named(s, m->create->chunk);
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REPLICA, m->create->chunk, 0),
-            "asks for an empty replica");
+        lh_sim_tell(
+            s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REPLICA, body), "asks for an empty replica");
         break;
     case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REPLICA, m->remove->chunk, 0),
-            "has the replica removed");
+        lh_sim_tell(
+            s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REPLICA, body), "has the replica removed");
         break;
     default:
         lh_sim_say_kept_reply(s, sight, m);
@@ -265,10 +291,10 @@ static void say_part(
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "asks to adopt the version");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "asks whether the log is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
@@ -281,14 +307,14 @@ static void say_answer(
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, 0),
             "STALE_VERSION, has v%" PRIu64, m->version);
     else if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, m->version), "%s",
-            error_name(m->error));
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_REFUSAL, &m->base), "%s",
+            lh_sim_error_name(m->error));
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "has adopted the version, with %s bytes%s", lh_sim_number(n, m->length),
             m->doubted ? ", doubted" : "");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
-        lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "is equal at %s bytes", lh_sim_number(n, m->length));
 }
 
@@ -298,7 +324,7 @@ static void say_append_request(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendRequest *m)
 {
     if (m->writer != 0)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_APPEND, &m->base),
             "opens a writer at record %" PRIu64, m->first_sequence);
 }
 
@@ -320,7 +346,7 @@ static void say_append_reply(struct lh_sim_story *s, const struct lh_sim_sight *
         tell_stored(s, sight, m, l, LH_SIM_STORED);
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version), "%s",
-            error_name(m->error));
+            lh_sim_error_name(m->error));
 }
 
 static void say_read_request(
@@ -329,7 +355,7 @@ static void say_read_request(
     char n[LH_SIM_NUMBER_BYTES];
 
     if (m->mode == LEASEHOLD__READ_MODE__RECOVERY)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_RECOVERY, m->chunk, m->version),
+        lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "fetches the log from %s on", lh_sim_number(n, m->offset));
 }
 
@@ -340,7 +366,7 @@ static void say_settle_reply(struct lh_sim_story *s, const struct lh_sim_sight *
 
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
-            "settling: %s", error_name(m->error));
+            "settling: %s", lh_sim_error_name(m->error));
     else if (m->known)
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version),
             "settles: has its records up to %s", lh_sim_number(n, m->last_sequence));
@@ -417,7 +443,7 @@ static void say_master_reply(
     if (sight->method == LH_METHOD_OPEN_TAIL) {
         const Leasehold__OpenTailReply *m = (const void *)sight->message;
         if (m->error == LEASEHOLD__ERROR_CODE__OK && m->chunk != NULL && m->primary != NULL) {
-            lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_FILE, m->chunk->chunk, m->chunk->version),
+            lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_FILE, &m->chunk->base),
                 "is the tail, primary %s", m->primary->server_id);
             return;
         }
@@ -509,7 +535,7 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
         const Leasehold__ReadReply *read = m;
         if (read->error != LEASEHOLD__ERROR_CODE__OK)
             lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version),
-                "read: %s", error_name(read->error));
+                "read: %s", lh_sim_error_name(read->error));
         break;
     }
     case LH_METHOD_SETTLE:
@@ -553,68 +579,14 @@ struct about {
     uint64_t chunk, version;
 };
 
-static struct about session_request(const Leasehold__SessionRequest *m)
+static struct about session_message(const ProtobufCMessage *m)
 {
-    switch (m->body_case) {
-    case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
-        return (struct about){"Register", 0, 0};
-    case LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT:
-        return (struct about){"Heartbeat", 0, 0};
-    case LEASEHOLD__SESSION_REQUEST__BODY_CONFIRM:
-        return (struct about){"GrantConfirm", m->confirm->chunk, m->confirm->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_RELEASE:
-        return (struct about){"Release", m->release->chunk, m->release->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_SEAL:
-        return (struct about){"SealReport", m->seal->chunk, m->seal->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_RECOVERED:
-        return (struct about){"Recovered", m->recovered->chunk, m->recovered->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED:
-        return (struct about){"MemberFailed", m->member_failed->chunk, m->member_failed->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_CREATED:
-        return (struct about){"ReplicaCreated", m->created->chunk, 0};
-    case LEASEHOLD__SESSION_REQUEST__BODY_LOST:
-        return (struct about){"ReplicaLost", m->lost->chunk, m->lost->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:
-        return (struct about){"PossibleLoss", m->possible_loss->chunk, m->possible_loss->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_SEAL_RECORDED:
-        return (struct about){"SealRecorded", m->seal_recorded->chunk, m->seal_recorded->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
-        return (struct about){"Fenced", m->fenced->chunk, m->fenced->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
-        return (struct about){"ReplicaCopied", m->copied->chunk, m->copied->version};
-    case LEASEHOLD__SESSION_REQUEST__BODY_REMOVED:
-        return (struct about){"ReplicaRemoved", m->removed->chunk, 0};
-    default:
-        return (struct about){0};
-    }
-}
+    const ProtobufCMessage *body = lh_sim_body_of(m);
 
-static struct about session_reply(const Leasehold__SessionReply *m)
-{
-    switch (m->body_case) {
-    case LEASEHOLD__SESSION_REPLY__BODY_REGISTERED:
-        return (struct about){"Registered", 0, 0};
-    case LEASEHOLD__SESSION_REPLY__BODY_HEARTBEAT:
-        return (struct about){"HeartbeatReply", 0, 0};
-    case LEASEHOLD__SESSION_REPLY__BODY_GRANT:
-        return (struct about){"Grant", m->grant->chunk, m->grant->version};
-    case LEASEHOLD__SESSION_REPLY__BODY_RECALL:
-        return (struct about){"RecallLease", m->recall->chunk, m->recall->version};
-    case LEASEHOLD__SESSION_REPLY__BODY_RECORD_SEAL:
-        return (struct about){"RecordSeal", m->record_seal->chunk, m->record_seal->version};
-    case LEASEHOLD__SESSION_REPLY__BODY_CREATE:
-        return (struct about){"CreateReplica", m->create->chunk, 0};
-    case LEASEHOLD__SESSION_REPLY__BODY_REMOVE:
-        return (struct about){"RemoveReplica", m->remove->chunk, 0};
-    case LEASEHOLD__SESSION_REPLY__BODY_INQUIRY:
-        return (struct about){"Inquiry", 0, 0};
-    case LEASEHOLD__SESSION_REPLY__BODY_FENCE:
-        return (struct about){"Fence", m->fence->chunk, m->fence->version};
-    case LEASEHOLD__SESSION_REPLY__BODY_COPY:
-        return (struct about){"CopyReplica", m->copy->chunk, m->copy->version};
-    default:
+    if (body == NULL || body->descriptor == &leasehold__shown_leases__descriptor)
         return (struct about){0};
-    }
+    return (struct about){
+        body->descriptor->short_name, number(body, "chunk"), number(body, "version")};
 }
 
 /* What one message says of many chunks has one arrow: that of the first that is worth one. */
@@ -635,7 +607,7 @@ static struct about first_answer(const Leasehold__ReplicateReply *q)
     for (size_t i = 0; i < q->n_answers; i++) {
         const Leasehold__ReplicateAnswer *m = q->answers[i];
         if (m->error != LEASEHOLD__ERROR_CODE__OK)
-            return (struct about){error_name(m->error), m->chunk, m->version};
+            return (struct about){lh_sim_error_name(m->error), m->chunk, m->version};
         if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
             return (struct about){"adopted", m->chunk, m->version};
         if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
@@ -651,8 +623,7 @@ bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arro
 
     switch (sight->method) {
     case LH_METHOD_SESSION:
-        a = request ? session_request((const void *)sight->message)
-                    : session_reply((const void *)sight->message);
+        a = session_message(sight->message);
         break;
     case LH_METHOD_REPLICATE:
         a = request ? first_part((const void *)sight->message)
@@ -674,8 +645,8 @@ bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arro
         else if (!request &&
                  ((const Leasehold__AppendReply *)(const void *)sight->message)->error !=
                      LEASEHOLD__ERROR_CODE__OK)
-            a.name =
-                error_name(((const Leasehold__AppendReply *)(const void *)sight->message)->error);
+            a.name = lh_sim_error_name(
+                ((const Leasehold__AppendReply *)(const void *)sight->message)->error);
         break;
     default:
         break;
