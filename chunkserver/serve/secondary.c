@@ -299,8 +299,7 @@ static void take_part(
     } else if (error != LH_OK) {
         lh_fx_log(room->cs->fx, LH_WARN,
             "chunk %" PRIu64 ": the primary's message does not fit this log of %" PRIu64
-            " bytes (checksum "
-            "%016" PRIx64 "): %s",
+            " bytes (checksum %016" PRIx64 "): %s",
             r->chunk, r->end, r->checksum, lh_error_text(error));
         lh_cs_serve(r)->diverged = r->incomplete;
         lh_cs_secondary_end(r, error);

@@ -33,8 +33,7 @@ static bool say_next_chunk(
     if (fit < f->min_replicas) {
         lh_m_say(out,
             "A new chunk needs at least %u chunkservers with room, and %u could take a replica "
-            "now: "
-            "appends wait for more.",
+            "now: appends wait for more.",
             f->min_replicas, fit);
         lh_m_say_servers(m, out, f->chunk_size, NULL);
         return false;
@@ -114,8 +113,7 @@ static void say_unsure(struct lh_m_sentences *out, const char *heard, const char
     lh_m_say(out,
         "What [%s] has may lack acknowledged records: a machine went down before they were on its "
         "disk, or the log was cut at a start. [%s] may have them and is waited for. Whoever is "
-        "gone "
-        "for good: `leasehold decommission` it, and the chunk goes on with what is there.",
+        "gone for good: `leasehold decommission` it, and the chunk goes on with what is there.",
         heard, awaited);
 }
 

@@ -73,8 +73,7 @@ static void say_member(const struct lh_master *m, struct lh_m_sentences *out,
         else
             lh_m_say(out,
                 "%s has been away for %s; if it does not come back, its replica is copied "
-                "elsewhere "
-                "in %s.",
+                "elsewhere in %s.",
                 s->id, away, left);
         break;
     case LH_M_GONE:

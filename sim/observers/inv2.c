@@ -76,9 +76,7 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
             continue;
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master takes chunk %" PRIu64 " for free, which %s holds at version %" PRIu64
-            " for another %" PRIu64 " "
-            "us "
-            "of the master's clock and has not given back (LEASE-2)",
+            " for another %" PRIu64 " us of the master's clock and has not given back (LEASE-2)",
             c->id, holder->name, p->version, lh_instant_until(o->master->clock, until).ns / 1000);
         return;
     }
@@ -100,9 +98,8 @@ static void check_belief(struct lh_sim_observers *o, const struct chunk *c)
             continue;
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master takes chunk %" PRIu64 " for free in %" PRIu64
-            " us of its clock, and has promised %s "
-            "that "
-            "it is not for another %" PRIu64 " us after that (TIME-4, LEASE-7)",
+            " us of its clock, and has promised %s that it is not for another %" PRIu64
+            " us after that (TIME-4, LEASE-7)",
             c->id, lh_instant_until(o->master->clock, lease.end).ns / 1000,
             o->servers[c->promises[i].server]->name, lh_instant_until(lease.end, until).ns / 1000);
         return;
@@ -134,8 +131,6 @@ void lh_ob_inv2_does(struct lh_sim_observers *o, struct actor *a, const struct l
     if (c->version != m->grant->version || c->holder != (int32_t)to->number)
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master sends %s the grant of chunk %" PRIu64 " at version %" PRIu64
-            ", which is not what its "
-            "store "
-            "says (LEASE-1)",
+            ", which is not what its store says (LEASE-1)",
             to->name, c->id, m->grant->version);
 }

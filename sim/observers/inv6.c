@@ -51,9 +51,7 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     if (s->chunk != NULL && !s->lost && !again) {
         lh_sim_fail(o->sim, "INV-6", c->id,
             "batch %" PRIu64 "+%u of writer %" PRIx64 " is there twice: at %" PRIu64
-            " of chunk %" PRIu64 " and at %" PRIu64 " of "
-            "chunk "
-            "%" PRIu64,
+            " of chunk %" PRIu64 " and at %" PRIu64 " of chunk %" PRIu64,
             b->sequence, b->count, b->writer, s->offset, s->chunk->id, b->offset, c->id);
         return false;
     }
@@ -112,17 +110,14 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
         if (!o->unverified && !s->lost && !gone)
             lh_sim_fail(o->sim, "INV-4", 0,
                 "%s was told that batch %" PRIu64 "+%u of writer %" PRIx64 " is stored at %" PRIu64
-                ", and it is not "
-                "committed anywhere",
+                ", and it is not committed anywhere",
                 call->client->name, s->sequence, s->count, call->writer->id, offset);
         return;
     }
     if (s->chunk->start + s->offset != offset) {
         lh_sim_fail(o->sim, "INV-4", s->chunk->id,
             "%s was told that batch %" PRIu64 "+%u of writer %" PRIx64 " is stored at %" PRIu64
-            " of the file, and it "
-            "is "
-            "at %" PRIu64 " (%" PRIu64 " of chunk %" PRIu64 ")",
+            " of the file, and it is at %" PRIu64 " (%" PRIu64 " of chunk %" PRIu64 ")",
             call->client->name, s->sequence, s->count, call->writer->id, offset,
             s->chunk->start + s->offset, s->offset, s->chunk->id);
         return;

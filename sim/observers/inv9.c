@@ -183,8 +183,7 @@ static void check_due(struct lh_sim_observers *o, const struct actor *server, ui
             continue;
         lh_sim_fail(o->sim, "INV-9", c->id,
             "the master does not %s the lease of %s on chunk %" PRIu64 " at version %" PRIu64
-            ", which is in "
-            "force",
+            ", which is in force",
             what, server->name, c->id, c->version);
         return;
     }

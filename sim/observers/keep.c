@@ -158,9 +158,7 @@ void lh_ob_keep_joined(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
     if (h->copying)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "%s was made a full member of chunk %" PRIu64 " at version %" PRIu64
-            ", and its replica is "
-            "incomplete "
-            "(REC-4)",
+            ", and its replica is incomplete (REC-4)",
             o->servers[server]->name, c->id, c->version);
 }
 

@@ -65,9 +65,7 @@ static void note_left_out(
             continue;
         lh_sim_fail(o->sim, "INV-4", c->id,
             "the master leaves %s out of chunk %" PRIu64 ", whose version %" PRIu64
-            " is not recovered: it may "
-            "be "
-            "the only one to have every acknowledged record (REC-2a)",
+            " is not recovered: it may be the only one to have every acknowledged record (REC-2a)",
             o->servers[m->server]->name, c->id, c->version);
     }
 }

@@ -119,9 +119,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     if (answer == NULL) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
-            " bytes, which no member has answered to the fence "
-            "at "
-            "version %" PRIu64 " (FAIL-2a)",
+            " bytes, which no member has answered to the fence at version %" PRIu64 " (FAIL-2a)",
             c->id, length, version);
         return;
     }
@@ -144,8 +142,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     if (!answer->doubted && length < committed)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and a member knows %" PRIu64
-            " as committed "
-            "(FAIL-2a)",
+            " as committed (FAIL-2a)",
             c->id, length, committed);
     c->sealed_by_primary = own;
     /* Who is joining becomes a member with the seal, and gave no log. */
@@ -235,8 +232,6 @@ void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct l
     if (!c->known || !c->intent || c->version != m->fence->version)
         lh_sim_fail(o->sim, "INV-3", c->id,
             "the master fences %s at version %" PRIu64 " of chunk %" PRIu64
-            ", and its store does not say that "
-            "it "
-            "intends to seal it at that version (FAIL-2a)",
+            ", and its store does not say that it intends to seal it at that version (FAIL-2a)",
             lh_sim_name(s->peer), m->fence->version, c->id);
 }

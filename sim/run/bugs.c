@@ -30,8 +30,7 @@ static const struct lh_sim_bug bugs[] = {
         "INV-1"},
     {"ordered-without-lease", "TIME-5",
         "whoever has opened a stream may append on it for good; a primary whose timer is late "
-        "orders "
-        "what comes after its lease",
+        "orders what comes after its lease",
         "INV-1"},
     {"read-without-lease", "TIME-5",
         "a primary that wakes up from a long pause answers a waiting reader before it looks at its "
@@ -80,13 +79,11 @@ static const struct lh_sim_bug bugs[] = {
         "INV-1"},
     {"recall-returns-to-its-holder", "LEASE-5",
         "a lease that was recalled is given to any member, its last holder too; the operator's "
-        "recall "
-        "comes to nothing",
+        "recall comes to nothing",
         "story"},
     {"lost-primary-kept", "LEASE-5",
         "a primary that lives is never asked to let another; whoever cannot reach it waits as long "
-        "as "
-        "it is cut off",
+        "as it is cut off",
         "story"},
     {"delayed-grant-revives-lease", "LEASE-6",
         "a grant that was sent twice is acted on again after its version was released; what is "
@@ -156,8 +153,7 @@ static const struct lh_sim_bug bugs[] = {
         "batches that one reply acknowledges are all told the offset of the first", "INV-4"},
     {"half-close-ignored", "APP-3",
         "a stream that its client has half-closed stays open; a member waits for a primary that "
-        "says "
-        "nothing more",
+        "says nothing more",
         "story"},
     {"acknowledged-before-every-member", "APP-3",
         "members that are away do not count; a batch is acknowledged that they lack", "INV-4"},
@@ -206,8 +202,7 @@ static const struct lh_sim_bug bugs[] = {
         "INV-4"},
     {"gap-taken", "APP-5",
         "a writer's first batch on a stream may begin behind the sequence number that it opened "
-        "with; "
-        "what it left out is lost",
+        "with; what it left out is lost",
         "INV-6"},
     {"chunk-full-is-a-verdict", "APP-5a",
         "CHUNK_FULL is believed to say that nothing was stored; of a batch sent before on a "
@@ -262,8 +257,7 @@ static const struct lh_sim_bug bugs[] = {
     /* Rolling over. */
     {"roll-on-hint", "FAIL-2a",
         "a client's word that a primary is lost is believed without an inquiry; one bad link ends "
-        "a "
-        "lease that works for everybody else",
+        "a lease that works for everybody else",
         "INV-9"},
     {"roll-fence-before-durable", "FAIL-2a",
         "members are fenced while the intent is being written down; the master crashes, continues "
@@ -314,8 +308,7 @@ static const struct lh_sim_bug bugs[] = {
         "KEEP-3"},
     {"garbage-goes-on-after-restore", "KEEP-4",
         "behind an older copy of the metadata replicas are removed as ever; they are of chunks "
-        "that "
-        "it does not know yet",
+        "that it does not know yet",
         "KEEP-4"},
 
     {"cut-log-gives-a-length", "FAIL-3",
@@ -343,13 +336,11 @@ static const struct lh_sim_bug bugs[] = {
         "INV-9"},
     {"settle-told-too-early", "FAIL-2a",
         "a chunk is sealed by what one member alone has shown, and clients settle there before "
-        "that "
-        "is on another disk",
+        "that is on another disk",
         "INV-4"},
     {"lone-log-not-copied", "KEEP-1",
         "a chunk that one member alone has whole waits for the others' grace period, and its "
-        "writers "
-        "with it",
+        "writers with it",
         "expect"},
 
     /* Failures and disks. */
