@@ -3,6 +3,7 @@
  * gives the same run. Not for secrets. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct lh_prng {
@@ -26,4 +27,15 @@ static inline uint64_t lh_prng_next(struct lh_prng *p)
 static inline uint64_t lh_prng_below(struct lh_prng *p, uint64_t bound)
 {
     return bound == 0 ? 0 : (uint64_t)(((unsigned __int128)lh_prng_next(p) * bound) >> 64);
+}
+
+/* Uniform in [min, max]. */
+static inline uint64_t lh_prng_between(struct lh_prng *p, uint64_t min, uint64_t max)
+{
+    return min + lh_prng_below(p, max - min + 1);
+}
+
+static inline bool lh_prng_chance(struct lh_prng *p, uint32_t of_hundred)
+{
+    return lh_prng_below(p, 100) < of_hundred;
 }

@@ -139,7 +139,6 @@ sim/report/story_beliefs.c
 sim/report/story_said.c
 sim/scenario/action.c
 sim/scenario/actor.c
-sim/scenario/condition.c
 sim/scenario/phrase.c
 sim/world/network.c
 sim/world/world.h

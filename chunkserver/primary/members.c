@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/queue.h"
 #include "chunkserver/primary/recovery.h"
 
@@ -139,7 +140,7 @@ void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t c
     m->target_checksum = checksum;
     m->sent = m->from = m->run_ends[0] = m->run_ends[1] = m->length;
     m->state = LH_CS_MEMBER_COPYING;
-    lh_cs_member_pump(m);
+    lh_cs_pair_ready(m);
 }
 
 static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *reply)
@@ -201,7 +202,7 @@ static void appended(struct lh_cs_member *m, uint64_t length)
         return;
     }
     note_durable(m, length);
-    lh_cs_member_pump(m);
+    lh_cs_pair_ready(m);
     lh_cs_primary_member_changed(m->primary);
 }
 
@@ -266,7 +267,7 @@ void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAns
         /* What it confirmed is durable there; it need not say so again. */
         if (m->length < m->target)
             note_durable(m, m->target);
-        lh_cs_member_pump(m);
+        lh_cs_pair_ready(m);
         lh_cs_primary_member_changed(p);
         break;
     default:

@@ -63,8 +63,6 @@ bool lh_cs_member_counts(const struct lh_cs_member *m);
 /* An answer to its feed. The member may be gone after it. */
 void lh_cs_member_answered(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *answer);
 void lh_cs_member_set_target(struct lh_cs_member *m, uint64_t length, uint64_t checksum);
-/* There may be something to send. */
-void lh_cs_member_pump(struct lh_cs_member *m);
 /* So many bytes of the log it has not been sent, and should have. */
 uint64_t lh_cs_member_waiting(const struct lh_cs_member *m);
 /* Makes the next part for it that may go now, with at most `most` bytes, which are put behind

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "chunkserver/primary/leases.h"
 #include "chunkserver/primary/members.h"
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/queue.h"
 #include "chunkserver/primary/recovery.h"
 #include "chunkserver/primary/streams.h"
@@ -353,7 +354,7 @@ void lh_cs_primary_pump(struct lh_cs_primary *p)
 
     /* The others first: their round trip is longer than our own write. */
     for (size_t i = 0; i < p->member_count; i++)
-        lh_cs_member_pump(&p->members[i]);
+        lh_cs_pair_ready(&p->members[i]);
     lh_cs_primary_set_timer(p);
     lh_cs_replica_pump(r);
     if (p->state > LH_CS_PRIMARY_OPEN)

@@ -10,6 +10,7 @@
 #include "chunkserver/primary/appending.h"
 #include "chunkserver/primary/leases.h"
 #include "chunkserver/primary/members.h"
+#include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/streams.h"
 #include "evidence/evidence.h"
 
@@ -264,7 +265,7 @@ void lh_cs_primary_job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, 
         p->self_equal = true;
         /* What was fetched is written by now: members that lack it can be sent it. */
         for (size_t i = 0; i < p->member_count && !LH_PLANTED("fetched-bytes-not-passed-on"); i++)
-            lh_cs_member_pump(&p->members[i]);
+            lh_cs_pair_ready(&p->members[i]);
     }
     lh_cs_primary_member_changed(p);
 }

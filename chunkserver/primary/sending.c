@@ -184,11 +184,6 @@ bool lh_cs_member_next(
     return true;
 }
 
-void lh_cs_member_pump(struct lh_cs_member *m)
-{
-    lh_cs_pair_ready(m);
-}
-
 static void own_read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_member *m = t->owner;
@@ -212,7 +207,7 @@ static void own_read_done(const struct lh_cs_ticket *t, int error, struct lh_buf
         m->old = lh_buf_take(&piece.batches);
         m->old_from = m->sent;
         begin_run(m, m->sent + m->old.size);
-        lh_cs_member_pump(m);
+        lh_cs_pair_ready(m);
         lh_cs_primary_set_timer(m->primary);
     }
     lh_buf_clear(&piece.batches);

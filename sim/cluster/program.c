@@ -89,11 +89,6 @@ bool lh_sim_program_check(
     return true;
 }
 
-static uint64_t between(struct lh_prng *random, uint64_t min, uint64_t max)
-{
-    return min + lh_prng_below(random, max - min + 1);
-}
-
 static struct lh_instant deadline(const struct lh_sim_program *p)
 {
     return lh_instant_add(lh_sim_clock(p->node), PATIENCE);
@@ -207,14 +202,15 @@ static void stored(struct request *r)
 static void submit(struct lh_sim_program *p)
 {
     struct request *r = begin(p, LH_CALL_SUBMIT, stored);
-    uint32_t count = (uint32_t)between(&p->random, p->spec.records_min, p->spec.records_max);
+    uint32_t count =
+        (uint32_t)lh_prng_between(&p->random, p->spec.records_min, p->spec.records_max);
     uint32_t *sizes = lh_alloc_array(count, sizeof *sizes);
     uint64_t bytes = LH_BATCH_FRAME_BYTES;
     uint8_t *record = lh_alloc(p->spec.bytes_max);
     struct lh_batch_builder b;
 
     for (uint32_t i = 0; i < count; i++) {
-        sizes[i] = (uint32_t)between(&p->random, p->spec.bytes_min, p->spec.bytes_max);
+        sizes[i] = (uint32_t)lh_prng_between(&p->random, p->spec.bytes_min, p->spec.bytes_max);
         bytes += LH_RECORD_HEADER_BYTES + sizes[i];
     }
     lh_batch_builder_init(&b, (uint32_t)bytes);
@@ -432,7 +428,7 @@ static void tick(void *arg)
         ask_on(p);
         break;
     }
-    tick_in(p, between(&p->random, p->spec.every.min.ns, p->spec.every.max.ns));
+    tick_in(p, lh_prng_between(&p->random, p->spec.every.min.ns, p->spec.every.max.ns));
 }
 
 static void tick_in(struct lh_sim_program *p, uint64_t ns)

@@ -42,7 +42,7 @@ static inline uint64_t below(struct lh_sim_nemesis *n, uint64_t bound)
 
 static inline bool chance(struct lh_sim_nemesis *n, uint32_t of_hundred)
 {
-    return below(n, 100) < of_hundred;
+    return lh_prng_chance(&n->random, of_hundred);
 }
 
 /* Short ones as likely as long ones: every power of two between the two has the same chance. */

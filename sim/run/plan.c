@@ -31,20 +31,11 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
 /* A session term is at least this many of the longest delays. */
 #define SESSION_DELAYS 12
 
-static uint64_t between(struct lh_prng *random, uint64_t min, uint64_t max)
-{
-    return min + lh_prng_below(random, max - min + 1);
-}
-
-static bool chance(struct lh_prng *random, uint32_t of_hundred)
-{
-    return lh_prng_below(random, 100) < of_hundred;
-}
-
 /* Small numbers more often than large ones. */
 static uint32_t few(struct lh_prng *random, uint32_t min, uint32_t max)
 {
-    uint32_t a = (uint32_t)between(random, min, max), b = (uint32_t)between(random, min, max);
+    uint32_t a = (uint32_t)lh_prng_between(random, min, max),
+             b = (uint32_t)lh_prng_between(random, min, max);
 
     return a < b ? a : b;
 }
@@ -62,29 +53,29 @@ static void draw_network(struct lh_sim_settings *s, struct lh_prng *random)
     case 0: /* a fast local one: the default */
         break;
     case 1:
-        s->delay = up_to(lh_nanoseconds(100000), lh_milliseconds(between(random, 2, 20)));
+        s->delay = up_to(lh_nanoseconds(100000), lh_milliseconds(lh_prng_between(random, 2, 20)));
         break;
     case 2: /* far apart */
-        s->delay = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 12, 60)));
+        s->delay = up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 12, 60)));
         break;
     default: /* everything overtakes everything */
-        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(between(random, 20, 120)));
+        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(lh_prng_between(random, 20, 120)));
         break;
     }
-    if (chance(random, 30))
-        s->notice = up_to(lh_milliseconds(100), lh_seconds(between(random, 1, 8)));
+    if (lh_prng_chance(random, 30))
+        s->notice = up_to(lh_milliseconds(100), lh_seconds(lh_prng_between(random, 1, 8)));
 }
 
 static void draw_disks(struct lh_sim_settings *s, struct lh_prng *random)
 {
-    if (chance(random, 50))
-        s->sync = up_to(lh_nanoseconds(200000), lh_milliseconds(between(random, 2, 40)));
-    if (chance(random, 30))
-        s->write = up_to(lh_nanoseconds(5000), lh_milliseconds(between(random, 1, 20)));
-    if (chance(random, 30))
-        s->commit = up_to(lh_nanoseconds(200000), lh_milliseconds(between(random, 2, 50)));
-    if (chance(random, 30))
-        s->timer_late = lh_milliseconds(between(random, 1, 50));
+    if (lh_prng_chance(random, 50))
+        s->sync = up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 40)));
+    if (lh_prng_chance(random, 30))
+        s->write = up_to(lh_nanoseconds(5000), lh_milliseconds(lh_prng_between(random, 1, 20)));
+    if (lh_prng_chance(random, 30))
+        s->commit = up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 50)));
+    if (lh_prng_chance(random, 30))
+        s->timer_late = lh_milliseconds(lh_prng_between(random, 1, 50));
 }
 
 static void draw_terms(struct lh_sim_settings *s, struct lh_prng *random)
@@ -96,18 +87,18 @@ static void draw_terms(struct lh_sim_settings *s, struct lh_prng *random)
     /* A session that an answer's way back and forth uses up can never be held. */
     while (s->session_term.ns < s->delay.max.ns * SESSION_DELAYS)
         s->session_term.ns *= 2;
-    s->chunk_term = lh_nanoseconds(s->session_term.ns * between(random, 1, 4));
+    s->chunk_term = lh_nanoseconds(s->session_term.ns * lh_prng_between(random, 1, 4));
     s->drift_ppm = drift_ppm[lh_prng_below(random, 5)];
 }
 
 static void draw_files(struct lh_sim_settings *s, struct lh_prng *random)
 {
-    bool all_synced = chance(random, 40);
+    bool all_synced = lh_prng_chance(random, 40);
 
     s->file_count = few(random, 1, 3);
     for (uint32_t i = 0; i < s->file_count; i++) {
         struct lh_sim_file_setting *f = &s->files[i];
-        *f = (struct lh_sim_file_setting){.synced = all_synced || chance(random, 40)};
+        *f = (struct lh_sim_file_setting){.synced = all_synced || lh_prng_chance(random, 40)};
         (void)snprintf(f->path, sizeof f->path, "/log-%u", (unsigned)(i + 1));
     }
 }
@@ -124,19 +115,19 @@ static uint64_t one_of(struct lh_prng *random, const uint64_t *values, size_t co
 /* How replicas are kept, in a run's measure of time. */
 static void draw_keeping(struct lh_sim_settings *s, struct lh_prng *random)
 {
-    s->on_loss =
-        chance(random, 60) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+    s->on_loss = lh_prng_chance(random, 60) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL
+                                            : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
     for (uint32_t i = 0; i < s->file_count; i++)
-        if (chance(random, 20))
-            s->files[i].on_loss = chance(random, 50) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL
-                                                     : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
+        if (lh_prng_chance(random, 20))
+            s->files[i].on_loss = lh_prng_chance(random, 50) ? LEASEHOLD__ON_PRIMARY_LOSS__ROLL
+                                                             : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
     s->suspect_after = lh_milliseconds(ONE_OF(random, 100, 300, 300, 1000));
     s->grace = lh_seconds(ONE_OF(random, 1, 3, 10, 300));
     s->repair_streams = few(random, 1, 4);
     s->repair_rate = ONE_OF(random, UINT64_MAX, UINT64_MAX, 1 << 20, 8 << 20);
     s->scrub_period = lh_seconds(ONE_OF(random, 0, 2, 5, 15));
     s->trash_retention = lh_seconds(ONE_OF(random, 0, 2, 10, 300));
-    s->balance = chance(random, 20);
+    s->balance = lh_prng_chance(random, 20);
 }
 
 static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
@@ -146,7 +137,7 @@ static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
     s->replication = few(random, 2, 5);
     if (s->replication > s->servers)
         s->replication = s->servers;
-    s->min_replicas = s->replication < 4 ? 2 : (uint32_t)between(random, 2, 3);
+    s->min_replicas = s->replication < 4 ? 2 : (uint32_t)lh_prng_between(random, 2, 3);
     s->chunk_size = (uint64_t)LH_CHUNK_BYTES_MIN << lh_prng_below(random, 3);
     draw_network(s, random);
     draw_terms(s, random);
@@ -172,7 +163,7 @@ static struct lh_sim_action program(struct lh_sim_plan *plan, struct lh_prng *ra
 
     a.program = lh_sim_program_default(program_kind);
     (void)snprintf(a.program.name, sizeof a.program.name, "%s%u", name, number);
-    a.program.client = (uint32_t)between(random, 1, s->clients);
+    a.program.client = (uint32_t)lh_prng_between(random, 1, s->clients);
     a.program.seed = lh_prng_next(random) >> 32;
     (void)snprintf(a.program.path, sizeof a.program.path, "%s",
         s->files[lh_prng_below(random, s->file_count)].path);
@@ -188,22 +179,22 @@ static void draw_writer(struct lh_sim_plan *plan, struct lh_prng *random, uint32
     p->records_max = few(random, 1, 12);
     switch (lh_prng_below(random, 4)) {
     case 0:
-        p->bytes_max = (uint32_t)between(random, 0, 100);
+        p->bytes_max = (uint32_t)lh_prng_between(random, 0, 100);
         break;
     case 1: /* up to the largest batch: half a chunk */
         p->records_max = 1;
         p->bytes_max = (uint32_t)(plan->settings.chunk_size / 4 - 64);
         break;
     default:
-        p->bytes_max = (uint32_t)between(random, 100, 5000 / p->records_max);
+        p->bytes_max = (uint32_t)lh_prng_between(random, 100, 5000 / p->records_max);
         break;
     }
-    p->every = up_to(lh_milliseconds(1), lh_milliseconds(between(random, 2, slowest_ms)));
+    p->every = up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 2, slowest_ms)));
     p->window = few(random, 1, 20);
     if (all_alike) {
         p->records_max = 1;
         p->bytes_min = p->bytes_max = 100;
-        p->again = chance(random, 50);
+        p->again = lh_prng_chance(random, 50);
     }
     a.at = lh_prng_below(random, UINT64_C(2000000000));
     add(plan, &a);
@@ -216,7 +207,7 @@ static void draw_files_program(struct lh_sim_plan *plan, struct lh_prng *random,
     uint32_t more = few(random, 0, 3);
 
     (void)snprintf(a.program.path, sizeof a.program.path, "/other");
-    a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(between(random, 20, 500)));
+    a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 20, 500)));
     add(plan, &a);
     for (uint32_t i = 0; i < more; i++) {
         a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", writers + 1 + i);
@@ -227,25 +218,25 @@ static void draw_files_program(struct lh_sim_plan *plan, struct lh_prng *random,
 
 static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
 {
-    uint32_t writers = chance(random, 5) ? few(random, 16, 64) : few(random, 1, 8);
+    uint32_t writers = lh_prng_chance(random, 5) ? few(random, 16, 64) : few(random, 1, 8);
     uint32_t readers = few(random, 0, 4);
     /* Together they append at about the same rate, however many they are. */
-    uint64_t slowest_ms = 20 + (uint64_t)writers * between(random, 5, 60);
+    uint64_t slowest_ms = 20 + (uint64_t)writers * lh_prng_between(random, 5, 60);
 
-    bool all_alike = chance(random, 25); /* batches that can be taken for one another */
+    bool all_alike = lh_prng_chance(random, 25); /* batches that can be taken for one another */
 
     for (uint32_t i = 1; i <= writers; i++)
         draw_writer(plan, random, i, slowest_ms, all_alike);
     for (uint32_t i = 1; i <= readers; i++) {
         struct lh_sim_action a = program(plan, random, LH_SIM_ACT_READER, LH_SIM_READER, "r", i);
         a.at = lh_prng_below(random, plan->duration.ns / 2);
-        if (chance(random, 40)) { /* it wants to know the very end, again and again */
+        if (lh_prng_chance(random, 40)) { /* it wants to know the very end, again and again */
             a.program.follow = false;
             a.program.again = true;
         }
         add(plan, &a);
     }
-    if (chance(random, 30))
+    if (lh_prng_chance(random, 30))
         draw_files_program(plan, random, writers);
 }
 
@@ -297,8 +288,8 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     }
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
-    plan->duration =
-        lh_nanoseconds(plan->settings.session_term.ns * between(&random, 2, 10) + 2000000000);
+    plan->duration = lh_nanoseconds(
+        plan->settings.session_term.ns * lh_prng_between(&random, 2, 10) + 2000000000);
     draw_programs(plan, &random);
     lh_sim_fault_mix_draw(&plan->mix, &plan->settings, &random);
     switch (profile) {

@@ -16,11 +16,6 @@
 #define PIECES_MOST 512u
 #define CHUNK_TIME  UINT64_C(5000000000)
 
-static bool chance(struct lh_prng *random, uint32_t of_hundred)
-{
-    return lh_prng_below(random, 100) < of_hundred;
-}
-
 /* Writers and readers of a run. */
 #define PROGRAMS_MOST 100u
 
@@ -142,20 +137,20 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     const struct lh_sim_bound *bounds = lh_sim_bounds(&count);
     /* In so many of a hundred runs all is as shipped but the chunks; in others so many bounds of a
      * hundred are anything, and so many the least. */
-    bool shipped = chance(&random, 25);
+    bool shipped = lh_prng_chance(&random, 25);
     uint32_t any = (uint32_t[]){0, 5, 30, 60}[lh_prng_below(&random, 4)];
     uint32_t smallest = (uint32_t[]){0, 0, 5, 30}[lh_prng_below(&random, 4)];
 
-    if (chance(&random, 2)) {
+    if (lh_prng_chance(&random, 2)) {
         draw_shipped(plan, &random);
         return;
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
         uint64_t value = scaled(b, s);
-        if (chance(&random, any))
+        if (lh_prng_chance(&random, any))
             value = spread(&random, least_of(b, s), b->shipped);
-        if (chance(&random, smallest))
+        if (lh_prng_chance(&random, smallest))
             value = least_of(b, s);
         s->bounds[i] = value == b->shipped ? 0 : value;
     }

@@ -231,17 +231,12 @@ static bool parse_name(struct lh_sim_words *w, void *to)
     return true;
 }
 
-static void print_name(struct lh_sim_text *t, const void *from)
-{
-    lh_sim_text_add(t, "%s", (const char *)from);
-}
-
 static const struct lh_sim_slot_type slot_op = {.size = sizeof(enum lh_disk_op), .choices = ops},
                                      slot_method = {.size = sizeof(enum lh_method),
                                          .choices = streams},
                                      slot_unset = {.parse = parse_unset, .size = sizeof(bool)},
-                                     slot_name = {
-                                         parse_name, print_name, LH_SIM_PROGRAM_NAME_MAX + 1, NULL};
+                                     slot_name = {parse_name, lh_sim_print_string,
+                                         LH_SIM_PROGRAM_NAME_MAX + 1, NULL};
 
 /* ---- Phrases ---- */
 

@@ -21,13 +21,8 @@ static bool parse_rule(struct lh_sim_words *w, void *to)
     return false;
 }
 
-static void print_rule(struct lh_sim_text *t, const void *from)
-{
-    lh_sim_text_add(t, "%s", (const char *)from);
-}
-
 static const struct lh_sim_slot_type slot_rule = {
-    parse_rule, print_rule, sizeof((struct lh_sim_condition *)0)->rule, NULL};
+    parse_rule, lh_sim_print_string, sizeof((struct lh_sim_condition *)0)->rule, NULL};
 
 #define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_condition, member)
 

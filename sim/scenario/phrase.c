@@ -689,7 +689,7 @@ static bool parse_label(struct lh_sim_words *w, void *to)
     return true;
 }
 
-static void print_string(struct lh_sim_text *t, const void *from)
+void lh_sim_print_string(struct lh_sim_text *t, const void *from)
 {
     lh_sim_text_add(t, "%s", (const char *)from);
 }
@@ -732,6 +732,6 @@ const struct lh_sim_slot_type
     lh_sim_slot_duration = {parse_duration, print_duration, sizeof(struct lh_duration), NULL},
     lh_sim_slot_range = {parse_range, print_range, sizeof(struct lh_sim_range), NULL},
     lh_sim_slot_span = {parse_span, print_span, 2 * sizeof(uint32_t), NULL},
-    lh_sim_slot_path = {parse_path, print_string, LH_SIM_PATH_MAX + 1, NULL},
-    lh_sim_slot_label = {parse_label, print_string, LH_SIM_PROGRAM_NAME_MAX + 1, NULL},
+    lh_sim_slot_path = {parse_path, lh_sim_print_string, LH_SIM_PATH_MAX + 1, NULL},
+    lh_sim_slot_label = {parse_label, lh_sim_print_string, LH_SIM_PROGRAM_NAME_MAX + 1, NULL},
     lh_sim_slot_error = {parse_error, print_error, sizeof(int), NULL};

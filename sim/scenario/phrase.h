@@ -105,6 +105,9 @@ void lh_sim_phrase_print(const struct lh_sim_slot *slots, const char *pattern, c
 bool lh_sim_phrase_differs(
     const struct lh_sim_slot *slots, const char *pattern, const void *from, const void *defaults);
 
+/* For slots that are strings. */
+void lh_sim_print_string(struct lh_sim_text *t, const void *from);
+
 /* ---- Slots of plain types ---- */
 
 extern const struct lh_sim_slot_type lh_sim_slot_flag;     /* bool; no words: it is there or not */

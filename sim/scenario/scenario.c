@@ -25,11 +25,6 @@ static bool parse_rule(struct lh_sim_words *w, void *to)
     return false;
 }
 
-static void print_rule(struct lh_sim_text *t, const void *from)
-{
-    lh_sim_text_add(t, "%s", (const char *)from);
-}
-
 static bool parse_condition(struct lh_sim_words *w, void *to)
 {
     return lh_sim_condition_parse_words(to, w);
@@ -56,7 +51,7 @@ static void print_action(struct lh_sim_text *t, const void *from)
     lh_sim_text_add(t, "%s", text);
 }
 
-static const struct lh_sim_slot_type slot_rule = {parse_rule, print_rule,
+static const struct lh_sim_slot_type slot_rule = {parse_rule, lh_sim_print_string,
                                          sizeof((struct lh_sim_statement *)0)->rule, NULL},
                                      slot_condition = {parse_condition, print_condition,
                                          sizeof(struct lh_sim_condition), NULL},

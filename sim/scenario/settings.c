@@ -24,13 +24,8 @@ static bool parse_plant(struct lh_sim_words *w, void *to)
     return true;
 }
 
-static void print_plant(struct lh_sim_text *t, const void *from)
-{
-    lh_sim_text_add(t, "%s", (const char *)from);
-}
-
 const struct lh_sim_slot_type lh_sim_slot_plant = {
-    parse_plant, print_plant, LH_SIM_PLANT_NAME_MAX + 1, NULL};
+    parse_plant, lh_sim_print_string, LH_SIM_PLANT_NAME_MAX + 1, NULL};
 
 #define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_settings, member)
 
