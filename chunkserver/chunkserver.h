@@ -45,7 +45,7 @@ struct lh_replica_status {
     uint64_t committed; /* as far as known here */
     uint64_t checksum;  /* running checksum at `length` */
     bool sealed;
-    bool doubted;
+    bool unverified;
     bool lost;
     bool copying;     /* incomplete: nobody's full member (REC-4) */
     bool primary;     /* has a primary part at all (recovering included) */
@@ -55,14 +55,14 @@ struct lh_replica_status {
 
 /* What this server copied and scrubbed since its start. */
 struct lh_chunkserver_stats {
-    uint64_t copies;        /* replicas that are being copied to, now */
-    uint64_t copied_in;     /* bytes that copies brought */
-    uint64_t copied_out;    /* bytes read for copies elsewhere */
-    uint64_t scrub_passes;  /* ended */
-    uint64_t scrub_read;    /* bytes */
-    uint64_t scrub_found;   /* replicas that had rotted */
-    uint64_t scrub_chunk;   /* the last one read in this pass; 0: none yet */
-    uint64_t scrub_rate;    /* bytes a second; 0: it is off */
+    uint64_t copies;       /* replicas that are being copied to, now */
+    uint64_t copied_in;    /* bytes that copies brought */
+    uint64_t copied_out;   /* bytes read for copies elsewhere */
+    uint64_t scrub_passes; /* ended */
+    uint64_t scrub_read;   /* bytes */
+    uint64_t scrub_found;  /* replicas that had rotted */
+    uint64_t scrub_chunk;  /* the last one read in this pass; 0: none yet */
+    uint64_t scrub_rate;   /* bytes a second; 0: it is off */
 };
 
 void lh_chunkserver_stats(const struct lh_chunkserver *cs, struct lh_chunkserver_stats *stats);

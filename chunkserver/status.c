@@ -17,7 +17,7 @@ bool lh_chunkserver_replica(
         .committed = r->committed,
         .checksum = r->checksum,
         .sealed = r->header.sealed && !r->incomplete,
-        .doubted = lh_cs_replica_unverified(r),
+        .unverified = lh_cs_replica_unverified(r),
         .lost = r->state == LH_CS_REPLICA_LOST,
         .copying = r->incomplete,
         .primary = lh_cs_primary_of(r) != NULL,

@@ -154,14 +154,14 @@ static void adopted(struct lh_cs_member *m, const Leasehold__ReplicateAnswer *re
     m->length = reply->length;
     m->checksum = reply->checksum;
     m->committed = reply->committed;
-    m->unverified = reply->doubted;
-    m->truncated = reply->cut;
+    m->unverified = reply->unverified;
+    m->truncated = reply->truncated;
     if (LH_PLANTED("shortest-log-wins") && p->state < LH_CS_PRIMARY_EQUALIZING &&
         m->length > p->replica->end)
         m->length = p->replica->end;
     m->state = LH_CS_MEMBER_ADOPTED;
     if (m->unverified)
-        LH_MARK("member-doubted");
+        LH_MARK("member-unverified");
     if (m->length < p->replica->end)
         LH_MARK("member-behind");
     else if (m->length == p->replica->end)

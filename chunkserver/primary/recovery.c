@@ -119,9 +119,9 @@ static void gathered(struct lh_cs_primary *p)
         return;
     p->fetch_from = e.which == 0 ? NULL : &p->members[e.which - 1];
     if (lh_cs_replica_unverified(r))
-        LH_MARK("recovery-by-doubted-primary");
+        LH_MARK("recovery-by-unverified-primary");
     if (e.verdict == LH_VERDICT_LOSS && !LH_PLANTED("loss-not-reported")) {
-        LH_MARK("recovery-all-doubted");
+        LH_MARK("recovery-all-unverified");
         report_possible_loss(p, p->fetch_from == NULL ? r->end : p->fetch_from->length);
     }
     for (size_t i = 0; i < p->member_count; i++)

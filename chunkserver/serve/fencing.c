@@ -19,9 +19,9 @@ static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_
     if (error == LH_OK && r != NULL) {
         fenced.length = r->end;
         fenced.checksum = r->checksum;
-        fenced.doubted = lh_cs_replica_unverified(r);
+        fenced.unverified = lh_cs_replica_unverified(r);
         fenced.committed = lh_cs_replica_known_committed(r);
-        fenced.cut = r->header.truncated;
+        fenced.truncated = r->header.truncated;
         if (lh_cs_served(r)->fenced.version == version) {
             LH_MARK("fenced-with-what-is-committed");
             fenced.length = lh_cs_served(r)->fenced.length;

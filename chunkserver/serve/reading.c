@@ -251,7 +251,7 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     }
     if (error == LH_OK && bytes->size < t->length) {
         if (rd->limit > r->written) {
-            finish(rd, LH_ERR_STALE_VERSION, "the log was cut meanwhile", NULL);
+            finish(rd, LH_ERR_STALE_VERSION, "the log was truncated meanwhile", NULL);
             return;
         }
         error = LH_ERR_CORRUPT; /* the file is shorter than what was written to it */

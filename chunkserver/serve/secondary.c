@@ -22,8 +22,8 @@ static Leasehold__ReplicateAnswer answer_of(
     m.version = r->adopting;
     m.length = lh_cs_replica_durable(r);
     m.checksum = r->checksum;
-    m.doubted = lh_cs_replica_unverified(r);
-    m.cut = r->header.truncated;
+    m.unverified = lh_cs_replica_unverified(r);
+    m.truncated = r->header.truncated;
     m.committed = lh_cs_replica_known_committed(r);
     return m;
 }

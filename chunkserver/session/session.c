@@ -36,7 +36,7 @@ static void fill_reports(struct lh_cs_session *s, Leasehold__Register *reg)
         report->version = r->header.version;
         report->length = lh_cs_replica_durable(r);
         report->sealed = lh_cs_replica_sealed_durably(r);
-        report->doubted = lh_cs_replica_unverified(r);
+        report->unverified = lh_cs_replica_unverified(r);
         report->lost = r->state == LH_CS_REPLICA_LOST;
         lh_cs_report_registered(r);
         report->copying = r->incomplete;

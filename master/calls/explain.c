@@ -112,7 +112,8 @@ static void say_unsure(struct lh_m_sentences *out, const char *heard, const char
 {
     lh_m_say(out,
         "What [%s] has may lack acknowledged records: a machine went down before they were on its "
-        "disk, or the log was cut at a start. [%s] may have them and is waited for. Whoever is "
+        "disk, or the log was truncated at a start. [%s] may have them and is waited for. Whoever "
+        "is "
         "gone for good: `leasehold decommission` it, and the chunk goes on with what is there.",
         heard, awaited);
 }

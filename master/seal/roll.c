@@ -178,9 +178,9 @@ void lh_m_on_fenced(struct lh_master *m, struct lh_m_server *s, const Leasehold_
             .length = report->length,
             .checksum = report->checksum,
             .committed = report->committed,
-            .unverified = report->doubted,
+            .unverified = report->unverified,
             .primary = report->primary,
-            .truncated = report->cut && !LH_PLANTED("sealed-length-from-doubtful-member")};
+            .truncated = report->truncated && !LH_PLANTED("sealed-length-from-doubtful-member")};
     } else if (report->error == LEASEHOLD__ERROR_CODE__NO_REPLICA ||
                report->error == LEASEHOLD__ERROR_CODE__CORRUPT) {
         LH_MARK("fence-finds-no-replica");

@@ -98,7 +98,7 @@ bool lh_ob_commit(struct lh_sim_observers *o, struct chunk *c, uint64_t length, 
     }
     find_copies(o, c, &copies);
     if (copies.count == 0)
-        return o->unverified = true; /* nobody is left whose bytes could tell */
+        return o->nobody_left = true; /* nobody is left whose bytes could tell */
     while (c->committed < length)
         if (!take_batch(o, c, &copies, rule, who, what))
             return false;
@@ -126,7 +126,7 @@ bool lh_ob_commit_batch(struct lh_sim_observers *o, struct chunk *c, uint64_t of
     }
     find_copies(o, c, &copies);
     if (copies.count == 0)
-        return o->unverified = true;
+        return o->nobody_left = true;
     return take_batch(o, c, &copies, rule, who, what);
 }
 

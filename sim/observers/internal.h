@@ -51,9 +51,9 @@ struct fenced {
     uint64_t version; /* 0: nothing */
     uint64_t length, checksum, committed;
     uint64_t heard_at; /* true ns */
-    bool doubted;
-    bool primary; /* its length is what it had committed as the primary */
-    bool cut;     /* FAIL-3 */
+    bool unverified;
+    bool primary;   /* its length is what it had committed as the primary */
+    bool truncated; /* FAIL-3 */
 };
 
 /* One chunk's replica at one server, from its creation to its removal. */
@@ -71,8 +71,8 @@ struct replica {
     uint64_t copy_begun; /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
-    bool cut;                           /* and not synced since (FAIL-3) ... */
-    uint64_t cut_at;                    /* ... true ns: it counts for the process that did it */
+    bool truncated;                     /* and not synced since (FAIL-3) ... */
+    uint64_t truncated_at;              /* ... true ns: it counts for the process that did it */
     uint64_t logged_at;                 /* true ns: when its log was last written to */
     bool seal_seen;                     /* its header says sealed (SEAL-1) */
     uint64_t seal_told; /* the version at which the process that runs was told of a seal */
@@ -251,11 +251,11 @@ struct lh_sim_observers {
     struct causes *causes;
 
     uint64_t master_term;
-    bool restored;   /* the store is an older copy: nothing is known any more but KEEP-4 */
-    bool resumed;    /* and the operator has looked */
-    bool ruin;       /* more damage than the protocol survives: no answer is due */
-    bool unverified; /* some chunk had no good member left to look at */
-    bool over;       /* faults are */
+    bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
+    bool resumed;     /* and the operator has looked */
+    bool ruin;        /* more damage than the protocol survives: no answer is due */
+    bool nobody_left; /* some chunk had no good member left to look at */
+    bool over;        /* faults are */
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2;
@@ -347,7 +347,7 @@ const uint8_t *lh_ob_log(struct lh_sim_observers *o, const struct chunk *c, uint
     bool platter, uint64_t *size);
 
 /* REC-2a, by what its header says. */
-bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
+bool lh_ob_unverified(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 
 /* Has its server gone back on it for good? */
 bool lh_ob_lost(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
@@ -364,7 +364,7 @@ bool lh_ob_on_platter(struct lh_sim_observers *o, struct chunk *c, uint32_t serv
 /* Something has befallen one of its members, or the members are others now: is it hopeless? */
 void lh_ob_reconsider(struct lh_sim_observers *o, struct chunk *c);
 
-/* A full, undoubted member of the newest durable set whose disk did nothing by itself: INV-4 and
+/* A full, verified member of the newest durable set whose disk did nothing by itself: INV-4 and
  * INV-5 speak of it. */
 bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 

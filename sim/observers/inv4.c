@@ -1,5 +1,5 @@
 /* INV-4: an acknowledged batch stays stored, exactly once, at its acknowledged position, on every
- * full, undoubted member, from then on, and is what every reader of that position gets.
+ * full, verified member, from then on, and is what every reader of that position gets.
  *
  * That it is there when somebody is told so, and stays, is committed.c; here is who is told what.
  * And what must not be, because it would lose such a batch later: a version confirmed before what
@@ -44,7 +44,7 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 
 static bool is_cut(const struct actor *a, const struct replica *r)
 {
-    return r->cut && r->cut_at >= a->started_at;
+    return r->truncated && r->truncated_at >= a->started_at;
 }
 
 /* What a server cut at its start may be a remnant of what others have. What it cut off later was
@@ -107,7 +107,7 @@ static void stored(struct lh_sim_observers *o, const struct actor *a, struct chu
         return;
     const struct lh_sim_batch *b = lh_ob_committed_at(c, s->offset);
     if (c->hopeless)
-        o->unverified = true;
+        o->nobody_left = true;
     if (c->hopeless || (b == NULL && c->committed <= s->offset))
         return; /* no good member is left, or the chunk is gone */
     if (b == NULL || b->writer != writer || b->sequence != s->sequence || b->count != s->count) {
@@ -161,7 +161,7 @@ static void settle_reply(struct lh_sim_observers *o, const struct actor *a, cons
         return;
     }
     if (c->committed < c->length || c->hopeless) {
-        o->unverified = true;
+        o->nobody_left = true;
         return; /* no good member is left */
     }
     for (size_t i = 0; i < c->log_count; i++) {
@@ -366,7 +366,7 @@ static void fences(struct lh_sim_observers *o, const struct actor *a, const Leas
         .length = m->length,
         .checksum = m->checksum,
         .committed = m->committed,
-        .doubted = m->doubted,
+        .unverified = m->unverified,
         .primary = m->primary};
     if (!failed(o))
         (void)lh_ob_commit(o, c, m->committed, "INV-5", a->name, "called committed");

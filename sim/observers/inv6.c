@@ -60,7 +60,7 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     uint64_t first = before == NULL ? 1 : before->sequence + before->count;
     if (w->strange)
         before = NULL;
-    else if (first != b->sequence || (before != NULL && before->chunk == NULL && !o->unverified))
+    else if (first != b->sequence || (before != NULL && before->chunk == NULL && !o->nobody_left))
         return wrong(o, c, b, "comes after a gap in its writer's sequence");
     if (before != NULL && before->chunk != NULL && !before->lost &&
         before->chunk->file == c->file && !before->chunk->hopeless &&
@@ -107,7 +107,7 @@ void lh_ob_inv6_acknowledged(struct lh_sim_observers *o, const struct call *call
     if (s->chunk == NULL || s->lost) {
         const struct file *of = lh_ob_file_find(o, call->writer->file);
         bool gone = of == NULL || of->removed; /* with its chunks, and who looked after them */
-        if (!o->unverified && !s->lost && !gone)
+        if (!o->nobody_left && !s->lost && !gone)
             lh_sim_fail(o->sim, "INV-4", 0,
                 "%s was told that batch %" PRIu64 "+%u of writer %" PRIx64 " is stored at %" PRIu64
                 ", and it is not committed anywhere",
@@ -163,7 +163,7 @@ static void check_fetched(
         const struct lh_sim_batch *want = lh_ob_committed_at(c, offset - c->start);
         /* What was given may have been fetched before the loss, and others stand there now. */
         bool lost = c->loss_reported && offset - c->start >= c->kept;
-        if (c->hopeless || lost || (want == NULL && (o->unverified || c->loss_reported)))
+        if (c->hopeless || lost || (want == NULL && (o->nobody_left || c->loss_reported)))
             return;
         if (sound && want != NULL && want->crc == b.crc && want->size == b.size &&
             want->writer == b.writer && want->sequence == b.sequence)
@@ -195,7 +195,7 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
         else
             check_fetched(o, call, fetch);
         r->position = fetch->offset + fetch->batches.size;
-    } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported && !o->unverified) {
+    } else if (error == LH_ERR_CLOSED && !f->removed && !f->loss_reported && !o->nobody_left) {
         uint64_t end = acknowledged_before(f, call->begun).end;
         if (r->position < end)
             lh_ob_fail_unless_excused(o, "INV-6", 0, &o->seen_inv1,

@@ -25,19 +25,19 @@ static bool usable(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 }
 
 /* REC-2a: it has what is committed, and knows it. */
-static bool undoubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+static bool verified(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
     uint64_t size = 0, known = h->committed > c->committed ? h->committed : c->committed;
 
-    return !lh_ob_doubted(o, c, server) && lh_ob_log(o, c, server, false, &size) != NULL &&
+    return !lh_ob_unverified(o, c, server) && lh_ob_log(o, c, server, false, &size) != NULL &&
            size >= known;
 }
 
 /* A chunk's members as they are now. */
 struct standing {
-    size_t left, sure, uncut; /* usable; of these not doubted; of these not cut at a start */
-    size_t away;              /* on a machine that never comes back, and nobody has said so */
+    size_t left, sure, untruncated; /* usable; of these verified; of these not truncated */
+    size_t away;                    /* on a machine that never comes back, and nobody has said so */
 };
 
 static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
@@ -46,14 +46,14 @@ static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
 
     for (size_t i = 0; i < c->member_count; i++) {
         uint32_t server = c->members[i].server;
-        bool sure = undoubted(o, c, server);
+        bool sure = verified(o, c, server);
         if (lh_sim_is_scrapped(o->servers[server]->node))
             s.away += !lh_sim_is_decommissioned(o->cluster, server + 1);
         if (!usable(o, c, server))
             continue;
         s.left++;
         s.sure += sure;
-        s.uncut += sure && !lh_ob_kernel(o, c, server)->cut;
+        s.untruncated += sure && !lh_ob_kernel(o, c, server)->truncated;
     }
     return s;
 }
@@ -62,7 +62,7 @@ static struct standing look_at(struct lh_sim_observers *o, struct chunk *c)
  * back, until an operator says that it will not (REC-2a, FAIL-3). */
 static bool waits_for_ever(const struct chunk *c, struct standing s)
 {
-    return !c->sealed && s.uncut == 0 && s.sure < 2 && s.away > 0;
+    return !c->sealed && s.untruncated == 0 && s.sure < 2 && s.away > 0;
 }
 
 bool lh_ob_inv8_exempt(struct lh_sim_observers *o, struct file *f)

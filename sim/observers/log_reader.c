@@ -22,7 +22,7 @@ static bool read_slot(const uint8_t *p, struct lh_sim_header *h)
         .sealed = (flags & 1) != 0,
         .lost = (flags & 2) != 0,
         .copying = (flags & 4) != 0,
-        .cut = (flags & 8) != 0,
+        .truncated = (flags & 8) != 0,
         .sealed_length = lh_get64(p + 56),
         .sealed_checksum = lh_get64(p + 64),
         .equal_length = lh_get64(p + 72),

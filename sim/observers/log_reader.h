@@ -15,8 +15,8 @@ struct lh_sim_header {
     uint64_t generation, chunk, version, chunk_size;
     bool synced; /* the file's level */
     bool sealed, lost;
-    bool copying; /* incomplete, whatever the rest says (REC-4) */
-    bool cut;     /* at a start; it may have been longer (FAIL-3) */
+    bool copying;   /* incomplete, whatever the rest says (REC-4) */
+    bool truncated; /* at a start; it may have been longer (FAIL-3) */
     uint64_t sealed_length, sealed_checksum;
     uint64_t equal_length, committed;
     uint8_t equal_boot[16];

@@ -50,7 +50,7 @@ const uint8_t *lh_ob_log(struct lh_sim_observers *o, const struct chunk *c, uint
     return bytes + front;
 }
 
-bool lh_ob_doubted(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+bool lh_ob_unverified(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
 {
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
     const struct actor *a = o->servers[server];
@@ -94,7 +94,7 @@ bool lh_ob_good(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
         !lh_ob_full_member(c, server))
         return false;
     const struct lh_sim_header *h = lh_ob_kernel(o, c, server);
-    return h->valid && !h->lost && !h->copying && !lh_ob_doubted(o, c, server) &&
+    return h->valid && !h->lost && !h->copying && !lh_ob_unverified(o, c, server) &&
            lh_ob_roll_covers(o, c, server);
 }
 
@@ -178,13 +178,13 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     case LH_DISK_TRUNCATE:
         /* What a seal or a copy cuts off is told to nobody before it is synced; what lies before it
          * may be. */
-        r->cut = error == LH_OK && r->seal_told == 0 && r->copy_begun < a->started_at;
-        r->cut_at = lh_sim_now(o->sim);
+        r->truncated = error == LH_OK && r->seal_told == 0 && r->copy_begun < a->started_at;
+        r->truncated_at = lh_sim_now(o->sim);
         if (length < LH_SIM_LOG_START + c->committed)
             lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
         break;
     case LH_DISK_SYNC:
-        r->cut = false;
+        r->truncated = false;
         if (error != LH_OK && error != LH_ERR_CLOSED)
             damage(o, c, r); /* FAIL-5: what the platter has nobody knows */
         if (r->header_written) {
@@ -226,7 +226,7 @@ static void after_start(struct lh_sim_observers *o, const struct actor *a)
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->said = r->released = r->seal_told = r->listed_at = 0;
-        r->sync_failed = r->cut = r->ordered = false;
+        r->sync_failed = r->truncated = r->ordered = false;
         r->lost = lh_ob_kernel(o, c, a->number)->lost;
     }
 }

@@ -1,6 +1,6 @@
 /* FAIL-2a: rolling over. The master seals a chunk without its primary: the intent and a new version
  * are durable before any member is fenced, and the length that becomes the seal's is one that a
- * member which is not in doubt has answered, the shortest of them, and not below anything that is
+ * member which is not unverified has answered, the shortest of them, and not below anything that is
  * known as committed. That nothing is granted meanwhile is INV-2's (ledger.c, inv2.c); that there
  * was a cause, INV-9's. */
 #include "sim/observers/internal.h"
@@ -68,7 +68,7 @@ static uint64_t heard_enough(
 
     for (size_t i = 0; i < c->member_count; i++) {
         const struct fenced *f = answer_of(o, c, i, version);
-        if (f != NULL && !f->doubted && f->heard_at < first_at)
+        if (f != NULL && !f->unverified && f->heard_at < first_at)
             first_at = f->heard_at;
     }
     /* By a clock that runs as fast as it may, if there is a bound at all. */
@@ -82,7 +82,7 @@ static uint64_t heard_enough(
             continue;
         for (size_t n = 0; n < c->member_count; n++) {
             const struct fenced *other = answer_of(o, c, n, version);
-            before += other != NULL && !other->doubted && other->heard_at <= f->heard_at;
+            before += other != NULL && !other->unverified && other->heard_at <= f->heard_at;
         }
         if ((f->primary || before >= logs_awaited(o, c)) && f->heard_at < enough_at)
             enough_at = f->heard_at;
@@ -95,7 +95,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
 {
     const struct fenced *answer = NULL;
     uint64_t committed = 0;
-    size_t sure = 0, doubted = 0, full = 0, given_up = 0;
+    size_t sure = 0, unverified = 0, full = 0, given_up = 0;
     bool own = false;
 
     if (c->hopeless)
@@ -108,12 +108,12 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             continue;
         if (f->committed > committed)
             committed = f->committed;
-        sure += !f->doubted;
-        doubted += f->doubted;
+        sure += !f->unverified;
+        unverified += f->unverified;
         own = own || f->primary;
         if (f->length == length && f->checksum == checksum &&
-            (answer == NULL || (answer->doubted && !f->doubted) ||
-                (answer->doubted == f->doubted && f->heard_at < answer->heard_at)))
+            (answer == NULL || (answer->unverified && !f->unverified) ||
+                (answer->unverified == f->unverified && f->heard_at < answer->heard_at)))
             answer = f;
     }
     if (answer == NULL) {
@@ -123,23 +123,22 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             c->id, length, version);
         return;
     }
-    if (answer->doubted && (sure > 0 || !c->loss_told)) {
+    if (answer->unverified && (sure > 0 || !c->loss_told)) {
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
-            " bytes, which a member answered that is in doubt "
-            "(FAIL-2a)",
+            " bytes, which a member answered that is unverified (FAIL-2a)",
             c->id, length);
         return;
     }
-    if (answer->doubted && c->loss_told)
+    if (answer->unverified && c->loss_told)
         lh_ob_commit_lost(o, c, length);
-    if (!answer->doubted && answer->cut && !own && sure < 2 && sure + doubted + given_up < full)
+    if (!answer->unverified && answer->truncated && !own && sure < 2 &&
+        sure + unverified + given_up < full)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
-            " bytes, by the word of a single log, which was cut "
-            "at a start (FAIL-3)",
+            " bytes, by the word of a single log, which was truncated (FAIL-3)",
             c->id, length);
-    if (!answer->doubted && length < committed)
+    if (!answer->unverified && length < committed)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and a member knows %" PRIu64
             " as committed (FAIL-2a)",
@@ -153,11 +152,12 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             c->seal_logs |= UINT64_C(1) << (c->members[i].server % 64);
     }
     uint64_t enough_at = heard_enough(o, c, version);
-    for (size_t i = 0; i < c->member_count && !answer->doubted && !failed(o); i++) {
+    for (size_t i = 0; i < c->member_count && !answer->unverified && !failed(o); i++) {
         const struct fenced *f = answer_of(o, c, i, version);
         /* What came later may have come after the decision. */
         bool known = f != NULL && (f->heard_at <= answer->heard_at || f->heard_at <= enough_at);
-        if (known && !f->doubted && !f->cut && f->length >= committed && f->length < length)
+        if (known && !f->unverified && !f->truncated && f->length >= committed &&
+            f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
                 "chunk %" PRIu64 " is to be sealed at %" PRIu64 " bytes, and %s answered %" PRIu64
                 " (FAIL-2a)",
@@ -206,9 +206,9 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
                 .length = m->fenced->length,
                 .checksum = m->fenced->checksum,
                 .committed = m->fenced->committed,
-                .doubted = m->fenced->doubted,
+                .unverified = m->fenced->unverified,
                 .primary = m->fenced->primary,
-                .cut = m->fenced->cut,
+                .truncated = m->fenced->truncated,
                 .heard_at = lh_sim_now(o->sim)};
     }
 }
@@ -217,7 +217,7 @@ void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct l
 {
     uint64_t chunk;
 
-    /* "chunk 7 of "/log": ... may be lost": REC-2a, when all members are in doubt. */
+    /* "chunk 7 of "/log": ... may be lost": REC-2a, when all members are unverified. */
     if (a->part == PART_MASTER && s->effect->kind == LH_FX_LOG && s->effect->level == LH_ERROR &&
         sscanf(s->effect->text, "chunk %" SCNu64 " of", &chunk) == 1 &&
         strstr(s->effect->text, "may be lost") != NULL)

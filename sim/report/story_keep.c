@@ -15,7 +15,7 @@ static void say_fenced(
     if (m->error == LEASEHOLD__ERROR_CODE__OK)
         lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "is fenced, with %s bytes%s", lh_sim_number(n, m->length),
-            m->doubted ? ", in doubt" : "");
+            m->unverified ? ", unverified" : "");
     else
         lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_REFUSAL, &m->base),
             "refuses the fence: %s", lh_sim_error_name(m->error));

@@ -312,7 +312,7 @@ static void say_answer(
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__ADOPT)
         lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "has adopted the version, with %s bytes%s", lh_sim_number(n, m->length),
-            m->doubted ? ", doubted" : "");
+            m->unverified ? ", unverified" : "");
     else if (m->kind == LEASEHOLD__REPLICATE_KIND__CONFIRM)
         lh_sim_tell(s, lh_sim_about(s, sight, LH_SIM_TOPIC_RECOVERY, &m->base),
             "is equal at %s bytes", lh_sim_number(n, m->length));

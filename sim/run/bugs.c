@@ -249,7 +249,7 @@ static const struct lh_sim_bug bugs[] = {
         "INV-4"},
     {"doubt-cleared-by-adopting", "REC-2a",
         "the boot id is kept when a version is adopted, not when equality is confirmed; a short "
-        "log is undoubted",
+        "log is verified",
         "INV-4"},
     {"loss-not-reported", "REC-2a", "all machines lost power and the longest log wins in silence",
         "INV-4"},
@@ -316,7 +316,8 @@ static const struct lh_sim_bug bugs[] = {
         "was acknowledged lies behind",
         "INV-4"},
     {"lone-cut-log-counts", "FAIL-3",
-        "the word of a single log that was cut at a start suffices, while members that are away "
+        "the word of a single log that was truncated at a start suffices, while members that are "
+        "away "
         "have what was acknowledged",
         "INV-4"},
     {"copy-stalls-between-heartbeats", "KEEP-1",

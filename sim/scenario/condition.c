@@ -249,12 +249,12 @@ static bool replica_holds(const struct lh_sim_condition *k, const struct subject
     switch (k->kind) {
     case LH_SIM_IF_REPLICA_LOST:
         return r->lost;
-    case LH_SIM_IF_REPLICA_DOUBTED:
-        return r->doubted;
+    case LH_SIM_IF_REPLICA_UNVERIFIED:
+        return r->unverified;
     case LH_SIM_IF_REPLICA_SEALED:
         return r->sealed;
     case LH_SIM_IF_REPLICA_WHOLE:
-        return !r->lost && !r->doubted;
+        return !r->lost && !r->unverified;
     case LH_SIM_IF_REPLICA_VERSION:
         return r->version == k->number;
     case LH_SIM_IF_REPLICA_SHORTER:
@@ -357,7 +357,7 @@ static const struct {
     {LH_SIM_IF_NO_FILE, "<path> does not exist", file_holds},
     {LH_SIM_IF_CHUNKS, "<path> has <number> chunks", file_holds},
     {LH_SIM_IF_REPLICA_LOST, "replica of <chunk> at <who> is lost", replica_holds},
-    {LH_SIM_IF_REPLICA_DOUBTED, "replica of <chunk> at <who> is doubted", replica_holds},
+    {LH_SIM_IF_REPLICA_UNVERIFIED, "replica of <chunk> at <who> is unverified", replica_holds},
     {LH_SIM_IF_REPLICA_SEALED, "replica of <chunk> at <who> is sealed", replica_holds},
     {LH_SIM_IF_REPLICA_MISSING, "replica of <chunk> at <who> is missing", replica_holds},
     {LH_SIM_IF_REPLICA_WHOLE, "replica of <chunk> at <who> is whole", replica_holds},
@@ -448,7 +448,7 @@ static void describe_node(const struct subject *s, struct lh_sim_text *t)
             "(replica: version %" PRIu64 ", length %" PRIu64 ", committed %" PRIu64 "%s%s%s%s)",
             s->replica.version, s->replica.length, s->replica.committed,
             s->replica.sealed ? ", sealed" : "", s->replica.lost ? ", lost" : "",
-            s->replica.doubted ? ", doubted" : "", s->replica.open ? ", takes appends" : "");
+            s->replica.unverified ? ", unverified" : "", s->replica.open ? ", takes appends" : "");
 }
 
 static void describe_file(

@@ -31,10 +31,10 @@ enum lh_sim_condition_kind {
     LH_SIM_IF_CHUNKS, /* at least so many */
     /* Replicas. */
     LH_SIM_IF_REPLICA_LOST,
-    LH_SIM_IF_REPLICA_DOUBTED,
+    LH_SIM_IF_REPLICA_UNVERIFIED,
     LH_SIM_IF_REPLICA_SEALED,
     LH_SIM_IF_REPLICA_MISSING,
-    LH_SIM_IF_REPLICA_WHOLE, /* there, neither lost nor doubted */
+    LH_SIM_IF_REPLICA_WHOLE, /* there, neither lost nor unverified */
     LH_SIM_IF_REPLICA_VERSION,
     LH_SIM_IF_REPLICA_SHORTER, /* than the longest one of that chunk */
     LH_SIM_IF_IDENTICAL,       /* all members of all chunks are there and equal to the end */

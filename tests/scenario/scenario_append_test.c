@@ -247,7 +247,7 @@ static void power_loss_of_all_loses_nothing_synced(void **state)
 }
 
 /* REC-2a: in a `buffered` file one machine may lose what it had; the others have it, and it knows
- * that it is in doubt. */
+ * that it is unverified. */
 static void power_loss_of_one_loses_nothing_buffered(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void power_loss_of_one_loses_nothing_buffered(void **state)
 
 /* REC-2a: two of three machines went down and may have lost acknowledged bytes; the third did not.
  * It is waited for: the two could go on without it by their number, and must not. */
-static void doubted_members_wait_for_the_one_that_is_not(void **state)
+static void unverified_members_wait_for_the_one_that_is_not(void **state)
 {
     size_t lost_bytes = 0;
 
@@ -474,7 +474,7 @@ int main(void)
         cmocka_unit_test(a_torn_tail_is_cut_and_made_whole),
         cmocka_unit_test(power_loss_of_all_loses_nothing_synced),
         cmocka_unit_test(power_loss_of_one_loses_nothing_buffered),
-        cmocka_unit_test(doubted_members_wait_for_the_one_that_is_not),
+        cmocka_unit_test(unverified_members_wait_for_the_one_that_is_not),
         cmocka_unit_test(a_seal_gets_to_the_disk_after_its_bytes),
         cmocka_unit_test(a_full_disk_sends_appends_elsewhere_or_waits),
         cmocka_unit_test(a_disk_that_fills_up_under_a_primary_loses_nothing),

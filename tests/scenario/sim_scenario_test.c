@@ -367,7 +367,7 @@ static void statements_are_read_as_they_were_printed(void **state)
                                "expect /log does not exist\n"
                                "expect /log has 3 chunks\n"
                                "expect replica of chunk 1 at Old is lost\n"
-                               "expect replica of chunk 1 at Old is doubted\n"
+                               "expect replica of chunk 1 at Old is unverified\n"
                                "expect replica of chunk 1 at Old is sealed\n"
                                "expect replica of chunk 1 at Old is missing\n"
                                "expect replica of chunk 1 at Old is whole\n"

@@ -660,10 +660,10 @@ STORY(a_member_whose_address_becomes_known_later_is_found)
 }
 
 /* ------------------------------------------------------------------------------------------------
- * Doubt (REC-2a). */
+ * Unverified replicas (REC-2a). */
 
 /* Everything that was acknowledged got to B alone among those who did not lose power. */
-STORY(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log)
+STORY(a_unverified_member_is_not_trusted_with_the_end_of_a_buffered_log)
 {
     given_a_chunk(w, ABC);
     (void)given_a_writer(w, A, 1, 3);
@@ -673,9 +673,9 @@ STORY(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log)
     node_start(w, A);
     node_start(w, C);
     settle(w);
-    assert_true(node_status(w, A).doubted == !w->synced);
+    assert_true(node_status(w, A).unverified == !w->synced);
     assert_true(node_status(w, A).length == (w->synced ? 3 * 144 : 0));
-    assert_false(node_status(w, B).doubted);
+    assert_false(node_status(w, B).unverified);
 
     w->stalled[B][C] = w->stalled[C][B] = true;
     w->master_continues = false;
@@ -691,7 +691,7 @@ STORY(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log)
     assert_int_equal(heard(w, C)->recovered.version, 2);
     assert_int_equal(heard(w, C)->recovered.length, 3 * 144);
     assert_int_equal(heard(w, C)->loss.n, 0);
-    assert_false(node_status(w, C).doubted);
+    assert_false(node_status(w, C).unverified);
     check_logs(w, ABC);
 }
 
@@ -711,10 +711,10 @@ STORY(a_buffered_log_gets_to_the_disk_now_and_then)
     node_start(w, B);
     settle(w);
     assert_true(node_status(w, B).length >= 3 * 16000);
-    assert_true(node_status(w, B).doubted == !w->synced);
+    assert_true(node_status(w, B).unverified == !w->synced);
 }
 
-STORY(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told)
+STORY(when_all_are_unverified_the_longest_goes_on_and_the_loss_is_told)
 {
     if (w->synced)
         return;
@@ -775,7 +775,7 @@ STORY(a_possible_loss_that_the_master_did_not_hear_of_is_told_again)
     assert_int_equal(heard(w, A)->loss.n, 1);
 }
 
-STORY(a_process_that_dies_alone_leaves_no_doubt)
+STORY(a_process_that_dies_alone_leaves_nothing_unverified)
 {
     given_a_chunk(w, ABC);
     (void)given_a_writer(w, A, 1, 3);
@@ -786,7 +786,7 @@ STORY(a_process_that_dies_alone_leaves_no_doubt)
         node_start(w, i);
     settle(w);
     for (int i = A; i <= C; i++)
-        assert_false(node_status(w, i).doubted);
+        assert_false(node_status(w, i).unverified);
     heard_clear(w);
     master_grant(w, B, 2, ABC, 2);
     settle(w);
@@ -2122,11 +2122,11 @@ int main(void)
             a_version_that_is_being_adopted_fences_at_once_and_covers_what_came_before),
         cmocka_unit_test(too_few_members_take_no_appends),
         cmocka_unit_test(a_member_whose_address_becomes_known_later_is_found),
-        cmocka_unit_test(a_doubted_member_is_not_trusted_with_the_end_of_a_buffered_log),
+        cmocka_unit_test(a_unverified_member_is_not_trusted_with_the_end_of_a_buffered_log),
         cmocka_unit_test(a_buffered_log_gets_to_the_disk_now_and_then),
-        cmocka_unit_test(when_all_are_doubted_the_longest_goes_on_and_the_loss_is_told),
+        cmocka_unit_test(when_all_are_unverified_the_longest_goes_on_and_the_loss_is_told),
         cmocka_unit_test(a_possible_loss_that_the_master_did_not_hear_of_is_told_again),
-        cmocka_unit_test(a_process_that_dies_alone_leaves_no_doubt),
+        cmocka_unit_test(a_process_that_dies_alone_leaves_nothing_unverified),
         cmocka_unit_test(a_torn_tail_is_cut_and_does_not_come_back),
         cmocka_unit_test(a_log_that_was_cut_alone_does_not_suffice),
         cmocka_unit_test(of_two_logs_that_were_cut_the_longer_suffices),

@@ -50,7 +50,7 @@ STORY(a_fenced_member_reports_its_log_and_stops_the_primary)
     assert_int_equal(heard(w, B)->fenced.length, 3 * BATCH);
     assert_true(heard(w, B)->fenced.checksum == node_status(w, B).checksum);
     assert_true(heard(w, B)->fenced.committed <= 2 * BATCH);
-    assert_false(heard(w, B)->fenced.doubted);
+    assert_false(heard(w, B)->fenced.unverified);
     assert_int_equal(heard(w, C)->fenced.length, 2 * BATCH);
     assert_int_equal(node_status(w, C).version, 2);
 
@@ -96,7 +96,7 @@ STORY(a_fence_is_answered_when_it_is_durable)
     master_fence(w, B, 2);
     settle(w);
     assert_int_equal(heard(w, B)->fenced.n, 3);
-    assert_true(heard(w, B)->fenced.doubted == !w->synced);
+    assert_true(heard(w, B)->fenced.unverified == !w->synced);
     assert_int_equal(heard(w, B)->fenced.length, 2 * BATCH);
 }
 

@@ -144,14 +144,14 @@ STORY(a_joining_member_vouches_for_nothing)
     node_start(w, B);
     settle(w);
 
-    /* C is undoubted, and has everything; but it is not for it to say so (REC-2a). */
+    /* C is verified, and has everything; but it is not for it to say so (REC-2a). */
     w->acked_count = 0;
     master_grant(w, A, 3, ABC, 2);
     settle(w);
     assert_int_equal(heard(w, A)->loss.n, 1);
 }
 
-STORY(a_joining_member_that_fails_is_reported_when_all_others_are_in_doubt)
+STORY(a_joining_member_that_fails_is_reported_when_all_others_are_unverified)
 {
     if (w->synced)
         return;
@@ -291,7 +291,7 @@ int main(void)
         cmocka_unit_test(a_joining_member_is_never_the_longest),
         cmocka_unit_test(a_full_member_with_the_same_log_is_the_longest),
         cmocka_unit_test(a_joining_member_vouches_for_nothing),
-        cmocka_unit_test(a_joining_member_that_fails_is_reported_when_all_others_are_in_doubt),
+        cmocka_unit_test(a_joining_member_that_fails_is_reported_when_all_others_are_unverified),
         cmocka_unit_test(a_joining_member_cannot_become_the_primary),
         cmocka_unit_test(recovered_is_told_again_in_each_session),
         cmocka_unit_test(while_no_machine_goes_down_a_change_of_versions_waits_for_one_sync),

@@ -111,14 +111,14 @@ static void writer_works(struct storm *s, struct writer *wr, bool calm)
 /* One machine may go down: the others have everything, and the disks know it. What it takes with it
  * of a buffered log is made good by the next recovery; there is none once a primary has reported
  * the seal and is no primary any more. */
-static bool all_undoubted(struct storm *s)
+static bool all_verified(struct storm *s)
 {
     if (s->w->op_count > 0 || s->w->nodes[s->holder].cs == NULL ||
         !node_status(s->w, s->holder).primary)
         return false;
     for (int i = A; i <= C; i++)
         if ((s->members & 1u << i) != 0 &&
-            (s->w->nodes[i].cs == NULL || node_status(s->w, i).doubted))
+            (s->w->nodes[i].cs == NULL || node_status(s->w, i).unverified))
             return false;
     return true;
 }
@@ -132,7 +132,7 @@ static void something_happens(struct storm *s)
     switch (draw(s, 14)) {
     case 0:
         if (n->cs != NULL)
-            node_kill(w, node, (w->synced || all_undoubted(s)) && draw(s, 2) == 0);
+            node_kill(w, node, (w->synced || all_verified(s)) && draw(s, 2) == 0);
         break;
     case 1:
     case 2:

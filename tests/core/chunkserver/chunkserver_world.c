@@ -227,12 +227,12 @@ void node_fail_disk(struct world *w, int node, enum lh_disk_op op, unsigned afte
  * Cores. */
 
 /* What a machine that went down had in its memory is gone, and it does not deny it (REC-2a). */
-static bool in_doubt(const struct world *w, int node)
+static bool unverified(const struct world *w, int node)
 {
     struct lh_replica_status s;
 
     return w->nodes[node].cs == NULL || !lh_chunkserver_replica(w->nodes[node].cs, CHUNK, &s) ||
-           s.doubted || s.version == 0; /* its header has not been read yet */
+           s.unverified || s.version == 0; /* its header has not been read yet */
 }
 
 /* APP-3: every member has it as durably as was promised. */
@@ -242,7 +242,7 @@ static void check_durable(struct world *w, const struct acked *a)
 
     for (int i = 0; i < NODES; i++) {
         struct file *f = node_file(w, i, CHUNK);
-        if ((w->members & 1u << i) == 0 || (!w->synced && in_doubt(w, i)))
+        if ((w->members & 1u << i) == 0 || (!w->synced && unverified(w, i)))
             continue;
         assert_non_null(f);
         const uint8_t *bytes = w->synced ? f->durable : f->cache;
@@ -640,7 +640,7 @@ static bool master_hears(struct world *w, int node, Leasehold__SessionRequest *m
     case LEASEHOLD__SESSION_REQUEST__BODY_FENCED:
         HEAR(fenced, .version = m->fenced->version, .error = -(int)m->fenced->error,
             .length = m->fenced->length, .checksum = m->fenced->checksum,
-            .doubted = m->fenced->doubted, .committed = m->fenced->committed,
+            .unverified = m->fenced->unverified, .committed = m->fenced->committed,
             .primary = m->fenced->primary);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:

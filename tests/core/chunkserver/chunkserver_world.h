@@ -106,7 +106,7 @@ struct heard {
         uint64_t version, length;
         int error;
         unsigned members; /* bits */
-        bool sealed, doubted, primary, appends_wait, unsure, failing, ran_out;
+        bool sealed, unverified, primary, appends_wait, unsure, failing, ran_out;
         uint64_t checksum, committed, bytes;
     } confirm, release, seal, recovered, failed, created, lost, loss, recorded, fenced, copied,
         removed, heartbeat, shown;

@@ -940,7 +940,7 @@ static void who_does_not_answer_is_not_waited_for_long(void **state)
     assert_int_equal(sealed_at(third), 100);
 }
 
-static void a_doubted_member_gives_no_length(void **state)
+static void a_unverified_member_gives_no_length(void **state)
 {
     uint64_t next = 0;
 
@@ -1055,7 +1055,7 @@ static void a_log_below_a_committed_length_gives_no_length(void **state)
     rolling();
     create_replicas(&next, NULL);
     server_fenced(&w, third, chunk, 2, LH_OK, 90, 90, false);
-    server_fenced(&w, second, chunk, 2, LH_OK, 120, 100, true); /* doubted, but it knows that */
+    server_fenced(&w, second, chunk, 2, LH_OK, 120, 100, true); /* unverified, but it knows that */
     world_advance(&w, 5000);
     assert_int_equal(sealed_at(third), UINT64_MAX);
     /* The old primary comes back, and has it all. */
@@ -1066,7 +1066,7 @@ static void a_log_below_a_committed_length_gives_no_length(void **state)
     assert_int_equal(sealed_at(third), 110);
 }
 
-static void if_all_are_doubted_all_are_heard_and_the_longest_counts(void **state)
+static void if_all_are_unverified_all_are_heard_and_the_longest_counts(void **state)
 {
     uint64_t next = 0;
 
@@ -1556,13 +1556,13 @@ int main(void)
         STORY(the_primary_alone_knows_what_was_acknowledged),
         STORY(members_that_are_gone_are_not_waited_for),
         STORY(who_does_not_answer_is_not_waited_for_long),
-        STORY(a_doubted_member_gives_no_length),
+        STORY(a_unverified_member_gives_no_length),
         STORY(a_log_that_was_cut_gives_a_length_only_among_its_like),
         STORY(a_single_log_that_was_cut_gives_no_length),
         STORY(who_is_given_up_is_not_waited_for),
         STORY(of_logs_that_were_all_cut_the_longest_counts),
         STORY(a_log_below_a_committed_length_gives_no_length),
-        STORY(if_all_are_doubted_all_are_heard_and_the_longest_counts),
+        STORY(if_all_are_unverified_all_are_heard_and_the_longest_counts),
         STORY(a_member_that_lost_its_replica_does_not_count),
         STORY(a_log_that_is_gone_names_no_seal),
         STORY(what_makes_no_sense_is_not_believed),

@@ -573,13 +573,13 @@ static Leasehold__Fenced log_of(uint64_t chunk, uint64_t version, uint64_t lengt
 }
 
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
-    uint64_t length, uint64_t committed, bool doubted)
+    uint64_t length, uint64_t committed, bool unverified)
 {
     Leasehold__Fenced fenced = log_of(chunk, version, length);
 
     fenced.error = (Leasehold__ErrorCode)-error;
     fenced.committed = committed;
-    fenced.doubted = doubted;
+    fenced.unverified = unverified;
     server_tell_fenced(w, s, &fenced);
 }
 
@@ -588,7 +588,7 @@ void server_fenced_cut(
 {
     Leasehold__Fenced fenced = log_of(chunk, version, length);
 
-    fenced.cut = true;
+    fenced.truncated = true;
     server_tell_fenced(w, s, &fenced);
 }
 

@@ -114,7 +114,7 @@ void server_waits_for_member(struct world *w, struct server *s, uint64_t chunk, 
 /* Fills the session in. */
 void server_tell_fenced(struct world *w, struct server *s, Leasehold__Fenced *fenced);
 void server_fenced(struct world *w, struct server *s, uint64_t chunk, uint64_t version, int error,
-    uint64_t length, uint64_t committed, bool doubted);
+    uint64_t length, uint64_t committed, bool unverified);
 /* REC-2a, FAIL-3: of those that have answered nobody is known to have all that was acknowledged. */
 void server_is_unsure(
     struct world *w, struct server *s, uint64_t chunk, uint64_t version, const char *member);
