@@ -34,16 +34,34 @@ static int failure(struct lh_appender *a)
     return lh_fail(LH_ERR_CLOSED, "the appender is being closed");
 }
 
+/* How many bytes the appender may hold now: what it was given, or its share when all appenders of the
+ * cluster together hold as much as they may. Who holds more than its share hears of an answer sooner
+ * or later, and looks again: so nobody has to be woken by another appender's answers. */
+static uint64_t room_now(const struct lh_appender *a)
+{
+    struct lh_cluster *c = a->cluster;
+
+    if (atomic_load_explicit(&c->memory, memory_order_relaxed) < c->memory_max)
+        return a->memory_max;
+    uint64_t share = c->memory_max / atomic_load_explicit(&c->appenders, memory_order_relaxed);
+    return share < a->memory_max ? share : a->memory_max;
+}
+
 /* With the mutex; may leave it to wait. */
 static int wait_for_room(struct lh_appender *a, uint32_t bytes, uint64_t timeout_ms,
     struct timespec *begun, struct lh_ready *ready)
 {
     bool in_time = timeout_ms > 0 && !lh_in_callback();
 
-    while (a->error == LH_OK && !a->closing && a->memory > 0 && a->memory + bytes > a->memory_max) {
+    for (;;) {
+        a->room = room_now(a);
+        if (a->error != LH_OK || a->closing || a->memory == 0 || a->memory + bytes <= a->room)
+            break;
         if (!in_time)
             return lh_fail(LH_ERR_WOULD_BLOCK,
                 "the appender holds %" PRIu64 " bytes that are not acknowledged yet", a->memory);
+        if (lh_appender_should_go(a))
+            lh_appender_detach_open(a, ready); /* a share may be less than a batch */
         if (ready->first != NULL) {
             pthread_mutex_unlock(&a->mutex);
             lh_ready_submit(ready);
@@ -51,7 +69,7 @@ static int wait_for_room(struct lh_appender *a, uint32_t bytes, uint64_t timeout
             continue;
         }
         a->room_waiters++;
-        in_time = lh_cond_wait(&a->room, &a->mutex, timeout_ms, begun);
+        in_time = lh_cond_wait(&a->room_given, &a->mutex, timeout_ms, begun);
         a->room_waiters--;
     }
     return a->error != LH_OK || a->closing ? failure(a) : LH_OK;
@@ -95,7 +113,7 @@ static int take_record(struct lh_appender *a, const void *record, size_t size,
     uint32_t bytes = LH_RECORD_HEADER_BYTES + n;
     if (a->error != LH_OK || a->closing)
         return failure(a);
-    if (a->memory + bytes + LH_BATCH_FRAME_BYTES > a->memory_max) {
+    if (a->memory + bytes + LH_BATCH_FRAME_BYTES > a->room) {
         int error = wait_for_room(a, bytes + LH_BATCH_FRAME_BYTES, timeout_ms, begun, ready);
         if (error != LH_OK)
             return error;
@@ -105,6 +123,7 @@ static int take_record(struct lh_appender *a, const void *record, size_t size,
     else if (a->open != NULL)
         goto added;
     a->open = lh_pending_new(a, n);
+    a->room = room_now(a);
     bool fits = lh_pending_add(a->open, record, n, a->batch_max);
     LH_ASSERT(fits);
     a->open->charged = LH_BATCH_FRAME_BYTES;
@@ -266,8 +285,10 @@ static struct lh_appender *create_appender(struct lh_cluster *cluster,
     a->memory_max = o->memory_bytes_max;
     if (a->memory_max < 2 * (uint64_t)a->batch_max)
         a->memory_max = 2 * (uint64_t)a->batch_max;
+    a->room = a->memory_max;
+    cluster->appenders++;
     pthread_mutex_init(&a->mutex, NULL);
-    lh_cond_init(&a->room);
+    lh_cond_init(&a->room_given);
     lh_cond_init(&a->retired);
     return a;
 }
@@ -321,7 +342,8 @@ int lh_appender_close(struct lh_appender *a, uint64_t timeout_ms)
     pthread_mutex_unlock(&a->mutex);
     lh_pending_free_spares(a);
     LH_ASSERT(a->open == NULL && a->memory == 0);
-    pthread_cond_destroy(&a->room);
+    a->cluster->appenders--;
+    pthread_cond_destroy(&a->room_given);
     pthread_cond_destroy(&a->retired);
     pthread_mutex_destroy(&a->mutex);
     free(a);

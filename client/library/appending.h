@@ -36,11 +36,11 @@ struct lh_appender {
     struct lh_client_appender *core;
     uint64_t writer;
     uint32_t record_max, batch_max, pipeline_bytes;
-    uint64_t memory_max;
+    uint64_t memory_max; /* its own limit */
 
     pthread_mutex_t mutex;
-    pthread_cond_t room;    /* memory was given back, or the appender failed */
-    pthread_cond_t retired; /* the first of the unretired has changed */
+    pthread_cond_t room_given; /* memory was given back, or the appender failed */
+    pthread_cond_t retired;    /* the first of the unretired has changed */
     unsigned room_waiters;
     struct lh_pending *open;         /* being filled; NULL: none */
     struct lh_pending *first, *last; /* unretired: not completed, or callbacks not told yet */
@@ -50,6 +50,7 @@ struct lh_appender {
     uint64_t next_sequence;
     uint32_t last_size; /* of the last batch, to guess the next one's */
     uint64_t memory;    /* charged bytes of all batches */
+    uint64_t room;      /* how many there may be: as it was when the open batch was begun */
     int error;          /* why it has failed, or LH_OK */
     char text[LH_CALL_TEXT_BYTES];
     bool closing;

@@ -181,6 +181,9 @@ struct lh_cluster_options {
     /* The longest pause between two tries; pauses grow from 10 ms and vary randomly.
      * 1000 if 0. */
     uint64_t backoff_max_ms;
+    /* Bytes that all appenders of the cluster together may hold on their way. 256 MiB if 0. When
+     * they do, each may hold its share of it, and one record in any case. */
+    uint64_t memory_bytes_max;
     /* Called with a sentence that says which server a call waits for, after 2 s, 4 s, 8 s and so
      * on, so that a program can show it. Not called for reads, which may wait for records that are
      * not appended yet, nor for appends. Called in the thread of the call, with no lock held. It
@@ -576,7 +579,7 @@ struct lh_appender_options {
      * own. */
     uint32_t batch_bytes_max;
     /* Bytes that may be taken but not yet acknowledged (and, with callbacks, reported). 32 MiB if
-     * 0; raised to two batches if smaller. */
+     * 0; raised to two batches if smaller. See also the cluster's limit for all appenders. */
     uint64_t memory_bytes_max;
     /* For how long the appender tries to store a record before it fails for good. 600,000
      * (10 min) if 0; LH_NO_TIMEOUT: for ever. Should exceed the cluster's chunk lease term (60 s

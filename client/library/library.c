@@ -19,6 +19,8 @@
 LH_ERRORS(X)
 #undef X
 
+#define MEMORY_BYTES_DEFAULT (256u << 20)
+
 static _Thread_local char last_error[LH_CALL_TEXT_BYTES];
 static _Thread_local bool in_callback;
 
@@ -302,7 +304,10 @@ int lh_cluster_open(
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
     opened->core = create_core(addresses, count, options);
     opened->masters = lh_strdup(masters);
+    opened->memory_max = MEMORY_BYTES_DEFAULT;
     if (options != NULL) {
+        if (options->memory_bytes_max > 0)
+            opened->memory_max = options->memory_bytes_max;
         opened->on_waiting = options->on_waiting;
         opened->on_waiting_arg = options->on_waiting_arg;
     }

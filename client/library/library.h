@@ -31,6 +31,11 @@ struct lh_cluster {
     struct lh_errand *errands, **errands_end;
     bool stopping;
 
+    /* Of all its appenders: what they hold in batches that are on their way. */
+    uint64_t memory_max;
+    _Atomic uint64_t memory;
+    _Atomic unsigned appenders;
+
     char *masters; /* as they were given */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;

@@ -128,6 +128,7 @@ void lh_appender_detach_open(struct lh_appender *a, struct lh_ready *ready)
     struct lh_pending *b = a->open;
 
     a->open = NULL;
+    atomic_fetch_add_explicit(&a->cluster->memory, b->charged, memory_order_relaxed);
     a->under_way++;
     a->last_size = b->builder.size;
     b->submit.sequence = a->next_sequence;
@@ -187,8 +188,9 @@ static void retire(struct lh_pending *b)
     else
         b->next->previous = b->previous;
     a->memory -= b->charged;
+    atomic_fetch_sub_explicit(&a->cluster->memory, b->charged, memory_order_relaxed);
     if (a->room_waiters > 0)
-        pthread_cond_broadcast(&a->room);
+        pthread_cond_broadcast(&a->room_given);
     if (was_first)
         pthread_cond_broadcast(&a->retired);
     lh_pending_unref(b);
@@ -241,7 +243,7 @@ void lh_submit_completed(struct lh_submit_call *call, int error)
     } else if (a->error == LH_OK) {
         a->error = error;
         memcpy(a->text, call->call.text, sizeof a->text);
-        pthread_cond_broadcast(&a->room);
+        pthread_cond_broadcast(&a->room_given);
     }
     if (lh_appender_should_go(a))
         lh_appender_detach_open(a, &ready);

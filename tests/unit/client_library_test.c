@@ -466,6 +466,41 @@ static void memory_is_bounded(void **state)
     assert_int_equal(lh_appender_close(a, 10000), LH_OK);
 }
 
+static void all_appenders_together_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_cluster_options options = {.memory_bytes_max = 64u << 10};
+    struct lh_appender_options small = {.batch_bytes_max = 4096};
+    struct lh_cluster *cluster;
+    struct lh_appender *a[8];
+    char record[1000] = {0};
+    unsigned taken = 0, before;
+    struct told told = {0};
+
+    assert_int_equal(lh_cluster_open(f->server.address, &options, &cluster), LH_OK);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(lh_appender_open(cluster, "/f", &small, 10000, &a[i]), LH_OK);
+    server_pause(&f->server, true);
+    for (unsigned i = 0; i < 8; i++) {
+        before = taken;
+        while (lh_append_async(a[i], record, sizeof record, tell, &told, 0) == LH_OK)
+            taken++;
+        /* The first takes what there is, and the others their share, though there is no more. */
+        assert_in_range(taken - before, i == 0 ? 60 : 7, i == 0 ? 70 : 12);
+    }
+
+    /* Who waits goes on when its own are answered, whatever the others hold. */
+    server_pause(&f->server, false);
+    for (unsigned i = 0; i < 8; i++)
+        for (unsigned n = 0; n < 100; n++, taken++)
+            assert_int_equal(
+                lh_append_async(a[i], record, sizeof record, tell, &told, 10000), LH_OK);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(lh_appender_close(a[i], 10000), LH_OK);
+    assert_int_equal(told.records, taken);
+    lh_cluster_close(cluster);
+}
+
 static void a_timeout_does_not_take_a_record_back(void **state)
 {
     struct fixture *f = *state;
@@ -659,6 +694,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(callbacks_tell_each_record_once, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_share_an_appender, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_appenders_together_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(a_timeout_does_not_take_a_record_back, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_tells_what_is_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(callbacks_may_append, setup, teardown),
