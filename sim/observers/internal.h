@@ -68,7 +68,7 @@ struct replica {
     bool header_damaged; /* and that befell its header */
     bool sync_failed;    /* and the process that runs was told (FAIL-5) */
     bool missing;        /* its server has registered without it, and the master knows */
-    uint64_t copy_begun; /* true ns: when its server last took a CopyReplica */
+    uint64_t copy_ordered_at; /* true ns: when its server last took a CopyReplica */
     struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
     bool lost;                          /* its server has said so, or its header does */
     bool truncated;                     /* and not synced since (FAIL-3) ... */

@@ -13,18 +13,6 @@
 
 /* ---- FAIL-5 ---- */
 
-/* An order that is changed or sent again goes on with what is here. */
-static void copy_ordered(struct lh_sim_observers *o, const struct actor *a, struct chunk *c)
-{
-    struct replica *r = lh_ob_replica(c, a->number);
-    /* The header may have rotted meanwhile; the process goes on with what it knows. */
-    bool goes_on = lh_ob_kernel(o, c, a->number)->copying ||
-                   (r->header_damaged && r->copy_begun >= a->started_at);
-
-    if (!goes_on || r->copy_begun == 0)
-        r->copy_begun = lh_sim_now(o->sim);
-}
-
 void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     const struct lh_input *in = s->input;
@@ -39,7 +27,8 @@ void lh_ob_inv4_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         lh_ob_replica(lh_ob_chunk(o, m->record_seal->chunk), a->number)->seal_told =
             m->record_seal->version;
     else if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_COPY)
-        copy_ordered(o, a, lh_ob_chunk(o, m->copy->chunk));
+        lh_ob_replica(lh_ob_chunk(o, m->copy->chunk), a->number)->copy_ordered_at =
+            lh_sim_now(o->sim);
 }
 
 static bool is_cut(const struct actor *a, const struct replica *r)
@@ -383,8 +372,8 @@ static void copied(
     if (m->error != LEASEHOLD__ERROR_CODE__OK || !m->sealed || !c->known || c->removed ||
         !c->sealed)
         return;
-    /* Rot that came after it was written; also when it is only said again that it is here. */
-    if (r->damaged && (r->damaged_at >= r->copy_begun || m->copied_bytes == 0))
+    /* Rot that came after its process had looked; also when it is only said again that it is here. */
+    if (r->damaged && (r->damaged_at >= a->started_at || m->copied_bytes == 0))
         return;
     r->damaged = r->header_damaged = r->lost = r->missing = false;
     check_speaker(o, a, m->chunk, "has copied its replica");

@@ -157,7 +157,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         if (error == LH_OK || error == LH_ERR_CLOSED)
             *r = (struct replica){.released = r->released,
                 .fenced_heard = r->fenced_heard,
-                .copy_begun = r->copy_begun};
+                .copy_ordered_at = r->copy_ordered_at};
         break;
     case LH_DISK_WRITE:
         if (offset >= LH_SIM_LOG_START)
@@ -178,7 +178,7 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
     case LH_DISK_TRUNCATE:
         /* What a seal or a copy cuts off is told to nobody before it is synced; what lies before it
          * may be. */
-        r->truncated = error == LH_OK && r->seal_told == 0 && r->copy_begun < a->started_at;
+        r->truncated = error == LH_OK && r->seal_told == 0 && r->copy_ordered_at < a->started_at;
         r->truncated_at = lh_sim_now(o->sim);
         if (length < LH_SIM_LOG_START + c->committed)
             lh_ob_commit_check(o, c, a->number, 0, c->committed, "it was cut");
