@@ -34,9 +34,9 @@ static int failure(struct lh_appender *a)
     return lh_fail(LH_ERR_CLOSED, "the appender is being closed");
 }
 
-/* How many bytes the appender may hold now: what it was given, or its share when all appenders of the
- * cluster together hold as much as they may. Who holds more than its share hears of an answer sooner
- * or later, and looks again: so nobody has to be woken by another appender's answers. */
+/* How many bytes the appender may hold now: what it was given, or its share while all appenders of
+ * the cluster together hold as much as they may. Who holds more than its share hears of an answer
+ * sooner or later and looks again, so nobody has to be woken by another appender's answers. */
 static uint64_t room_now(const struct lh_appender *a)
 {
     struct lh_cluster *c = a->cluster;

@@ -372,7 +372,7 @@ static void copied(
     if (m->error != LEASEHOLD__ERROR_CODE__OK || !m->sealed || !c->known || c->removed ||
         !c->sealed)
         return;
-    /* Rot that came after its process had looked; also when it is only said again that it is here. */
+    /* Rot that came after its process had looked; also if it is only said again that it is here. */
     if (r->damaged && (r->damaged_at >= a->started_at || m->copied_bytes == 0))
         return;
     r->damaged = r->header_damaged = r->lost = r->missing = false;
