@@ -35,6 +35,7 @@ struct lh_master_config lh_master_config_default(void)
         .waiters_max = 65536,
         .waiters_file_max = 4096,
         .servers_max = 10000,
+        .replicas_max = 1u << 22,
         .balance = true,
         .trash_retention = lh_seconds(24u * 3600),
     };

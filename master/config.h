@@ -46,6 +46,7 @@ struct lh_master_config {
     uint32_t waiters_max;              /* calls that wait for a primary, all together */
     uint32_t waiters_file_max;         /* likewise, for one file */
     uint32_t servers_max;              /* chunkservers ever registered */
+    uint32_t replicas_max;             /* of a chunkserver; it is refused with more */
     bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */

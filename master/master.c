@@ -320,6 +320,7 @@ void lh_master_destroy(struct lh_master *m)
     lh_idmap_deinit(&m->tombstones);
     struct lh_m_link *l, *next_link;
     HASH_ITER(hh, m->links, l, next_link) {
+        lh_m_stream_forget_pieces(m, l);
         HASH_DELETE(hh, m->links, l);
         free(l);
     }

@@ -61,6 +61,7 @@
     X(reserve_least_bytes, 1, 64u << 10, "a log has room reserved from this length on, and ...")   \
     X(reserve_most_bytes, 1, 4u << 20, "... as much ahead as it holds, up to this")                \
     X(reserve_idle_ms, 1, 10000, "and gives that back when nothing was written to it for so long") \
+    X(register_replicas, 1, 4096, "replicas in one piece of a registration")                       \
     X(register_timeout_ms, 1, 2000,                                                                \
         "a registration without an answer; then the next master is tried")                         \
     X(unreachable_again_ms, 1, 30000, "an unreachable master is logged again so often")

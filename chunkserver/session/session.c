@@ -10,6 +10,7 @@
 #include "chunkserver/serve/copying.h"
 #include "chunkserver/session/commands.h"
 #include "chunkserver/session/probe.h"
+#include "chunkserver/session/registration.h"
 #include "chunkserver/session/showing.h"
 
 #include <inttypes.h>
@@ -17,78 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------
- * Registration. */
-
-static void fill_reports(struct lh_cs_session *s, Leasehold__Register *reg)
-{
-    size_t n = s->logs->replicas.count;
-    Leasehold__ReplicaReport *reports = lh_alloc_array(n, sizeof *reports);
-    struct lh_cs_replica *r;
-
-    reg->replicas = lh_alloc_array(n, sizeof(void *));
-    LH_IDMAP_FOREACH(r, &s->logs->replicas) {
-        if (r->state == LH_CS_REPLICA_CREATING || r->state == LH_CS_REPLICA_REMOVING)
-            continue;
-        Leasehold__ReplicaReport *report = &reports[reg->n_replicas];
-        leasehold__replica_report__init(report);
-        report->chunk = r->chunk;
-        report->version = r->header.version;
-        report->length = lh_cs_replica_durable(r);
-        report->sealed = lh_cs_replica_sealed_durably(r);
-        report->unverified = lh_cs_replica_unverified(r);
-        report->lost = r->state == LH_CS_REPLICA_LOST;
-        lh_cs_report_registered(r);
-        report->copying = r->incomplete;
-        reg->replicas[reg->n_replicas++] = report;
-    }
-    if (reg->n_replicas == 0)
-        free(reports);
-}
-
 static void message(struct lh_cs_link *l, const void *reply, struct lh_buf *payload);
 static void link_closed(struct lh_cs_link *gone, const char *why);
 
-static const struct lh_cs_link_user master_links = {.message = message, .closed = link_closed};
+static void sent(struct lh_cs_link *l);
+
+static const struct lh_cs_link_user master_links = {
+    .message = message, .sent = sent, .closed = link_closed};
 
 static void session_connect(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
     const char *address = cs->config.masters[s->master];
-    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
-    Leasehold__Register reg = LEASEHOLD__REGISTER__INIT;
-
     struct lh_cs_link *l =
         lh_cs_link_open(cs, &master_links, s, LH_METHOD_SESSION, address, LH_DURATION_FOREVER);
+
     cs->master.link = l->id;
     cs->master.state = LH_CS_SESSION_REGISTERING;
-    s->registration++;
-    cs->counts.registrations++;
-    s->stamp = cs->now.ns;
-    s->retry_at = lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.register_timeout_ms));
-
-    reg.server_id = (char *)(uintptr_t)cs->config.server_id;
-    reg.incarnation = cs->config.incarnation;
-    reg.process = cs->config.process;
-    reg.registration = s->registration;
-    reg.machine_id = (char *)(uintptr_t)cs->config.machine_id;
-    reg.address = (char *)(uintptr_t)cs->config.address;
-    reg.capacity_bytes = cs->config.capacity_bytes;
-    reg.free_bytes = lh_cs_space_free(s->logs);
-    reg.failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
-    reg.cluster_id = s->cluster_id;
-    reg.stamp = s->stamp;
-    reg.master_term_seen = cs->master.master_term;
-    fill_reports(s, &reg);
-    reg.n_held = lh_cs_showing_fill(s, &reg.held);
-    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
-    m.register_ = &reg;
-    lh_cs_send(cs, &m);
+    lh_cs_registration_begin(s);
     lh_cs_probe(s);
-    if (reg.n_replicas > 0)
-        free(reg.replicas[0]);
-    free(reg.replicas);
-    lh_cs_showing_free(reg.held, reg.n_held);
 }
 
 /* The way to the master is gone. The leases are not: they run by the clock (SES-4). */
@@ -111,9 +59,20 @@ static void session_set_timer(struct lh_cs_session *s)
         cs->master.state == LH_CS_SESSION_LIVE ? s->heartbeat_at : s->retry_at);
 }
 
+/* A piece of the registration is on its way: the next one. */
+static void sent(struct lh_cs_link *l)
+{
+    struct lh_cs_session *s = l->owner;
+
+    if (s->cs->master.state != LH_CS_SESSION_REGISTERING)
+        return;
+    lh_cs_registration_go_on(s);
+    session_set_timer(s);
+}
+
 void lh_cs_session_start(struct lh_cs_session *s)
 {
-    if (s->logs->loading > 0 || s->registration > 0)
+    if (s->logs->loading > 0 || s->registration.number > 0)
         return;
     lh_cs_scrub_start(&s->serving->scrub);
     session_connect(s);
@@ -163,7 +122,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
 {
     struct lh_cs_host *cs = s->cs;
 
-    if (cs->master.state != LH_CS_SESSION_REGISTERING || m->stamp != s->stamp)
+    if (cs->master.state != LH_CS_SESSION_REGISTERING || !lh_cs_registration_answers(s, m->stamp))
         return;
     int error = lh_error_from_wire(m->error);
     if (error == LH_OK && m->master_term < cs->master.master_term)

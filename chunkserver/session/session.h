@@ -10,9 +10,13 @@ struct lh_cs_session {
     struct lh_cs_serving *serving;
 
     char *cluster_id;
-    size_t master; /* index of the address in use */
-    uint64_t registration;
-    uint64_t stamp;      /* of the registration under way, or of the last one */
+    size_t master;            /* index of the address in use */
+    struct {                  /* registration.c: the one under way, or the last one (SES-1a) */
+        uint64_t number;      /* 0: there was none */
+        uint64_t pieces;      /* sent */
+        uint64_t next;        /* replicas from this number on were not shown yet */
+        uint64_t first, last; /* stamps of its pieces */
+    } registration;
     uint64_t last_stamp; /* of the last answer received (SES-4) */
     uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
     struct lh_instant answered_at;

@@ -16,50 +16,27 @@
 
 /* What has run out ends before anything is shown, and not when its timer fires: nothing is
  * neither shown nor over. */
-static void end_run_out(struct lh_cs_session *s)
+void lh_cs_showing_end_run_out(struct lh_cs_session *s)
 {
     struct lh_cs_primary *p, *next;
 
-    DL_FOREACH_SAFE(s->primaries->all, p, next)
-    {
+    DL_FOREACH_SAFE(s->primaries->all, p, next) {
         if (!lh_cs_primary_may_act(p))
             lh_cs_primary_run_out(p);
     }
 }
 
-size_t lh_cs_showing_fill(struct lh_cs_session *s, Leasehold__ChunkVersion ***leases)
+bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion *lease)
 {
-    size_t room = 0, count = 0;
-    struct lh_cs_primary *p;
+    const struct lh_cs_primary *p = lh_cs_primary_of(r);
 
-    end_run_out(s);
-    *leases = NULL;
-    DL_COUNT(s->primaries->all, p, room);
-    if (room == 0)
-        return 0;
-    Leasehold__ChunkVersion *items = lh_alloc_array(room, sizeof *items);
-    *leases = lh_alloc_array(room, sizeof **leases);
-    DL_FOREACH(s->primaries->all, p)
-    {
-        if (p->state == LH_CS_PRIMARY_ADOPTING && LH_PLANTED("shown-grant-forgotten"))
-            continue;
-        leasehold__chunk_version__init(&items[count]);
-        items[count].chunk = p->replica->chunk;
-        items[count].version = p->version;
-        items[count].appends = p->appends;
-        (*leases)[count] = &items[count];
-        count++;
-    }
-    if (count == 0)
-        free(items);
-    return count;
-}
-
-void lh_cs_showing_free(Leasehold__ChunkVersion **leases, size_t count)
-{
-    if (count > 0)
-        free(leases[0]);
-    free(leases);
+    if (p == NULL || (p->state == LH_CS_PRIMARY_ADOPTING && LH_PLANTED("shown-grant-forgotten")))
+        return false;
+    leasehold__chunk_version__init(lease);
+    lease->chunk = r->chunk;
+    lease->version = p->version;
+    lease->appends = p->appends;
+    return true;
 }
 
 void lh_cs_showing_sum(struct lh_cs_session *s, Leasehold__LeaseSum *sum)
@@ -67,9 +44,8 @@ void lh_cs_showing_sum(struct lh_cs_session *s, Leasehold__LeaseSum *sum)
     struct lh_lease_sum leases = {0};
     struct lh_cs_primary *p;
 
-    end_run_out(s);
-    DL_FOREACH(s->primaries->all, p)
-    {
+    lh_cs_showing_end_run_out(s);
+    DL_FOREACH(s->primaries->all, p) {
         if (p->state != LH_CS_PRIMARY_ADOPTING) /* else the master has not heard of it yet */
             lh_lease_sum_add(&leases, p->replica->chunk, p->version);
     }
@@ -82,12 +58,22 @@ void lh_cs_showing_answer(struct lh_cs_session *s)
     struct lh_cs_host *cs = s->cs;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__ShownLeases shown = LEASEHOLD__SHOWN_LEASES__INIT;
+    struct lh_cs_primary *p;
+    size_t most = 0;
 
     LH_MARK("leases-shown-when-asked");
+    lh_cs_showing_end_run_out(s);
+    DL_COUNT(s->primaries->all, p, most);
+    Leasehold__ChunkVersion *leases = lh_alloc_array(most, sizeof *leases);
+    shown.leases = lh_alloc_array(most, sizeof *shown.leases);
+    DL_FOREACH(s->primaries->all, p) {
+        shown.leases[shown.n_leases] = &leases[shown.n_leases];
+        shown.n_leases += lh_cs_showing_lease(p->replica, &leases[shown.n_leases]);
+    }
     shown.session = lh_cs_session_id(cs);
-    shown.n_leases = lh_cs_showing_fill(s, &shown.leases);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_SHOWN;
     m.shown = &shown;
     lh_cs_send(cs, &m);
-    lh_cs_showing_free(shown.leases, shown.n_leases);
+    free(shown.leases);
+    free(leases);
 }

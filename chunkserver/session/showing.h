@@ -3,10 +3,10 @@
 
 #include "chunkserver/session/session.h"
 
-/* Every lease that may be acted on, and how many; what has run out ends first. Free them with
- * lh_cs_showing_free(). */
-size_t lh_cs_showing_fill(struct lh_cs_session *s, Leasehold__ChunkVersion ***leases);
-void lh_cs_showing_free(Leasehold__ChunkVersion **leases, size_t count);
+/* What has run out ends: first, before leases are shown. */
+void lh_cs_showing_end_run_out(struct lh_cs_session *s);
+/* The lease that this server may act on with this replica; false: there is none. */
+bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion *lease);
 /* The leases that were reported to the master, as a heartbeat carries them (LEASE-8). */
 void lh_cs_showing_sum(struct lh_cs_session *s, Leasehold__LeaseSum *sum);
 /* The master believes otherwise. */

@@ -121,16 +121,16 @@ void lh_m_on_release(struct lh_master *m, struct lh_m_server *s, const Leasehold
 
 /* ---- What they show. */
 
-void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request,
-    bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count)
+void lh_m_shows(struct lh_master *m, struct lh_m_server *s, const struct lh_m_shown *held,
+    size_t held_count, bool same_process, bool proven, struct lh_m_chunk **continued, size_t *count)
 {
     struct lh_lessee *lessee = &s->session.lessee;
 
     *count = 0;
     lh_lessee_show_begin(&m->leases, lessee);
-    for (size_t i = 0; i < request->n_held; i++) {
-        const struct lh_lease *lease = lh_lessee_shows(&m->leases, lessee, LH_M_LEASE_CHUNK,
-            request->held[i]->chunk, request->held[i]->version, true);
+    for (size_t i = 0; i < held_count; i++) {
+        const struct lh_lease *lease = lh_lessee_shows(
+            &m->leases, lessee, LH_M_LEASE_CHUNK, held[i].chunk, held[i].version, true);
         if (lease != NULL)
             continued[(*count)++] = lh_m_leased_motion(lease)->chunk;
     }

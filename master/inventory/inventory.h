@@ -89,9 +89,10 @@ void lh_m_note_missed(struct lh_master *m, struct lh_m_server *s);
 
 void lh_m_on_lost(struct lh_master *m, struct lh_m_server *s, const Leasehold__ReplicaLost *report);
 void lh_m_look_at_reports(struct lh_master *m);
-/* What a registration tells of replicas: kept, and looked at in pieces once it is answered. */
+/* What a registration tells of replicas: kept, and looked at in steps once it is answered. Takes
+ * `items`. */
 void lh_m_reports_keep(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request);
+    struct lh_master *m, struct lh_m_server *s, struct lh_m_report *items, size_t count);
 void lh_m_reports_forget(struct lh_master *m, struct lh_m_server *s);
 void lh_m_on_possible_loss(
     struct lh_master *m, struct lh_m_server *s, const Leasehold__PossibleLoss *report);

@@ -8,21 +8,16 @@
 #include <inttypes.h>
 
 void lh_m_reports_keep(
-    struct lh_master *m, struct lh_m_server *s, const Leasehold__Register *request)
+    struct lh_master *m, struct lh_m_server *s, struct lh_m_report *items, size_t count)
 {
-    if (request->n_replicas == 0)
+    if (count == 0) {
+        free(items);
         return;
-    s->report.items = lh_alloc_array(request->n_replicas, sizeof *s->report.items);
-    s->report.count = request->n_replicas;
-    for (size_t i = 0; i < request->n_replicas; i++) {
-        const Leasehold__ReplicaReport *r = request->replicas[i];
-        s->report.items[i] = (struct lh_m_report){.chunk = r->chunk,
-            .version = r->version,
-            .empty = r->length == 0,
-            .sealed = r->sealed,
-            .lost = r->lost,
-            .copying = r->copying};
-        struct lh_m_chunk *c = r->lost ? lh_m_chunk_find(m, r->chunk) : NULL;
+    }
+    s->report.items = items;
+    s->report.count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct lh_m_chunk *c = items[i].lost ? lh_m_chunk_find(m, items[i].chunk) : NULL;
         struct lh_m_member *member = c == NULL ? NULL : lh_m_member(c, s);
         if (member != NULL)
             lh_m_lose(m, c, member); /* only a copy makes it good again (FAIL-5) */

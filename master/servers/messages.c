@@ -7,7 +7,7 @@
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
 #include "master/seal/seal.h"
-#include "master/servers/internal.h"
+#include "master/servers/pieces.h"
 #include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
@@ -228,4 +228,5 @@ const struct lh_m_session_kind lh_m_chunkservers = {
     .announced = announced,
     .stream_ended = stream_ended,
     .ended = ended,
+    .forget_pieces = lh_m_registration_free,
 };

@@ -2,7 +2,7 @@
 #include "master/grants/grants.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
-#include "master/servers/internal.h"
+#include "master/servers/pieces.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/path.h"
@@ -10,8 +10,8 @@
 
 #include <inttypes.h>
 
-static void refuse(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request,
-    int error, const char *text)
+void lh_m_registration_refuse(struct lh_master *m, struct lh_m_link *l,
+    const Leasehold__Register *request, int error, const char *text)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__Registered registered = LEASEHOLD__REGISTERED__INIT;
@@ -144,13 +144,14 @@ static void disown(struct lh_master *m, struct lh_m_server *s)
     lh_lessee_disown(&m->leases, &s->session.lessee);
 }
 
-void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold__Register *request)
+void lh_m_register(struct lh_master *m, struct lh_m_link *l, struct lh_m_registration *r)
 {
+    const Leasehold__Register *request = r->head;
     char text[LH_TEXT_BYTES];
     int error = check_register(m, request, text, sizeof text);
 
     if (error != LH_OK) {
-        refuse(m, l, request, error, text);
+        lh_m_registration_refuse(m, l, request, error, text);
         return;
     }
     struct lh_m_server *s = lh_m_server_get(m, request->server_id);
@@ -189,18 +190,19 @@ void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold_
     lh_m_session_begin(m, &s->session, l, m->config.session_term, request->stamp);
     s->room.capacity_bytes = request->capacity_bytes;
     s->room.free_bytes = request->free_bytes;
-    s->room.replicas = request->n_replicas;
+    s->room.replicas = r->replica_count;
     s->room.placed_bytes = 0;
     s->room.failing = false;
 
-    struct lh_m_chunk **continued = lh_alloc_array(request->n_held + 1, sizeof *continued);
+    struct lh_m_chunk **continued = lh_alloc_array(r->held_count + 1, sizeof *continued);
     size_t count;
-    lh_m_shows(m, s, request, same_process, proven, continued, &count);
-    lh_m_reports_keep(m, s, request);
+    lh_m_shows(m, s, r->held, r->held_count, same_process, proven, continued, &count);
+    lh_m_reports_keep(m, s, r->replicas, r->replica_count);
+    r->replicas = NULL;
     prepare_answer(m, s, request, continued, count);
     free(continued);
     lh_fx_log(m->fx, LH_INFO,
         "chunkserver %s registered from %s: incarnation %" PRIu64 ", %zu replicas, %zu of %zu "
         "leases continued",
-        s->id, s->address, s->incarnation, request->n_replicas, count, request->n_held);
+        s->id, s->address, s->incarnation, r->replica_count, count, r->held_count);
 }

@@ -40,8 +40,16 @@ void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l)
 {
     if (l->session != NULL && l->session->link == l->id)
         l->session->link = 0;
+    lh_m_stream_forget_pieces(m, l);
     HASH_DELETE(hh, m->links, l);
     free(l);
+}
+
+void lh_m_stream_forget_pieces(struct lh_master *m, struct lh_m_link *l)
+{
+    if (l->pieces != NULL)
+        m->session_kinds[l->kind]->forget_pieces(l->pieces);
+    l->pieces = NULL;
 }
 
 void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)

@@ -14,6 +14,8 @@ struct lh_m_session_kind {
     void (*stream_ended)(struct lh_master *m, struct lh_m_session *session);
     /* The session has run out. */
     void (*ended)(struct lh_master *m, struct lh_m_session *session);
+    /* Frees the pieces of a registration that did not become whole (SES-1a). */
+    void (*forget_pieces)(void *pieces);
 };
 
 /* ---- Streams. */
@@ -23,6 +25,8 @@ void lh_m_stream_message(struct lh_master *m, uint64_t link, const void *message
 /* `ended`: by whom, in words; NULL: the stream broke. */
 void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended);
 void lh_m_stream_forget(struct lh_master *m, struct lh_m_link *l);
+/* What has come of a registration is in pieces that belong to their stream (SES-1a). */
+void lh_m_stream_forget_pieces(struct lh_master *m, struct lh_m_link *l);
 
 /* ---- The life of a session. */
 

@@ -40,5 +40,6 @@ struct lh_m_link {
     enum lh_m_client kind;
     struct lh_m_session *session; /* NULL: nobody has registered on it yet */
     lh_session_id registered;     /* the one that was */
+    void *pieces; /* of a registration that is not whole yet (SES-1a); its kind's. NULL: none */
     UT_hash_handle hh;
 };

@@ -242,6 +242,8 @@ struct lh_sim_observers {
     struct chunk *chunks;
     struct file *files;
     struct note *notes;
+    struct pieces *pieces;
+    Leasehold__Register *whole; /* the registration that ends with what is seen now (pieces.c) */
     struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
 
     struct lease_model *model;
@@ -287,6 +289,12 @@ struct fed *lh_ob_fed(const struct note *n, const Leasehold__ReplicateAnswer *an
 /* Something is wrong that may be wrong while clocks are beyond rho: then it is counted (INV-7). */
 void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
     uint64_t *seen, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- pieces.c ---- */
+
+/* Sets `whole`: before all others look at what is seen. */
+void lh_ob_pieces_note(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_pieces_deinit(struct lh_sim_observers *o);
 
 /* ---- ledger.c: the master's store ---- */
 

@@ -280,8 +280,8 @@ void lh_ob_keep_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     } else if (s->method == LH_METHOD_SESSION && !failed(o)) {
         const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
         uint32_t server = lh_ob_actor(o, s->peer)->number;
-        if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
-            registers(o, lh_ob_actor(o, s->peer), m->register_);
+        if (o->whole != NULL)
+            registers(o, lh_ob_actor(o, s->peer), o->whole);
         else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_COPIED)
             lh_ob_chunk(o, m->copied->chunk)->replicas[server].missing = false;
     }

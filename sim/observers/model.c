@@ -218,7 +218,8 @@ static void says(
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
         asked(o, server, m->register_->stamp);
-        shows(o, server, m->register_->held, m->register_->n_held);
+        if (o->whole != NULL)
+            shows(o, server, o->whole->held, o->whole->n_held);
         model_of(o, server)->registering = true;
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_SHOWN) {
         shows(o, server, m->shown->leases, m->shown->n_leases);
@@ -293,7 +294,8 @@ static void heard_by_master(
     struct request *r = NULL;
 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER) {
-        registers(o, server, m->register_);
+        if (o->whole != NULL)
+            registers(o, server, o->whole);
         r = find_request(model_of(o, server), m->register_->stamp);
     } else if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT) {
         r = find_request(model_of(o, server), m->heartbeat->stamp);

@@ -236,6 +236,7 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     a->stepped_at = lh_sim_now(o->sim);
     if (is_strange(s))
         return;
+    lh_ob_pieces_note(o, s);
     lh_ob_keep_takes(o, a, s);
     if (failed(o))
         return;
@@ -265,6 +266,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_history_stranger(o, s);
         return;
     }
+    lh_ob_pieces_note(o, s);
     lh_ob_keep_does(o, lh_ob_actor(o, s->node), s);
     if (failed(o))
         return;
@@ -394,6 +396,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
     lh_ob_history_deinit(o);
     lh_ob_model_deinit(o);
     lh_ob_ledger_deinit(o);
+    lh_ob_pieces_deinit(o);
     free(o->servers);
     free(o);
 }

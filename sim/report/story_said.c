@@ -103,9 +103,15 @@ static void say_session_request(
 
     switch (m->body_case) {
     case LEASEHOLD__SESSION_REQUEST__BODY_REGISTER:
-        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
-            "registers: incarnation %" PRIu64 ", %zu replicas, shows %zu leases",
-            m->register_->incarnation, m->register_->n_replicas, m->register_->n_held);
+        if (m->register_->piece == 0)
+            lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+                "registers: incarnation %" PRIu64 ", %zu replicas, shows %zu leases%s",
+                m->register_->incarnation, m->register_->n_replicas, m->register_->n_held,
+                m->register_->more ? ", and more to come" : "");
+        else
+            lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_SESSION),
+                "goes on registering: %zu replicas, shows %zu leases%s", m->register_->n_replicas,
+                m->register_->n_held, m->register_->more ? ", and more to come" : "");
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT:
         if (m->heartbeat->failing)

@@ -42,6 +42,14 @@ static const struct lh_sim_bug bugs[] = {
         "a registration of a dead process that the network delayed takes over its successor's "
         "session",
         "INV-9"},
+    {"first-piece-registers", "SES-1a",
+        "a registration is believed with its first piece; what the others show is taken for not "
+        "there",
+        "INV-2"},
+    {"registration-resumed-elsewhere", "SES-1a",
+        "a registration goes on where the last one's stream broke off; the master never hears what "
+        "came before",
+        "INV-2"},
     {"chunk-lease-outlives-session", "SES-3",
         "a chunk's lease counts as long as its own term runs; a holder without a session acts for "
         "up to the difference of the terms",

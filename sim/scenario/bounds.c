@@ -37,6 +37,8 @@ static struct lh_sim_bound rows[] = {
     COUNT(master, master, waiters_file_max, 4096, "likewise, for one file")
     {"master", "servers_max", LH_SIM_BOUND_COUNT, LH_SIM_NODES_MAX, 10000, 10000,
         "chunkservers ever registered", IN(master.servers_max), AS_U32},
+    {"master", "replicas_max", LH_SIM_BOUND_COUNT, 1u << 16, 1u << 22, 1u << 22,
+        "of a chunkserver", IN(master.replicas_max), AS_U32},
 /* The unit is the name's end: learn_unit(). */
 #define X(member, least, preset, what)                                                             \
     NAMED(chunkserver, server.bounds, member, least, preset, what)

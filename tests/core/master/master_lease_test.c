@@ -5,19 +5,6 @@
 
 #include "lease/sum.h"
 
-static const char *state_of(uint64_t chunk)
-{
-    Leasehold__ListLeasesRequest r = LEASEHOLD__LIST_LEASES_REQUEST__INIT;
-
-    r.all = true;
-    r.after_chunk = chunk - 1;
-    r.limit = 1;
-    const Leasehold__ListLeasesReply *reply =
-        world_reply(&w, world_call(&w, LH_METHOD_LIST_LEASES, &r));
-    assert_int_equal(reply->n_leases, 1);
-    return reply->leases[0]->state;
-}
-
 /* Registers anew within its incarnation, over a new stream, and shows the chunk at that version (0:
  * nothing). How many leases go on. */
 static size_t come_back(struct server *s, uint64_t chunk, uint64_t version)

@@ -180,6 +180,20 @@ static inline uint64_t sealed_file(const char *path)
     return chunk;
 }
 
+/* The state of the chunk's lease. */
+static inline const char *state_of(uint64_t chunk)
+{
+    Leasehold__ListLeasesRequest r = LEASEHOLD__LIST_LEASES_REQUEST__INIT;
+
+    r.all = true;
+    r.after_chunk = chunk - 1;
+    r.limit = 1;
+    const Leasehold__ListLeasesReply *reply =
+        world_reply(&w, world_call(&w, LH_METHOD_LIST_LEASES, &r));
+    assert_int_equal(reply->n_leases, 1);
+    return reply->leases[0]->state;
+}
+
 static inline const Leasehold__RemoveReply *remove_file(const char *path, uint64_t file, bool now)
 {
     Leasehold__RemoveRequest r = LEASEHOLD__REMOVE_REQUEST__INIT;

@@ -385,6 +385,8 @@ bool server_register_with(struct world *w, struct server *s,
     if (s->domain != NULL)
         r.failure_domain = (char *)(uintptr_t)s->domain;
     r.stamp = w->now.ns;
+    r.piece = s->piece;
+    r.more = s->more;
     for (size_t i = 0; i < replica_count; i++)
         replica_pointers[i] = (Leasehold__ReplicaReport *)(uintptr_t)&replicas[i];
     for (size_t i = 0; i < held_count; i++)

@@ -1,0 +1,119 @@
+/* Registering in pieces (SES-1a): a piece goes out when the one before is written, so no step is
+ * long, and nothing is kept of what all pieces say. Replicas are shown in the order of their
+ * numbers, and a lease with its replica.
+ *
+ * Meanwhile no lease begins here, for there is no session, and no replica goes. What is lost or
+ * created behind the number that was reached is not shown: it is reported when the session begins
+ * (log/reports.c). */
+#include "chunkserver/session/registration.h"
+
+#include "base/alloc.h"
+#include "chunkserver/log/reports.h"
+#include "chunkserver/log/space.h"
+#include "chunkserver/session/showing.h"
+
+#include <stdlib.h>
+
+static bool is_shown(const struct lh_cs_replica *r)
+{
+    return r->state != LH_CS_REPLICA_CREATING && r->state != LH_CS_REPLICA_REMOVING;
+}
+
+static void fill_report(Leasehold__ReplicaReport *report, struct lh_cs_replica *r)
+{
+    leasehold__replica_report__init(report);
+    report->chunk = r->chunk;
+    report->version = r->header.version;
+    report->length = lh_cs_replica_durable(r);
+    report->sealed = lh_cs_replica_sealed_durably(r);
+    report->unverified = lh_cs_replica_unverified(r);
+    report->lost = r->state == LH_CS_REPLICA_LOST;
+    report->copying = r->incomplete;
+    lh_cs_report_registered(r);
+}
+
+/* Who this is: the first piece alone says it. */
+static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
+{
+    const struct lh_cs_host *cs = s->cs;
+
+    m->server_id = (char *)(uintptr_t)cs->config.server_id;
+    m->incarnation = cs->config.incarnation;
+    m->process = cs->config.process;
+    m->machine_id = (char *)(uintptr_t)cs->config.machine_id;
+    m->address = (char *)(uintptr_t)cs->config.address;
+    m->capacity_bytes = cs->config.capacity_bytes;
+    m->free_bytes = lh_cs_space_free(s->logs);
+    m->failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
+    m->cluster_id = s->cluster_id;
+    m->master_term_seen = cs->master.master_term;
+}
+
+static void send_piece(struct lh_cs_session *s)
+{
+    struct lh_cs_host *cs = s->cs;
+    uint64_t most = cs->config.bounds.register_replicas;
+    struct lh_cs_replica *r = lh_idmap_from(&s->logs->replicas, s->registration.next);
+    Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register piece = LEASEHOLD__REGISTER__INIT;
+    Leasehold__ReplicaReport *reports;
+    Leasehold__ChunkVersion *held;
+
+    if (most > s->logs->replicas.count)
+        most = s->logs->replicas.count;
+    reports = lh_alloc_array(most, sizeof *reports);
+    held = lh_alloc_array(most, sizeof *held);
+    piece.replicas = lh_alloc_array(most, sizeof *piece.replicas);
+    piece.held = lh_alloc_array(most, sizeof *piece.held);
+    lh_cs_showing_end_run_out(s);
+    for (; r != NULL && piece.n_replicas < most;
+         r = lh_idmap_from(&s->logs->replicas, s->registration.next)) {
+        s->registration.next = r->chunk + 1;
+        if (!is_shown(r))
+            continue;
+        piece.replicas[piece.n_replicas] = &reports[piece.n_replicas];
+        fill_report(piece.replicas[piece.n_replicas++], r);
+        piece.held[piece.n_held] = &held[piece.n_held];
+        piece.n_held += lh_cs_showing_lease(r, piece.held[piece.n_held]);
+    }
+    if (s->registration.pieces == 0)
+        fill_head(s, &piece);
+    piece.registration = s->registration.number;
+    piece.piece = s->registration.pieces++;
+    piece.more = r != NULL;
+    piece.stamp = s->registration.last = cs->now.ns;
+    m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    m.register_ = &piece;
+    if (piece.more)
+        lh_fx_send_told(cs->fx, cs->master.link, &m.base, NULL);
+    else
+        lh_cs_send(cs, &m);
+    free(reports);
+    free(held);
+    free(piece.replicas);
+    free(piece.held);
+    s->retry_at = lh_instant_add(cs->now, lh_milliseconds(cs->config.bounds.register_timeout_ms));
+}
+
+void lh_cs_registration_begin(struct lh_cs_session *s)
+{
+    s->registration.number++;
+    s->cs->counts.registrations++;
+    s->registration.pieces = 0;
+    s->registration.first = s->cs->now.ns;
+    bool broke_off =
+        s->registration.next > 0 && lh_idmap_from(&s->logs->replicas, s->registration.next) != NULL;
+    if (!(broke_off && LH_PLANTED("registration-resumed-elsewhere")))
+        s->registration.next = 0;
+    send_piece(s);
+}
+
+void lh_cs_registration_go_on(struct lh_cs_session *s)
+{
+    send_piece(s);
+}
+
+bool lh_cs_registration_answers(const struct lh_cs_session *s, uint64_t stamp)
+{
+    return stamp >= s->registration.first && stamp <= s->registration.last;
+}

@@ -1,0 +1,208 @@
+/* A server with many replicas registers in pieces (SES-1a). The master, which the test plays, keeps
+ * what it has heard on the present stream. */
+#include "tests/core/chunkserver/chunkserver_sealed.h"
+
+#include "base/assert.h"
+#include "proto/codec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define REPLICAS 5u
+
+static struct {
+    struct lh_chunkserver *cs;
+    struct lh_instant now;
+    uint64_t link;   /* the newest */
+    bool told;       /* it wants to hear when its last piece is written */
+    unsigned pieces; /* on that link */
+    uint64_t first, last, stamp;
+    bool more;
+    uint64_t shown[16];
+    size_t count;
+} w;
+
+static void note_piece(const Leasehold__Register *m)
+{
+    if (m->piece == 0) {
+        w.count = w.pieces = 0;
+        assert_string_equal(m->server_id, "cs1");
+    }
+    assert_int_equal(m->piece, w.pieces++);
+    w.more = m->more;
+    w.stamp = m->stamp;
+    for (size_t i = 0; i < m->n_replicas; i++) {
+        assert_true(m->replicas[i]->sealed);
+        w.shown[w.count++] = m->replicas[i]->chunk;
+    }
+}
+
+static void other(const struct lh_effect *e)
+{
+    ProtobufCMessage *message;
+    struct lh_buf payload = {0};
+
+    if (e->kind == LH_FX_OPEN)
+        w.link = e->link;
+    if (e->kind != LH_FX_SEND)
+        return;
+    w.told = e->tell;
+    int error = lh_wire_decode(LH_METHOD_SESSION, LH_REQUEST, &e->header, &message, &payload);
+    assert_int_equal(error, LH_OK);
+    const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)message;
+    if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_REGISTER)
+        note_piece(m->register_);
+    lh_wire_free(message);
+}
+
+static void feed(enum lh_input_kind kind)
+{
+    struct lh_input in = {.kind = kind, .link = w.link, .text = "it broke"};
+
+    run_sealed(w.cs, w.now, &in, other);
+    lh_chunkserver_check(w.cs);
+}
+
+static void pass(uint64_t ms)
+{
+    w.now = lh_instant_add(w.now, lh_milliseconds(ms));
+    run_sealed(w.cs, w.now, NULL, other);
+}
+
+static int set_up(void **state)
+{
+    const struct lh_chunkserver_bounds bounds = {.register_replicas = 2};
+
+    (void)state;
+    memset(&w, 0, sizeof w);
+    w.now = (struct lh_instant){1000000000};
+    w.cs = sealed_server(REPLICAS, &bounds);
+    pass(0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lh_chunkserver_destroy(w.cs);
+    return 0;
+}
+
+static void assert_all_shown(void)
+{
+    assert_false(w.more);
+    assert_int_equal(w.count, REPLICAS);
+    for (size_t i = 0; i < REPLICAS; i++)
+        assert_int_equal(w.shown[i], i + 1);
+}
+
+static void a_piece_goes_out_when_the_one_before_is_written(void **state)
+{
+    (void)state;
+    assert_true(w.pieces == 1 && w.count == 2 && w.more && w.told);
+    pass(1);
+    assert_int_equal(w.pieces, 1);
+    feed(LH_IN_SENT);
+    assert_true(w.pieces == 2 && w.count == 4 && w.more && w.told);
+    feed(LH_IN_SENT);
+    assert_int_equal(w.pieces, 3);
+    assert_all_shown();
+    assert_false(w.told);
+}
+
+static void on_another_stream_it_begins_with_the_first_piece(void **state)
+{
+    (void)state;
+    feed(LH_IN_SENT);
+    uint64_t broken = w.link;
+    feed(LH_IN_LINK_CLOSED);
+    pass(1000);
+    assert_true(w.link != broken);
+    assert_true(w.pieces == 1 && w.count == 2 && w.shown[0] == 1);
+    feed(LH_IN_SENT);
+    feed(LH_IN_SENT);
+    assert_all_shown();
+}
+
+/* On a slow link each piece is waited for, not the whole: 2 s are the most for one. */
+static void a_slow_link_is_no_unanswered_registration(void **state)
+{
+    uint64_t link = w.link;
+
+    (void)state;
+    pass(1900);
+    feed(LH_IN_SENT);
+    pass(1900);
+    feed(LH_IN_SENT);
+    pass(1900);
+    assert_true(w.link == link);
+    assert_all_shown();
+    pass(200);
+    assert_true(w.link == link);
+    pass(1000); /* and another one is tried */
+    assert_true(w.link != link);
+}
+
+static void answer(uint64_t stamp, int error)
+{
+    Leasehold__SessionReply m = LEASEHOLD__SESSION_REPLY__INIT;
+    Leasehold__Registered r = LEASEHOLD__REGISTERED__INIT;
+
+    r.session = 1;
+    r.stamp = stamp;
+    r.term_ns = lh_seconds(9).ns;
+    r.heartbeat_ns = lh_seconds(3).ns;
+    r.master_term = 1;
+    r.cluster_id = (char *)(uintptr_t) "cluster";
+    r.error = (Leasehold__ErrorCode)-error;
+    m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
+    m.registered = &r;
+    struct lh_input in = {.kind = LH_IN_MESSAGE, .link = w.link, .message = &m.base};
+    run_sealed(w.cs, w.now, &in, other);
+}
+
+static void its_session_counts_from_the_last_piece(void **state)
+{
+    (void)state;
+    feed(LH_IN_SENT);
+    w.now = lh_instant_add(w.now, lh_milliseconds(1500));
+    feed(LH_IN_SENT);
+    assert_true(w.stamp == w.now.ns);
+    answer(w.stamp, LH_OK);
+    assert_true(lh_chunkserver_in_session(w.cs, w.now));
+    assert_true(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(8999))));
+    assert_false(lh_chunkserver_in_session(w.cs, lh_instant_add(w.now, lh_milliseconds(9000))));
+}
+
+/* The master need not wait for the rest of what it will not have. */
+static void a_refusal_ends_it_before_the_last_piece(void **state)
+{
+    uint64_t link = w.link, stamp = w.stamp;
+
+    (void)state;
+    w.now = lh_instant_add(w.now, lh_milliseconds(10));
+    feed(LH_IN_SENT);
+    answer(stamp, LH_ERR_NO_MEMORY); /* to the first */
+    pass(1000);
+    assert_true(w.link != link);
+    assert_true(w.pieces == 1 && w.shown[0] == 1);
+}
+
+#define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(a_piece_goes_out_when_the_one_before_is_written),
+        STORY(on_another_stream_it_begins_with_the_first_piece),
+        STORY(a_slow_link_is_no_unanswered_registration),
+        STORY(its_session_counts_from_the_last_piece),
+        STORY(a_refusal_ends_it_before_the_last_piece),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
