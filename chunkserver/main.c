@@ -1,5 +1,4 @@
 /* leasehold-chunkserver: the chunkserver's core with a real network, disk and clock around it. */
-#include "base/alloc.h"
 #include "chunkserver/chunkserver.h"
 #include "chunkserver/data_dir.h"
 #include "chunkserver/options.h"
@@ -11,7 +10,6 @@
 #include "runtime/server.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
  * one that receives. Each is one event. The call is given back once its end was seen and no batch
  * is under way. */
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "proto/codec.h"
 #include "rpc/internal.h"
 

@@ -4,7 +4,6 @@
 #include "chunkserver/primary/members.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "chunkserver/primary/pair.h"
 #include "chunkserver/primary/queue.h"
 #include "chunkserver/primary/recovery.h"

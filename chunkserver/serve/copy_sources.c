@@ -1,6 +1,4 @@
 /* The sources of a copy: whom to ask, and what they say (REC-4, REC-5). */
-#include "base/alloc.h"
-#include "base/assert.h"
 #include "batch/batch.h"
 #include "chunkserver/serve/copying.h"
 

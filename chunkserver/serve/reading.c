@@ -3,7 +3,6 @@
 #include "chunkserver/serve/reading.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "batch/batch.h"
 #include "chunkserver/log/piece.h"
 

@@ -7,7 +7,6 @@
 #include "chunkserver/serve/scrub.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "batch/batch.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 #include "chunkserver/serve/secondary.h"
 
 #include "base/assert.h"
-#include "batch/batch.h"
 #include "chunkserver/serve/copying.h"
 #include "chunkserver/serve/feeder.h"
 

@@ -5,7 +5,6 @@
 #include "client/command/table.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 /* --- rm ----------------------------------------------------------------------------------- */
 

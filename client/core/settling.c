@@ -2,7 +2,6 @@
  * asked of a replica that holds the chunk's very seal. */
 #include "client/core/appender_state.h"
 
-#include "base/assert.h"
 #include "client/core/reply.h"
 #include "proto/codec.h"
 

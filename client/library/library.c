@@ -2,7 +2,6 @@
 #include "client/library/library.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,7 +3,6 @@
 
 #include "sim/cluster/internal.h"
 
-#include "batch/batch.h"
 #include "proto/codec.h"
 
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 #include "sim/command/command.h"
 #include "sim/command/coverage.h"
 
-#include "base/probe.h"
 #include "sim/run/bugs.h"
 #include "sim/scenario/bounds.h"
 

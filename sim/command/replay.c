@@ -3,7 +3,6 @@
 #include "sim/command/show.h"
 #include "sim/command/subject.h"
 
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

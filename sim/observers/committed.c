@@ -4,8 +4,6 @@
  * the kernel's hands (APP-3). */
 #include "sim/observers/internal.h"
 
-#include "base/crc32c.h"
-
 #include <inttypes.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "sim/cluster/internal.h"
 #include "sim/cluster/stranger.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -3,7 +3,6 @@
 #include "sim/report/story.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

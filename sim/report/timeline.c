@@ -7,7 +7,6 @@
 #include "sim/report/story.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,8 +1,5 @@
 #include "sim/run/minimize.h"
 
-#include "base/alloc.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 struct search {

@@ -1,7 +1,6 @@
 #include "sim/scenario/actor.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/healing.h"
 

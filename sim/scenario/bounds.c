@@ -1,7 +1,5 @@
 #include "sim/scenario/bounds.h"
 
-#include "base/assert.h"
-
 #include <string.h>
 
 enum { AS_U32, AS_U64, AS_MS, AS_DURATION };

@@ -1,7 +1,6 @@
 /* A node's life: its process starts, steps, pauses and ends. */
 #include "sim/world/internal.h"
 
-#include "base/alloc.h"
 #include "base/assert.h"
 
 #include <inttypes.h>
