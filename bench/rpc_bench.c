@@ -303,8 +303,7 @@ int main(int argc, char **argv)
         .command = "rpc_bench",
         .usage = "[OPTION]...",
         .summary = "Measures messages through loop and gRPC between processes.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
     char end[100], relay[100], address[2][100];

@@ -100,8 +100,7 @@ bool lh_chunkserver_options_parse(
             "SIGTERM or SIGINT: finish appends under way, release all leases, exit.\n"
             "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 data "
             "directory, 74 input or output, 75 deaf.\n",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
 
     if (!lh_server_parse(&flags, argc, argv, &o->args, code))

@@ -301,8 +301,7 @@ int main(int argc, char **argv)
                   "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 "
                   "data directory, 74 input or output, 75 deaf, 78 settings that "
                   "contradict each other.\n",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     int code;

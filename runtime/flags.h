@@ -55,6 +55,9 @@ struct lh_flag {
 #define LH_FLAG(name_, type_, value_, preset_)                                                     \
     .name = (name_), .type = LH_FLAG_##type_, .value = (value_), .preset = (preset_)
 
+/* All rows of a table, for a struct lh_flags and its like. */
+#define LH_FLAG_ROWS(table) .flags = (table), .count = sizeof(table) / sizeof(table)[0]
+
 struct lh_flags {
     const char *command; /* "leasehold-master" */
     const char *usage;   /* after the command's name: "[OPTION]..." */

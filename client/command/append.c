@@ -237,8 +237,7 @@ int lh_command_append(int argc, char **argv)
             "record like the others, and\n`leasehold cat` prints it with one. Use "
             "--length-prefixed for records of any bytes.\nCtrl-C ends the input; what was read by "
             "then is stored and reported (exit status 130).",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_min = 1,
         .args_max = SIZE_MAX,
         .check = check,

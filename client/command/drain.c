@@ -175,8 +175,7 @@ static int run_waiting(int argc, char **argv, struct options *o, const char *sum
     const struct lh_command command = {
         .usage = "[OPTION]... SERVER",
         .summary = summary,
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_min = 1,
         .args_max = 1,
         .run = set_server,

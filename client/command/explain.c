@@ -125,8 +125,7 @@ int lh_command_garbage(int argc, char **argv)
         .summary = "Tells whether the master deletes the replicas that nobody needs. It stops by "
                    "itself when its\nmetadata looks like an older copy: then what looks useless "
                    "may be all that is left of a file.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .run = garbage,
         .options = &o,
     };

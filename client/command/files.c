@@ -43,8 +43,7 @@ int lh_command_create(int argc, char **argv)
     const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Creates an empty file at each PATH.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_min = 1,
         .args_max = SIZE_MAX,
         .run = create_all,
@@ -125,8 +124,7 @@ int lh_command_ls(int argc, char **argv)
     const struct lh_command command = {
         .usage = "[OPTION]... [PREFIX]",
         .summary = "Lists the files whose paths begin with PREFIX, or all.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_max = 1,
         .run = list_all,
         .options = &o,
@@ -236,8 +234,7 @@ int lh_command_stat(int argc, char **argv)
     const struct lh_command command = {
         .usage = "[OPTION]... PATH...",
         .summary = "Describes each file PATH.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_min = 1,
         .args_max = SIZE_MAX,
         .run = stat_all,

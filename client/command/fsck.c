@@ -225,8 +225,7 @@ int lh_command_fsck(int argc, char **argv)
                    "nothing; may run at any time.\nExit status: 0 clean, 1 nothing is lost but "
                    "replicas are missing, stale or lost, 2 chunks\nare lost, differ or cannot be "
                    "read; others as always.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_max = 1,
         .run = fsck,
         .options = &o,

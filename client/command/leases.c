@@ -76,8 +76,7 @@ int lh_command_leases(int argc, char **argv)
                    "RECALLING:\non the way to or from its holder; WAITING: the master was "
                    "restarted and its holder has not\ncome back yet; EXPIRING: of a lost "
                    "primary, whose file has gone on in its next chunk; FREE.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .run = list_leases,
         .options = &o,
     };
@@ -144,8 +143,7 @@ int lh_command_recall(int argc, char **argv)
         .summary =
             "Asks the primary of a chunk (of a file's last chunk) to give its lease up now, "
             "and gives the\nchunk to another member. Nothing that is being appended is lost.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_min = 1,
         .args_max = 1,
         .run = recall,

@@ -322,8 +322,7 @@ int lh_command_local(int argc, char **argv)
         .usage = "[OPTION]...",
         .summary = "Runs a master and chunkservers on this machine until Ctrl-C. What dies is "
                    "reported, not restarted.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     int code;

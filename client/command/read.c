@@ -211,8 +211,7 @@ int lh_command_cat(int argc, char **argv)
         .summary = "Prints the records of each file PATH, each followed by a newline (see "
                    "--delimiter), also the\nlast one: `append` does not keep delimiters, so a "
                    "file that ended without one comes back with one.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .no_json = true,
         .args_min = 1,
         .args_max = SIZE_MAX,
@@ -349,8 +348,7 @@ int lh_command_tail(int argc, char **argv)
     const struct lh_command command = {
         .usage = "[OPTION]... PATH",
         .summary = "Prints the last records of the file PATH, each followed by a newline.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .no_json = true,
         .args_min = 1,
         .args_max = 1,

@@ -79,8 +79,7 @@ int lh_command_rm(int argc, char **argv)
         .summary = "Moves each file PATH into the trash and says for how long `leasehold restore` "
                    "brings it\nback; after that its records are deleted. Appenders and readers of "
                    "the file fail at once.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_max = SIZE_MAX,
         .run = remove_all,
         .options = &o,
@@ -197,8 +196,7 @@ int lh_command_restore(int argc, char **argv)
     const struct lh_command command = {
         .usage = "[OPTION]... [PATH]",
         .summary = "Takes a file out of the trash, with all its records.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
         .args_max = 1,
         .run = restore,
         .options = &o,

@@ -235,8 +235,7 @@ int lh_sim_command_minimize(int argc, char **argv)
             "Drops faults, programs, servers and settings of a failing run as long as the same "
             "rule still breaks,\nand writes what is left as a scenario file. Ctrl-C ends it with "
             "the smallest that was found so far.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_sim_subject subject;

@@ -47,8 +47,7 @@ int lh_sim_command_replay(int argc, char **argv)
         .usage = "(--seed S | FILE.scenario) [OPTION]...",
         .summary = "Tells a run line by line: true time at the left, a column for each node. A "
                    "failure stands at the end.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_sim_subject subject;

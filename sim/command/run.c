@@ -128,8 +128,7 @@ int lh_sim_command_run(int argc, char **argv)
         .command = "leasehold-sim run",
         .usage = "--seed S [OPTION]...",
         .summary = "Draws a run from the seed, carries it out and says how it ended.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_sim_subject subject;

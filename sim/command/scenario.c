@@ -125,8 +125,7 @@ int lh_sim_command_scenario(int argc, char **argv)
         .usage = "FILE... [OPTION]...",
         .summary = "Runs scenario files (docs/scenarios.md tells how to write one) and says ok, "
                    "or the line that was not met:\nwhat it expected and what was found.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_sim_subjects files;
     struct lh_flags_result args;

@@ -356,8 +356,7 @@ int lh_sim_command_selftest(int argc, char **argv)
                    "must see INV-1 or INV-2 break (INV-7).\nWhat no seed has found within --seeds "
                    "or --for is looked for in the scenario FILEs that say `broken by` it.\nExits "
                    "with 5 when one was not found.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_sim_subjects stories = {0};

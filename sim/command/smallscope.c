@@ -59,8 +59,7 @@ int lh_sim_command_smallscope(int argc, char **argv)
         .summary = "One grantor, two holders, one chunk: makes every sequence of grants, renewals, "
                    "expiries, recalls, crashes,\nrestarts, losses and late deliveries, and checks "
                    "INV-1 to INV-3 in each state.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_explore_result result;

@@ -378,8 +378,7 @@ int lh_sim_command_swarm(int argc, char **argv)
         .summary = "Runs one seed after another, each with its own mixture of faults, until the "
                    "time is over or one fails.\nScenario FILEs are run first, and the marks that "
                    "they reach count too.\nCtrl-C ends it with the summary.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     uint64_t first = (uint64_t)time(NULL) % 100000000 * 10;

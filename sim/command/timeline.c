@@ -104,8 +104,7 @@ int lh_sim_command_timeline(int argc, char **argv)
         .summary = "Writes one self-contained page with a lane for each node: leases as the master "
                    "and as the holder believe\nin them, sessions, appends, faults, and the failure "
                    "if there is one. Open it in a browser.",
-        .flags = table,
-        .count = sizeof table / sizeof table[0],
+        LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;
     struct lh_sim_subject subject;

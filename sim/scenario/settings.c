@@ -29,83 +29,49 @@ const struct lh_sim_slot_type lh_sim_slot_plant = {
 
 #define SLOT(name, type, member) LH_SIM_SLOT(name, type, struct lh_sim_settings, member)
 
-static const struct lh_sim_slot slots[] = {
-    SLOT("seed", lh_sim_slot_seed, seed),
-    SLOT("servers", lh_sim_slot_small, servers),
-    SLOT("clients", lh_sim_slot_small, clients),
-    SLOT("strangers", lh_sim_slot_small, strangers),
-    SLOT("session-term", lh_sim_slot_duration, session_term),
-    SLOT("chunk-term", lh_sim_slot_duration, chunk_term),
-    SLOT("drift", lh_sim_slot_small, drift_ppm),
-    SLOT("replication", lh_sim_slot_small, replication),
-    SLOT("min", lh_sim_slot_small, min_replicas),
-    SLOT("chunk-size", lh_sim_slot_size, chunk_size),
-    SLOT("create-timeout", lh_sim_slot_duration, create_timeout),
-    SLOT("member-timeout", lh_sim_slot_duration, member_timeout),
-    SLOT("drain-timeout", lh_sim_slot_duration, drain_timeout),
-    SLOT("on-loss", lh_sim_slot_loss, on_loss),
-    SLOT("suspect", lh_sim_slot_duration, suspect_after),
-    SLOT("grace", lh_sim_slot_duration, grace),
-    SLOT("trash", lh_sim_slot_duration, trash_retention),
-    SLOT("repair-streams", lh_sim_slot_small, repair_streams),
-    SLOT("repair-rate", lh_sim_slot_number, repair_rate),
-    SLOT("scrub", lh_sim_slot_duration, scrub_period),
-    SLOT("balance", lh_sim_slot_flag, balance),
-    SLOT("delay", lh_sim_slot_range, delay),
-    SLOT("delay-rate", lh_sim_slot_small, delay_tail.per_million),
-    SLOT("delay-most", lh_sim_slot_duration, delay_tail.most),
-    SLOT("notice", lh_sim_slot_range, notice),
-    SLOT("piece", lh_sim_slot_size, piece_bytes),
-    SLOT("write", lh_sim_slot_range, write),
-    SLOT("sync", lh_sim_slot_range, sync),
-    SLOT("read", lh_sim_slot_range, read),
-    SLOT("commit", lh_sim_slot_range, commit),
-    SLOT("disk-rate", lh_sim_slot_small, disk_tail.per_million),
-    SLOT("disk-most", lh_sim_slot_duration, disk_tail.most),
-    SLOT("timer-late", lh_sim_slot_duration, timer_late),
-    SLOT("beyond-rho", lh_sim_slot_flag, clocks_beyond_rho),
-    SLOT("lost", lh_sim_slot_flag, replicas_may_be_lost),
-    SLOT("ruin", lh_sim_slot_flag, ruin),
-    SLOT("plant", lh_sim_slot_plant, plant),
-    {0},
-};
-
-static const char *const phrases[] = {
-    "seed <seed>",
-    "chunkservers <servers>",
-    "clients <clients>",
-    "strangers <strangers>",
-    "session term <session-term>",
-    "chunk term <chunk-term>",
-    "drift <drift> ppm",
-    "replication <replication>",
-    "min replicas <min>",
-    "chunk size <chunk-size>",
-    "create timeout <create-timeout>",
-    "member timeout <member-timeout>",
-    "drain timeout <drain-timeout>",
-    "on primary loss <on-loss>",
-    "suspect after <suspect>",
-    "grace <grace>",
-    "trash retention <trash>",
-    "repair streams <repair-streams>",
-    "repair rate <repair-rate> bytes per second",
-    "scrub period <scrub>",
-    "balance <balance>",
-    "delay <delay>",
-    "delay tail <delay-rate> per million up to <delay-most>",
-    "silence noticed after <notice>",
-    "pieces of <piece>",
-    "write takes <write>",
-    "sync takes <sync>",
-    "read takes <read>",
-    "commit takes <commit>",
-    "disk tail <disk-rate> per million up to <disk-most>",
-    "timers late by <timer-late>",
-    "clocks leave rho <beyond-rho>",
-    "replicas may be lost <lost>",
-    "ruin <ruin>",
-    "plant <plant>",
+static const struct phrase {
+    const char *pattern;
+    struct lh_sim_slot slots[3]; /* ends with a NULL name */
+} phrases[] = {
+    {"seed <>", {SLOT("", lh_sim_slot_seed, seed)}},
+    {"chunkservers <>", {SLOT("", lh_sim_slot_small, servers)}},
+    {"clients <>", {SLOT("", lh_sim_slot_small, clients)}},
+    {"strangers <>", {SLOT("", lh_sim_slot_small, strangers)}},
+    {"session term <>", {SLOT("", lh_sim_slot_duration, session_term)}},
+    {"chunk term <>", {SLOT("", lh_sim_slot_duration, chunk_term)}},
+    {"drift <> ppm", {SLOT("", lh_sim_slot_small, drift_ppm)}},
+    {"replication <>", {SLOT("", lh_sim_slot_small, replication)}},
+    {"min replicas <>", {SLOT("", lh_sim_slot_small, min_replicas)}},
+    {"chunk size <>", {SLOT("", lh_sim_slot_size, chunk_size)}},
+    {"create timeout <>", {SLOT("", lh_sim_slot_duration, create_timeout)}},
+    {"member timeout <>", {SLOT("", lh_sim_slot_duration, member_timeout)}},
+    {"drain timeout <>", {SLOT("", lh_sim_slot_duration, drain_timeout)}},
+    {"on primary loss <>", {SLOT("", lh_sim_slot_loss, on_loss)}},
+    {"suspect after <>", {SLOT("", lh_sim_slot_duration, suspect_after)}},
+    {"grace <>", {SLOT("", lh_sim_slot_duration, grace)}},
+    {"trash retention <>", {SLOT("", lh_sim_slot_duration, trash_retention)}},
+    {"repair streams <>", {SLOT("", lh_sim_slot_small, repair_streams)}},
+    {"repair rate <> bytes per second", {SLOT("", lh_sim_slot_number, repair_rate)}},
+    {"scrub period <>", {SLOT("", lh_sim_slot_duration, scrub_period)}},
+    {"balance <>", {SLOT("", lh_sim_slot_flag, balance)}},
+    {"delay <>", {SLOT("", lh_sim_slot_range, delay)}},
+    {"delay tail <rate> per million up to <most>",
+        {SLOT("rate", lh_sim_slot_small, delay_tail.per_million),
+            SLOT("most", lh_sim_slot_duration, delay_tail.most)}},
+    {"silence noticed after <>", {SLOT("", lh_sim_slot_range, notice)}},
+    {"pieces of <>", {SLOT("", lh_sim_slot_size, piece_bytes)}},
+    {"write takes <>", {SLOT("", lh_sim_slot_range, write)}},
+    {"sync takes <>", {SLOT("", lh_sim_slot_range, sync)}},
+    {"read takes <>", {SLOT("", lh_sim_slot_range, read)}},
+    {"commit takes <>", {SLOT("", lh_sim_slot_range, commit)}},
+    {"disk tail <rate> per million up to <most>",
+        {SLOT("rate", lh_sim_slot_small, disk_tail.per_million),
+            SLOT("most", lh_sim_slot_duration, disk_tail.most)}},
+    {"timers late by <>", {SLOT("", lh_sim_slot_duration, timer_late)}},
+    {"clocks leave rho <>", {SLOT("", lh_sim_slot_flag, clocks_beyond_rho)}},
+    {"replicas may be lost <>", {SLOT("", lh_sim_slot_flag, replicas_may_be_lost)}},
+    {"ruin <>", {SLOT("", lh_sim_slot_flag, ruin)}},
+    {"plant <>", {SLOT("", lh_sim_slot_plant, plant)}},
 };
 
 #define PHRASES (sizeof phrases / sizeof phrases[0])
@@ -170,10 +136,11 @@ void lh_sim_settings_print(const struct lh_sim_settings *settings, FILE *to)
     char line[LH_SIM_LINE_MAX + 1];
 
     for (size_t i = 0; i < PHRASES; i++) {
-        if (i > 0 && !lh_sim_phrase_differs(slots, phrases[i], settings, &defaults))
+        const struct phrase *p = &phrases[i];
+        if (i > 0 && !lh_sim_phrase_differs(p->slots, p->pattern, settings, &defaults))
             continue;
         struct lh_sim_text t = lh_sim_text_at(line, sizeof line);
-        lh_sim_phrase_print(slots, phrases[i], settings, &defaults, &t);
+        lh_sim_phrase_print(p->slots, p->pattern, settings, &defaults, &t);
         (void)fprintf(to, "%s\n", line);
     }
     for (size_t i = 0; i < LH_SIM_BOUNDS_MAX; i++) {
@@ -211,7 +178,7 @@ bool lh_sim_settings_parse_words(struct lh_sim_settings *settings, struct lh_sim
     for (size_t i = 0; i < PHRASES; i++) {
         struct lh_sim_settings s = *settings;
         w->at = begin;
-        if (lh_sim_phrase_parse(slots, phrases[i], w, &s)) {
+        if (lh_sim_phrase_parse(phrases[i].slots, phrases[i].pattern, w, &s)) {
             *settings = s;
             return true;
         }

@@ -78,8 +78,7 @@ static const struct lh_flags flags = {
     .command = "cmd",
     .usage = "[OPTION]... PATH",
     .summary = "Does things.",
-    .flags = table,
-    .count = sizeof table / sizeof table[0],
+    LH_FLAG_ROWS(table),
 };
 
 static char *no_environment[] = {NULL};
