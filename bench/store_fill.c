@@ -1,27 +1,35 @@
 /* Fills a master's data directory with files of sealed chunks, through the store's own code, for
  * bench/start:
  *
- *   store_fill --data-dir DIR --chunks N --files N --servers N
+ *   store_fill --data-dir DIR --chunks N --files N --servers N [--replicas DIR]
  *
- * Chunks have three members each. Their numbers are as if all files had grown at the same time. */
+ * Chunks have three members each. Their numbers are as if all files had grown at the same time.
+ * `--replicas`: also the data directory of the first server, with a header for each replica, as
+ * large as it should be, and without a log. */
 #include "base/alloc.h"
+#include "chunkserver/log/header.h"
 #include "master/store/metastore_lmdb.h"
 #include "proto/stored.pb-c.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PUTS_PER_COMMIT 20000u
 #define CHUNK_BYTES     (UINT64_C(64) << 20)
 #define MEMBERS         3u
+#define VERSION         3u
 
 static struct {
     struct lh_metastore *store;
     struct lh_change *changes;
     size_t count;
     uint64_t commits;
+    int replicas; /* the folder; 0: none */
 } fill;
 
 static void committed(void *arg, uint64_t ticket, int error, const char *why)
@@ -90,6 +98,38 @@ static void put_file(uint64_t file)
     put('f', &file, 1, &record.base);
 }
 
+static uint64_t checksum_of(uint64_t chunk)
+{
+    return chunk * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void put_replica(uint64_t chunk)
+{
+    struct lh_chunk_header h = {
+        .generation = 2,
+        .chunk = chunk,
+        .version = VERSION,
+        .chunk_size = CHUNK_BYTES,
+        .sealed = true,
+        .sealed_length = CHUNK_BYTES,
+        .sealed_checksum = checksum_of(chunk),
+    };
+    struct lh_buf slot = lh_chunk_header_encode(&h);
+    uint8_t bytes[LH_SLOT_BYTES];
+    char name[32];
+
+    lh_buf_read(&slot, 0, bytes, sizeof bytes);
+    lh_buf_clear(&slot);
+    snprintf(name, sizeof name, "%016" PRIx64 ".chunk", chunk);
+    int fd = openat(fill.replicas, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes ||
+        ftruncate(fd, LH_LOG_START + (off_t)CHUNK_BYTES) != 0) {
+        perror("store_fill: a replica");
+        exit(1);
+    }
+    close(fd);
+}
+
 static void put_chunk(uint64_t file, uint64_t index, uint64_t chunk, uint64_t servers)
 {
     LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
@@ -101,18 +141,32 @@ static void put_chunk(uint64_t file, uint64_t index, uint64_t chunk, uint64_t se
         snprintf(names[i], sizeof names[i], "cs%" PRIu64, (chunk + i) % servers + 1);
         members[i].server_id = names[i];
         pointers[i] = &members[i];
+        if (fill.replicas != 0 && (chunk + i) % servers == 0)
+            put_replica(chunk);
     }
     record.chunk = chunk;
     record.file = file;
     record.index = index;
     record.start = index * CHUNK_BYTES;
-    record.version = 3;
+    record.version = VERSION;
     record.n_members = MEMBERS;
     record.members = pointers;
     record.created = record.sealed = true;
     record.length = CHUNK_BYTES;
-    record.checksum = chunk * UINT64_C(0x9e3779b97f4a7c15);
+    record.checksum = checksum_of(chunk);
     put('k', (uint64_t[]){file, index}, 2, &record.base);
+}
+
+static void open_replicas(const char *path)
+{
+    char chunks[4096];
+
+    snprintf(chunks, sizeof chunks, "%s/chunks", path);
+    if (mkdir(path, 0755) != 0 || mkdir(chunks, 0755) != 0 ||
+        (fill.replicas = open(chunks, O_RDONLY | O_DIRECTORY)) <= 0) {
+        perror(path);
+        exit(1);
+    }
 }
 
 static uint64_t number(int argc, char **argv, const char *name)
@@ -131,9 +185,12 @@ int main(int argc, char **argv)
     const char *path = NULL;
     char why[512];
 
-    for (int i = 1; i + 1 < argc; i += 2)
+    for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--data-dir") == 0)
             path = argv[i + 1];
+        if (strcmp(argv[i], "--replicas") == 0)
+            open_replicas(argv[i + 1]);
+    }
     if (path == NULL ||
         lh_metastore_lmdb_open(path, 0, committed, NULL, &fill.store, why, sizeof why) != LH_OK) {
         fprintf(stderr, "store_fill: %s\n", path == NULL ? "--data-dir is missing" : why);

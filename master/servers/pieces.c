@@ -51,6 +51,23 @@ static void add(struct lh_m_registration *r, const Leasehold__Register *piece)
             (struct lh_m_shown){piece->held[i]->chunk, piece->held[i]->version};
 }
 
+/* For "pieces-outlive-their-stream": what the server has shown on a stream that broke. */
+static void take_over(
+    const struct lh_master *m, const struct lh_m_link *l, struct lh_m_registration *r)
+{
+    const struct lh_m_link *other, *next;
+
+    HASH_ITER(hh, m->links, other, next) {
+        const struct lh_m_registration *old = other->pieces;
+        if (other == l || old == NULL || strcmp(old->head->server_id, r->head->server_id) != 0)
+            continue;
+        LH_GROW(r->replicas, r->replica_capacity, r->replica_count + old->replica_count);
+        memcpy(&r->replicas[r->replica_count], old->replicas,
+            old->replica_count * sizeof *old->replicas);
+        r->replica_count += old->replica_count;
+    }
+}
+
 /* Does it follow what has come on this stream? */
 static bool follows(const struct lh_m_registration *r, const Leasehold__Register *piece)
 {
@@ -64,6 +81,8 @@ void lh_m_on_register(struct lh_master *m, struct lh_m_link *l, const Leasehold_
     if (piece->piece == 0) {
         lh_m_stream_forget_pieces(m, l);
         l->pieces = begin(piece);
+        if (LH_PLANTED("pieces-outlive-their-stream"))
+            take_over(m, l, l->pieces);
     } else if (!follows(l->pieces, piece)) {
         if (LH_PLANTED("first-piece-registers"))
             return;

@@ -46,6 +46,10 @@ static const struct lh_sim_bug bugs[] = {
         "a registration is believed with its first piece; what the others show is taken for not "
         "there",
         "INV-2"},
+    {"pieces-outlive-their-stream", "SES-1a",
+        "pieces of a registration whose stream broke count with the next one; what is gone since "
+        "is taken for there",
+        "KEEP-1"},
     {"registration-resumed-elsewhere", "SES-1a",
         "a registration goes on where the last one's stream broke off; the master never hears what "
         "came before",

@@ -36,6 +36,12 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(output, r"(?m)^from start to serving: [\d.]+ s$")
         self.assertRegex(output, r"(?m)^4 registrations with 22,500 replicas each: ")
 
+    def test_a_start_with_many_replicas(self):
+        code, output = bench("start", "--replicas=5000")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^a chunkserver with 5,000 sealed replicas$")
+        self.assertRegex(output, r"(?m)^from start to session: [\d.]+ s; to the first record ")
+
 
 if __name__ == "__main__":
     os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")
