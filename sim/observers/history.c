@@ -85,6 +85,10 @@ static void submitted_done(
     b->error = error;
     if (error == LH_OK)
         lh_ob_inv6_acknowledged(o, call, s->offset);
+    else if (error == LH_ERR_MALFORMED || error == LH_ERR_CORRUPT ||
+             error == LH_ERR_INVALID_ARGUMENT || error == LH_ERR_TOO_LARGE)
+        lh_sim_fail(o->sim, "INV-8", 0, "an append failed, and its client did nothing wrong: %s",
+            s->call.text);
 }
 
 /* ---- Readers ---- */
