@@ -243,10 +243,10 @@ class SwarmTest(SimTest):
         self.assert_ends(done, 1, "FAILED", "replay", "minimize", " 1 failed")
 
     def test_it_goes_on_when_asked(self):
-        done = simulator("swarm", "--runs=8", "--jobs=2", "--first=1", "--plant", BUG,
+        done = simulator("swarm", "--runs=60", "--jobs=2", "--first=1", "--plant", BUG,
                          "--keep-going")
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("8 runs", done.stdout)
+        self.assertIn("60 runs", done.stdout)
         self.assertGreater(done.stdout.count("FAILED"), 1)
 
     def test_marks_that_are_missing(self):
