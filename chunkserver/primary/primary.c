@@ -300,6 +300,8 @@ static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_stream *s,
     }
     LH_MARK("append-repeat-of-uncommitted");
     struct lh_cs_uncommitted *waiting = lh_cs_queue_at(p, lh_cs_queue_index(p, stored->offset));
+    if (s->link < waiting->stream)
+        return; /* sent before its client took the newer one: there it waits for the answer */
     if (waiting->stream != s->link)
         w->unanswered++;
     waiting->stream = s->link;

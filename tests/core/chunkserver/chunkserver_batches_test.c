@@ -132,6 +132,28 @@ static void a_repeat_is_answered_when_all_of_it_is_durable(void **state)
     world_destroy(w);
 }
 
+static void what_the_older_stream_repeats_late_takes_no_answer_from_the_newer(void **state)
+{
+    (void)state;
+    struct world *w = given(true);
+    struct conn *older = given_appender(w);
+
+    disks_stall(w, true);
+    append(older, 1, 100);
+    settle(w);
+    struct conn *newer = appender(w, A, 1, WRITER, 1);
+    settle(w);
+    append(newer, 1, 100);
+    settle(w);
+    append(older, 1, 100); /* it was on its way for long */
+    settle(w);
+    disks_stall(w, false);
+    settle(w);
+    assert_true(answered(newer, 1));
+    assert_false(answered(older, 1));
+    world_destroy(w);
+}
+
 /* FAIL-2a with a primary that lives: its word is what it has committed. */
 static void a_roll_seals_between_batches(uint32_t size, uint64_t count)
 {
@@ -263,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
         cmocka_unit_test(readers_that_wait_see_whole_batches),
         cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),
+        cmocka_unit_test(what_the_older_stream_repeats_late_takes_no_answer_from_the_newer),
         cmocka_unit_test(a_roll_does_not_cut_a_large_batch),
         cmocka_unit_test(a_roll_does_not_cut_one_of_many_batches),
         cmocka_unit_test(what_a_member_confirms_commits_whole_batches),
