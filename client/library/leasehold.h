@@ -181,7 +181,7 @@ struct lh_cluster_options {
     /* The longest pause between two tries; pauses grow from 10 ms and vary randomly.
      * 1000 if 0. */
     uint64_t backoff_max_ms;
-    /* Bytes that all appenders of the cluster together may hold on their way. 256 MiB if 0. When
+    /* Bytes that all appenders of the cluster together may hold on their way. 512 MiB if 0. When
      * they do, each may hold its share of it, and one record in any case. */
     uint64_t memory_bytes_max;
     /* Called with a sentence that says which server a call waits for, after 2 s, 4 s, 8 s and so

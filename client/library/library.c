@@ -18,7 +18,7 @@
 LH_ERRORS(X)
 #undef X
 
-#define MEMORY_BYTES_DEFAULT (256u << 20)
+#define MEMORY_BYTES_DEFAULT (512u << 20)
 
 static _Thread_local char last_error[LH_CALL_TEXT_BYTES];
 static _Thread_local bool in_callback;
