@@ -315,7 +315,9 @@ static void check_reports(
         else if (m->registration == 1)
             check_registered(o, a, c->id);
         const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
-        if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged)
+        /* What this process has written itself may have been cut short since, and is tried again. */
+        if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||
+            r->logged_at >= a->started_at)
             continue;
         uint64_t sound = lh_sim_log_scan(c->id, log, size, size, &checksum);
         if (sound != size)
@@ -374,6 +376,8 @@ static void copied(
         return;
     /* Rot that came after its process had looked; also if it is only said again that it is here. */
     if (r->damaged && (r->damaged_at >= a->started_at || m->copied_bytes == 0))
+        return;
+    if (r->astray)
         return;
     r->damaged = r->header_damaged = r->lost = r->missing = false;
     check_speaker(o, a, m->chunk, "has copied its replica");

@@ -185,8 +185,10 @@ void lh_ob_replicas_disk(struct lh_sim_observers *o, struct actor *a, uint64_t f
         break;
     case LH_DISK_SYNC:
         r->truncated = false;
-        if (error != LH_OK && error != LH_ERR_CLOSED)
+        if (error != LH_OK && error != LH_ERR_CLOSED) {
             damage(o, c, r); /* FAIL-5: what the platter has nobody knows */
+            r->astray = r->astray || a->alive != lh_sim_is_up(a->node);
+        }
         if (r->header_written) {
             r->header_written = false;
             r->platter_known = false;
@@ -207,7 +209,7 @@ static void after_power_loss(struct lh_sim_observers *o, struct actor *a)
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = &c->replicas[a->number];
         r->kernel_known = r->platter_known = r->header_written = false;
-        r->seal_seen = false;
+        r->seal_seen = r->astray = false;
         if (c->removed)
             continue;
         lh_ob_inv3_header(o, c, a->number);

@@ -130,10 +130,10 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
             c->id, length);
         return;
     }
-    if (answer->unverified && c->loss_told)
+    bool lone_truncated = answer->truncated && !own && sure < 2;
+    if ((answer->unverified || lone_truncated) && c->loss_told)
         lh_ob_commit_lost(o, c, length);
-    if (!answer->unverified && answer->truncated && !own && sure < 2 &&
-        sure + unverified + given_up < full)
+    if (!answer->unverified && lone_truncated && sure + unverified + given_up < full)
         lh_sim_fail(o->sim, "INV-4", c->id,
             "chunk %" PRIu64 " is to be sealed at %" PRIu64
             " bytes, by the word of a single log, which was truncated (FAIL-3)",
