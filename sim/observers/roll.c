@@ -201,15 +201,21 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED &&
         m->fenced->error == LEASEHOLD__ERROR_CODE__OK) {
         struct chunk *c = lh_ob_chunk(o, m->fenced->chunk);
-        lh_ob_replica(c, lh_ob_actor(o, s->peer)->number)->fenced_heard =
-            (struct fenced){.version = m->fenced->version,
-                .length = m->fenced->length,
-                .checksum = m->fenced->checksum,
-                .committed = m->fenced->committed,
-                .unverified = m->fenced->unverified,
-                .primary = m->fenced->primary,
-                .truncated = m->fenced->truncated,
-                .heard_at = lh_sim_now(o->sim)};
+        struct fenced *heard = &lh_ob_replica(c, lh_ob_actor(o, s->peer)->number)->fenced_heard;
+        struct fenced said = {.version = m->fenced->version,
+            .length = m->fenced->length,
+            .checksum = m->fenced->checksum,
+            .committed = m->fenced->committed,
+            .unverified = m->fenced->unverified,
+            .primary = m->fenced->primary,
+            .truncated = m->fenced->truncated,
+            .heard_at = lh_sim_now(o->sim)};
+        bool again = heard->version == said.version && heard->length == said.length &&
+                     heard->checksum == said.checksum && heard->committed == said.committed &&
+                     heard->unverified == said.unverified && heard->primary == said.primary &&
+                     heard->truncated == said.truncated;
+        if (!again) /* else it may have decided by the first one */
+            *heard = said;
     }
 }
 
