@@ -49,6 +49,7 @@ int lh_files_create(
     struct lh_files *files = lh_alloc(sizeof *files);
     files->directory = fd;
     files->open_max = open_max;
+    files->made = 1; /* by a process before, which may have been killed between file and sync */
     pthread_mutex_init(&files->lock, NULL);
     *out = files;
     return LH_OK;

@@ -9,8 +9,9 @@
 /* How often slow questions are asked while waiting. */
 #define ASK_AGAIN lh_milliseconds(100)
 
-/* So many times the bound is what reading everything back may take, as long as it goes on. */
-#define READING_BOUNDS 4u
+/* So many times the bound is what copying or reading back everything may take, as long as it goes
+ * on. */
+#define GOING_ON_BOUNDS 4u
 
 void lh_sim_mend(struct lh_sim_cluster *c)
 {
@@ -157,8 +158,9 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
 }
 
 /* Where all readers together have got to. */
-static uint64_t read_so_far(const struct lh_sim_cluster *c)
+static uint64_t read_so_far(const struct waiting *w)
 {
+    const struct lh_sim_cluster *c = w->cluster;
     uint64_t sum = 0;
 
     for (const struct lh_sim_program *p = lh_sim_program_next(c, NULL); p != NULL;
@@ -168,15 +170,21 @@ static uint64_t read_so_far(const struct lh_sim_cluster *c)
     return sum;
 }
 
-/* A long file in small pieces over slow links takes its time to read. A reader that goes on is not
- * late. */
-static bool wait_for_readers(struct waiting *w, struct lh_duration bound)
+static uint64_t healed_so_far(const struct waiting *w)
 {
-    for (unsigned i = 0; i < READING_BOUNDS; i++) {
-        uint64_t before = read_so_far(w->cluster);
-        if (wait_for(w, all_ended, bound))
+    return w->settling->healed == NULL ? 0 : w->settling->healed(w->settling->arg);
+}
+
+/* A long file in small pieces over slow links takes its time to read, and a disk of many chunks to
+ * copy. What goes on is not late. */
+static bool wait_while_going_on(struct waiting *w, bool (*met)(void *arg),
+    uint64_t (*so_far)(const struct waiting *w), struct lh_duration bound)
+{
+    for (unsigned i = 0; i < GOING_ON_BOUNDS; i++) {
+        uint64_t before = so_far(w);
+        if (wait_for(w, met, bound))
             return true;
-        if (lh_sim_failure(w->cluster->sim) != NULL || read_so_far(w->cluster) == before)
+        if (lh_sim_failure(w->cluster->sim) != NULL || so_far(w) == before)
             return false;
     }
     return false;
@@ -186,7 +194,7 @@ static bool replicas_are_equal(struct waiting *w, struct lh_duration bound)
 {
     const struct lh_sim_settling *s = w->settling;
 
-    if (wait_for(w, is_settled, bound))
+    if (wait_while_going_on(w, is_settled, healed_so_far, bound))
         return true;
     if (s->unsettled != NULL && lh_sim_failure(w->cluster->sim) == NULL)
         s->unsettled(s->arg);
@@ -209,7 +217,7 @@ bool lh_sim_settle_all(
     if (!replicas_are_equal(&w, bound))
         return false;
     start_last(&w, LH_SIM_READER, "last-reader");
-    if (!wait_for_readers(&w, bound))
+    if (!wait_while_going_on(&w, all_ended, read_so_far, bound))
         return not_in_time(&w, "does not come to its end", bound);
     /* Where no scrub comes by, rot is found by whoever reads it, and then copied anew. */
     return replicas_are_equal(&w, bound);

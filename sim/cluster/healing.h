@@ -15,6 +15,8 @@ struct lh_sim_settling {
     bool (*exempt)(void *arg, const char *path);
     /* All that must become equal is equal. */
     bool (*settled)(void *arg);
+    /* Grows as long as healing goes on. */
+    uint64_t (*healed)(void *arg);
     /* That took too long: says what is wrong (lh_sim_fail()). */
     void (*unsettled)(void *arg);
 };

@@ -264,6 +264,7 @@ struct lh_sim_observers {
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2;
+    uint64_t copies; /* of chunks, that servers called done */
 };
 
 /* Has something gone wrong already? Then models may be incomplete: nothing is checked any more. */

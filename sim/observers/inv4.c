@@ -407,6 +407,7 @@ static void session_request(
         fences(o, a, m->fenced);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_COPIED:
+        o->copies += m->copied->error == LEASEHOLD__ERROR_CODE__OK;
         copied(o, a, m->copied);
         break;
     case LEASEHOLD__SESSION_REQUEST__BODY_POSSIBLE_LOSS:

@@ -48,5 +48,8 @@ bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path);
  * version and the same bytes to the end; and every chunk has as many members as it should. */
 bool lh_sim_observers_settled(struct lh_sim_observers *o);
 
+/* How many chunks have been copied whole so far. */
+uint64_t lh_sim_observers_copies(const struct lh_sim_observers *o);
+
 /* That has taken too long: says what is not so (KEEP-1, INV-8). */
 void lh_sim_observers_unsettled(struct lh_sim_observers *o);

@@ -210,7 +210,8 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             .primary = m->fenced->primary,
             .truncated = m->fenced->truncated,
             .heard_at = lh_sim_now(o->sim)};
-        bool again = heard->version == said.version && heard->length == said.length &&
+        bool again = heard->heard_at >= o->master->started_at &&
+                     heard->version == said.version && heard->length == said.length &&
                      heard->checksum == said.checksum && heard->committed == said.committed &&
                      heard->unverified == said.unverified && heard->primary == said.primary &&
                      heard->truncated == said.truncated;

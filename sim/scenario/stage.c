@@ -86,6 +86,13 @@ static bool is_settled(void *arg)
     return lh_sim_observers_settled(stage->observers);
 }
 
+static uint64_t healed(void *arg)
+{
+    const struct lh_sim_stage *stage = arg;
+
+    return lh_sim_observers_copies(stage->observers);
+}
+
 static void unsettled(void *arg)
 {
     const struct lh_sim_stage *stage = arg;
@@ -95,7 +102,7 @@ static void unsettled(void *arg)
 
 void lh_sim_stage_settle(struct lh_sim_stage *stage, struct lh_duration bound)
 {
-    const struct lh_sim_settling settling = {stage, is_exempt, is_settled, unsettled};
+    const struct lh_sim_settling settling = {stage, is_exempt, is_settled, healed, unsettled};
 
     lh_sim_mend(stage->cluster);
     lh_sim_observers_faults_over(stage->observers);
