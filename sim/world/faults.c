@@ -50,6 +50,7 @@ static void break_one_end(struct lh_sim *sim, struct link *link, int at)
 {
     if (at == 1 && !link->arrived)
         return; /* it has not heard of the connection yet */
+    link->broken = true;
     lh_sim_network_break_end(sim, &link->ends[at]);
     lh_sim_network_watch_silence(sim, &link->ends[!at]);
 }

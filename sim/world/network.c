@@ -552,9 +552,11 @@ void lh_sim_network_silence(struct lh_sim *sim, const struct lh_sim_event *e)
         return;
     bool still_cut = (is_cut(sim, end->node, peer->node) || is_cut(sim, peer->node, end->node)) &&
                      e->number == sim->network.cuts[a][b] + sim->network.cuts[b][a];
-    bool gone = end->link->arrived && !peer->open && end->first == NULL;
-    if (still_cut || gone)
+    bool gone = end->link->broken || (end->link->arrived && !peer->open);
+    if (still_cut || (gone && end->first == NULL))
         give_up(sim, end, LH_ERR_UNAVAILABLE, "the peer is silent");
+    else if (gone) /* what it said before is still to be heard */
+        lh_sim_network_watch_silence(sim, end);
 }
 
 void lh_sim_network_drop(struct lh_sim_node *node, bool machine)
