@@ -216,6 +216,10 @@ void lh_sim_mend_network(struct lh_sim *sim)
             lh_sim_heal(a, b);
         }
     }
+    /* What was sent over a slow line keeps its pace else, for hours perhaps. */
+    for (struct link *link = sim->network.links; link != NULL; link = link->next)
+        for (int i = 0; i < 2; i++)
+            lh_sim_network_hurry(sim, &link->ends[i]);
 }
 
 bool lh_sim_is_cut(const struct lh_sim_node *from, const struct lh_sim_node *to)

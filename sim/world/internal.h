@@ -101,6 +101,8 @@ void lh_sim_network_half_close(struct lh_sim *sim, struct link *link);
 
 /* What is on its way to `end` has a free way again. */
 void lh_sim_network_move_on(struct lh_sim *sim, struct end *end);
+/* It has waited for a slow line, which is not slow any more. */
+void lh_sim_network_hurry(struct lh_sim *sim, struct end *end);
 
 void lh_sim_network_unref(struct lh_sim *sim, struct link *link);
 void lh_sim_network_deinit(struct lh_sim *sim);
