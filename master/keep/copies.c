@@ -299,6 +299,9 @@ static void copied_unasked(struct lh_master *m, struct lh_m_chunk *c, struct lh_
     bool whole = report->error == LEASEHOLD__ERROR_CODE__OK && report->sealed && c->sealed &&
                  report->version == c->version;
 
+    const struct lh_m_extra *e = lh_m_extra_find(c, s);
+    if (e != NULL && e->going)
+        return; /* it goes, whatever it was */
     LH_MARK("copied-unasked");
     if (lh_m_member(c, s) != NULL) {
         if (whole)

@@ -6,6 +6,7 @@
 #include "master/keep/keep.h"
 
 #include "master/inventory/inventory.h"
+#include "master/tables/changed.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
@@ -82,7 +83,7 @@ static void look_at_extra(struct lh_master *m, struct lh_m_extra *e)
         "chunk %" PRIu64 " of \"%s\": %u good replicas; the one at %s (version %" PRIu64
         ") is of no use and goes",
         c->id, c->file->path, c->member_count, e->server->id, version);
-    e->asked = true;
+    e->asked = e->going = true;
     lh_m_send_remove(m, e->server, c->id, version);
 }
 
@@ -93,6 +94,10 @@ void lh_m_on_removed(
     struct lh_m_extra *e = c == NULL ? NULL : lh_m_extra_find(c, s);
 
     m->counts.replicas_deleted += report->error == LEASEHOLD__ERROR_CODE__OK;
+    if (e != NULL && e->going) {
+        e->going = false;
+        lh_m_enqueue(m, c); /* a copy may go there again */
+    }
     if (report->error != LEASEHOLD__ERROR_CODE__OK) {
         LH_MARK("removal-refused");
         lh_fx_log(m->fx, LH_WARN, "chunk %" PRIu64 ": %s keeps its replica: %s", report->chunk,

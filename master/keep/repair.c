@@ -72,9 +72,10 @@ static bool can_refresh(
 /* A server that has no part of the chunk, or one that was left there. */
 static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c, bool avoid)
 {
-    struct lh_m_member exclude[2 * LH_REPLICATION_MAX + 1];
+    struct lh_m_member exclude[3 * LH_REPLICATION_MAX + 1];
     uint32_t count = 0;
     const struct lh_m_copy *copy;
+    const struct lh_m_extra *e;
     struct lh_m_server *extra = lh_m_extra_fit(m, c);
 
     if (extra != NULL && has_room_for_copy(m, c, extra) && lh_m_member(c, extra) == NULL &&
@@ -85,6 +86,14 @@ static struct lh_m_server *choose_new(struct lh_master *m, struct lh_m_chunk *c,
     TAILQ_FOREACH(copy, &c->motion->repair.copies, chunk_link)
         if (count < 2 * LH_REPLICATION_MAX)
             exclude[count++] = lh_m_member_at(copy->target);
+    /* What one still says of a replica that it was told to remove would be taken for a word about
+     * the copy (REC-4). */
+    TAILQ_FOREACH(e, &c->motion->extras, link)
+        if (e->going && count < 3 * LH_REPLICATION_MAX) {
+            LH_MARK("copy-waits-for-a-removal");
+            exclude[count] = lh_m_member_at(e->server);
+            exclude[count++].lost = true;
+        }
     if (avoid && c->motion->repair.avoid != NULL) {
         exclude[count] = lh_m_member_at(c->motion->repair.avoid);
         exclude[count++].lost = true;

@@ -10,6 +10,7 @@ struct lh_m_extra {
     uint64_t version; /* at most: it was reported, or dropped, at this one */
     bool sealed, copying;
     bool asked;                      /* RemoveReplica went out in the server's present session */
+    bool going;                      /* ... and its answer has not come */
     TAILQ_ENTRY(lh_m_extra) link;    /* of the chunk */
     TAILQ_ENTRY(lh_m_extra) of_link; /* of the server */
     TAILQ_ENTRY(lh_m_extra) all_link;

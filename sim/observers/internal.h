@@ -66,8 +66,8 @@ struct replica {
     bool damaged;
     uint64_t damaged_at; /* true ns, the last time */
     bool header_damaged; /* and that befell its header */
-    /* A sync failed while its process died: nobody was told, and what the kernel calls clean may not
-     * be on the platter, until the file is another or the machine loses power. */
+    /* A sync failed while its process died: nobody was told, and what the kernel calls clean may
+     * not be on the platter, until the file is another or the machine loses power. */
     bool astray;
     bool sync_failed;    /* and the process that runs was told (FAIL-5) */
     bool missing;        /* its server has registered without it, and the master knows */

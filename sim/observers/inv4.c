@@ -315,7 +315,7 @@ static void check_reports(
         else if (m->registration == 1)
             check_registered(o, a, c->id);
         const uint8_t *log = lh_ob_log(o, c, a->number, false, &size);
-        /* What this process has written itself may have been cut short since, and is tried again. */
+        /* What this process has written itself may have been cut short since; it tries again. */
         if (m->registration > 1 || report->lost || report->sealed || log == NULL || r->damaged ||
             r->logged_at >= a->started_at)
             continue;

@@ -533,6 +533,24 @@ static void a_refused_removal_is_not_repeated(void **state)
     assert_non_null(told_to_remove(d));
 }
 
+/* REC-4: what a server says before it has answered is about the replica that goes, not about one
+ * that it was told to copy since. */
+static void nothing_is_copied_to_where_a_replica_still_goes(void **state)
+{
+    (void)state;
+    three_up();
+    uint64_t chunk = sealed_file("/f");
+    d_has_an_extra(chunk, 1);
+    heartbeats(A_LOOK_MS);
+    assert_non_null(told_to_remove(d));
+    down(c);
+    heartbeats(w.config.grace.ns / 1000000 + 5 * A_LOOK_MS);
+    assert_null(world_next(&w, d->link, LEASEHOLD__SESSION_REPLY__BODY_COPY));
+    server_removed(&w, d, chunk, LH_OK);
+    heartbeats(5 * A_LOOK_MS);
+    assert_non_null(world_next(&w, d->link, LEASEHOLD__SESSION_REPLY__BODY_COPY));
+}
+
 static void removed_chunks_take_their_extras_along(void **state)
 {
     (void)state;
@@ -832,6 +850,7 @@ int main(void)
         STORY(a_member_again_is_not_deleted),
         STORY(what_a_session_told_is_forgotten_with_it),
         STORY(a_refused_removal_is_not_repeated),
+        STORY(nothing_is_copied_to_where_a_replica_still_goes),
         STORY(removed_chunks_take_their_extras_along),
         STORY(a_number_not_yet_given_out_is_evidence),
         STORY(deletion_goes_on_when_the_operator_has_looked),
