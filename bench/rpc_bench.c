@@ -47,7 +47,7 @@ static void answer(uint64_t link, uint64_t sequence, struct lh_effects *fx)
 {
     Leasehold__AppendReply r = LEASEHOLD__APPEND_REPLY__INIT;
 
-    r.version = sequence;
+    r.alive_ms = sequence;
     lh_fx_send(fx, link, &r.base, NULL);
 }
 
@@ -63,21 +63,19 @@ static void server_step(void *self, struct lh_input *in, struct lh_effects *fx)
         return;
     if ((in->link & LH_LINK_SERVED) == 0) {
         const Leasehold__AppendReply *r = in->message;
-        answer(LH_LINK_SERVED | s->served, r->version, fx);
+        answer(LH_LINK_SERVED | s->served, r->alive_ms, fx);
         return;
     }
     const Leasehold__AppendRequest *q = in->message;
     if (o.forward == NULL) {
-        answer(in->link, q->version, fx);
+        answer(in->link, q->parts[0]->lane, fx);
         return;
     }
     s->served = in->link & ~LH_LINK_SERVED;
     if (!s->opened)
         lh_fx_open(fx, CLIENT_LINK + s->served, LH_METHOD_APPEND, o.forward, LH_DURATION_FOREVER);
     s->opened = true;
-    Leasehold__AppendRequest on = LEASEHOLD__APPEND_REQUEST__INIT;
-    on.version = q->version;
-    lh_fx_send(fx, CLIENT_LINK + s->served, &on.base, &in->payload);
+    lh_fx_send(fx, CLIENT_LINK + s->served, &q->base, &in->payload);
 }
 
 static struct lh_instant never(const void *self)
@@ -157,10 +155,13 @@ struct client {
 
 static void send_one(struct client *c, struct lh_instant now, struct lh_effects *fx)
 {
+    Leasehold__AppendPart part = LEASEHOLD__APPEND_PART__INIT, *parts[] = {&part};
     Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
     struct lh_buf payload = lh_buf_ref(&c->payload);
 
-    q.version = ++c->sent;
+    part.lane = ++c->sent;
+    q.parts = parts;
+    q.n_parts = 1;
     c->sent_at[c->sent % c->window] = now.ns;
     lh_fx_send(fx, CLIENT_LINK, &q.base, &payload);
 }
@@ -181,7 +182,7 @@ static void client_step(void *self, struct lh_input *in, struct lh_effects *fx)
         c->answered++;
         if (c->sample_count < SAMPLES_MAX)
             c->samples[c->sample_count++] =
-                (uint32_t)(in->now.ns - c->sent_at[r->version % c->window]);
+                (uint32_t)(in->now.ns - c->sent_at[r->alive_ms % c->window]);
         if (c->by_caller)
             lh_fx_complete(fx, NULL, LH_OK);
         else if (lh_instant_before(in->now, c->until))

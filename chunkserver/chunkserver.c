@@ -152,8 +152,8 @@ static void stop_if_done(struct lh_chunkserver *cs)
         return;
     if (!lh_instant_reached(cs->host.now, cs->stop_at)) {
         LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
-            if (lh_cs_primary_of(r) != NULL || r->motion->unwritten > 0 ||
-                r->motion->writing > 0 || r->motion->jobs != NULL)
+            if (lh_cs_primary_of(r) != NULL || r->motion->unwritten > 0 || r->motion->writing > 0 ||
+                r->motion->jobs != NULL)
                 return;
         }
         if (lh_cs_session_farewell(&cs->session))
@@ -221,8 +221,7 @@ static void wake_up(struct lh_chunkserver *cs, struct lh_instant wanted)
     cs->host.counts.pauses++;
     forgive(&cs->host, &cs->logs.disk.quiet_since, &cs->logs.disk.forgiven, slept);
     forgive(&cs->host, &cs->session.answered_at, &cs->session.forgiven, slept);
-    DL_FOREACH(cs->primaries.all, p)
-    {
+    DL_FOREACH(cs->primaries.all, p) {
         for (size_t i = 0; i < p->member_count; i++)
             forgive(&cs->host, &p->members[i].progress_at, &p->members[i].forgiven, slept);
         lh_cs_primary_set_timer(p);
@@ -279,9 +278,9 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         break;
     }
     lh_timers_fire(&cs->host.timers, &cs->host, cs->host.now);
-    lh_cs_streams_close_answered(&cs->primaries);
     lh_cs_pairs_flush(&cs->primaries);
     lh_cs_feeders_flush(&cs->serving);
+    lh_cs_streams_flush(&cs->primaries);
     lh_cs_motions_settle(&cs->logs);
     stop_if_done(cs);
     cs->host.fx = NULL;

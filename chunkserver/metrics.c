@@ -33,8 +33,7 @@ static void leases(const struct lh_chunkserver *cs, struct lh_metrics *out, stru
     const struct lh_cs_primary *p;
     uint64_t primaries = 0, open = 0;
 
-    DL_FOREACH(cs->primaries.all, p)
-    {
+    DL_FOREACH(cs->primaries.all, p) {
         primaries++;
         open += p->state == LH_CS_PRIMARY_OPEN;
     }
@@ -64,7 +63,7 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
     GAUGE("uncommitted_bytes", "Bytes ordered and not committed.",
         cs->primaries.streams.pending_bytes);
     by_error(out, "leasehold_chunkserver_append_errors_total",
-        "Append streams and writers refused, by error.", cs->host.counts.append_errors);
+        "Lanes of append streams, and writers, refused, by error.", cs->host.counts.append_errors);
 }
 
 static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)

@@ -161,12 +161,14 @@ static struct link *stream(struct world *w, enum lh_method method)
 static void append(struct world *w, uint64_t chunk, bool batch)
 {
     struct link *l = stream(w, LH_METHOD_APPEND);
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendPart m = LEASEHOLD__APPEND_PART__INIT, rest, *parts[] = {&m, &rest};
     struct lh_buf bytes = {0};
     uint64_t sequence = last_said(&w->said, "sequence") + 1;
 
     if (l == NULL)
         return;
+    m.lane = 1 + (take_byte(&w->in) & 3);
     m.chunk = chunk;
     m.version = last_said(&w->said, "version");
     m.writer = 7;
@@ -182,7 +184,13 @@ static void append(struct world *w, uint64_t chunk, bool batch)
             lh_batch_builder_deinit(&builder);
         hear_value(&w->said, "sequence", sequence);
     }
-    world_say(w, l, &m.base, &bytes);
+    rest = m;
+    rest.writer = 0;
+    m.bytes = bytes.size == 0 ? 0 : take_byte(&w->in) * bytes.size / 256;
+    rest.bytes = bytes.size - m.bytes;
+    q.parts = parts;
+    q.n_parts = 1 + (rest.bytes > 0);
+    world_say(w, l, &q.base, &bytes);
     lh_buf_clear(&bytes);
 }
 

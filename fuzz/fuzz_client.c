@@ -206,7 +206,9 @@ static void answer(struct world *w, struct link *l, const ProtobufCMessage *said
     Leasehold__OpenTailReply tail = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
     Leasehold__LocateReply located = LEASEHOLD__LOCATE_REPLY__INIT;
     Leasehold__StatReply stat = LEASEHOLD__STAT_REPLY__INIT;
-    Leasehold__AppendReply stored = LEASEHOLD__APPEND_REPLY__INIT;
+    Leasehold__AppendReply reply = LEASEHOLD__APPEND_REPLY__INIT;
+    Leasehold__AppendAnswer opened = LEASEHOLD__APPEND_ANSWER__INIT, *answers[] = {&opened};
+    const Leasehold__AppendRequest *asked = (const Leasehold__AppendRequest *)said;
     Leasehold__ReadReply read = LEASEHOLD__READ_REPLY__INIT;
     struct lh_buf batches = {0};
 
@@ -236,12 +238,14 @@ static void answer(struct world *w, struct link *l, const ProtobufCMessage *said
         world_say(w, l, &located.base, NULL);
         break;
     case LH_METHOD_APPEND:
-        stored.opened = 1;
-        stored.window_batches = 16;
-        stored.window_bytes = 1u << 20;
-        stored.version = chunk.version;
-        stored.writer = ((const Leasehold__AppendRequest *)said)->writer;
-        world_say(w, l, &stored.base, NULL);
+        opened.opened = 1;
+        opened.window_batches = 16;
+        opened.window_bytes = 1u << 20;
+        opened.lane = asked->n_parts == 0 ? 0 : asked->parts[0]->lane;
+        opened.writer = asked->n_parts == 0 ? 0 : asked->parts[0]->writer;
+        reply.answers = answers;
+        reply.n_answers = 1;
+        world_say(w, l, &reply.base, NULL);
         break;
     case LH_METHOD_READ:
         read.checksum = lh_log_seed(chunk.chunk) + (take_byte(&w->in) > 250);

@@ -213,7 +213,7 @@ struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
 #define MORE_FIELD 14u
 static const uint8_t more_is_set[] = {MORE_FIELD << 3 | WIRE_VARINT, 1};
 
-static bool in_pieces(enum lh_method method, enum lh_direction direction)
+bool lh_wire_in_pieces(enum lh_method method, enum lh_direction direction)
 {
     const struct lh_method_info *info = lh_method_info(method);
 
@@ -229,7 +229,7 @@ void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_
     size_t at = 0;
 
     LH_ASSERT(piece_bytes > 0);
-    if (!in_pieces(method, direction))
+    if (!lh_wire_in_pieces(method, direction))
         alone_bytes = LH_PIECE_BYTES;
     if (whole.size > alone_bytes) {
         append_copy(&rest, more_is_set, sizeof more_is_set);

@@ -49,6 +49,9 @@ enum lh_direction { LH_REQUEST, LH_REPLY };
 struct lh_buf lh_wire_encode(enum lh_method method, enum lh_direction direction,
     struct lh_buf *header, struct lh_buf *payload);
 
+/* May a large payload of such a message travel in pieces? */
+bool lh_wire_in_pieces(enum lh_method method, enum lh_direction direction);
+
 /* What goes on the wire for a SEND effect, message by message, to `put`, which takes them over: one
  * if its payload is no larger than `alone_bytes`; otherwise a first one without it, and pieces of
  * `piece_bytes`. Takes over both bufs. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The core has room for so many. */
-#define LH_REPLY_BATCHES_MAX 64u
+#define LH_REPLY_BATCHES_MAX 512u
 
 /* X(name, least, default, what it is). The unit is the name's end. */
 /* clang-format off */
@@ -27,7 +27,9 @@
     X(no_delay_bytes, 1, 256u << 10, "what does not wait for the next message to a member")        \
     X(window_bytes, 1, 16u << 20,                                                                  \
         "unanswered bytes of a writer on an append stream, as it is told")                         \
-    X(stream_writers, 1, 1024, "writers on an append stream")                                      \
+    X(stream_lanes, 1, 16384, "lanes on an append stream")                                         \
+    X(stream_writers, 1, 1024, "writers on a lane")                                                \
+    X(stream_answers, 1, 65536, "answers that wait on an append stream before it is held")         \
     X(reply_batches, 1, LH_REPLY_BATCHES_MAX, "stored batches in one reply on an append stream")   \
     X(read_bytes, 1, 8u << 20, "what one READ brings; one batch may be larger")                    \
     X(read_wait_ms, 1, 30000, "how long a READ may wait for more")                                 \

@@ -122,6 +122,12 @@ static struct lh_instant patience_ends(const struct lh_cs_link *l)
     return lh_instant_min(lh_instant_add(l->cs->now, pause), whole_by);
 }
 
+void lh_cs_link_await_rest(struct lh_cs_link *l, struct lh_instant since)
+{
+    l->arriving_since = since;
+    lh_timer_set(&l->cs->timers, &l->timer, patience_ends(l));
+}
+
 void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);

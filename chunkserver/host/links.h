@@ -65,6 +65,10 @@ void lh_cs_link_hold(struct lh_cs_link *l);
 /* Reads again from all that are held. */
 void lh_cs_links_unhold(struct lh_cs_host *cs);
 
+/* The message that came ends within something that must come as if it were a message: in pieces,
+ * and whole in time, counted from `since`. Else its user's `late` is asked. */
+void lh_cs_link_await_rest(struct lh_cs_link *l, struct lh_instant since);
+
 /* Inputs. */
 void lh_cs_link_message(
     struct lh_cs_host *cs, uint64_t id, const void *message, struct lh_buf *payload);

@@ -1,6 +1,5 @@
 /* What comes on append streams. */
-#ifndef LH_CHUNKSERVER_PRIMARY_APPENDING_H
-#define LH_CHUNKSERVER_PRIMARY_APPENDING_H
+#pragma once
 
 #include "chunkserver/primary/primary.h"
 
@@ -8,6 +7,4 @@
 extern const struct lh_cs_link_user lh_cs_append_links;
 
 /* The primary takes appends now: answers openings that waited. */
-void lh_cs_stream_open_all(struct lh_cs_primary *p);
-
-#endif
+void lh_cs_lane_open_all(struct lh_cs_primary *p);

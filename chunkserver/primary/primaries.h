@@ -3,6 +3,7 @@
 
 #include "chunkserver/log/replica.h"
 
+struct lh_cs_lane;
 struct lh_cs_pair;
 struct lh_cs_primary;
 struct lh_cs_stream;
@@ -17,12 +18,15 @@ struct lh_cs_primaries {
     struct lh_cs_pair *touched_pairs; /* by this step */
     uint64_t feeds;                   /* the number of the last one */
 
-    struct {                              /* appending.c */
-        uint64_t pending_bytes;           /* uncommitted, in all primaries */
-        bool holding;                     /* streams are held because of it */
-        struct lh_cs_stream *half_closed; /* that wait for the last answers */
+    struct {                          /* streams.c */
+        struct lh_cs_stream *all;     /* that clients opened */
+        struct lh_cs_stream *touched; /* by this step */
+        struct lh_cs_lane *lanes;     /* of all of them, by key */
+        uint64_t pending_bytes;       /* uncommitted, in all primaries */
+        uint64_t arriving_bytes;      /* of batches that have come in part */
+        size_t held;                  /* streams that are not read for now */
         struct lh_timer alive; /* signs of life; set while an append stream waits for an answer, and
-                                  while messages arrive */
+                                  while bytes arrive */
     } streams;
 
     struct lh_batch_stamper stamper; /* primary.c: what it orders gets its chain */

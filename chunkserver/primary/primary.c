@@ -1,7 +1,7 @@
 /* The primary of a chunk: the order of appends and their commit (APP-2, APP-3), sealing (SEAL-1),
  * giving the lease up (LEASE-5), and what is reported of members that fail (REC-3).
  *
- * A primary part lives for one version. A new grant ends it and begins another one: streams end
+ * A primary part lives for one version. A new grant ends it and begins another one: lanes end
  * with STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). Before it
  * takes appends it recovers: recovery.c. */
 #include "chunkserver/primary/primary.h"
@@ -94,7 +94,7 @@ void lh_cs_primary_discard(struct lh_cs_primary *p, int error)
     struct lh_cs_replica *r = p->replica;
     struct lh_cs_host *cs = r->cs;
 
-    lh_cs_stream_end_all(p, error, NULL);
+    lh_cs_lane_end_all(p, error, NULL);
     for (size_t i = 0; i < p->member_count; i++)
         lh_cs_member_deinit(&p->members[i]);
     free(p->members);
@@ -188,7 +188,6 @@ static void commit(struct lh_cs_primary *p)
             durable = p->members[i].length;
     }
     if (durable > r->committed) {
-        struct lh_cs_stream *touched = NULL, *s;
         while (p->queue.count > 0) {
             const struct lh_cs_uncommitted *u = lh_cs_queue_at(p, 0);
             if (u->offset + u->bytes.size > durable)
@@ -197,20 +196,10 @@ static void commit(struct lh_cs_primary *p)
             lh_histogram_note(&cs->counts.append, lh_instant_until(u->ordered_at, cs->now));
             cs->counts.batches_committed++;
             p->committed_checksum = u->checksum;
-            struct lh_cs_link *l = u->stream == 0 ? NULL : lh_cs_link_find(cs, u->stream);
-            s = l == NULL ? NULL : l->owner;
-            if (s != NULL) {
-                lh_cs_stream_stored(s, u);
-                if (!s->touched)
-                    LL_PREPEND2(touched, s, next_touched);
-                s->touched = true;
-            }
+            struct lh_cs_lane *lane = lh_cs_lane_find(p->room, &u->lane);
+            if (lane != NULL)
+                lh_cs_lane_stored(lane, u);
             lh_cs_queue_pop(p);
-        }
-        /* One reply a stream for all of its batches that this committed. */
-        LL_FOREACH2(touched, s, next_touched) {
-            s->touched = false;
-            lh_cs_stream_flush(s);
         }
         /* Whole batches, whatever a member says that it has: where one ends another may be read,
          * sealed and recovered. */
@@ -248,7 +237,7 @@ bool lh_cs_primary_needs_members(const struct lh_cs_primary *p)
     return p->queue.count > 0 || p->state < LH_CS_PRIMARY_OPEN || p->state == LH_CS_PRIMARY_SEALING;
 }
 
-static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_stream_writer *w,
+static void order(struct lh_cs_primary *p, struct lh_cs_lane *lane, struct lh_cs_lane_writer *w,
     const struct lh_batch_header *h, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = p->replica;
@@ -266,7 +255,7 @@ static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_
         .writer = w->id,
         .sequence = h->sequence,
         .count = h->count,
-        .stream = s->link,
+        .lane = lane->key,
         .checksum = checksum,
         .ordered_at = cs->now,
         .bytes = lh_buf_ref(bytes),
@@ -281,8 +270,8 @@ static void order(struct lh_cs_primary *p, struct lh_cs_stream *s, struct lh_cs_
 }
 
 /* Answered with its first position once that is committed (APP-5). */
-static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_stream *s,
-    struct lh_cs_stream_writer *w, const struct lh_stored_batch *stored)
+static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_lane *lane,
+    struct lh_cs_lane_writer *w, const struct lh_stored_batch *stored)
 {
     p->replica->cs->counts.repeats++;
     if (stored->offset < p->replica->committed || LH_PLANTED("repeat-answered-before-commit")) {
@@ -294,37 +283,35 @@ static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_stream *s,
         };
         LH_MARK("append-repeat-of-committed");
         w->unanswered++;
-        lh_cs_stream_stored(s, &u);
-        lh_cs_stream_flush(s);
+        lh_cs_lane_stored(lane, &u);
         return;
     }
     LH_MARK("append-repeat-of-uncommitted");
     struct lh_cs_uncommitted *waiting = lh_cs_queue_at(p, lh_cs_queue_index(p, stored->offset));
-    if (s->link < waiting->stream)
-        return; /* sent before its client took the newer one: there it waits for the answer */
-    if (waiting->stream != s->link)
+    if (lane->key.link < waiting->lane.link)
+        return; /* sent before its client took the newer stream: there it waits for the answer */
+    if (lh_cs_lane_find(p->room, &waiting->lane) != lane)
         w->unanswered++;
-    waiting->stream = s->link;
+    waiting->lane = lane->key;
 }
 
 /* The chunk is full: what is under way commits, then SEAL-1. */
 static void begin_seal(struct lh_cs_primary *p)
 {
     p->state = LH_CS_PRIMARY_SEALING;
-    lh_cs_stream_hold_all(p);
     for (size_t i = 0; i < p->member_count; i++)
         if (p->members[i].state != LH_CS_MEMBER_EQUAL)
             p->members[i].progress_at = p->replica->cs->now; /* from now on somebody waits for it */
 }
 
-bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
-    struct lh_cs_stream_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes)
+bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_lane *lane,
+    struct lh_cs_lane_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = p->replica;
     const struct lh_stored_batch *stored = NULL;
 
     if (p->state != LH_CS_PRIMARY_OPEN)
-        return false; /* draining: the stream's end says so, and the batch is unknown (APP-5a) */
+        return false; /* draining: the lane's end says so, and the batch is unknown (APP-5a) */
     switch (lh_writers_classify(&r->motion->writers, h, w->first_sequence, &stored)) {
     case LH_SEQUENCE_NEXT:
         if (h->size > r->header.chunk_size - r->end) {
@@ -333,17 +320,17 @@ bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
             return false;
         }
         LH_MARK("append-ordered");
-        order(p, s, w, h, bytes);
+        order(p, lane, w, h, bytes);
         break;
     case LH_SEQUENCE_REPEAT:
-        answer_repeat(p, s, w, stored);
+        answer_repeat(p, lane, w, stored);
         break;
     case LH_SEQUENCE_GAP:
-        lh_cs_stream_refuse_writer(
-            s, w, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
+        lh_cs_lane_refuse_writer(
+            lane, w, LH_ERR_OUT_OF_SEQUENCE, "records before this batch were never stored here");
         break;
     case LH_SEQUENCE_OTHER:
-        lh_cs_stream_refuse_writer(s, w, LH_ERR_OUT_OF_SEQUENCE,
+        lh_cs_lane_refuse_writer(lane, w, LH_ERR_OUT_OF_SEQUENCE,
             "these sequence numbers are taken by other records of this writer");
         break;
     }
@@ -382,10 +369,8 @@ void lh_cs_primary_recall(struct lh_cs_primary *p)
     if (LH_PLANTED("drain-releases-early"))
         lh_cs_lease_report_release(p->room, p->replica->chunk, p->version, false);
     p->drain_until = lh_instant_add(cs->now, cs->config.drain_timeout);
-    if (p->state == LH_CS_PRIMARY_OPEN) {
+    if (p->state == LH_CS_PRIMARY_OPEN)
         p->state = LH_CS_PRIMARY_RECALLED;
-        lh_cs_stream_hold_all(p);
-    }
     lh_cs_primary_set_timer(p);
 }
 
@@ -419,7 +404,7 @@ void lh_cs_primary_report_failed(struct lh_cs_primary *p)
     failed.chunk = p->replica->chunk;
     failed.version = p->version;
     failed.reason = (char *)(uintptr_t) "no progress, or refused";
-    failed.appends_wait = lh_cs_streams_wait(p);
+    failed.appends_wait = lh_cs_lanes_wait(p);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_MEMBER_FAILED;
     m.member_failed = &failed;
     if (failed.n_server_ids > 0) {

@@ -3,9 +3,9 @@
 
 #include "chunkserver/primary/primaries.h"
 
+struct lh_cs_lane;
+struct lh_cs_lane_writer;
 struct lh_cs_member;
-struct lh_cs_stream;
-struct lh_cs_stream_writer;
 
 enum lh_cs_primary_state {
     LH_CS_PRIMARY_ADOPTING,   /* its own header is being written */
@@ -18,14 +18,19 @@ enum lh_cs_primary_state {
     LH_CS_PRIMARY_RECALLED    /* orders no more; what is under way commits, then Release */
 };
 
+/* The name of a client's lane. */
+struct lh_cs_lane_key {
+    uint64_t link, number;
+};
+
 /* A batch that was ordered and is not committed. */
 struct lh_cs_uncommitted {
     uint64_t offset;
     uint64_t writer;
     uint64_t sequence;
     uint32_t count;
-    uint64_t stream;   /* link of the append stream to answer; 0: none any more */
-    uint64_t checksum; /* running checksum behind it */
+    struct lh_cs_lane_key lane; /* to answer, if it is still there */
+    uint64_t checksum;          /* running checksum behind it */
     struct lh_instant ordered_at;
     struct lh_buf bytes;
 };
@@ -53,7 +58,7 @@ struct lh_cs_primary {
         size_t first, count, capacity;
     } queue;
 
-    struct lh_cs_stream *streams;
+    struct lh_cs_lane *lanes;
     struct lh_cs_primary *prev, *next; /* of the room */
 };
 
@@ -72,7 +77,7 @@ void lh_cs_primary_grant(
  * full ones. */
 void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g);
 /* Ends the primary part and says nothing of its lease: a new version of it begins, or a seal report
- * gives it up. Streams end with `error`. Every other end is one of those below. */
+ * gives it up. Lanes end with `error`. Every other end is one of those below. */
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error);
 /* Stops ordering; commits what is under way, then releases the lease. */
 void lh_cs_primary_recall(struct lh_cs_primary *p);
@@ -87,8 +92,8 @@ void lh_cs_primary_local_durable(struct lh_cs_primary *p);
 void lh_cs_primary_set_timer(struct lh_cs_primary *p);
 /* Takes one checked batch of `w`: orders it, recognises it, or refuses its writer. False: the chunk
  * takes no more now. Nothing is sent before lh_cs_primary_pump(). */
-bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_stream *s,
-    struct lh_cs_stream_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes);
+bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_lane *lane,
+    struct lh_cs_lane_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes);
 /* Sends and writes what was ordered; ends a drained primary (then `p` is gone). */
 void lh_cs_primary_pump(struct lh_cs_primary *p);
 void lh_cs_primary_member_changed(struct lh_cs_primary *p);

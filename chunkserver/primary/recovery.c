@@ -234,7 +234,7 @@ static void recovered(struct lh_cs_primary *p)
     lh_cs_primary_report_recovered(p);
     p->notice_at = lh_instant_add(cs->now, cs->config.notice_delay);
     lh_cs_primary_set_timer(p);
-    lh_cs_stream_open_all(p);
+    lh_cs_lane_open_all(p);
 }
 
 void lh_cs_primary_recover(struct lh_cs_primary *p)

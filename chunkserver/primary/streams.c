@@ -1,130 +1,247 @@
-/* Append streams: their ends, what is sent on them, signs of life, pressure. */
+/* Append streams: what is sent on them, their ends, signs of life, pressure.
+ *
+ * Answers go as parts do (pair.c): if nothing is being written at the end of the step, else with
+ * the next message. */
 #include "chunkserver/primary/streams.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-void lh_cs_stream_send_error(
-    struct lh_cs_host *cs, uint64_t link, int error, const char *text, uint64_t version)
+static void touch(struct lh_cs_stream *s)
 {
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+    if (s->touched)
+        return;
+    s->touched = true;
+    LL_PREPEND2(s->room->streams.touched, s, next_touched);
+}
 
-    m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
-    m.version = version;
-    lh_fx_send(cs->fx, link, &m.base, NULL);
-    lh_cs_link_close(cs, link, LH_OK, NULL);
+struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *room, struct lh_cs_link *l)
+{
+    struct lh_cs_stream *s = lh_alloc(sizeof *s);
+
+    s->room = room;
+    s->link = l->id;
+    s->spoken = room->cs->now;
+    l->owner = s;
+    DL_APPEND(room->streams.all, s);
+    return s;
+}
+
+void lh_cs_stream_drop_rest(struct lh_cs_stream *s)
+{
+    s->room->streams.arriving_bytes -= s->rest.bytes.size;
+    lh_buf_clear(&s->rest.bytes);
 }
 
 void lh_cs_stream_free(struct lh_cs_stream *s)
 {
-    DL_DELETE(s->primary->streams, s);
-    if (s->half_closed)
-        LL_DELETE2(s->primary->room->streams.half_closed, s, next_half_closed);
-    free(s->stored);
-    free(s->writers);
+    while (s->lanes != NULL)
+        lh_cs_lane_free(s->lanes);
+    lh_cs_stream_drop_rest(s);
+    if (s->touched)
+        LL_DELETE2(s->room->streams.touched, s, next_touched);
+    DL_DELETE(s->room->streams.all, s);
+    s->room->streams.held -= s->held;
+    for (size_t i = 0; i < s->answers.count; i++)
+        free(s->answers.items[i].text);
+    free(s->answers.items);
+    free(s->answers.stored);
     free(s);
 }
 
-/* A reply to a stream, which is a sign of life. */
-void lh_cs_stream_send(struct lh_cs_stream *s, const Leasehold__AppendReply *m)
-{
-    struct lh_cs_host *cs = s->primary->replica->cs;
+/* ---- answers ---- */
 
+void lh_cs_stream_answer(struct lh_cs_stream *s, const Leasehold__AppendAnswer *m, const char *text)
+{
+    LH_GROW(s->answers.items, s->answers.capacity, s->answers.count + 1);
+    s->answers.items[s->answers.count++] =
+        (struct lh_cs_lane_answer){.m = *m, .text = text == NULL ? NULL : lh_strdup(text)};
+    touch(s);
+}
+
+void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, uint64_t writer,
+    int error, const char *text)
+{
+    Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+
+    s->room->cs->counts.append_errors[-error]++;
+    m.lane = lane;
+    m.chunk = chunk;
+    m.writer = writer;
+    m.error = (Leasehold__ErrorCode)-error;
+    lh_cs_stream_answer(s, &m, text == NULL ? lh_error_text(error) : text);
+}
+
+static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
+{
+    struct lh_cs_host *cs = s->room->cs;
+
+    m->alive_ms = lh_duration_ms(cs->config.alive_interval);
+    m->arriving = s->arriving;
     s->spoken = cs->now;
-    lh_fx_send(cs->fx, s->link, &m->base, NULL);
+    /* What is answered to a stream's only lane is little (LH_WRITER_WINDOW). */
+    s->writing = s->writing || s->lane_count > 1;
+    (s->lane_count > 1 ? lh_fx_send_told : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
 }
 
-void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text)
+/* The first of those that wait, and the batches in them, have been sent. */
+void lh_cs_stream_drop_answers(struct lh_cs_stream *s, size_t count, size_t stored)
 {
-    struct lh_cs_replica *r = s->primary->replica;
-
-    r->cs->counts.append_errors[-error]++;
-    lh_cs_stream_flush(s);
-    lh_cs_stream_send_error(r->cs, s->link, error, text, r->adopting);
-    lh_cs_stream_free(s);
+    for (size_t i = 0; i < count; i++)
+        free(s->answers.items[i].text);
+    s->answers.count -= count;
+    s->answers.stored_count -= stored;
+    if (count > 0)
+        memmove(s->answers.items, s->answers.items + count,
+            s->answers.count * sizeof *s->answers.items);
+    if (stored > 0)
+        memmove(s->answers.stored, s->answers.stored + stored,
+            s->answers.stored_count * sizeof *s->answers.stored);
 }
 
-void lh_cs_stream_end_all(struct lh_cs_primary *p, int error, const char *text)
+/* As many as one reply may have, batches and answers counted alike. */
+static void send_answers(struct lh_cs_stream *s)
 {
-    struct lh_cs_stream *s, *next;
+    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+    Leasehold__AppendAnswer *answers[LH_REPLY_BATCHES_MAX];
+    Leasehold__Stored *stored[LH_REPLY_BATCHES_MAX];
+    size_t most = s->room->cs->config.bounds.reply_batches, count = 0, done = 0;
 
-    DL_FOREACH_SAFE(p->streams, s, next) {
-        lh_cs_stream_end(s, error, text);
+    m.answers = answers;
+    for (; done < s->answers.count && m.n_answers < most && count < most; done++) {
+        struct lh_cs_lane_answer *a = &s->answers.items[done];
+        const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, a->m.chunk);
+        a->m.version = r == NULL ? 0 : r->adopting; /* as it is by now */
+        a->m.error_text = a->text == NULL ? (char *)(uintptr_t) "" : a->text;
+        a->m.stored = stored + count;
+        a->m.n_stored = a->stored < most - count ? a->stored : most - count;
+        for (size_t i = 0; i < a->m.n_stored; i++, count++)
+            stored[count] = &s->answers.stored[count];
+        a->stored -= a->m.n_stored;
+        answers[m.n_answers++] = &a->m;
+        if (LH_PLANTED("answer-to-another-lane"))
+            a->m.lane = answers[0]->lane;
+        if (a->stored > 0)
+            break; /* the others go with the next one */
     }
+    if (m.n_answers > 1 && answers[0]->lane != answers[m.n_answers - 1]->lane)
+        LH_MARK("reply-to-many-lanes");
+    send_reply(s, &m);
+    lh_cs_stream_drop_answers(s, done, count);
 }
 
-void lh_cs_stream_hold_all(struct lh_cs_primary *p)
+static void send_all(struct lh_cs_stream *s)
+{
+    while (s->answers.count > 0)
+        send_answers(s);
+}
+
+void lh_cs_stream_sent(struct lh_cs_stream *s)
+{
+    s->writing = false;
+    if (s->answers.count > 0 || s->held)
+        touch(s);
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Pressure: what is uncommitted, and answers that the client does not read. */
+
+void lh_cs_stream_hold_if_full(struct lh_cs_stream *s)
+{
+    struct lh_cs_primaries *room = s->room;
+    const struct lh_chunkserver_config *config = &room->cs->config;
+    bool pending = room->streams.pending_bytes > config->pending_bytes_max;
+
+    if (s->held || (!pending && s->answers.count <= config->bounds.stream_answers))
+        return;
+    LH_MARK("stream-held");
+    s->held = true;
+    room->streams.held++;
+    lh_fx_hold(room->cs->fx, s->link);
+}
+
+static bool pressed(const struct lh_cs_primaries *room)
+{
+    return room->streams.pending_bytes > room->cs->config.pending_bytes_max / 2;
+}
+
+static void release(struct lh_cs_stream *s)
+{
+    struct lh_cs_primaries *room = s->room;
+
+    if (!s->held || pressed(room) || s->answers.count > room->cs->config.bounds.stream_answers / 2)
+        return;
+    s->held = false;
+    room->streams.held--;
+    lh_fx_unhold(room->cs->fx, s->link);
+}
+
+void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
 {
     struct lh_cs_stream *s;
 
-    DL_FOREACH(p->streams, s) {
-        if (!s->held)
-            lh_fx_hold(p->replica->cs->fx, s->link);
-        s->held = true;
-    }
-}
-
-struct lh_cs_stream_writer *lh_cs_stream_writer(struct lh_cs_stream *s, uint64_t id)
-{
-    for (size_t i = 0; i < s->writer_count; i++)
-        if (s->writers[i].id == id)
-            return &s->writers[i];
-    return NULL;
-}
-
-void lh_cs_stream_stored(struct lh_cs_stream *s, const struct lh_cs_uncommitted *u)
-{
-    struct lh_cs_stream_writer *w = lh_cs_stream_writer(s, u->writer);
-
-    if (w != NULL && w->unanswered > 0)
-        w->unanswered--;
-    if (s->stored_count == s->primary->replica->cs->config.bounds.reply_batches)
-        lh_cs_stream_flush(s);
-    LH_GROW(s->stored, s->stored_capacity, s->stored_count + 1);
-    Leasehold__Stored *stored = &s->stored[s->stored_count++];
-    leasehold__stored__init(stored);
-    stored->writer = u->writer;
-    stored->sequence = u->sequence;
-    stored->count = u->count;
-    stored->offset = u->offset;
-    if (LH_PLANTED("offset-given-twice"))
-        stored->offset = s->stored[0].offset;
-}
-
-void lh_cs_stream_flush(struct lh_cs_stream *s)
-{
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-    Leasehold__Stored *list[LH_REPLY_BATCHES_MAX];
-
-    if (s->stored_count == 0)
+    if (room->streams.held == 0 || pressed(room))
         return;
-    for (size_t i = 0; i < s->stored_count; i++)
-        list[i] = &s->stored[i];
-    m.stored = list;
-    m.n_stored = s->stored_count;
-    lh_cs_stream_send(s, &m);
-    free(s->stored);
-    s->stored = NULL;
-    s->stored_count = s->stored_capacity = 0;
+    DL_FOREACH(room->streams.all, s)
+        release(s);
 }
 
-void lh_cs_stream_refuse_writer(
-    struct lh_cs_stream *s, struct lh_cs_stream_writer *w, int error, const char *text)
+/* ---- ends ---- */
+
+void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text)
 {
-    struct lh_cs_replica *r = s->primary->replica;
+    struct lh_cs_host *cs = s->room->cs;
     Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
 
-    r->cs->counts.append_errors[-error]++;
-    lh_cs_stream_flush(s);
-    w->opened = false;
-    w->refused = true;
-    m.writer = w->id;
+    cs->counts.append_errors[-error]++;
+    send_all(s);
     m.error = (Leasehold__ErrorCode)-error;
-    m.error_text = (char *)(uintptr_t)text;
-    m.version = r->adopting;
-    lh_cs_stream_send(s, &m);
+    m.error_text = (char *)(uintptr_t)(text == NULL ? lh_error_text(error) : text);
+    send_reply(s, &m);
+    lh_cs_link_close(cs, s->link, LH_OK, NULL);
+    lh_cs_stream_free(s);
+}
+
+void lh_cs_stream_half_closed(struct lh_cs_stream *s)
+{
+    LH_MARK("stream-half-closed");
+    s->half_closed = true;
+    touch(s);
+}
+
+static bool waits(const struct lh_cs_stream *s)
+{
+    struct lh_cs_lane *lane;
+
+    DL_FOREACH2(s->lanes, lane, stream_next)
+        if (lh_cs_lane_waits(lane))
+            return true;
+    return false;
+}
+
+void lh_cs_streams_flush(struct lh_cs_primaries *room)
+{
+    while (room->streams.touched != NULL) {
+        struct lh_cs_stream *s = room->streams.touched;
+        LL_DELETE2(room->streams.touched, s, next_touched);
+        s->touched = false;
+        if (s->half_closed && !waits(s)) {
+            LH_MARK("stream-half-closed-ends");
+            send_all(s);
+            lh_cs_link_close(room->cs, s->link, LH_OK, NULL);
+            lh_cs_stream_free(s);
+            continue;
+        }
+        while (s->answers.count > 0 && (!s->writing || s->urgent))
+            send_answers(s);
+        s->urgent = false;
+        if (s->answers.count > 0)
+            LH_MARK("stream-answers-gather");
+        release(s);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -137,39 +254,10 @@ static struct lh_instant next_look(const struct lh_cs_host *cs)
     return lh_instant_add(cs->now, lh_nanoseconds(cs->config.alive_interval.ns / 2));
 }
 
-/* From now on somebody waits for an answer. */
 void lh_cs_streams_expect_life(struct lh_cs_primaries *room)
 {
     if (!lh_timer_is_set(&room->streams.alive))
         lh_timer_set(&room->cs->timers, &room->streams.alive, next_look(room->cs));
-}
-
-static bool waits(const struct lh_cs_stream *s)
-{
-    for (size_t i = 0; i < s->writer_count; i++)
-        if (!s->writers[i].refused && (!s->writers[i].opened || s->writers[i].unanswered > 0))
-            return true;
-    return false;
-}
-
-bool lh_cs_streams_wait(const struct lh_cs_primary *p)
-{
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(p->streams, s)
-        if (waits(s))
-            return true;
-    return false;
-}
-
-bool lh_cs_streams_arrive(const struct lh_cs_primary *p)
-{
-    struct lh_cs_stream *s;
-
-    DL_FOREACH(p->streams, s)
-        if (s->arriving)
-            return true;
-    return false;
 }
 
 /* Tells clients that wait and have heard nothing for a while that this server lives. */
@@ -177,70 +265,18 @@ static void show_life(void *core, struct lh_timer *timer)
 {
     struct lh_cs_primaries *room = LH_OWNER(timer, struct lh_cs_primaries, streams.alive);
     struct lh_cs_host *cs = core;
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
     uint64_t half = cs->config.alive_interval.ns / 2;
-    struct lh_cs_primary *p;
     struct lh_cs_stream *s;
 
-    DL_FOREACH(room->all, p) {
-        DL_FOREACH(p->streams, s) {
-            if (!waits(s) && !s->arriving)
-                continue;
-            lh_cs_streams_expect_life(room);
-            if (lh_instant_until(s->spoken, cs->now).ns < half)
-                continue;
-            LH_MARK("stream-sign-of-life");
-            m.alive_ms = lh_duration_ms(cs->config.alive_interval);
-            m.arriving = s->arriving;
-            lh_cs_stream_send(s, &m);
-        }
-    }
-}
-
-void lh_cs_streams_close_answered(struct lh_cs_primaries *room)
-{
-    struct lh_cs_stream *s, *next;
-
-    LL_FOREACH_SAFE2(room->streams.half_closed, s, next, next_half_closed) {
-        if (waits(s))
+    DL_FOREACH(room->streams.all, s) {
+        Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+        if (!waits(s) && !s->arriving)
             continue;
-        LH_MARK("stream-half-closed-ends");
-        lh_cs_stream_flush(s);
-        lh_cs_link_close(room->cs, s->link, LH_OK, NULL);
-        lh_cs_stream_free(s);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------
- * Pressure. */
-
-/* Too much is uncommitted: this client is read again when there is less. */
-void lh_cs_stream_hold_if_full(struct lh_cs_primaries *room, struct lh_cs_stream *s)
-{
-    if (room->streams.pending_bytes <= room->cs->config.pending_bytes_max || s->held)
-        return;
-    s->held = true;
-    room->streams.holding = true;
-    lh_fx_hold(room->cs->fx, s->link);
-}
-
-void lh_cs_streams_release_pressure(struct lh_cs_primaries *room)
-{
-    struct lh_cs_primary *p;
-    struct lh_cs_stream *s;
-
-    if (!room->streams.holding ||
-        room->streams.pending_bytes > room->cs->config.pending_bytes_max / 2)
-        return;
-    room->streams.holding = false;
-    DL_FOREACH(room->all, p) {
-        if (p->state != LH_CS_PRIMARY_OPEN)
+        lh_cs_streams_expect_life(room);
+        if (lh_instant_until(s->spoken, cs->now).ns < half || s->writing)
             continue;
-        DL_FOREACH(p->streams, s) {
-            if (s->held)
-                lh_fx_unhold(room->cs->fx, s->link);
-            s->held = false;
-        }
+        LH_MARK("stream-sign-of-life");
+        send_reply(s, &m);
     }
 }
 

@@ -1,11 +1,11 @@
-/* Append streams: one per client and chunk, for any number of the client's writers. */
-#ifndef LH_CHUNKSERVER_PRIMARY_STREAMS_H
-#define LH_CHUNKSERVER_PRIMARY_STREAMS_H
+/* Append streams: one per client, for its lanes of all chunks of which this server is the primary.
+ * And what is said on them. */
+#pragma once
 
 #include "chunkserver/primary/primary.h"
 
-/* A writer on an append stream. */
-struct lh_cs_stream_writer {
+/* A writer on a lane. */
+struct lh_cs_lane_writer {
     uint64_t id;
     uint64_t first_sequence;
     bool opened;         /* the opening was answered */
@@ -13,54 +13,105 @@ struct lh_cs_stream_writer {
     unsigned unanswered; /* batches */
 };
 
-/* One client's append stream for a chunk. */
-struct lh_cs_stream {
-    uint64_t link;
-    uint64_t chunk;
-    uint64_t version;
+/* What one client's writers append to one chunk at one version. It ends with the primary part. */
+struct lh_cs_lane {
+    struct lh_cs_lane_key key;
+    struct lh_cs_stream *stream;
     struct lh_cs_primary *primary;
-    bool held;                /* LH_FX_HOLD is in force */
-    bool arriving;            /* a message has begun and is not whole */
-    bool half_closed;         /* nothing more will come: it ends when all is answered */
-    struct lh_instant spoken; /* when it was last sent anything, or was opened */
-    struct lh_cs_stream_writer *writers;
+    struct lh_cs_lane_writer *writers;
     size_t writer_count, writer_capacity;
-    Leasehold__Stored *stored; /* committed, to go with the next reply; NULL: none */
-    size_t stored_count, stored_capacity;
-    bool touched; /* by a commit that is being answered: in its list */
-    struct lh_cs_stream *next_touched;
-    struct lh_cs_stream *prev, *next; /* of the primary */
-    struct lh_cs_stream *next_half_closed;
+    struct lh_cs_lane *prev, *next; /* of the primary */
+    struct lh_cs_lane *stream_prev, *stream_next;
+    UT_hash_handle hh; /* of the room, by key */
 };
 
-/* Ends those of which nothing more will come, once all that came is answered. */
-void lh_cs_streams_close_answered(struct lh_cs_primaries *room);
-/* Ends one stream with an answer; batches of it that are unanswered are unknown to the client. */
-void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text);
-/* Closes one writer on the stream with an answer; the others go on. */
-void lh_cs_stream_refuse_writer(
-    struct lh_cs_stream *s, struct lh_cs_stream_writer *w, int error, const char *text);
-void lh_cs_stream_end_all(struct lh_cs_primary *p, int error, const char *text);
-void lh_cs_stream_hold_all(struct lh_cs_primary *p);
-void lh_cs_stream_stored(struct lh_cs_stream *s, const struct lh_cs_uncommitted *u);
-void lh_cs_stream_flush(struct lh_cs_stream *s);
-/* Does any client of this primary wait, for an append or for its stream to open? */
-bool lh_cs_streams_wait(const struct lh_cs_primary *p);
-/* Is a message of any of them on its way? */
-bool lh_cs_streams_arrive(const struct lh_cs_primary *p);
-void lh_cs_streams_release_pressure(struct lh_cs_primaries *room);
+/* An answer that has not been sent. */
+struct lh_cs_lane_answer {
+    Leasehold__AppendAnswer m; /* without text and batches */
+    char *text;                /* NULL: none; owned */
+    size_t stored;             /* so many batches, behind those of the answers before */
+};
 
-/* For those who take what comes on a stream. */
+struct lh_cs_stream {
+    struct lh_cs_primaries *room;
+    uint64_t link;
+    struct lh_cs_lane *lanes;
+    size_t lane_count;
+    uint64_t last_lane;       /* the highest number that was seen */
+    bool held;                /* LH_FX_HOLD is in force */
+    bool arriving;            /* a message or a batch has begun and is not whole */
+    bool half_closed;         /* nothing more will come: it ends when all is answered */
+    bool writing;             /* the last reply has not left: answers gather, ... */
+    bool urgent;              /* ... but a lane has ended: they go now */
+    struct lh_instant spoken; /* when it was last sent anything, or was opened */
+
+    struct { /* answers that wait, in order, and the batches in them */
+        struct lh_cs_lane_answer *items;
+        size_t count, capacity;
+        Leasehold__Stored *stored;
+        size_t stored_count, stored_capacity;
+    } answers;
+
+    struct { /* of the one batch that has come in part; empty: there is none */
+        uint64_t lane;
+        struct lh_buf bytes;
+        struct lh_instant since;
+    } rest;
+
+    bool touched; /* in the room's list */
+    struct lh_cs_stream *next_touched;
+    struct lh_cs_stream *prev, *next; /* of the room */
+};
+
+/* ---- lanes ---- */
+
+/* NULL: it has ended, or never began. */
+struct lh_cs_lane *lh_cs_lane_find(
+    const struct lh_cs_primaries *room, const struct lh_cs_lane_key *key);
+struct lh_cs_lane *lh_cs_lane_begin(
+    struct lh_cs_stream *s, uint64_t number, struct lh_cs_primary *p);
+/* Without an answer; those that wait are sent. */
+void lh_cs_lane_free(struct lh_cs_lane *lane);
+/* Ends it with an answer; batches of it that are unanswered are unknown to the client. */
+void lh_cs_lane_end(struct lh_cs_lane *lane, int error, const char *text);
+void lh_cs_lane_end_all(struct lh_cs_primary *p, int error, const char *text);
+struct lh_cs_lane_writer *lh_cs_lane_writer(struct lh_cs_lane *lane, uint64_t id);
+/* Closes one writer on the lane with an answer; the others go on. */
+void lh_cs_lane_refuse_writer(
+    struct lh_cs_lane *lane, struct lh_cs_lane_writer *w, int error, const char *text);
+void lh_cs_lane_stored(struct lh_cs_lane *lane, const struct lh_cs_uncommitted *u);
+/* Does its client wait, for an append or for an opening? */
+bool lh_cs_lane_waits(const struct lh_cs_lane *lane);
+/* Does any client of this primary? */
+bool lh_cs_lanes_wait(const struct lh_cs_primary *p);
+/* Is anything on its way on a stream that has a lane of it? */
+bool lh_cs_lanes_arrive(const struct lh_cs_primary *p);
+
+/* ---- streams ---- */
+
+struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *room, struct lh_cs_link *l);
+/* Its link is gone. */
 void lh_cs_stream_free(struct lh_cs_stream *s);
-struct lh_cs_stream_writer *lh_cs_stream_writer(struct lh_cs_stream *s, uint64_t id);
-/* A reply to a stream, which is a sign of life. */
-void lh_cs_stream_send(struct lh_cs_stream *s, const Leasehold__AppendReply *m);
-/* Refuses what comes on a link, and closes it. */
-void lh_cs_stream_send_error(
-    struct lh_cs_host *cs, uint64_t link, int error, const char *text, uint64_t version);
+/* Ends it and all its lanes, with a last reply. */
+void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text);
+/* Puts an answer behind those that wait: it goes at the end of the step, or when the way is free.
+ * `text` is copied and may be NULL. */
+void lh_cs_stream_answer(
+    struct lh_cs_stream *s, const Leasehold__AppendAnswer *m, const char *text);
+/* An answer with an error, to a lane of that number, or to its writer if that is not 0. */
+void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, uint64_t writer,
+    int error, const char *text);
+/* So many of those that wait, and batches in them. */
+void lh_cs_stream_drop_answers(struct lh_cs_stream *s, size_t count, size_t stored);
+void lh_cs_stream_drop_rest(struct lh_cs_stream *s);
+/* What was sent has left. */
+void lh_cs_stream_sent(struct lh_cs_stream *s);
+void lh_cs_stream_half_closed(struct lh_cs_stream *s);
+/* Too much is uncommitted, or unread by the client: it is read again when there is less. */
+void lh_cs_stream_hold_if_full(struct lh_cs_stream *s);
+void lh_cs_streams_release_pressure(struct lh_cs_primaries *room);
 /* From now on somebody waits for an answer. */
 void lh_cs_streams_expect_life(struct lh_cs_primaries *room);
-/* Too much is uncommitted: this client is read again when there is less. */
-void lh_cs_stream_hold_if_full(struct lh_cs_primaries *room, struct lh_cs_stream *s);
-
-#endif
+/* Ends a step: sends what gathered in it, and ends streams of which nothing more will come once all
+ * that came is answered. */
+void lh_cs_streams_flush(struct lh_cs_primaries *room);

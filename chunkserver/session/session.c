@@ -212,7 +212,7 @@ static bool wants_extension(const struct lh_cs_primary *p)
 {
     if (p->state == LH_CS_PRIMARY_RECALLED)
         return false;
-    return p->state != LH_CS_PRIMARY_OPEN || p->queue.count > 0 || lh_cs_streams_arrive(p) ||
+    return p->state != LH_CS_PRIMARY_OPEN || p->queue.count > 0 || lh_cs_lanes_arrive(p) ||
            (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
 }
 

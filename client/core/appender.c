@@ -38,11 +38,11 @@ static void cancel(struct lh_client_appender *a)
     lh_client_link_close(c, &a->settle);
     lh_timer_unset(&c->timers, &a->timer);
     for (struct lh_submit_call *b = a->first; b != a->unsent; b = b->next) {
-        lh_client_stream_release(&a->writer, b);
+        lh_client_lane_release(&a->writer, b);
         b->in_flight = false;
     }
     a->unsent = a->first;
-    lh_client_stream_leave(&a->writer);
+    lh_client_lane_leave(&a->writer);
 }
 
 static void pop(struct lh_client_appender *a)
@@ -52,7 +52,7 @@ static void pop(struct lh_client_appender *a)
     if (a->unsent == b)
         a->unsent = b->next;
     if (b->in_flight)
-        lh_client_stream_release(&a->writer, b);
+        lh_client_lane_release(&a->writer, b);
     a->first = b->next;
     if (a->first == NULL)
         a->last = NULL;
@@ -119,7 +119,7 @@ void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offse
     lh_client_complete(a->client, &b->call, LH_OK, NULL);
 }
 
-/* ---- The stream ---- */
+/* ---- The lane ---- */
 
 static bool fits_window(const struct lh_client_appender *a, const struct lh_submit_call *b)
 {
@@ -138,7 +138,7 @@ static void send_batches(struct lh_client_appender *a)
 
         /* APP-5a: nothing goes to this chunk that another one may hold. */
         LH_ASSERT(!b->sent || a->unsettled.chunk == a->tail.chunk);
-        lh_client_stream_give(&a->writer, b);
+        lh_client_lane_give(&a->writer, b);
         b->in_flight = true;
         a->unsent = b->next;
         a->sent_end = b->sequence + b->count;
@@ -182,7 +182,7 @@ static void writer_refused(void *owner, int error, const char *text)
     lh_client_appender_broken(a, error, a->address, text, lh_nanoseconds(0));
 }
 
-static void writer_opened(void *owner, const Leasehold__AppendReply *m)
+static void writer_opened(void *owner, const Leasehold__AppendAnswer *m)
 {
     struct lh_client_appender *a = owner;
 
@@ -211,7 +211,7 @@ void lh_client_appender_join(struct lh_client_appender *a)
     struct lh_client *c = a->client;
 
     a->state = LH_APPENDER_OPENING;
-    lh_client_stream_join(c, &a->writer, a->address, a->tail.chunk, a->tail.version, a->sequence);
+    lh_client_lane_join(c, &a->writer, a->address, a->tail.chunk, a->tail.version, a->sequence);
     lh_timer_set(&c->timers, &a->timer, lh_instant_add(c->now, c->config.try_timeout));
 }
 
@@ -382,7 +382,7 @@ static void state_over(void *core, struct lh_timer *timer)
         lh_client_appender_find_tail(a);
         break;
     case LH_APPENDER_OPENING:
-        writer_refused(a, LH_ERR_UNAVAILABLE, "no answer to the opening of a stream");
+        writer_refused(a, LH_ERR_UNAVAILABLE, "no answer to the opening of a writer");
         break;
     case LH_APPENDER_SETTLING:
         lh_client_appender_settle_timer(a);
@@ -439,7 +439,7 @@ static void check(const struct lh_client_appender *a)
     LH_ASSERT(a->last == previous);
     LH_ASSERT(in_flight == a->writer.batches && bytes == a->writer.bytes);
     LH_ASSERT(in_flight == 0 || a->state == LH_APPENDER_OPEN);
-    LH_ASSERT((a->writer.stream != NULL) ==
+    LH_ASSERT((a->writer.lane != NULL) ==
               (a->state == LH_APPENDER_OPENING || a->state == LH_APPENDER_OPEN));
     LH_ASSERT(a->state != LH_APPENDER_OPEN || a->unsettled.chunk == a->tail.chunk);
     LH_ASSERT(a->state == LH_APPENDER_IDLE || a->state == LH_APPENDER_STARTING ||

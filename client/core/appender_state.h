@@ -3,17 +3,17 @@
 
 #include "client/core/ask.h"
 #include "client/core/chunk.h"
+#include "client/core/lane.h"
 #include "client/core/state.h"
-#include "client/core/stream.h"
 
 enum lh_appender_state {
     LH_APPENDER_STARTING, /* asking whether the file exists */
-    LH_APPENDER_IDLE,     /* no stream and nothing to send */
+    LH_APPENDER_IDLE,     /* no lane and nothing to send */
     LH_APPENDER_FINDING,  /* asking for the tail and its primary */
     LH_APPENDER_PAUSED,   /* a failed round; FINDING when the timer fires */
     LH_APPENDER_LOCATING, /* asking who holds the unsettled chunk's seal */
     LH_APPENDER_SETTLING, /* asking one of them */
-    LH_APPENDER_OPENING,  /* the stream's first message is unanswered */
+    LH_APPENDER_OPENING,  /* the writer's opening is unanswered */
     LH_APPENDER_OPEN,
     LH_APPENDER_FAILED
 };
@@ -42,7 +42,7 @@ struct lh_client_appender {
     struct lh_client_chunk unsettled; /* `chunk` 0: none */
     size_t settler;                   /* the member to be asked next */
     unsigned settle_rounds;           /* in which none of its members has answered */
-    char *silent;                     /* the server whose stream was lost last; NULL: none */
+    char *silent;                     /* the server that was lost last; NULL: none */
 
     struct lh_client_ask ask;
     Leasehold__StatRequest stat;
@@ -74,7 +74,7 @@ void lh_client_appender_broken(struct lh_client_appender *a, int error, const ch
 /* The first batch is stored there. */
 void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offset);
 
-/* Joins the stream to the tail's primary. */
+/* Joins a lane to the tail's primary. */
 void lh_client_appender_join(struct lh_client_appender *a);
 
 /* tail.c */

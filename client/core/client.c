@@ -55,6 +55,12 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.full_message_bytes = or_count(config->full_message_bytes, 256u << 10);
     c->config.unanswered_bytes = or_count(config->unanswered_bytes, 16u << 20);
     c->config.message_bytes = or_count(config->message_bytes, 1u << 20);
+    c->config.shared_bytes = or_count(config->shared_bytes, 512u << 10);
+    c->config.small_bytes = or_count(config->small_bytes, 16u << 10);
+    c->config.message_parts = (uint32_t)or_count(config->message_parts, 256);
+    c->parts = lh_alloc_array(c->config.message_parts, sizeof *c->parts);
+    c->part_list = lh_alloc_array(c->config.message_parts, sizeof *c->part_list);
+    c->config.stream_lanes = (uint32_t)or_count(config->stream_lanes, 4096);
     c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
     c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);
     for (size_t i = 0; i < config->master_count; i++)
@@ -78,6 +84,8 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_masters_end(c, false);
     lh_effects_deinit(&dropped);
     lh_client_silent_deinit(c);
+    free(c->parts);
+    free(c->part_list);
     for (size_t i = 0; i < c->config.master_count; i++)
         free(c->masters[i]);
     free(c->masters);
@@ -154,10 +162,12 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     case LH_IN_PROGRESS:
         lh_client_link_progress(c, in);
         break;
+    case LH_IN_SENT:
+        lh_client_link_sent(c, in);
+        break;
     case LH_IN_TIMER:
     case LH_IN_LINK_OPENED: /* nothing is served here, ... */
     case LH_IN_HALF_CLOSED:
-    case LH_IN_SENT:
     case LH_IN_DISK: /* ... and nothing stored */
     case LH_IN_PERSISTED:
         break;

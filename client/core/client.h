@@ -15,7 +15,7 @@
  *   ask.c           requests to the masters and their repetition
  *   reply.c         what replies have in common, and the end of a call
  *   chunk.c         what the master says of a chunk
- *   stream.c        streams of appends, shared by the writers of a chunk
+ *   stream.c        streams of appends, one to each server, with lane.c: what goes to one chunk
  *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with tail.c, which finds
  *                   the primary, and settling.c (APP-5a)
  *   reader.c        a reader's way from chunk to chunk, ahead of the program (APP-6)
@@ -63,12 +63,17 @@ struct lh_client_config {
     uint32_t read_bytes;           /* 2 MiB: of one READ */
     uint32_t chunks_ahead;         /* 2: of a file that a reader reads at once */
     uint32_t silent_servers;       /* 64: remembered; more of them are asked in vain once more */
-    /* How appends gather on a stream. A batch may always go alone, whatever its size. */
-    uint32_t messages;           /* 2: under way at a time while they are small */
+    /* How the appends of a lane gather. */
+    uint32_t messages;           /* 2: unanswered at a time while they are small */
     uint64_t full_message_bytes; /* 256 KiB: one that is as large need not wait for others ... */
     uint64_t unanswered_bytes;   /* 16 MiB: ... while less than that is unanswered */
-    uint64_t message_bytes;      /* 1 MiB: of one that carries several batches */
-    uint32_t stream_writers;     /* 256: that ever join one stream; its server takes 1024 */
+    uint64_t message_bytes;      /* 1 MiB: of one with several batches of a stream's only lane */
+    /* How lanes share a stream. */
+    uint64_t shared_bytes;   /* 512 KiB: about so much in a message; a larger batch goes in parts */
+    uint64_t small_bytes;    /* 16 KiB: lanes with no more than this go before others */
+    uint32_t message_parts;  /* 256: in a message */
+    uint32_t stream_lanes;   /* 4096: on one stream; its server takes 16384 */
+    uint32_t stream_writers; /* 256: that ever join one lane; its server takes 1024 */
 };
 
 struct lh_client *lh_client_create(const struct lh_client_config *config);
@@ -151,9 +156,9 @@ struct lh_submit_call {
     /* The core's while the call is under way. */
     struct lh_submit_call *previous, *next;
     struct lh_instant submitted;
-    struct lh_submit_call *waiting_previous, *waiting_next; /* to be sent on a stream */
+    struct lh_submit_call *waiting_previous, *waiting_next; /* to be sent on a lane */
     struct lh_client_message *message; /* that carries it, unanswered; NULL: none */
-    bool in_flight;                    /* given to the present stream and not answered */
+    bool in_flight;                    /* given to the present lane and not answered */
     bool sent;                         /* sent to the appender's unsettled chunk (APP-5a) */
 };
 

@@ -69,6 +69,14 @@ void lh_client_link_progress(struct lh_client *c, const struct lh_input *in)
         l->on_progress(l->owner);
 }
 
+void lh_client_link_sent(struct lh_client *c, const struct lh_input *in)
+{
+    struct lh_client_link *l = find_link(c, in->link);
+
+    if (l != NULL && l->on_sent != NULL)
+        l->on_sent(l->owner);
+}
+
 void lh_client_link_closed(struct lh_client *c, const struct lh_input *in)
 {
     struct lh_client_link *l = find_link(c, in->link);

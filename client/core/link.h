@@ -10,6 +10,8 @@ struct lh_client_link {
     void *owner;
     /* A message arrived. A link of a unary method is forgotten before this is called. */
     void (*on_message)(void *owner, const void *message, struct lh_buf *payload);
+    /* What was sent with `tell` has left. May be NULL. */
+    void (*on_sent)(void *owner);
     /* A part of a message arrived. May be NULL. */
     void (*on_progress)(void *owner);
     /* It is over, without (another) message; forgotten before this is called. */
@@ -24,6 +26,7 @@ void lh_client_link_close(struct lh_client *c, struct lh_client_link *link);
 /* What has come on a link, for its owner; nobody's link any more: ignored. */
 void lh_client_link_message(struct lh_client *c, struct lh_input *in);
 void lh_client_link_progress(struct lh_client *c, const struct lh_input *in);
+void lh_client_link_sent(struct lh_client *c, const struct lh_input *in);
 void lh_client_link_closed(struct lh_client *c, const struct lh_input *in);
 
 void lh_client_links_check(const struct lh_client *c);

@@ -6,6 +6,7 @@
 #include "base/probe.h"
 #include "base/timers.h"
 #include "client/core/client.h"
+#include "proto/leasehold.pb-c.h"
 
 #define LH_CLIENT_BUCKETS 256u
 
@@ -28,9 +29,13 @@ struct lh_client {
     struct lh_client_appender *appenders; /* appender.c */
     struct lh_client_reader *readers;     /* reader.c */
 
-    /* stream.c */
+    /* stream.c, lane.c */
     struct lh_client_stream *streams;
     struct lh_client_stream *touched_streams; /* by this step */
+    struct lh_client_lane *touched_lanes;     /* likewise */
+    uint64_t last_lane;                       /* its number */
+    Leasehold__AppendPart *parts;             /* of the message that is being made ... */
+    Leasehold__AppendPart **part_list;        /* ... and where they are */
 
     /* silent.c */
     struct lh_client_silent *silent;

@@ -1,61 +1,27 @@
-/* Streams of appends, each shared by the appenders of this client that append to the same chunk.
+/* Streams of appends, one to each server, shared by all lanes to it.
  *
- * A stream is one APPEND link to the primary of one chunk at one version. Writers join it, give it
- * batches, and leave it; it is closed when the last one has left.
- *
- * When a batch goes. With nothing under way, at the end of the step that gave it. With something
- * under way, the batches of all writers gather; they go together when nothing is under way any
- * more, or beside a single message once they are as much as is unanswered of it, or when
- * `full_message_bytes` have gathered. So one append waits for nobody, many small ones settle into
- * two messages that take turns, a busy pipe is filled by large ones, and there is no timer in it.
+ * When a part goes. With nothing being written, at the end of the step in which it became due; what
+ * becomes due while a message is being written goes with the next one. So messages grow with the
+ * load, and one append waits for nobody. Lanes with little to send go first, in half of a message;
+ * those with much take turns in the rest, and a batch larger than a message that lanes share goes
+ * in parts. So a small append waits for the message that is being written and for other small ones,
+ * however much others have to send. How much of one lane may be unanswered is its own affair
+ * (lane.c).
  *
  * A primary that lives says so while anything is unanswered. One from which nothing at all comes
- * for a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a).
- *
- * A writer never comes back to a stream that it has left. Late answers on the old stream, to
- * batches or to its opening, then find nobody; on the same one they could be taken for answers to
- * what it sends anew. */
+ * for a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a). */
 #include "client/core/stream.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "client/core/link.h"
 #include "client/core/reply.h"
-#include "client/core/state.h"
 #include "proto/codec.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-/* A message under way. */
-struct lh_client_message {
-    unsigned batches; /* unanswered, at least 1 */
-};
-
-struct lh_client_stream {
-    struct lh_client *client;
-    struct lh_client_stream *next; /* of the client */
-    bool touched;                  /* in the client's list of those to be looked at */
-    struct lh_client_stream *next_touched;
-    struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
-    char *address;
-    uint64_t chunk, version;
-    struct lh_client_writer *writers; /* by id */
-    unsigned joined;                  /* writers that ever did */
-    struct lh_submit_call *waiting;   /* batches to be sent */
-    uint64_t waiting_bytes;
-    unsigned openings;          /* unanswered */
-    unsigned messages;          /* under way */
-    uint64_t unanswered_bytes;  /* in them */
-    struct lh_timer timer;      /* set while anything is unanswered; may be early */
-    struct lh_instant progress; /* the last answer to a batch, or news of a part of one that has
-                                   arrived, or the first message after a rest */
-    struct lh_instant heard;    /* the last message, or when something began to be unanswered */
-    struct lh_duration silence; /* for so long it may say nothing */
-};
-
-static void touch(struct lh_client_stream *s)
+void lh_client_stream_touch(struct lh_client_stream *s)
 {
     if (s->touched)
         return;
@@ -63,62 +29,18 @@ static void touch(struct lh_client_stream *s)
     LL_PREPEND2(s->client->touched_streams, s, next_touched);
 }
 
-static struct lh_client_writer *find_writer(const struct lh_client_stream *s, uint64_t id)
+void lh_client_stream_end(struct lh_client_stream *s, int error, const char *text)
 {
-    struct lh_client_writer *w;
-
-    HASH_FIND(hh, s->writers, &id, sizeof id, w);
-    return w;
-}
-
-static bool owes_answer(const struct lh_client_stream *s)
-{
-    return s->messages > 0 || s->openings > 0;
-}
-
-/* When patience ends, if nothing comes until then. */
-static struct lh_instant patience_ends(const struct lh_client_stream *s)
-{
-    struct lh_instant stalled = lh_instant_add(s->progress, s->client->config.stall_timeout);
-    struct lh_instant hung = lh_instant_add(s->heard, s->silence);
-
-    if (!owes_answer(s))
-        return LH_INSTANT_NEVER;
-    return s->messages > 0 ? lh_instant_min(stalled, hung) : hung;
-}
-
-/* Something is about to be unanswered. */
-static void expect_answer(struct lh_client_stream *s)
-{
-    if (!owes_answer(s))
-        s->heard = s->client->now;
-}
-
-static void watch(struct lh_client_stream *s)
-{
-    if (!lh_timer_is_set(&s->timer))
-        lh_timer_set(&s->client->timers, &s->timer, patience_ends(s));
-}
-
-static void opening_over(struct lh_client_writer *w)
-{
-    if (!w->opening)
-        return;
-    w->opening = false;
-    w->stream->openings--;
-}
-
-static void end(struct lh_client_stream *s, int error, const char *text)
-{
-    struct lh_client_writer *w, *next;
+    struct lh_client_lane *l, *next;
 
     lh_client_link_close(s->client, &s->link);
-    HASH_ITER(hh, s->writers, w, next) {
-        w->on_refused(w->owner, error, text);
+    HASH_ITER(hh, s->lanes, l, next) {
+        lh_client_lane_end(l, error, text);
     }
-    LH_ASSERT(s->writers == NULL);
-    touch(s);
+    lh_client_stream_touch(s);
 }
+
+/* ---- What comes ---- */
 
 static struct lh_duration three_times(struct lh_duration d)
 {
@@ -129,7 +51,6 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
 {
     struct lh_client_stream *s = owner;
     const Leasehold__AppendReply *m = message;
-    struct lh_client_writer *w;
 
     (void)payload;
     s->heard = s->client->now;
@@ -138,25 +59,28 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
             s->client->config.stall_timeout, lh_duration_max(s->client->config.hang_timeout,
                                                  three_times(lh_milliseconds(m->alive_ms))));
     if (m->arriving && !LH_PLANTED("progress-is-no-life"))
-        s->progress = s->client->now;
-    for (size_t i = 0; i < m->n_stored; i++) {
-        w = find_writer(s, m->stored[i]->writer);
-        if (w != NULL)
-            w->on_stored(w->owner, m->stored[i]);
-        s->progress = s->client->now;
+        s->arrived = s->client->now;
+    for (size_t i = 0; i < m->n_answers; i++) {
+        struct lh_client_lane *l;
+        HASH_FIND(hh, s->lanes, &m->answers[i]->lane, sizeof l->number, l);
+        if (l != NULL)
+            lh_client_lane_answered(l, m->answers[i]);
+        else
+            LH_MARK("answer-to-an-ended-lane");
     }
-    w = find_writer(s, m->writer);
     if (m->error != LEASEHOLD__ERROR_CODE__OK) {
         const char *text;
         int error = lh_client_reply_error(m, &text);
-        if (m->writer == 0)
-            end(s, error, text);
-        else if (w != NULL)
-            w->on_refused(w->owner, error, text);
-    } else if (m->opened && w != NULL) {
-        opening_over(w);
-        w->on_opened(w->owner, m);
+        lh_client_stream_end(s, error, text);
     }
+}
+
+static void stream_sent(void *owner)
+{
+    struct lh_client_stream *s = owner;
+
+    s->writing = false;
+    lh_client_stream_touch(s);
 }
 
 static void stream_closed(void *owner, int error, const char *text)
@@ -166,221 +90,233 @@ static void stream_closed(void *owner, int error, const char *text)
     if (error != LH_ERR_MALFORMED && error != LH_ERR_INVALID_ARGUMENT &&
         error != LH_ERR_UNIMPLEMENTED && error != LH_ERR_TOO_LARGE)
         error = LH_ERR_UNAVAILABLE;
-    end(owner, error, text != NULL ? text : "the connection was lost");
+    lh_client_stream_end(owner, error, text != NULL ? text : "the connection was lost");
 }
 
-/* Batches are answered in the order of the chunk: when none is, that is no matter of one writer. */
+void lh_client_stream_owes(struct lh_client_stream *s, int answers)
+{
+    if (s->owed == 0) {
+        s->heard = s->client->now;
+        if (!lh_timer_is_set(&s->timer))
+            lh_timer_set(&s->client->timers, &s->timer, lh_instant_add(s->client->now, s->silence));
+    }
+    s->owed += (unsigned)answers;
+}
+
 static void look_for_life(void *core, struct lh_timer *timer)
 {
     struct lh_client_stream *s = LH_OWNER(timer, struct lh_client_stream, timer);
     struct lh_client *c = core;
-    struct lh_instant ends = patience_ends(s);
+    struct lh_instant ends = lh_instant_add(s->heard, s->silence);
 
-    if (!owes_answer(s))
+    if (s->owed == 0)
         return;
     if (!lh_instant_reached(c->now, ends)) {
         lh_timer_set(&c->timers, &s->timer, ends);
-    } else if (lh_instant_reached(c->now, lh_instant_add(s->heard, s->silence))) {
-        LH_MARK("stream-hangs");
-        end(s, LH_ERR_UNAVAILABLE, "no sign of life from the primary");
-    } else {
-        LH_MARK("stream-stalled");
-        end(s, LH_ERR_UNAVAILABLE, "no answer to appends");
+        return;
     }
+    LH_MARK("stream-hangs");
+    lh_client_stream_end(s, LH_ERR_UNAVAILABLE, "no sign of life from the primary");
 }
 
-/* ---- Joining and leaving ---- */
+/* ---- Beginning and end ---- */
 
-/* One that the writer may join; NULL: there is none. */
-static struct lh_client_stream *find_stream(const struct lh_client *c,
-    const struct lh_client_writer *w, const char *address, uint64_t chunk, uint64_t version)
+struct lh_client_stream *lh_client_stream_to(struct lh_client *c, const char *address)
 {
-    for (struct lh_client_stream *s = c->streams; s != NULL; s = s->next)
-        if (s->chunk == chunk && s->version == version && s->link.id > w->left &&
-            s->joined < c->config.stream_writers && strcmp(s->address, address) == 0)
+    struct lh_client_stream *s;
+
+    LL_FOREACH(c->streams, s)
+        if (s->link.id != 0 && strcmp(s->address, address) == 0 &&
+            HASH_COUNT(s->lanes) < c->config.stream_lanes)
             return s;
-    return NULL;
-}
-
-static struct lh_client_stream *new_stream(
-    struct lh_client *c, const char *address, uint64_t chunk, uint64_t version)
-{
-    struct lh_client_stream *s = lh_alloc(sizeof *s);
-
+    s = lh_alloc(sizeof *s);
     s->client = c;
     s->address = lh_strdup(address);
-    s->chunk = chunk;
-    s->version = version;
     s->timer.fire = look_for_life;
     s->silence = c->config.hang_timeout;
-    s->link = (struct lh_client_link){
-        .owner = s, .on_message = stream_message, .on_closed = stream_closed};
+    s->link = (struct lh_client_link){.owner = s,
+        .on_message = stream_message,
+        .on_sent = stream_sent,
+        .on_closed = stream_closed};
     lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
     LL_PREPEND(c->streams, s);
     return s;
 }
 
-void lh_client_stream_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
-    uint64_t chunk, uint64_t version, uint64_t first_sequence)
-{
-    struct lh_client_stream *s = find_stream(c, w, address, chunk, version);
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
-
-    LH_ASSERT(w->stream == NULL && w->batches == 0);
-    if (s != NULL)
-        LH_MARK("stream-shared");
-    else
-        s = new_stream(c, address, chunk, version);
-    s->joined++;
-    w->stream = s;
-    HASH_ADD(hh, s->writers, id, sizeof w->id, w);
-    expect_answer(s);
-    w->opening = true;
-    s->openings++;
-    watch(s);
-    m.chunk = chunk;
-    m.version = version;
-    m.writer = w->id;
-    m.first_sequence = first_sequence;
-    lh_fx_send(c->fx, s->link.id, &m.base, NULL);
-}
-
-void lh_client_stream_leave(struct lh_client_writer *w)
-{
-    struct lh_client_stream *s = w->stream;
-
-    if (s == NULL)
-        return;
-    LH_ASSERT(w->batches == 0 && w->bytes == 0);
-    opening_over(w);
-    HASH_DEL(s->writers, w);
-    w->stream = NULL;
-    /* Links are numbered in the order of their opening: every earlier one that it left is lower. */
-    if (s->link.id > w->left)
-        w->left = s->link.id;
-    touch(s);
-}
-
-/* ---- Batches ---- */
-
-void lh_client_stream_give(struct lh_client_writer *w, struct lh_submit_call *b)
-{
-    struct lh_client_stream *s = w->stream;
-
-    LH_ASSERT(b->message == NULL);
-    w->batches++;
-    w->bytes += b->batch.size;
-    DL_APPEND2(s->waiting, b, waiting_previous, waiting_next);
-    s->waiting_bytes += b->batch.size;
-    touch(s);
-}
-
-void lh_client_stream_release(struct lh_client_writer *w, struct lh_submit_call *b)
-{
-    struct lh_client_stream *s = w->stream;
-
-    w->batches--;
-    w->bytes -= b->batch.size;
-    if (b->message == NULL) {
-        DL_DELETE2(s->waiting, b, waiting_previous, waiting_next);
-        s->waiting_bytes -= b->batch.size;
-    } else {
-        s->unanswered_bytes -= b->batch.size;
-        if (--b->message->batches == 0) {
-            free(b->message);
-            s->messages--;
-        }
-        b->message = NULL;
-    }
-    touch(s);
-}
-
-static bool may_send(const struct lh_client_stream *s)
-{
-    const struct lh_client_config *config = &s->client->config;
-
-    if (s->waiting == NULL)
-        return false;
-    return (s->messages < config->messages && s->waiting_bytes >= s->unanswered_bytes) ||
-           (s->waiting_bytes >= config->full_message_bytes &&
-               s->unanswered_bytes < config->unanswered_bytes);
-}
-
-static void send_message(struct lh_client_stream *s)
-{
-    struct lh_client *c = s->client;
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
-    struct lh_client_message *message = lh_alloc(sizeof *message);
-    struct lh_buf bytes = {0};
-
-    do {
-        struct lh_submit_call *b = s->waiting;
-        DL_DELETE2(s->waiting, b, waiting_previous, waiting_next);
-        lh_buf_append(&bytes, &b->batch, 0, b->batch.size);
-        b->sent = true;
-        b->message = message;
-        message->batches++;
-    } while (s->waiting != NULL && bytes.size + s->waiting->batch.size <= c->config.message_bytes);
-    s->waiting_bytes -= bytes.size;
-    s->unanswered_bytes += bytes.size;
-    expect_answer(s);
-    if (s->messages++ == 0)
-        s->progress = c->now;
-    watch(s);
-    m.chunk = s->chunk; /* FENCE-2 */
-    m.version = s->version;
-    lh_fx_send(c->fx, s->link.id, &m.base, &bytes);
-}
-
 static void free_stream(struct lh_client_stream *s)
 {
-    LH_ASSERT(s->waiting == NULL && s->messages == 0);
+    LH_ASSERT(s->owed == 0 && s->to_open == NULL);
     lh_client_link_close(s->client, &s->link);
     lh_timer_unset(&s->client->timers, &s->timer);
     LL_DELETE(s->client->streams, s);
+    free(s->ends);
     free(s->address);
     free(s);
 }
 
+/* ---- What goes ---- */
+
+struct outgoing {
+    Leasehold__AppendPart *parts;
+    size_t count;
+    struct lh_buf bytes;
+};
+
+static Leasehold__AppendPart *next_part(struct outgoing *o, const struct lh_client_lane *l)
+{
+    Leasehold__AppendPart *part = &o->parts[o->count++];
+
+    leasehold__append_part__init(part);
+    if (l != NULL) {
+        part->lane = l->number;
+        part->chunk = l->chunk;
+        part->version = l->version; /* FENCE-2 */
+    }
+    return part;
+}
+
+/* Ends first: the server has room for so many lanes. */
+static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o, size_t most)
+{
+    size_t ends = s->end_count < most ? s->end_count : most;
+
+    for (size_t i = 0; i < ends; i++) {
+        Leasehold__AppendPart *part = next_part(o, NULL);
+        part->lane = s->ends[i];
+        part->end = true;
+    }
+    s->end_count -= ends;
+    if (ends > 0)
+        memmove(s->ends, s->ends + ends, s->end_count * sizeof *s->ends);
+    while (s->to_open != NULL && o->count < most) {
+        struct lh_client_writer *w = s->to_open;
+        Leasehold__AppendPart *part = next_part(o, w->lane);
+        part->writer = w->id;
+        part->first_sequence = w->first_sequence;
+        w->lane->known = true;
+        w->to_open = false;
+        DL_DELETE2(s->to_open, w, open_previous, open_next);
+    }
+}
+
+/* One turn of a lane. False: none of what it has may go now. */
+static bool put_next(struct lh_client_lane *l, struct outgoing *o, uint64_t most, bool alone)
+{
+    size_t before = o->bytes.size;
+
+    if (!lh_client_lane_take(l, &o->bytes, most, alone))
+        return false;
+    next_part(o, l)->bytes = o->bytes.size - before;
+    lh_client_lane_unlist(l);
+    lh_client_lane_update(l);
+    return true;
+}
+
+/* Lanes with little: each has its turn while there is less than that in the message. */
+static void put_little(struct lh_client_stream *s, struct outgoing *o, uint64_t most, bool alone)
+{
+    const struct lh_client_config *c = &s->client->config;
+
+    while (s->little != NULL && o->count < c->message_parts && o->bytes.size < most) {
+        struct lh_client_lane *l = s->little;
+        if (l->waiting_bytes > c->small_bytes || !put_next(l, o, c->shared_bytes, alone)) {
+            lh_client_lane_unlist(l); /* it has much by now */
+            lh_client_lane_enlist(l, &s->much);
+        }
+    }
+}
+
+/* Those with much: one turn each while less than half of the message is used. The first has all of
+ * it, however much that makes together. */
+static void put_much(struct lh_client_stream *s, struct outgoing *o, bool alone)
+{
+    const struct lh_client_config *c = &s->client->config;
+    struct lh_client_lane *l, *next, *last = s->much == NULL ? NULL : s->much->previous;
+    bool first = true;
+
+    for (l = s->much; l != NULL && o->count < c->message_parts; l = next) {
+        next = l == last ? NULL : l->next;
+        uint64_t most = alone   ? c->message_bytes
+                        : first ? c->shared_bytes
+                                : c->shared_bytes - o->bytes.size;
+        first = !put_next(l, o, most, alone) && first;
+        if (!first && o->bytes.size >= (c->shared_bytes + 1) / 2)
+            break;
+    }
+}
+
+static void put_parts(struct lh_client_stream *s, struct outgoing *o)
+{
+    const struct lh_client_config *c = &s->client->config;
+    bool alone = HASH_COUNT(s->lanes) == 1;
+
+    put_ends_and_openings(s, o, c->message_parts);
+    put_little(s, o, s->much == NULL ? c->shared_bytes : (c->shared_bytes + 1) / 2, alone);
+    put_much(s, o, alone);
+}
+
+/* False: there is nothing to send. */
+static bool send_message(struct lh_client_stream *s)
+{
+    struct lh_client *c = s->client;
+    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    struct outgoing o = {.parts = c->parts};
+
+    put_parts(s, &o);
+    if (o.count == 0)
+        return false;
+    for (size_t i = 0; i < o.count; i++)
+        c->part_list[i] = &o.parts[i];
+    if (o.parts[0].lane != o.parts[o.count - 1].lane)
+        LH_MARK("message-of-many-lanes");
+    m.parts = c->part_list;
+    m.n_parts = o.count;
+    /* What the only lane has in small messages is little (lane.c): nobody has to wait for it. */
+    s->writing = HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes;
+    s->writing_since = c->now;
+    (s->writing ? lh_fx_send_told : lh_fx_send)(c->fx, s->link.id, &m.base, &o.bytes);
+    return true;
+}
+
 void lh_client_streams_flush(struct lh_client *c)
 {
+    while (c->touched_lanes != NULL) {
+        struct lh_client_lane *l = c->touched_lanes;
+        LL_DELETE2(c->touched_lanes, l, next_touched);
+        l->touched = false;
+        if (l->writers == NULL)
+            lh_client_lane_free(l);
+        else
+            lh_client_lane_update(l);
+    }
     while (c->touched_streams != NULL) {
         struct lh_client_stream *s = c->touched_streams;
-
         LL_DELETE2(c->touched_streams, s, next_touched);
         s->touched = false;
-        if (s->writers == NULL) {
+        if (s->lanes == NULL) {
             free_stream(s);
             continue;
         }
-        while (may_send(s))
-            send_message(s);
+        while (!s->writing && send_message(s))
+            ; /* a message has so many parts at most */
     }
 }
 
 void lh_client_streams_check(const struct lh_client *c)
 {
-    LH_ASSERT(c->touched_streams == NULL);
-    for (const struct lh_client_stream *s = c->streams; s != NULL; s = s->next) {
-        const struct lh_submit_call *b;
-        uint64_t waiting = 0, given = 0;
-        unsigned openings = 0;
+    const struct lh_client_stream *s;
 
-        LH_ASSERT(s->link.id != 0 && s->writers != NULL && s->joined >= HASH_COUNT(s->writers));
-        for (const struct lh_client_writer *w = s->writers; w != NULL; w = w->hh.next) {
-            LH_ASSERT(w->stream == s && w->left < s->link.id);
-            LH_ASSERT((w->batches == 0) == (w->bytes == 0));
-            given += w->bytes;
-            openings += w->opening;
+    LH_ASSERT(c->touched_streams == NULL && c->touched_lanes == NULL);
+    LL_FOREACH(c->streams, s) {
+        unsigned owed = 0;
+        LH_ASSERT(s->link.id != 0 && s->lanes != NULL);
+        for (const struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next) {
+            lh_client_lane_check(l);
+            owed += l->given;
+            for (const struct lh_client_writer *w = l->writers; w != NULL; w = w->hh.next)
+                owed += w->opening;
         }
-        LH_ASSERT(openings == s->openings);
-        DL_FOREACH2(s->waiting, b, waiting_next) {
-            LH_ASSERT(b->in_flight && b->message == NULL);
-            waiting += b->batch.size;
-        }
-        LH_ASSERT(waiting == s->waiting_bytes && given == waiting + s->unanswered_bytes);
-        LH_ASSERT((s->messages == 0) == (s->unanswered_bytes == 0));
-        LH_ASSERT(!owes_answer(s) || lh_timer_is_set(&s->timer));
-        LH_ASSERT(!may_send(s));
+        LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
+        LH_ASSERT(s->writing || (s->little == NULL && s->to_open == NULL && s->end_count == 0));
     }
 }

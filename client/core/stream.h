@@ -1,49 +1,90 @@
-/* Streams of appends, each shared by the writers of one chunk. */
-#ifndef LH_CLIENT_STREAM_H
-#define LH_CLIENT_STREAM_H
+/* Streams of appends, one to each server, and the lanes in them: what lane.c and stream.c share. */
+#pragma once
 
-#include "client/core/client.h"
-#include "proto/leasehold.pb-c.h"
+#include "client/core/lane.h"
+#include "client/core/link.h"
+#include "client/core/state.h"
 
-#include <uthash.h>
-
-struct lh_client_stream;
-
-/* A writer's place on a stream of appends. Lives inside its owner; `stream` NULL: on none. */
-struct lh_client_writer {
-    uint64_t id;
-    struct lh_client_stream *stream;
-    bool opening;     /* its opening is unanswered */
-    uint64_t left;    /* the newest link of the streams that it has left */
-    unsigned batches; /* given and not released */
-    uint64_t bytes;   /* of these */
-    void *owner;
-    void (*on_opened)(void *owner, const Leasehold__AppendReply *m);
-    void (*on_stored)(void *owner, const Leasehold__Stored *stored);
-    /* The server has refused this writer or ended the stream, or the connection is lost. The owner
-     * releases its batches and leaves in this call. */
-    void (*on_refused)(void *owner, int error, const char *text);
-    UT_hash_handle hh; /* of its stream */
+/* What a lane has in one message, unanswered. */
+struct lh_client_message {
+    unsigned batches; /* at least 1 */
 };
 
-/* Joins a stream to that primary for that chunk and version, opened if there is none, and asks for
- * the writer's opening (APP-5). */
-void lh_client_stream_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
-    uint64_t chunk, uint64_t version, uint64_t first_sequence);
+struct lh_client_lane {
+    struct lh_client_stream *stream;
+    uint64_t number; /* no other lane of this client ever had it */
+    uint64_t chunk, version;
+    bool touched; /* in the client's list of those to be looked at */
+    struct lh_client_lane *next_touched;
+    bool over;                        /* nobody joins it any more */
+    bool known;                       /* the server may have it */
+    struct lh_client_writer *writers; /* by id */
+    unsigned joined;                  /* writers that ever did */
+    struct lh_submit_call *waiting;   /* batches to be sent */
+    uint64_t waiting_bytes;
+    unsigned given;                /* batches waiting or unanswered */
+    unsigned messages;             /* unanswered */
+    uint64_t unanswered_bytes;     /* in them */
+    struct lh_timer timer;         /* set while batches are given; may be early */
+    struct lh_instant progress;    /* the last answer to a batch, or the first batch after a rest */
+    struct lh_client_lane **ready; /* the stream's list in which it is; NULL: none */
+    struct lh_client_lane *previous, *next;
+    UT_hash_handle hh; /* of its stream, by number */
+};
 
-/* Leaves it, all of its batches released; also when it is on none. */
-void lh_client_stream_leave(struct lh_client_writer *w);
+struct lh_client_stream {
+    struct lh_client *client;
+    struct lh_client_stream *next; /* of the client */
+    bool touched;                  /* in the client's list of those to be looked at */
+    struct lh_client_stream *next_touched;
+    struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
+    char *address;
+    struct lh_client_lane *lanes; /* by number */
+    /* What there is to send. Lanes that have something: little, or more than that; the first is
+     * next. */
+    struct lh_client_writer *to_open;
+    uint64_t *ends; /* numbers of lanes that have ended here */
+    size_t end_count, end_capacity;
+    struct lh_client_lane *little, *much;
+    struct { /* of a batch that was sent in part; `lane` NULL: there is none */
+        struct lh_client_lane *lane;
+        struct lh_buf batch;
+        uint64_t sent;
+    } rest;
+    bool writing; /* the last message has not left: what there is to send gathers */
+    struct lh_instant writing_since;
+    unsigned owed;              /* openings and batches without an answer */
+    struct lh_timer timer;      /* set while any are; may be early */
+    struct lh_instant heard;    /* the last message, or when something began to be owed */
+    struct lh_instant arrived;  /* the last news of a part of something that has arrived */
+    struct lh_duration silence; /* for so long it may say nothing */
+};
 
-/* Gives a batch to be sent, in order, once `on_opened` was called. It is kept until its release,
- * `sent` set when it goes. */
-void lh_client_stream_give(struct lh_client_writer *w, struct lh_submit_call *b);
+/* ---- stream.c ---- */
 
-/* Forgets a given batch that was answered or that the writer does not wait for any more: not sent
- * yet, it never is. */
-void lh_client_stream_release(struct lh_client_writer *w, struct lh_submit_call *b);
-
-/* Ends a step: sends what was given, closes streams that all have left. */
+/* A stream to that server for one more lane. */
+struct lh_client_stream *lh_client_stream_to(struct lh_client *c, const char *address);
+void lh_client_stream_touch(struct lh_client_stream *s);
+/* So many more answers are awaited; or less. */
+void lh_client_stream_owes(struct lh_client_stream *s, int answers);
+/* Ends it and its lanes. */
+void lh_client_stream_end(struct lh_client_stream *s, int error, const char *text);
+/* Ends a step: sends what gathered in it, ends lanes and streams that all have left. */
 void lh_client_streams_flush(struct lh_client *c);
 void lh_client_streams_check(const struct lh_client *c);
 
-#endif
+/* ---- lane.c ---- */
+
+void lh_client_lane_answered(struct lh_client_lane *l, const Leasehold__AppendAnswer *m);
+void lh_client_lane_end(struct lh_client_lane *l, int error, const char *text);
+/* It is in one of the stream's lists if, and only if, it has something that may go now. */
+void lh_client_lane_update(struct lh_client_lane *l);
+void lh_client_lane_enlist(struct lh_client_lane *l, struct lh_client_lane **list);
+void lh_client_lane_unlist(struct lh_client_lane *l);
+/* Its next batches, about `most` bytes. With `alone` a batch goes whole, however large it is;
+ * otherwise of one that is larger than a shared message a part goes, if no other one is on its way
+ * in parts. False: nothing may go now. */
+bool lh_client_lane_take(struct lh_client_lane *l, struct lh_buf *bytes, uint64_t most, bool alone);
+/* Nobody is on it any more. */
+void lh_client_lane_free(struct lh_client_lane *l);
+void lh_client_lane_check(const struct lh_client_lane *l);

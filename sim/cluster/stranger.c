@@ -50,12 +50,20 @@ struct talk *lh_sim_x_begin(struct lh_sim_stranger *x, enum lh_method method, co
     return t;
 }
 
-static struct talk *find(struct lh_sim_stranger *x, uint64_t link)
+struct talk *lh_sim_x_begin_beside(struct lh_sim_stranger *x, const struct talk *t)
+{
+    struct talk *beside = &x->talks[x->talk++ % TALKS];
+
+    *beside = (struct talk){.link = t->link, .method = t->method};
+    return beside;
+}
+
+/* All that it says on the link is over. */
+static void forget(struct lh_sim_stranger *x, uint64_t link)
 {
     for (size_t i = 0; i < TALKS; i++)
-        if (x->talks[i].link == link && link != 0)
-            return &x->talks[i];
-    return NULL;
+        if (x->talks[i].link == link)
+            x->talks[i].link = 0;
 }
 
 /* One of its streams of that method; NULL: there is none. */
@@ -95,28 +103,23 @@ static void cancel(struct lh_sim_stranger *x)
     if (t == NULL)
         return;
     lh_fx_close(x->fx, t->link, LH_OK, NULL);
-    t->link = 0;
+    forget(x, t->link);
 }
 
 static void misbehave(struct lh_sim_stranger *x)
 {
     static void (*const kinds[])(struct lh_sim_stranger * x) = {lh_sim_x_leave_gap,
         lh_sim_x_leave_gap, lh_sim_x_repeat, lh_sim_x_repeat, lh_sim_x_open_wrongly,
-        lh_sim_x_open_wrongly, lh_sim_x_send_malformed, lh_sim_x_read, lh_sim_x_read,
-        lh_sim_x_settle, lh_sim_x_replicate, lh_sim_x_replicate, lh_sim_x_speak_in_a_session,
-        lh_sim_x_ask_master, lh_sim_x_ask_master, stop_reading, cancel};
+        lh_sim_x_open_wrongly, lh_sim_x_send_malformed, lh_sim_x_mistake_lanes, lh_sim_x_read,
+        lh_sim_x_read, lh_sim_x_settle, lh_sim_x_replicate, lh_sim_x_replicate,
+        lh_sim_x_speak_in_a_session, lh_sim_x_ask_master, lh_sim_x_ask_master, stop_reading,
+        cancel};
 
     kinds[below(x, sizeof kinds / sizeof kinds[0])](x);
 }
 
-/* Answers are of no interest, but what tells that a refusal came. */
-static void hear(struct lh_sim_stranger *x, const struct lh_input *in)
+static void hear_answer(struct talk *t, const Leasehold__AppendAnswer *m)
 {
-    struct talk *t = find(x, in->link);
-
-    if (t == NULL || in->method != LH_METHOD_APPEND)
-        return;
-    const Leasehold__AppendReply *m = in->message;
     if (m->error == LEASEHOLD__ERROR_CODE__OUT_OF_SEQUENCE)
         LH_MARK("stranger-is-out-of-sequence");
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
@@ -125,16 +128,26 @@ static void hear(struct lh_sim_stranger *x, const struct lh_input *in)
         t->opened = true;
 }
 
+/* Answers are of no interest, but what tells that a refusal came. */
+static void hear(struct lh_sim_stranger *x, const struct lh_input *in)
+{
+    const Leasehold__AppendReply *m = in->message;
+
+    for (size_t i = 0; i < TALKS && in->method == LH_METHOD_APPEND; i++)
+        for (size_t k = 0; x->talks[i].link == in->link && k < m->n_answers; k++)
+            if (m->answers[k]->lane == x->talks[i].lane)
+                hear_answer(&x->talks[i], m->answers[k]);
+}
+
 static void step(void *self, struct lh_input *in, struct lh_effects *fx)
 {
     struct lh_sim_stranger *x = self;
-    struct talk *t;
 
     x->fx = fx;
     if (in->kind == LH_IN_MESSAGE) {
         hear(x, in);
-    } else if (in->kind == LH_IN_LINK_CLOSED && (t = find(x, in->link)) != NULL) {
-        t->link = 0;
+    } else if (in->kind == LH_IN_LINK_CLOSED) {
+        forget(x, in->link);
     } else if (in->kind == LH_IN_TIMER && !x->ended && lh_instant_reached(in->now, x->next)) {
         misbehave(x);
         x->next = lh_instant_add(in->now, lh_nanoseconds(1000000 + below(x, 60000000)));

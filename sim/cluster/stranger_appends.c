@@ -27,21 +27,49 @@ static struct lh_buf make_batch(uint64_t writer, uint64_t sequence)
     return lh_batch_builder_finish(&b, writer, sequence);
 }
 
-static void open_writer(struct lh_sim_stranger *x, struct talk *t)
+static void say_parts(struct lh_sim_stranger *x, const struct talk *t, Leasehold__AppendPart *parts,
+    size_t count, struct lh_buf *bytes)
 {
     Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendPart *list[4];
 
-    m.chunk = t->chunk;
-    m.version = t->version;
-    m.writer = t->writer;
-    m.first_sequence = t->first;
-    lh_sim_x_say(x, t, &m);
+    LH_ASSERT(count <= 4);
+    for (size_t i = 0; i < count; i++)
+        list[i] = &parts[i];
+    m.parts = list;
+    m.n_parts = count;
+    lh_fx_send(x->fx, t->link, &m.base, bytes);
+}
+
+static Leasehold__AppendPart part_of(const struct talk *t, uint64_t bytes)
+{
+    Leasehold__AppendPart part = LEASEHOLD__APPEND_PART__INIT;
+
+    part.lane = t->lane;
+    part.chunk = t->chunk;
+    part.version = t->version;
+    part.bytes = bytes;
+    return part;
+}
+
+static void open_writer(struct lh_sim_stranger *x, const struct talk *t)
+{
+    Leasehold__AppendPart part = part_of(t, 0);
+
+    part.writer = t->writer;
+    part.first_sequence = t->first;
+    say_parts(x, t, &part, 1, NULL);
 }
 
 static struct talk *open_append(struct lh_sim_stranger *x, const struct lh_sim_chunk *c)
 {
-    struct talk *t = lh_sim_x_begin(x, LH_METHOD_APPEND, lh_sim_x_server(x, c->chunk));
+    struct talk *t = lh_sim_x_talk(x, LH_METHOD_APPEND);
 
+    if (t == NULL || below(x, 2) == 0)
+        t = lh_sim_x_begin(x, LH_METHOD_APPEND, lh_sim_x_server(x, c->chunk));
+    else
+        t = lh_sim_x_begin_beside(x, t);
+    t->lane = ++x->lanes;
     t->chunk = c->chunk;
     t->version = c->version;
     t->writer = lh_mix64(lh_prng_next(&x->random)) | 1;
@@ -51,11 +79,10 @@ static struct talk *open_append(struct lh_sim_stranger *x, const struct lh_sim_c
 
 static void send_batch(struct lh_sim_stranger *x, const struct talk *t, struct lh_buf *batch)
 {
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    uint64_t cut = below(x, 2) == 0 ? 0 : below(x, batch->size + 1);
+    Leasehold__AppendPart parts[] = {part_of(t, cut), part_of(t, batch->size - cut)};
 
-    m.chunk = t->chunk;
-    m.version = t->version;
-    lh_fx_send(x->fx, t->link, &m.base, batch);
+    say_parts(x, t, cut == 0 ? parts + 1 : parts, cut == 0 || cut == batch->size ? 1 : 2, batch);
 }
 
 static void send_nth(struct lh_sim_stranger *x, const struct talk *t, uint64_t n)
@@ -100,7 +127,7 @@ void lh_sim_x_repeat(struct lh_sim_stranger *x)
         return;
     LH_MARK("stranger-repeats");
     if (below(x, 3) == 0)
-        open_writer(x, (struct talk *)(uintptr_t)t);
+        open_writer(x, t);
     for (uint64_t i = below(x, 4); i > 0 && t->next > 0; i--)
         send_nth(x, t, below(x, t->next));
 }
@@ -189,4 +216,53 @@ void lh_sim_x_send_malformed(struct lh_sim_stranger *x)
     }
     struct lh_buf bad = lh_buf_copy(bytes, size);
     send_batch(x, t, &bad);
+}
+
+/* Parts that name a wrong lane or a wrong length, and batches that never become whole. */
+void lh_sim_x_mistake_lanes(struct lh_sim_stranger *x)
+{
+    struct talk *t = lh_sim_x_talk(x, LH_METHOD_APPEND);
+
+    if (t == NULL)
+        return;
+    struct lh_buf batch = make_batch(t->writer, t->first + t->next * count_of(t->writer));
+    Leasehold__AppendPart part = part_of(t, batch.size);
+    switch (below(x, 5)) {
+    case 0:
+        LH_MARK("stranger-names-a-wrong-lane");
+        part.lane = lh_sim_x_absurd(x, t->lane);
+        if (part.lane > x->lanes && part.lane < UINT32_MAX)
+            x->lanes = part.lane;
+        break;
+    case 1:
+        LH_MARK("stranger-uses-an-ended-lane");
+        part = part_of(t, 0);
+        part.end = true;
+        say_parts(x, t, &part, 1, NULL);
+        part = part_of(t, batch.size);
+        part.writer = t->writer;
+        part.first_sequence = t->first;
+        t->opened = false;
+        break;
+    case 2:
+        LH_MARK("stranger-sends-parts-that-do-not-add-up");
+        part.bytes = lh_sim_x_absurd(x, batch.size);
+        break;
+    case 3: {
+        LH_MARK("stranger-sends-half-a-batch");
+        struct lh_buf half = {0};
+        /* Without its chain, which a primary replaces, it would be as good as whole. */
+        part.bytes = 1 + below(x, batch.size - LH_BATCH_CHAIN_BYTES - 1);
+        lh_buf_append(&half, &batch, 0, part.bytes);
+        lh_buf_clear(&batch);
+        batch = half;
+        break;
+    }
+    default:
+        LH_MARK("stranger-names-another-chunk-on-a-lane");
+        part.chunk = lh_sim_x_absurd(x, part.chunk);
+        break;
+    }
+    say_parts(x, t, &part, 1, &batch);
+    lh_buf_clear(&batch);
 }

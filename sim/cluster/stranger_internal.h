@@ -16,9 +16,10 @@
 /* Streams that it has open at once; then the oldest is left alone, and open. */
 #define TALKS 24u
 
-/* A stream, or a call, that it began. */
+/* A stream, or a call, that it began; or one lane of an append stream. */
 struct talk {
     uint64_t link; /* 0: none */
+    uint64_t lane; /* APPEND */
     enum lh_method method;
     uint64_t chunk, version;
     bool opened;            /* APPEND: the writer is */
@@ -32,7 +33,7 @@ struct lh_sim_stranger {
     struct lh_prng random;
     struct lh_instant next;
     bool ended;
-    uint64_t links;
+    uint64_t links, lanes;
     struct talk talks[TALKS];
     size_t talk;
     struct lh_effects *fx; /* of the present step */
@@ -59,6 +60,8 @@ const char *lh_sim_x_server(struct lh_sim_stranger *x, uint64_t chunk);
 /* ---- Streams ---- */
 
 struct talk *lh_sim_x_begin(struct lh_sim_stranger *x, enum lh_method method, const char *address);
+/* One more on the stream of `t`. */
+struct talk *lh_sim_x_begin_beside(struct lh_sim_stranger *x, const struct talk *t);
 
 /* One of its streams of that method, NONE: of any; NULL: there is none. */
 struct talk *lh_sim_x_talk(struct lh_sim_stranger *x, enum lh_method method);
@@ -71,6 +74,7 @@ void lh_sim_x_leave_gap(struct lh_sim_stranger *x);
 void lh_sim_x_repeat(struct lh_sim_stranger *x);
 void lh_sim_x_open_wrongly(struct lh_sim_stranger *x);
 void lh_sim_x_send_malformed(struct lh_sim_stranger *x);
+void lh_sim_x_mistake_lanes(struct lh_sim_stranger *x);
 
 /* ---- stranger_asks.c ---- */
 

@@ -236,12 +236,15 @@ void lh_ob_history_stranger(struct lh_sim_observers *o, const struct lh_sim_sigh
         s->message == NULL)
         return;
     const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
-    if (m->writer != 0) {
-        struct writer *w = get_writer(o->history, m->writer);
+    for (size_t i = 0; i < m->n_parts; i++) {
+        if (m->parts[i]->writer == 0)
+            continue;
+        struct writer *w = get_writer(o->history, m->parts[i]->writer);
         if (!w->strange)
-            w->next = m->first_sequence;
+            w->next = m->parts[i]->first_sequence;
         w->strange = true;
     }
+    /* Parts of one batch go one behind the other in one message. */
     if (!lh_sim_batch_in(s->payload, 0, &b) || !is_filled(s->payload, &b))
         return;
     struct writer *w = get_writer(o->history, b.writer);

@@ -215,6 +215,16 @@ struct note {
     uint64_t offset;          /* READ */
     uint64_t acknowledged_at; /* READ: chunk.acknowledged when it was asked */
     struct fed *fed;          /* REPLICATE: one for each chunk */
+    struct laned *lanes;      /* APPEND */
+    uint64_t rest_lane;       /* APPEND: of the batch that came in part */
+    struct lh_buf rest;
+};
+
+/* A lane of an append link. */
+struct laned {
+    struct laned *next;
+    uint64_t lane, chunk, version;
+    bool over; /* the server has said so: what still comes is ignored */
 };
 
 /* What a replicate link feeds. */
@@ -285,6 +295,8 @@ struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id);
 
 /* The note of a link; NULL: there is none. */
 struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link);
+/* NULL: the link has had no such lane. */
+struct laned *lh_ob_lane(const struct note *n, uint64_t lane);
 /* What a primary asks for (inv3.c). */
 void lh_ob_note_replicate(struct note *n, const Leasehold__ReplicateRequest *m);
 /* NULL: the answer is to no feed that the link has. */

@@ -128,10 +128,37 @@ static void batches_come(struct lh_sim_observers *o, const struct actor *a, uint
     }
 }
 
+/* One of the batches may come in parts. It has come when it is whole. */
+static void parts_come(struct lh_sim_observers *o, const struct actor *a, struct note *n,
+    const Leasehold__AppendRequest *m, const struct lh_buf *bytes)
+{
+    struct lh_sim_batch b;
+    struct lh_instant end;
+
+    for (uint64_t i = 0, from = 0; i < m->n_parts && m->parts[i]->bytes <= bytes->size - from;
+         from += m->parts[i++]->bytes) {
+        const Leasehold__AppendPart *part = m->parts[i];
+        bool goes_on = n->rest_lane == part->lane;
+        struct lh_buf all = goes_on ? lh_buf_take(&n->rest) : (struct lh_buf){0};
+        uint64_t at = 0;
+        lh_buf_append(&all, bytes, from, part->bytes);
+        const struct laned *l = lh_ob_lane(n, part->lane);
+        if (l != NULL && !l->over)
+            batches_come(o, a, part->chunk, &all, may(o, a, part->chunk, part->version, &end));
+        while (lh_sim_batch_in(&all, at, &b))
+            at += b.size;
+        if (at < all.size) {
+            lh_buf_clear(&n->rest);
+            lh_buf_append(&n->rest, &all, at, all.size - at);
+            n->rest_lane = part->lane;
+        }
+        lh_buf_clear(&all);
+    }
+}
+
 void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     struct lease_watch *w = o->inv1;
-    struct lh_instant end;
 
     if (a->part != PART_SERVER || s->message == NULL)
         return;
@@ -141,8 +168,8 @@ void lh_ob_inv1_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_GRANT)
             w->named[a->number] = m->grant->chunk;
     } else if (s->method == LH_METHOD_APPEND && s->payload->size > 0) {
-        const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
-        batches_come(o, a, m->chunk, s->payload, may(o, a, m->chunk, m->version, &end));
+        parts_come(
+            o, a, lh_ob_note(o, s->link), (const Leasehold__AppendRequest *)s->message, s->payload);
     } else if (s->method == LH_METHOD_REPLICATE && s->direction == LH_REQUEST) {
         const Leasehold__ReplicateRequest *m = (const Leasehold__ReplicateRequest *)s->message;
         for (size_t i = 0; i < m->n_parts; i++)

@@ -145,7 +145,10 @@ void lh_ob_inv3_does(struct lh_sim_observers *o, struct actor *a, const struct l
     } else if (s->method == LH_METHOD_APPEND && s->direction == LH_REPLY) {
         const Leasehold__AppendReply *m = (const Leasehold__AppendReply *)s->message;
         const struct note *n = lh_ob_note(o, s->link);
-        if (n != NULL && m->n_stored > 0)
-            confirmed(o, a, n->chunk, n->version);
+        for (size_t i = 0; n != NULL && i < m->n_answers; i++) {
+            const struct laned *l = lh_ob_lane(n, m->answers[i]->lane);
+            if (l != NULL && m->answers[i]->n_stored > 0)
+                confirmed(o, a, l->chunk, l->version);
+        }
     }
 }

@@ -114,14 +114,21 @@ static void stored(struct lh_sim_observers *o, const struct actor *a, struct chu
     lh_ob_inv9_stored(o, c, a->number, b);
 }
 
-static void append_reply(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
-    const Leasehold__AppendReply *m)
+static void append_answer(struct lh_sim_observers *o, const struct actor *a, const struct note *n,
+    const Leasehold__AppendAnswer *m)
 {
-    struct chunk *c = lh_ob_chunk(o, n->chunk);
+    const struct laned *l = lh_ob_lane(n, m->lane);
 
+    if (l == NULL || l->chunk != m->chunk) {
+        lh_sim_fail(o->sim, "INV-4", m->chunk,
+            "%s answers for chunk %" PRIu64 " to a lane of %" PRIu64, a->name, m->chunk,
+            l == NULL ? 0 : l->chunk);
+        return;
+    }
+    struct chunk *c = lh_ob_chunk(o, l->chunk);
     if (m->n_stored > 0) {
-        check_speaker(o, a, n->chunk, "acknowledges appends");
-        check_complete(o, a, n->chunk, "acknowledges appends");
+        check_speaker(o, a, l->chunk, "acknowledges appends");
+        check_complete(o, a, l->chunk, "acknowledges appends");
     }
     for (size_t i = 0; i < m->n_stored && !failed(o); i++)
         stored(o, a, c, m->stored[i], m->stored[i]->writer, "acknowledged a batch in");
@@ -471,11 +478,14 @@ void lh_ob_inv4_does(struct lh_sim_observers *o, struct actor *a, const struct l
         for (size_t i = 0; i < m->n_answers; i++)
             replicate_answer(o, a, n, m->answers[i]);
     }
+    if (s->method == LH_METHOD_APPEND) {
+        const Leasehold__AppendReply *m = (const Leasehold__AppendReply *)s->message;
+        for (size_t i = 0; i < m->n_answers; i++)
+            append_answer(o, a, n, m->answers[i]);
+    }
     if (n->chunk == 0)
         return;
-    if (s->method == LH_METHOD_APPEND)
-        append_reply(o, a, n, (const Leasehold__AppendReply *)s->message);
-    else if (s->method == LH_METHOD_SETTLE)
+    if (s->method == LH_METHOD_SETTLE)
         settle_reply(o, a, n, (const Leasehold__SettleReply *)s->message);
     else if (s->method == LH_METHOD_READ)
         read_reply(o, a, n, (const Leasehold__ReadReply *)s->message, s->payload);

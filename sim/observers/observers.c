@@ -110,8 +110,13 @@ struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link)
 static void forget_note(struct lh_sim_observers *o, struct note *n)
 {
     struct fed *f, *next;
+    struct laned *l, *next_lane;
 
     HASH_DELETE(hh, o->notes, n);
+    lh_buf_clear(&n->rest);
+    LL_FOREACH_SAFE(n->lanes, l, next_lane) {
+        free(l);
+    }
     LL_FOREACH_SAFE(n->fed, f, next) {
         free(f->confirms);
         free(f);
@@ -134,6 +139,26 @@ static struct note *get_note(
     return n;
 }
 
+struct laned *lh_ob_lane(const struct note *n, uint64_t lane)
+{
+    struct laned *l;
+
+    LL_SEARCH_SCALAR(n->lanes, l, lane, lane);
+    return l;
+}
+
+/* What it is first said to be for counts. */
+static void note_lane(struct note *n, const Leasehold__AppendPart *m)
+{
+    if (m->end || lh_ob_lane(n, m->lane) != NULL)
+        return;
+    struct laned *l = lh_alloc(sizeof *l);
+    l->lane = m->lane;
+    l->chunk = m->chunk;
+    l->version = m->version;
+    LL_PREPEND(n->lanes, l);
+}
+
 /* A chunkserver is asked something. */
 static void note_request(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
@@ -143,11 +168,8 @@ static void note_request(
     switch (s->method) {
     case LH_METHOD_APPEND: {
         const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
-        n = get_note(o, a, s);
-        if (n->chunk == 0) {
-            n->chunk = m->chunk;
-            n->version = m->version;
-        }
+        for (size_t i = 0; i < m->n_parts; i++)
+            note_lane(get_note(o, a, s), m->parts[i]);
         break;
     }
     case LH_METHOD_REPLICATE:
@@ -191,10 +213,23 @@ static void links_takes(
     }
 }
 
+static void note_ends(const struct note *n, const Leasehold__AppendReply *m)
+{
+    for (size_t i = 0; n != NULL && i < m->n_answers; i++) {
+        struct laned *l = lh_ob_lane(n, m->answers[i]->lane);
+        if (l != NULL && m->answers[i]->error != LEASEHOLD__ERROR_CODE__OK &&
+            m->answers[i]->writer == 0)
+            l->over = true;
+    }
+}
+
 /* After everybody has seen the end of the link. */
 static void links_does(
     struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
 {
+    if (a->part == PART_SERVER && s->effect->kind == LH_FX_SEND && s->message != NULL &&
+        s->method == LH_METHOD_APPEND && s->direction == LH_REPLY)
+        note_ends(lh_ob_note(o, s->link), (const Leasehold__AppendReply *)s->message);
     if (a->part != PART_SERVER || s->effect->kind != LH_FX_CLOSE || s->direction != LH_REPLY)
         return;
     struct note *n = lh_ob_note(o, s->link);

@@ -116,7 +116,7 @@ struct lh_sim_transition lh_sim_towards(const struct lh_sim_story *s,
 const ProtobufCMessage *lh_sim_body_of(const ProtobufCMessage *m);
 void lh_sim_say(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct link *link);
 /* As it arrives. */
-void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct link *link);
+void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight);
 /* False: it is not drawn. */
 bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arrow);
 

@@ -193,7 +193,7 @@ static void takes(void *arg, const struct lh_sim_sight *sight)
     if (sight->message != NULL) {
         struct link *l = link_of(s, sight);
         arrived(s, sight, l);
-        lh_sim_hear(s, sight, l);
+        lh_sim_hear(s, sight);
     } else if (sight->input->kind == LH_IN_LINK_CLOSED) {
         closed(s, sight);
     }

@@ -325,8 +325,8 @@ static void say_answer(
 
 /* ---- Clients and chunkservers ---- */
 
-static void say_append_request(
-    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendRequest *m)
+static void say_append_part(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendPart *m)
 {
     if (m->writer != 0)
         lh_sim_tell(s, lh_sim_towards(s, sight, LH_SIM_TOPIC_APPEND, &m->base),
@@ -334,9 +334,9 @@ static void say_append_request(
 }
 
 static void tell_stored(struct lh_sim_story *s, const struct lh_sim_sight *sight,
-    const Leasehold__AppendReply *m, const struct link *l, enum lh_sim_what what)
+    const Leasehold__AppendAnswer *m, enum lh_sim_what what)
 {
-    struct lh_sim_transition t = of_chunk(s, sight, LH_SIM_TOPIC_APPEND, l->chunk, l->version);
+    struct lh_sim_transition t = of_chunk(s, sight, LH_SIM_TOPIC_APPEND, m->chunk, m->version);
 
     t.what = what;
     t.count = m->n_stored;
@@ -344,14 +344,24 @@ static void tell_stored(struct lh_sim_story *s, const struct lh_sim_sight *sight
     lh_sim_tell(s, t, what == LH_SIM_STORED ? "stored" : "acknowledged");
 }
 
-static void say_append_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight,
-    const Leasehold__AppendReply *m, const struct link *l)
+static void say_append_answer(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendAnswer *m)
 {
     if (m->n_stored > 0)
-        tell_stored(s, sight, m, l, LH_SIM_STORED);
+        tell_stored(s, sight, m, LH_SIM_STORED);
     if (m->error != LEASEHOLD__ERROR_CODE__OK)
-        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, l->chunk, l->version), "%s",
+        lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, m->chunk, m->version), "%s",
             lh_sim_error_name(m->error));
+}
+
+static void say_append_reply(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__AppendReply *m)
+{
+    for (size_t i = 0; i < m->n_answers; i++)
+        say_append_answer(s, sight, m->answers[i]);
+    if (m->error != LEASEHOLD__ERROR_CODE__OK)
+        lh_sim_tell(
+            s, to_peer(s, sight, LH_SIM_TOPIC_REFUSAL, 0, 0), "%s", lh_sim_error_name(m->error));
 }
 
 static void say_read_request(
@@ -467,12 +477,6 @@ static void say_master_reply(
 static void note_link(const struct lh_sim_sight *sight, struct link *l)
 {
     switch (sight->method) {
-    case LH_METHOD_APPEND: {
-        const Leasehold__AppendRequest *m = (const void *)sight->message;
-        l->chunk = m->chunk;
-        l->version = m->version;
-        break;
-    }
     case LH_METHOD_READ: {
         const Leasehold__ReadRequest *m = (const void *)sight->message;
         l->chunk = m->chunk;
@@ -505,9 +509,12 @@ static void say_request(struct lh_sim_story *s, const struct lh_sim_sight *sight
             say_part(s, sight, q->parts[i]);
         break;
     }
-    case LH_METHOD_APPEND:
-        say_append_request(s, sight, m);
+    case LH_METHOD_APPEND: {
+        const Leasehold__AppendRequest *q = m;
+        for (size_t i = 0; i < q->n_parts; i++)
+            say_append_part(s, sight, q->parts[i]);
         break;
+    }
     case LH_METHOD_READ:
         say_read_request(s, sight, m);
         break;
@@ -534,7 +541,7 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
         break;
     }
     case LH_METHOD_APPEND:
-        say_append_reply(s, sight, m, l);
+        say_append_reply(s, sight, m);
         break;
     case LH_METHOD_READ: {
         const Leasehold__ReadReply *read = m;
@@ -560,7 +567,7 @@ void lh_sim_say(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct
         say_reply(s, sight, l);
 }
 
-void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight, struct link *l)
+void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight)
 {
     const void *m = sight->message;
 
@@ -572,8 +579,9 @@ void lh_sim_hear(struct lh_sim_story *s, const struct lh_sim_sight *sight, struc
         s->master_cause = "its file is removed";
     } else if (sight->method == LH_METHOD_APPEND && sight->direction == LH_REPLY) {
         const Leasehold__AppendReply *reply = m;
-        if (reply->n_stored > 0)
-            tell_stored(s, sight, reply, l, LH_SIM_ACKED);
+        for (size_t i = 0; i < reply->n_answers; i++)
+            if (reply->answers[i]->n_stored > 0)
+                tell_stored(s, sight, reply->answers[i], LH_SIM_ACKED);
     }
 }
 
@@ -621,6 +629,25 @@ static struct about first_answer(const Leasehold__ReplicateReply *q)
     return (struct about){0};
 }
 
+static struct about first_opening(const Leasehold__AppendRequest *q)
+{
+    for (size_t i = 0; i < q->n_parts; i++)
+        if (q->parts[i]->writer != 0)
+            return (struct about){"Append opens", q->parts[i]->chunk, q->parts[i]->version};
+    return (struct about){0};
+}
+
+static struct about first_refusal(const Leasehold__AppendReply *q)
+{
+    if (q->error != LEASEHOLD__ERROR_CODE__OK)
+        return (struct about){.name = lh_sim_error_name(q->error)};
+    for (size_t i = 0; i < q->n_answers; i++)
+        if (q->answers[i]->error != LEASEHOLD__ERROR_CODE__OK)
+            return (struct about){lh_sim_error_name(q->answers[i]->error), q->answers[i]->chunk,
+                q->answers[i]->version};
+    return (struct about){0};
+}
+
 bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arrow)
 {
     bool request = sight->direction == LH_REQUEST;
@@ -644,14 +671,8 @@ bool lh_sim_arrow_of(const struct lh_sim_sight *sight, struct lh_sim_arrow *arro
         a.name = request ? "Settle" : "Settle's answer";
         break;
     case LH_METHOD_APPEND:
-        if (request &&
-            ((const Leasehold__AppendRequest *)(const void *)sight->message)->writer != 0)
-            a.name = "Append opens";
-        else if (!request &&
-                 ((const Leasehold__AppendReply *)(const void *)sight->message)->error !=
-                     LEASEHOLD__ERROR_CODE__OK)
-            a.name = lh_sim_error_name(
-                ((const Leasehold__AppendReply *)(const void *)sight->message)->error);
+        a = request ? first_opening((const void *)sight->message)
+                    : first_refusal((const void *)sight->message);
         break;
     default:
         break;

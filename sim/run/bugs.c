@@ -238,6 +238,15 @@ static const struct lh_sim_bug bugs[] = {
         "a READ that is late is waited for; one slow member holds up its readers", "story"},
 
     /* Recovery. */
+    {"answer-to-another-lane", "APP-4",
+        "what a primary answers to one lane of a stream goes to another one", "INV-4"},
+    {"rest-goes-to-another-lane", "APP-4",
+        "the first bytes of a batch that came in part are put in front of what comes next, on "
+        "whatever lane",
+        "INV-8"},
+    {"answers-lost-with-a-lane", "APP-4",
+        "when a lane ends, answers that wait to be sent are dropped, also those to others",
+        "INV-8"},
     {"answer-to-another-chunk", "APP-3",
         "what a member answers for one chunk of a stream is counted for another one", "INV-8"},
     {"shortest-log-wins", "REC-2",

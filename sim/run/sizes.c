@@ -111,18 +111,21 @@ static uint64_t *bound_of(struct lh_sim_settings *s, const char *core, const cha
     return &s->bounds[i];
 }
 
-/* What goes together. A client asks for no more writers on a stream than its server takes; and
- * every program of a run may wait at the master, or one that always comes too late waits for
+/* What goes together. A client asks for no more lanes, and writers on them, than its server takes;
+ * and every program of a run may wait at the master, or one that always comes too late waits for
  * ever. */
 static void agree(struct lh_sim_settings *s)
 {
-    uint64_t *asks = bound_of(s, "client", "stream_writers");
-    uint64_t *takes = bound_of(s, "chunkserver", "stream_writers");
+    static const char *const rooms[] = {"stream_writers", "stream_lanes"};
     uint64_t *waits = bound_of(s, "master", "waiters_max");
     uint64_t *waits_for_one = bound_of(s, "master", "waiters_file_max");
 
-    if (*asks > *takes)
-        *asks = *takes;
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        uint64_t *asks = bound_of(s, "client", rooms[i]);
+        uint64_t takes = *bound_of(s, "chunkserver", rooms[i]);
+        if (*asks > takes)
+            *asks = takes;
+    }
     if (*waits < PROGRAMS_MOST)
         *waits = PROGRAMS_MOST;
     if (*waits_for_one < PROGRAMS_MOST)

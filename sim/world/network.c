@@ -324,7 +324,7 @@ void lh_sim_network_send(struct lh_sim_node *node, struct lh_effect *e, Protobuf
     uint64_t before = peer->last == NULL ? 0 : peer->last->at;
     struct parcel *p = put(sim, peer, PARCEL_MESSAGE, delay + way);
     begins += sim->now + way;
-    if (!e->tell)
+    if (lh_wire_in_pieces(end->link->method, which(end) == 0 ? LH_REQUEST : LH_REPLY))
         take_apart(sim, p, e->payload.size, begins > before ? begins : before);
     p->message = message;
     p->crc = lh_buf_crc32c(

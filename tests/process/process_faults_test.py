@@ -269,7 +269,7 @@ class PausedPrimaryTest(ClusterTest):
     @staticmethod
     def receive_or_end(wire):
         try:
-            return wire.stream.receive()
+            return wire.receive()
         except grpc.RpcError:
             return None
 

@@ -122,7 +122,7 @@ class WireInputTest(ClusterTest):
         self.assertEqual(reply.error, self.schema.NO_REPLICA, reply.error_text)
         reply = self.server.chunkserver("Settle", chunk=unknown, version=1, writer=1)
         self.assertEqual(reply.error, self.schema.NO_REPLICA, reply.error_text)
-        self.assert_refused(self.appender(chunk=unknown).stream, self.schema.NO_REPLICA)
+        self.assert_refused(self.appender(chunk=unknown), self.schema.NO_REPLICA)
         reply = self.master.master("Recall", chunk=unknown)
         self.assertEqual(reply.error, self.schema.NOT_FOUND, reply.error_text)
         reply = self.master.master("OpenTail", path="/no/such")
@@ -131,7 +131,7 @@ class WireInputTest(ClusterTest):
 
     def test_wrong_versions(self):
         for version in (self.lease["version"] + 7, 1 << 60):
-            self.assert_refused(self.appender(version=version).stream, self.schema.STALE_VERSION,
+            self.assert_refused(self.appender(version=version), self.schema.STALE_VERSION,
                                 self.schema.NOT_PRIMARY)
         stream = self.server.stream("ChunkServer", "Replicate")
         stream.send(parts=[{"kind": 0, "chunk": self.lease["chunk"], "version": 0, "feed": 1},
@@ -164,29 +164,34 @@ class WireInputTest(ClusterTest):
         lengths = bytearray(good)
         lengths[32:36] = struct.pack("<I", 1000)
         foreign = pack_batch(6, 1, [b"of another writer"])
-        for name, batch in (("empty", b""), ("cut off", good[:-1]), ("only a header", good[:32]),
-                            ("checksum", flipped), ("lengths", bytes(lengths)),
+        for name, batch in (("empty", b""), ("checksum", flipped), ("lengths", bytes(lengths)),
                             ("noise", os.urandom(100)), ("other writer", foreign)):
             with self.subTest(name):
                 wire = self.appender()
                 self.assertTrue(wire.opened().opened)
-                wire.stream.send(chunk=self.lease["chunk"], version=self.lease["version"],
-                                 batch=batch)
-                self.assert_refused(wire.stream, *self.malformed())
+                wire.send_batch(batch)
+                self.assert_refused(wire, *self.malformed())
+
+    def test_parts_that_do_not_add_up(self):
+        for said, sent in ((1, 0), (0, 1), (7, 6), (6, 7), (1 << 63, 6)):
+            stream = self.server.stream("ChunkServer", "Append")
+            stream.send(parts=[{"lane": 1, "chunk": 1 << 40, "version": 1, "bytes": said}],
+                        batches=b"1234567"[:sent])
+            self.assert_refused(stream, self.schema.MALFORMED)
 
     def test_records_over_the_limit(self):
         wire = self.appender()
         self.assertTrue(wire.opened().opened)
         wire.send([b"x" * ((1 << 20) // 4 + 1)])
-        self.assert_refused(wire.stream, self.schema.TOO_LARGE)
+        self.assert_refused(wire, self.schema.TOO_LARGE)
 
     def test_sequences_with_gaps(self):
         wire = self.appender(writer=50)
         self.assertTrue(wire.opened().opened)
         wire.sequence = 5
         wire.send([b"a gap before it"])
-        self.assert_refused(wire.stream, self.schema.OUT_OF_SEQUENCE)
-        self.assert_refused(self.appender(writer=0).stream, *self.malformed())
+        self.assert_refused(wire, self.schema.OUT_OF_SEQUENCE)
+        self.assert_refused(self.appender(writer=0), *self.malformed())
 
 
 class CommandInputTest(ClusterTest):

@@ -19,7 +19,7 @@ MASK = (1 << 64) - 1
 BATCH_MAGIC = int.from_bytes(b"LHB2", "little")
 MESSAGE_BYTES_MAX = (1 << 20) + (64 << 10)
 PIECE_BYTES = 256 << 10
-BULK = {"AppendRequest": "batch", "ReplicateRequest": "batches", "ReadReply": "batches"}
+BULK = {"AppendRequest": "batches", "ReplicateRequest": "batches", "ReadReply": "batches"}
 
 
 def _crc32c_table():
@@ -221,22 +221,38 @@ class Stream:
 
 
 class WireAppender:
-    """One writer's stream to one chunk's primary; no retries, it reports what it is told."""
+    """One writer's lane to one chunk's primary; no retries, it reports what it is told."""
 
     def __init__(self, channel, chunk, version, writer, first_sequence):
         self.writer = writer
         self.sequence = first_sequence
         self.stream = channel.stream("ChunkServer", "Append")
-        self.stream.send(chunk=chunk, version=version, writer=writer,
-                         first_sequence=first_sequence)
-        self._chunk, self._version = chunk, version
+        self._lane = {"lane": 1, "chunk": chunk, "version": version}
+        self._answers = []
+        self.open(writer, first_sequence)
+
+    def open(self, writer, first_sequence):
+        self.stream.send(parts=[{**self._lane, "writer": writer,
+                                 "first_sequence": first_sequence}])
+
+    def receive(self):
+        """The next answer, or None at a clean end."""
+        while not self._answers:
+            reply = self.stream.receive()
+            if reply is None or reply.error:
+                return reply
+            self._answers.extend(reply.answers)
+        return self._answers.pop(0)
 
     def opened(self):
-        return self.stream.receive()
+        return self.receive()
+
+    def send_batch(self, batch):
+        self.stream.send(parts=[{**self._lane, "bytes": len(batch)}], batches=batch)
 
     def send(self, records):
         batch = pack_batch(self.writer, self.sequence, records)
         first = self.sequence
         self.sequence += len(records)
-        self.stream.send(chunk=self._chunk, version=self._version, batch=batch)
+        self.send_batch(batch)
         return first

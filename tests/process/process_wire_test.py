@@ -48,7 +48,7 @@ class WireTest(ClusterTest):
             while sent < len(batches) and sent - len(stored) < opened.window_batches:
                 wire.send(batches[sent])
                 sent += 1
-            reply = wire.stream.receive()
+            reply = wire.receive()
             self.assertEqual(reply.error, 0, reply.error_text)
             stored += [(s.sequence, s.count, s.offset) for s in reply.stored]
         wire.stream.finish()
@@ -111,28 +111,56 @@ class WireTest(ClusterTest):
         path = "/wire/stream"
         self.master.master("Create", path=path)
         tail = self.open_tail(path)
-        where = {"chunk": tail.chunk.chunk, "version": tail.chunk.version}
-        stream = self.channel(tail.primary.address).stream("ChunkServer", "Append")
-        for writer in (1, 2):
-            stream.send(writer=writer, first_sequence=1, **where)
-            reply = stream.receive()
-            self.assertEqual((reply.error, reply.opened, reply.writer), (0, True, writer))
-        stream.send(batch=pack_batch(1, 1, [b"a"]) + pack_batch(2, 1, [b"b", b"c"])
-                    + pack_batch(1, 2, [b"d"]), **where)
+        wire = WireAppender(self.channel(tail.primary.address), tail.chunk.chunk,
+                            tail.chunk.version, 1, 1)
+        self.assertEqual(wire.opened().writer, 1)
+        wire.open(2, 1)
+        reply = wire.receive()
+        self.assertEqual((reply.error, reply.opened, reply.writer), (0, True, 2))
+        wire.send_batch(pack_batch(1, 1, [b"a"]) + pack_batch(2, 1, [b"b", b"c"])
+                        + pack_batch(1, 2, [b"d"]))
         stored = []
         while len(stored) < 3:
-            reply = stream.receive()
+            reply = wire.receive()
             self.assertEqual(reply.error, 0, reply.error_text)
             stored += [(s.writer, s.sequence, s.count) for s in reply.stored]
         self.assertEqual(stored, [(1, 1, 1), (2, 1, 2), (1, 2, 1)])
         # One writer's mistake is not the other's.
-        stream.send(batch=pack_batch(1, 9, [b"a gap before it"]), **where)
-        reply = stream.receive()
+        wire.send_batch(pack_batch(1, 9, [b"a gap before it"]))
+        reply = wire.receive()
         self.assertEqual((reply.error, reply.writer), (self.schema.OUT_OF_SEQUENCE, 1))
-        stream.send(batch=pack_batch(2, 3, [b"e"]), **where)
-        self.assertEqual(stream.receive().stored[0].writer, 2)
-        stream.finish()
+        wire.send_batch(pack_batch(2, 3, [b"e"]))
+        self.assertEqual(wire.receive().stored[0].writer, 2)
+        wire.stream.finish()
         self.assertEqual(self.cluster.command("cat", path), b"a\nb\nc\nd\ne\n")
+
+    def test_lanes_share_a_stream_and_a_batch_comes_in_parts(self):
+        tails = []
+        for path in ("/lanes/a", "/lanes/b"):
+            self.master.master("Create", path=path, replication=3)
+            tails.append(self.open_tail(path))
+        stream = self.channel(tails[0].primary.address).stream("ChunkServer", "Append")
+        lanes = [{"lane": n + 1, "chunk": t.chunk.chunk, "version": t.chunk.version}
+                 for n, t in enumerate(tails)]
+        stream.send(parts=[{**lane, "writer": 9, "first_sequence": 1} for lane in lanes])
+        answers = []
+        while len(answers) < 2:
+            answers += stream.receive().answers
+        # The second one's primary may be another server: that is no matter of the first.
+        self.assertTrue(answers[0].lane == 1 and answers[0].opened)
+        second = answers[1].opened
+        if not second:
+            self.assertEqual(answers[1].error, self.schema.NOT_PRIMARY)
+        batch, small = pack_batch(9, 1, [b"x" * 1000]), pack_batch(9, 1, [b"small"])
+        stream.send(parts=[{**lanes[0], "bytes": 500}, {**lanes[1], "bytes": len(small)}],
+                    batches=batch[:500] + small)
+        if second:
+            self.assertEqual([(a.lane, len(a.stored)) for a in stream.receive().answers], [(2, 1)])
+        stream.send(parts=[{**lanes[1], "end": True}, {**lanes[0], "bytes": len(batch) - 500}],
+                    batches=batch[500:])
+        self.assertEqual([(a.lane, len(a.stored)) for a in stream.receive().answers], [(1, 1)])
+        stream.finish()
+        self.assertEqual(self.cluster.command("cat", "/lanes/a"), b"x" * 1000 + b"\n")
 
     def test_two_clients_share_a_file(self):
         path = "/wire/shared"

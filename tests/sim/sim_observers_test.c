@@ -124,9 +124,11 @@ static void a_machine_loses_power_in_mid_write(struct stage *s)
 {
     struct lh_sim_writer *w = begin(s, false);
 
-    for (int i = 0; w != NULL && i < 12; i++)
+    for (int i = 0; w != NULL && i < 12; i++) {
         (void)lh_sim_append_begin(w, 1, 3000);
-    pass(s, lh_milliseconds(3));
+        pass(s, lh_nanoseconds(200000)); /* not all in one message, and so in one write */
+    }
+    pass(s, lh_milliseconds(1));
     if (w == NULL || lh_sim_failure(s->sim) != NULL)
         return;
     struct lh_sim_node *node = lh_sim_server(s->c, 2);
@@ -239,7 +241,7 @@ static const struct tale tales[] = {
     {"acknowledged-before-every-member", "INV-4", a_member_is_away, 3, 1},
     {"fsync-retried", "INV-4", a_sync_fails, 3, 20},
     {"loss-not-reported", "INV-4", everybody_loses_power, 3, 20},
-    {"torn-tail-skipped", "INV-5", a_machine_loses_power_in_mid_write, 3, 40},
+    {"torn-tail-skipped", "INV-5", a_machine_loses_power_in_mid_write, 3, 1000},
     {"torn-tail-kept", "INV-5", a_machine_loses_power_in_mid_write, 3, 1000},
     {"next-chunk-without-asking", "INV-6", a_chunk_fills_while_a_link_breaks, 3, 1000},
     {"heartbeats-from-stalled-disk", "INV-8", a_disk_stalls, 3, 1},

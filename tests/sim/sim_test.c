@@ -7,6 +7,7 @@
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
 #include "sim/world/world.h"
+#include "tests/numbered.h"
 
 #include "proto/codec.h"
 
@@ -58,9 +59,8 @@ static void toy_step(void *self, struct lh_input *in, struct lh_effects *fx)
     if (in->payload.size > 0)
         assert_true(lh_buf_read(&in->payload, 0, &s->first, 1));
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_APPEND)
-        s->number = (in->link & LH_LINK_SERVED) != 0
-                        ? ((const Leasehold__AppendRequest *)in->message)->chunk
-                        : ((const Leasehold__AppendReply *)in->message)->version;
+        s->number = (in->link & LH_LINK_SERVED) != 0 ? number_sent(in->message)
+                                                     : number_answered(in->message)->lane;
     for (size_t i = 0; i < t->todo.count; i++) {
         enum lh_effect_kind kind = t->todo.items[i].kind;
         *lh_effects_add(fx, kind) = t->todo.items[i];
@@ -175,13 +175,11 @@ static void say(struct toy *t, uint64_t link, uint64_t number, const char *paylo
         payload == NULL ? (struct lh_buf){0} : lh_buf_copy(payload, strlen(payload));
 
     if ((link & LH_LINK_SERVED) != 0) {
-        Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-        m.version = number;
-        lh_fx_send(&t->todo, link, &m.base, NULL);
+        Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+        m.lane = number;
+        answer_number(&t->todo, link, m, false);
     } else {
-        Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
-        m.chunk = number;
-        lh_fx_send(&t->todo, link, &m.base, &bulk);
+        send_number(&t->todo, link, number, &bulk);
     }
     lh_buf_clear(&bulk);
 }
@@ -1437,8 +1435,7 @@ static void see_message(
 {
     assert_int_equal(s->direction, direction);
     write_down(d, "%s%s%s %u:%u:%zu\n", lh_sim_name(s->node), way, lh_sim_name(s->peer),
-        (unsigned)s->link, (unsigned)((const Leasehold__AppendRequest *)s->message)->chunk,
-        s->payload->size);
+        (unsigned)s->link, (unsigned)number_sent(s->message), s->payload->size);
 }
 
 static void see_take(void *arg, const struct lh_sim_sight *s)
@@ -1636,8 +1633,8 @@ static void the_trace_tells_what_was_said(void **state)
     lh_sim_crash(p->b.node);
     lh_sim_trace_to(p->sim, NULL);
     fclose(to);
-    assert_non_null(strstr(text, "a    > 1 append{chunk=77 } +3 bytes"));
-    assert_non_null(strstr(text, "b    < S1 append{chunk=77 } +3 bytes"));
+    assert_non_null(strstr(text, "a    > 1 append{parts{lane=77 } } +3 bytes"));
+    assert_non_null(strstr(text, "b    < S1 append{parts{lane=77 } } +3 bytes"));
     assert_non_null(strstr(text, "b    < S1 append opened by a"));
     assert_non_null(strstr(text, "b crashes"));
     free(text);

@@ -13,6 +13,7 @@
 #include "proto/leasehold.pb-c.h"
 #include "runtime/loop.h"
 #include "tests/chained.h"
+#include "tests/numbered.h"
 
 #include "client/library/leasehold.h"
 
@@ -37,9 +38,9 @@ struct server {
     uint64_t checksum; /* running checksum at its end */
     struct stored *stored;
     size_t stored_count, stored_capacity;
-    bool paused;            /* appends are stored but not answered, reads dropped */
-    size_t answered;        /* of `stored` */
-    uint64_t streams[4096]; /* by batch: whom to answer */
+    bool paused;                         /* appends are stored but not answered, reads dropped */
+    size_t answered;                     /* of `stored` */
+    uint64_t streams[4096], lanes[4096]; /* by batch: whom to answer */
 };
 
 static Leasehold__FileInfo file_info(void)
@@ -77,17 +78,18 @@ static void answer_appends(struct server *s, struct lh_effects *fx)
 {
     for (; !s->paused && s->answered < s->stored_count; s->answered++) {
         const struct stored *b = &s->stored[s->answered];
-        Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+        Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
         Leasehold__Stored stored = LEASEHOLD__STORED__INIT;
         Leasehold__Stored *list[] = {&stored};
 
+        m.lane = s->lanes[s->answered];
         stored.writer = b->writer;
         stored.sequence = b->sequence;
         stored.count = b->count;
         stored.offset = b->offset;
         m.stored = list;
         m.n_stored = 1;
-        lh_fx_send(fx, s->streams[s->answered], &m.base, NULL);
+        answer_number(fx, s->streams[s->answered], m, false);
     }
 }
 
@@ -96,13 +98,16 @@ static void take_append(struct server *s, struct lh_input *in, struct lh_effects
     const Leasehold__AppendRequest *q = in->message;
     struct lh_batch_header h;
 
-    if (q->writer != 0) {
-        Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
+    for (size_t i = 0; i < q->n_parts; i++) {
+        Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+        if (q->parts[i]->writer == 0)
+            continue;
+        m.lane = q->parts[i]->lane;
         m.opened = true;
-        m.writer = q->writer;
+        m.writer = q->parts[i]->writer;
         m.window_batches = 16;
         m.window_bytes = 8u << 20;
-        lh_fx_send(fx, in->link, &m.base, NULL);
+        answer_number(fx, in->link, m, false);
     }
     for (size_t at = 0; at < in->payload.size; at += h.size) {
         assert_int_equal(lh_batch_check_records(&in->payload, at, lh_batch_bytes_max(CHUNK_SIZE),
@@ -111,6 +116,7 @@ static void take_append(struct server *s, struct lh_input *in, struct lh_effects
         assert_true(s->stored_count < 4096);
         LH_GROW(s->stored, s->stored_capacity, s->stored_count + 1);
         s->streams[s->stored_count] = in->link;
+        s->lanes[s->stored_count] = q->parts[0]->lane; /* of one file */
         s->stored[s->stored_count++] = (struct stored){
             .offset = s->log.size + at,
             .writer = h.writer,

@@ -13,12 +13,15 @@
 
 static Leasehold__AppendRequest opening(void)
 {
+    static Leasehold__AppendPart part = LEASEHOLD__APPEND_PART__INIT, *parts[] = {&part};
     Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
 
-    m.chunk = 7;
-    m.version = 300;
-    m.writer = UINT64_MAX;
-    m.first_sequence = 1;
+    part.chunk = 7;
+    part.version = 300;
+    part.writer = UINT64_MAX;
+    part.first_sequence = 1;
+    m.parts = parts;
+    m.n_parts = 1;
     return m;
 }
 
@@ -55,11 +58,12 @@ static void assert_decodes(const struct lh_buf *wire, const char *payload)
 
     assert_int_equal(lh_wire_decode(LH_METHOD_APPEND, LH_REQUEST, wire, &message, &bulk), LH_OK);
     const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)message;
-    assert_int_equal(m->chunk, 7);
-    assert_int_equal(m->version, 300);
-    assert_true(m->writer == UINT64_MAX);
-    assert_int_equal(m->first_sequence, 1);
-    assert_int_equal(m->batch.len, 0);
+    assert_int_equal(m->n_parts, 1);
+    assert_int_equal(m->parts[0]->chunk, 7);
+    assert_int_equal(m->parts[0]->version, 300);
+    assert_true(m->parts[0]->writer == UINT64_MAX);
+    assert_int_equal(m->parts[0]->first_sequence, 1);
+    assert_int_equal(m->batches.len, 0);
     assert_payload(&bulk, payload);
     lh_wire_free(message);
 }
@@ -104,7 +108,7 @@ static void the_wire_is_plain_protocol_buffers(void **state)
     uint8_t ours[128], plain[128];
 
     (void)state;
-    m.batch = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "the batch"};
+    m.batches = (ProtobufCBinaryData){9, (uint8_t *)(uintptr_t) "the batch"};
     size_t size = leasehold__append_request__pack(&m, plain);
     assert_int_equal(wire.size, size);
     assert_true(lh_buf_read(&wire, 0, ours, size));
@@ -135,13 +139,13 @@ static void the_payload_is_not_copied_in_or_out(void **state)
 /* The fields of opening() and the payload "bulk", one by one, so that they can be
  * ordered at will. */
 static const struct {
-    uint8_t bytes[16];
+    uint8_t bytes[24];
     size_t size;
 } fields[] = {
-    {{0x08, 7}, 2},
-    {{0x10, 0xac, 0x02}, 3},
-    {{0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, 11},
-    {{0x20, 1}, 2},
+    {{0x0a, 18, 0x10, 7, 0x18, 0xac, 0x02, 0x20, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+         0xff, 0x01, 0x28, 1},
+        20},
+    {{0x70, 0}, 2},
     {{0x7a, 4, 'b', 'u', 'l', 'k'}, 6},
 };
 #define FIELDS (sizeof fields / sizeof fields[0])

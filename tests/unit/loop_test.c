@@ -6,6 +6,7 @@
 #include "rpc/rpc.h"
 #include "runtime/disk.h"
 #include "runtime/loop.h"
+#include "tests/numbered.h"
 #include "tests/unit/stranger.h"
 
 #include <pthread.h>
@@ -287,11 +288,10 @@ static void commits_are_handed_over_in_order_and_may_complete_within(void **stat
 static void serve_echo(struct toy *toy, struct lh_input *in, struct lh_effects *fx)
 {
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_APPEND) {
-        const Leasehold__AppendRequest *q = in->message;
-        Leasehold__AppendReply r = LEASEHOLD__APPEND_REPLY__INIT;
-        r.version = q->version;
+        Leasehold__AppendAnswer r = LEASEHOLD__APPEND_ANSWER__INIT;
+        r.lane = number_sent(in->message);
         r.window_bytes = in->payload.size;
-        lh_fx_send(fx, in->link, &r.base, NULL);
+        answer_number(fx, in->link, r, false);
     } else if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_STAT) {
         const Leasehold__StatRequest *q = in->message;
         Leasehold__StatReply r = LEASEHOLD__STAT_REPLY__INIT;
@@ -313,17 +313,15 @@ static void append_all(struct toy *toy, struct lh_input *in, struct lh_effects *
     case LH_IN_CALL:
         lh_fx_open(fx, toy->next_link, LH_METHOD_APPEND, toy->peer, LH_DURATION_FOREVER);
         for (uint64_t i = 1; i <= BATCHES; i++) {
-            Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
             uint8_t *to;
             struct lh_buf batch = lh_buf_alloc(i * 100, &to);
             memset(to, (int)i, i * 100);
-            q.version = i;
-            lh_fx_send(fx, toy->next_link, &q.base, &batch);
+            send_number(fx, toy->next_link, i, &batch);
         }
         break;
     case LH_IN_MESSAGE: {
-        const Leasehold__AppendReply *r = in->message;
-        assert_int_equal(r->version, ++toy->got);
+        const Leasehold__AppendAnswer *r = number_answered(in->message);
+        assert_int_equal(r->lane, ++toy->got);
         assert_int_equal(r->window_bytes, toy->got * 100);
         if (toy->got == BATCHES) {
             lh_fx_close(fx, in->link, LH_OK, NULL);
@@ -571,14 +569,14 @@ static void serve_pieces(struct toy *toy, struct lh_input *in, struct lh_effects
             lh_fx_reply(fx, in->link, &r.base, &bytes);
         } else {
             const Leasehold__AppendRequest *q = in->message;
-            Leasehold__AppendReply r = LEASEHOLD__APPEND_REPLY__INIT;
+            Leasehold__AppendAnswer r = LEASEHOLD__APPEND_ANSWER__INIT;
             assert_false(q->more);
-            r.version = q->version;
+            r.lane = number_sent(q);
             r.writer = crc_of(&in->payload);
             r.window_bytes = in->payload.size;
             r.window_batches = (uint32_t)toy->progress;
             toy->progress = 0;
-            lh_fx_send_told(fx, in->link, &r.base, NULL);
+            answer_number(fx, in->link, r, true);
         }
         break;
     case LH_IN_SENT:
@@ -610,10 +608,8 @@ static void send_sizes(struct toy *toy, struct lh_input *in, struct lh_effects *
     case LH_IN_CALL:
         lh_fx_open(fx, toy->next_link, LH_METHOD_APPEND, toy->peer, LH_DURATION_FOREVER);
         for (size_t i = 0; i < SIZES; i++) {
-            Leasehold__AppendRequest q = LEASEHOLD__APPEND_REQUEST__INIT;
             struct lh_buf batch = pattern(sizes[i]);
-            q.version = i + 1;
-            lh_fx_send(fx, toy->next_link, &q.base, &batch);
+            send_number(fx, toy->next_link, i + 1, &batch);
         }
         break;
     case LH_IN_PROGRESS:
@@ -624,8 +620,8 @@ static void send_sizes(struct toy *toy, struct lh_input *in, struct lh_effects *
         struct lh_buf expected = pattern(size);
         size_t pieces = size == 0 ? 1 : (size + toy->piece_bytes - 1) / toy->piece_bytes;
         if (toy->got < SIZES) {
-            const Leasehold__AppendReply *r = in->message;
-            assert_int_equal(r->version, toy->got + 1);
+            const Leasehold__AppendAnswer *r = number_answered(in->message);
+            assert_int_equal(r->lane, toy->got + 1);
             assert_int_equal(r->window_bytes, size);
             assert_int_equal(r->writer, crc_of(&expected));
             assert_int_equal(r->window_batches, pieces == 1 ? 0 : pieces);

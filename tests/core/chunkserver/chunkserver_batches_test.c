@@ -279,9 +279,194 @@ static void a_header_that_ends_within_a_batch_costs_no_replica(void **state)
     world_destroy(w);
 }
 
+/* ---- Batches in parts ---- */
+
+/* The bytes from `from` on, of CHUNK's lane. */
+static void part_of(struct conn *c, const struct lh_buf *batch, size_t from, size_t size)
+{
+    Leasehold__AppendPart m = LEASEHOLD__APPEND_PART__INIT;
+    struct lh_buf bytes = {0};
+
+    lh_buf_append(&bytes, batch, from, size);
+    m.lane = c->lane;
+    m.bytes = size;
+    append_parts(c, &m, 1, &bytes);
+}
+
+STORY(a_batch_may_come_in_parts)
+{
+    struct conn *c = given_a_written_chunk(w, 1);
+    struct lh_buf batch = make_batch(WRITER, 2, 1, 5000);
+
+    for (size_t at = 0; at < batch.size; at += 700) {
+        assert_false(answered(c, 2));
+        part_of(c, &batch, at, batch.size - at < 700 ? batch.size - at : 700);
+        settle(w);
+    }
+    (void)position(c, 2);
+    lh_buf_clear(&batch);
+    check_logs(w, ABC);
+}
+
+#define OTHER (WRITER + 1)
+
+/* The connection's second lane, to the same chunk. */
+static struct conn *given_two_lanes(struct world *w)
+{
+    struct conn *c = given_a_written_chunk(w, 1);
+
+    c->lane = 2;
+    join_stream(c, OTHER, 1);
+    settle(w);
+    return c;
+}
+
+/* Each lane has its own end: what still comes on it is ignored, and so is its number. */
+STORY(a_lane_that_ends_is_no_matter_of_the_others)
+{
+    struct conn *c = given_two_lanes(w);
+    struct lh_buf batch = make_batch(OTHER, 1, 1, 5000);
+    Leasehold__AppendPart end = LEASEHOLD__APPEND_PART__INIT;
+
+    append_bytes(c, make_batch(12345, 1, 1, 100)); /* of no writer that was opened */
+    settle(w);
+    assert_true(c->closed && c->error == LH_ERR_MALFORMED);
+    append_bytes(c, lh_buf_ref(&batch));
+    join_stream(c, OTHER, 1);
+    settle(w);
+    c->lane = 1;
+    append(c, 2, 100);
+    settle(w);
+    assert_int_equal(position(c, 2), BATCH);
+
+    /* A client that leaves one within a batch takes nothing back that others sent. */
+    c->lane = 3;
+    join_stream(c, OTHER, 1);
+    settle(w);
+    part_of(c, &batch, 0, 700);
+    end.lane = 3;
+    end.end = true;
+    append_parts(c, &end, 1, NULL);
+    c->lane = 1;
+    part_of(c, &batch, 700, 10);
+    append_bytes(c, make_batch(WRITER, 3, 1, 100));
+    settle(w);
+    assert_false(answered(c, 3)); /* those ten bytes begin no batch */
+
+    c = appender(w, A, 1, WRITER, 3);
+    settle(w);
+    append(c, 3, 100);
+    settle(w);
+    assert_int_equal(position(c, 3), 2 * BATCH);
+    lh_buf_clear(&batch);
+    check_logs(w, ABC);
+}
+
+STORY(one_batch_of_a_stream_may_be_incomplete)
+{
+    struct conn *c = given_two_lanes(w);
+    struct lh_buf mine = make_batch(WRITER, 2, 1, 5000), other = make_batch(OTHER, 1, 1, 5000);
+
+    c->lane = 1;
+    part_of(c, &mine, 0, 700);
+    c->lane = 2;
+    part_of(c, &other, 0, other.size); /* a whole one may come between its parts */
+    settle(w);
+    assert_true(c->stored_count == 2 && c->stored[1].writer == OTHER);
+    part_of(c, &other, 0, 700);
+    settle(w);
+    assert_true(c->closed && c->error == LH_ERR_MALFORMED);
+    c->lane = 1;
+    part_of(c, &mine, 700, mine.size - 700);
+    settle(w);
+    (void)position(c, 2);
+    lh_buf_clear(&mine);
+    lh_buf_clear(&other);
+    check_logs(w, ABC);
+}
+
+/* That there is no room for parts is no verdict on anything: the client tries again. */
+STORY(too_many_incomplete_batches_end_a_lane)
+{
+    w->bounds.arriving_bytes = 1000;
+    node_kill(w, A, false);
+    node_start(w, A);
+    settle(w);
+    struct conn *c = given_a_written_chunk(w, 1), *d = appender(w, A, 1, OTHER, 1);
+    struct lh_buf mine = make_batch(WRITER, 2, 1, 5000), other = make_batch(OTHER, 1, 1, 5000);
+
+    settle(w);
+    part_of(c, &mine, 0, 700);
+    settle(w);
+    part_of(d, &other, 0, 700);
+    settle(w);
+    assert_true(d->closed && d->error == LH_ERR_NO_MEMORY);
+    part_of(c, &mine, 700, mine.size - 700);
+    settle(w);
+    (void)position(c, 2);
+    d = appender(w, A, 1, OTHER, 1);
+    settle(w);
+    part_of(d, &other, 0, 700);
+    part_of(d, &other, 700, other.size - 700);
+    settle(w);
+    (void)position(d, 1);
+    lh_buf_clear(&mine);
+    lh_buf_clear(&other);
+    check_logs(w, ABC);
+}
+
+STORY(a_batch_whose_rest_never_comes_ends_its_stream)
+{
+    w->bounds.arrival_pause_ms = 2000;
+    w->bounds.arrival_ms = 5000;
+    node_kill(w, A, false);
+    node_start(w, A);
+    settle(w);
+    struct conn *c = given_a_written_chunk(w, 1);
+    struct lh_buf batch = make_batch(WRITER, 2, 1, 5000);
+
+    /* Another part has to come in time, ... */
+    part_of(c, &batch, 0, 100);
+    settle(w);
+    unsigned arriving = c->arriving;
+    pass(w, 1900);
+    assert_true(!c->closed && c->arriving > arriving);
+    pass(w, 200);
+    assert_true(c->closed && c->error == LH_ERR_DEADLINE_EXCEEDED);
+
+    /* ... and the last one too. */
+    c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    for (size_t at = 0; at < 500; at += 100) {
+        part_of(c, &batch, at, 100);
+        settle(w);
+        pass(w, 990);
+        assert_false(c->closed);
+    }
+    pass(w, 200);
+    assert_true(c->closed && c->error == LH_ERR_DEADLINE_EXCEEDED);
+
+    /* Of a lane that has ended nothing is awaited. */
+    c = appender(w, A, 1, WRITER, 2);
+    settle(w);
+    part_of(c, &batch, 0, 100);
+    Leasehold__AppendPart end = LEASEHOLD__APPEND_PART__INIT;
+    end.lane = 1;
+    end.end = true;
+    append_parts(c, &end, 1, NULL);
+    pass(w, 6000);
+    assert_false(c->closed);
+    lh_buf_clear(&batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_may_come_in_parts),
+        cmocka_unit_test(a_lane_that_ends_is_no_matter_of_the_others),
+        cmocka_unit_test(one_batch_of_a_stream_may_be_incomplete),
+        cmocka_unit_test(too_many_incomplete_batches_end_a_lane),
+        cmocka_unit_test(a_batch_whose_rest_never_comes_ends_its_stream),
         cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
         cmocka_unit_test(readers_that_wait_see_whole_batches),
         cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),

@@ -264,10 +264,13 @@ static void check_answer(struct world *w, const struct wire *l, const struct lh_
 
     assert_int_equal(lh_wire_decode(l->method, LH_REPLY, bytes, &m, &none), LH_OK);
     const Leasehold__AppendReply *r = (const Leasehold__AppendReply *)m;
-    for (size_t i = 0; i < r->n_stored; i++)
-        check_durable(w, &(struct acked){.writer = r->stored[i]->writer,
-                             .sequence = r->stored[i]->sequence,
-                             .offset = r->stored[i]->offset});
+    for (size_t i = 0; i < r->n_answers; i++)
+        for (size_t j = 0; j < r->answers[i]->n_stored; j++) {
+            const Leasehold__Stored *stored = r->answers[i]->stored[j];
+            check_durable(w, &(struct acked){.writer = stored->writer,
+                                 .sequence = stored->sequence,
+                                 .offset = stored->offset});
+        }
     lh_wire_free(m);
 }
 
@@ -872,6 +875,18 @@ static void note_stored(struct conn *c, const Leasehold__Stored *s)
     w->acked[w->acked_count++] = a;
 }
 
+static void lane_hears(struct conn *c, const Leasehold__AppendAnswer *m)
+{
+    for (size_t i = 0; i < m->n_stored; i++)
+        note_stored(c, m->stored[i]);
+    c->opened = c->opened || m->opened;
+    if (m->error != LEASEHOLD__ERROR_CODE__OK) {
+        c->error = lh_error_from_wire(m->error);
+        c->text = m->error_text;
+        c->closed = c->closed || (m->writer == 0 && m->lane == c->lane);
+    }
+}
+
 static void conn_hears(struct conn *c, ProtobufCMessage *m, struct lh_buf payload)
 {
     assert_true(c->count < REPLIES_MAX);
@@ -880,44 +895,53 @@ static void conn_hears(struct conn *c, ProtobufCMessage *m, struct lh_buf payloa
     if (c->wire->method != LH_METHOD_APPEND)
         return;
     const Leasehold__AppendReply *r = (const Leasehold__AppendReply *)m;
-    if (r->opened) {
-        c->opened = true;
-        c->alive_ms = r->alive_ms;
-    } else if (r->alive_ms > 0) {
-        c->alive++;
-        c->arriving += r->arriving != 0;
-    }
-    for (size_t i = 0; i < r->n_stored; i++)
-        note_stored(c, r->stored[i]);
+    c->alive_ms = r->alive_ms;
+    c->arriving += r->arriving != 0;
+    c->alive += r->n_answers == 0 && r->error == LEASEHOLD__ERROR_CODE__OK;
+    for (size_t i = 0; i < r->n_answers; i++)
+        lane_hears(c, r->answers[i]);
     if (r->error != LEASEHOLD__ERROR_CODE__OK) {
         c->error = lh_error_from_wire(r->error);
         c->text = r->error_text;
     }
 }
 
+void append_parts(struct conn *c, Leasehold__AppendPart *parts, size_t count, struct lh_buf *bytes)
+{
+    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendPart *list[8];
+
+    assert_true(count <= 8);
+    for (size_t i = 0; i < count; i++) {
+        parts[i].chunk = parts[i].chunk == 0 ? CHUNK : parts[i].chunk;
+        parts[i].version = c->version;
+        list[i] = &parts[i];
+    }
+    m.parts = list;
+    m.n_parts = count;
+    conn_send(c, &m.base, bytes);
+}
+
 struct conn *appender(
     struct world *w, int node, uint64_t version, uint64_t writer, uint64_t first_sequence)
 {
     struct conn *c = conn_open(w, node, LH_METHOD_APPEND);
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
 
-    c->version = m.version = version;
-    c->writer = m.writer = writer;
-    m.chunk = CHUNK;
-    m.first_sequence = first_sequence;
-    conn_send(c, &m.base, NULL);
+    c->version = version;
+    c->writer = writer;
+    c->lane = 1;
+    join_stream(c, writer, first_sequence);
     return c;
 }
 
 void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence)
 {
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendPart m = LEASEHOLD__APPEND_PART__INIT;
 
-    m.chunk = CHUNK;
-    m.version = c->version;
+    m.lane = c->lane;
     m.writer = writer;
     m.first_sequence = first_sequence;
-    conn_send(c, &m.base, NULL);
+    append_parts(c, &m, 1, NULL);
 }
 
 struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uint32_t size)
@@ -938,11 +962,11 @@ struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uin
 
 void append_bytes(struct conn *c, struct lh_buf batch)
 {
-    Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+    Leasehold__AppendPart m = LEASEHOLD__APPEND_PART__INIT;
 
-    m.chunk = CHUNK;
-    m.version = c->version;
-    conn_send(c, &m.base, &batch);
+    m.lane = c->lane;
+    m.bytes = batch.size;
+    append_parts(c, &m, 1, &batch);
 }
 
 void driver_says(struct conn *c, enum lh_input_kind kind)

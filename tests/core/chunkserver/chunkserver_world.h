@@ -83,16 +83,17 @@ struct conn {
     int node;
     uint64_t version, writer;
     uint64_t feed; /* REPLICATE: the number of the last one begun */
-    bool closed;
+    bool closed;   /* or its lane has ended */
     int closed_error;
     ProtobufCMessage *replies[REPLIES_MAX];
     struct lh_buf payloads[REPLIES_MAX];
     size_t count;
+    uint64_t lane; /* APPEND: of what is appended next */
     /* APPEND, gathered from the replies: */
     bool opened;
-    uint64_t alive_ms; /* as the opening said */
+    uint64_t alive_ms; /* as the last one said */
     unsigned alive;    /* signs of life */
-    unsigned arriving; /* of them, that tell of a message on its way */
+    unsigned arriving; /* replies that tell of something on its way */
     int error;
     const char *text;
     struct stored stored[REPLIES_MAX];
@@ -220,11 +221,13 @@ void heard_clear(struct world *w);
  * sequence. */
 struct conn *appender(
     struct world *w, int node, uint64_t version, uint64_t writer, uint64_t first_sequence);
-/* One more writer on the stream. */
+/* One more writer, on the connection's lane. */
 void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence);
 struct lh_buf make_batch(uint64_t writer, uint64_t sequence, uint32_t count, uint32_t size);
 void append(struct conn *c, uint64_t sequence, uint32_t size);
 void append_bytes(struct conn *c, struct lh_buf batch);
+/* Parts for CHUNK, or for the chunk that they name. */
+void append_parts(struct conn *c, Leasehold__AppendPart *parts, size_t count, struct lh_buf *bytes);
 void hang_up(struct conn *c);
 /* The driver says this of the link: a part of a message has come, or nothing more will. */
 void driver_says(struct conn *c, enum lh_input_kind kind);

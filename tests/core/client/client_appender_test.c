@@ -5,7 +5,7 @@ struct appender {
     struct world w;
     struct lh_client_appender *core;
     uint64_t writer, sequence;
-    uint64_t stream;
+    uint64_t stream, lane;
 };
 
 static void open_appender(struct appender *a)
@@ -43,24 +43,19 @@ static struct lh_submit_call next_batch(struct appender *a)
 /* The core opens a stream to `address` that begins with `first`; the server accepts it. */
 static void accept_stream(struct appender *a, const char *address, uint64_t chunk, uint64_t first)
 {
-    Leasehold__AppendReply opened = LEASEHOLD__APPEND_REPLY__INIT;
-
     a->stream = expect_open(&a->w, LH_METHOD_APPEND, address);
-    const Leasehold__AppendRequest *m = expect_send(&a->w, a->stream);
+    const Leasehold__AppendPart *m = expect_part(&a->w, a->stream);
     assert_int_equal(m->chunk, chunk);
     assert_int_equal(m->writer, a->writer);
     assert_int_equal(m->first_sequence, first);
-    opened.opened = true;
-    opened.writer = a->writer;
-    opened.window_batches = 16;
-    opened.window_bytes = 1u << 20;
-    say(&a->w, a->stream, &opened);
+    a->lane = m->lane;
+    say_writer_opened(&a->w, a->stream, a->lane, a->writer);
 }
 
 /* One message goes out with those batches, byte for byte as they were first packed. */
 static void expect_batches(struct appender *a, uint64_t first, uint64_t last)
 {
-    expect_send(&a->w, a->stream);
+    assert_int_equal(expect_part(&a->w, a->stream)->lane, a->lane);
     for (uint64_t sequence = first; sequence <= last; sequence++)
         expect_packed(&a->w, (sequence - first) * BATCH_BYTES(1), a->writer, sequence, 1);
     assert_int_equal(a->w.last.payload.size, (last - first + 1) * BATCH_BYTES(1));
@@ -73,26 +68,16 @@ static void expect_batch(struct appender *a, uint64_t sequence)
 
 static void say_stored(struct appender *a, uint64_t sequence, uint64_t offset)
 {
-    Leasehold__Stored stored = LEASEHOLD__STORED__INIT;
-    Leasehold__Stored *list[] = {&stored};
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    stored.writer = a->writer;
-    stored.sequence = sequence;
-    stored.count = 1;
-    stored.offset = offset;
-    m.stored = list;
-    m.n_stored = 1;
-    say(&a->w, a->stream, &m);
+    say_batch_stored(&a->w, a->stream, a->lane, a->writer, sequence, offset);
 }
 
-/* The whole stream. */
+/* The lane ends, and last of all the stream, of which it was the only one. */
 static void refuse(struct appender *a, int error)
 {
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    m.error = (Leasehold__ErrorCode)-error;
-    say(&a->w, a->stream, &m);
+    say_refused(&a->w, a->stream, a->lane, 0, error);
+    struct event *last = &a->w.events[--a->w.count];
+    assert_true(last->kind == LH_FX_CLOSE && last->link == a->stream);
+    event_deinit(last);
 }
 
 /* Opened, with a stream to s1 in chunk 5, which begins at byte 1000 of the file. */
@@ -224,7 +209,6 @@ static void a_full_chunk_is_settled_before_anything_goes_to_the_next(void **stat
     expect_batch(&a, 2);
 
     refuse(&a, LH_ERR_CHUNK_FULL);
-    expect_close(&a.w, a.stream);
     uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &open);
     assert_int_equal(open->full_chunk, 5);
 
@@ -296,7 +280,6 @@ static void nothing_is_sent_while_a_seal_cannot_be_asked(void **state)
     (void)state;
     open_stream(&a, &b1);
     refuse(&a, LH_ERR_CHUNK_FULL);
-    expect_close(&a.w, a.stream);
     uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     say_tail(&a.w, link, open_chunk(6, 1, 1500, 2), 2, &old);
     for (int i = 0; i < 3; i++) {
@@ -378,7 +361,6 @@ static void a_slow_settler_is_given_more_time_each_round(void **state)
     (void)state;
     open_stream(&a, &b1);
     refuse(&a, LH_ERR_CHUNK_FULL);
-    expect_close(&a.w, a.stream);
     settle_in_vain(&a, &old, 300);
     settle_in_vain(&a, &old, 600);
     settle_in_vain(&a, &old, 1200);
@@ -488,7 +470,6 @@ static void out_of_sequence_ends_the_appender(void **state)
     ask(&a.w, &b2);
     expect_batch(&a, 2);
     refuse(&a, LH_ERR_OUT_OF_SEQUENCE);
-    expect_close(&a.w, a.stream);
     expect_complete(&a.w, &b1, LH_ERR_OUT_OF_SEQUENCE);
     expect_complete(&a.w, &b2, LH_ERR_OUT_OF_SEQUENCE);
 

@@ -13,7 +13,7 @@ struct appender {
 struct shared {
     struct world w;
     struct appender a[APPENDERS];
-    uint64_t stream;
+    uint64_t stream, lane;
 };
 
 static struct lh_submit_call next_batch(struct appender *a, uint32_t count)
@@ -53,8 +53,9 @@ static void open_appender(struct shared *s, int i)
 
 static void expect_opening(struct shared *s, int appender, uint64_t first)
 {
-    const Leasehold__AppendRequest *m = expect_send(&s->w, s->stream);
+    const Leasehold__AppendPart *m = expect_part(&s->w, s->stream);
 
+    s->lane = m->lane;
     assert_int_equal(m->chunk, 5);
     assert_int_equal(m->version, 3);
     assert_int_equal(m->writer, s->a[appender].writer);
@@ -64,13 +65,7 @@ static void expect_opening(struct shared *s, int appender, uint64_t first)
 
 static void say_opened(struct shared *s, int appender)
 {
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    m.opened = true;
-    m.writer = s->a[appender].writer;
-    m.window_batches = 16;
-    m.window_bytes = 16u << 20;
-    say(&s->w, s->stream, &m);
+    say_writer_opened(&s->w, s->stream, s->lane, s->a[appender].writer);
 }
 
 /* The appender asks for the tail, which is chunk 5 with its primary on s1. */
@@ -89,33 +84,20 @@ static void expect_in(struct shared *s, size_t offset, int appender, uint64_t se
 /* One message goes out with nothing but that batch. */
 static void expect_alone(struct shared *s, int appender, uint64_t sequence, uint32_t count)
 {
-    expect_send(&s->w, s->stream);
+    assert_int_equal(expect_part(&s->w, s->stream)->lane, s->lane);
     expect_packed(&s->w, 0, s->a[appender].writer, sequence, count);
     assert_int_equal(s->w.last.payload.size, BATCH_BYTES(count));
 }
 
-static void say_stored(struct shared *s, uint64_t link, int appender, uint64_t sequence)
+static void say_stored(struct shared *s, uint64_t lane, int appender, uint64_t sequence)
 {
-    Leasehold__Stored stored = LEASEHOLD__STORED__INIT;
-    Leasehold__Stored *list[] = {&stored};
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    stored.writer = s->a[appender].writer;
-    stored.sequence = sequence;
-    stored.count = 1;
-    m.stored = list;
-    m.n_stored = 1;
-    say(&s->w, link, &m);
+    say_batch_stored(&s->w, s->stream, lane, s->a[appender].writer, sequence, 0);
 }
 
-/* Refuses one writer, or with `appender` -1 ends the stream. */
+/* Refuses one writer. */
 static void refuse(struct shared *s, int appender, int error)
 {
-    Leasehold__AppendReply m = LEASEHOLD__APPEND_REPLY__INIT;
-
-    m.writer = appender < 0 ? 0 : s->a[appender].writer;
-    m.error = (Leasehold__ErrorCode)-error;
-    say(&s->w, s->stream, &m);
+    say_refused(&s->w, s->stream, s->lane, s->a[appender].writer, error);
 }
 
 static void close_appender(struct shared *s, int i)
@@ -129,7 +111,7 @@ static void close_appender(struct shared *s, int i)
     expect_complete(&s->w, &close, LH_OK);
 }
 
-/* Three appenders, each with one batch stored by the way of one stream to s1. */
+/* Three appenders, each with one batch stored by the way of one lane to s1. */
 static void share_stream(struct shared *s)
 {
     struct lh_submit_call b;
@@ -144,7 +126,7 @@ static void share_stream(struct shared *s)
         expect_opening(s, i, 1);
         say_opened(s, i);
         expect_alone(s, i, 1, 1);
-        say_stored(s, s->stream, i, 1);
+        say_stored(s, s->lane, i, 1);
         expect_complete(&s->w, &b, LH_OK);
     }
     expect_quiet(&s->w);
@@ -169,7 +151,7 @@ static void what_gathers_while_messages_are_unanswered_goes_together(void **stat
     expect_quiet(&s.w);
 
     /* One of the two is answered: one message takes all of it along, in order. */
-    say_stored(&s, s.stream, 1, 2);
+    say_stored(&s, s.lane, 1, 2);
     expect_complete(&s.w, &b[1], LH_OK);
     expect_send(&s.w, s.stream);
     assert_int_equal(s.w.last.payload.size, 3 * BATCH_BYTES(1));
@@ -179,13 +161,13 @@ static void what_gathers_while_messages_are_unanswered_goes_together(void **stat
 
     /* Another one may go beside it, but not with less than it has unanswered. */
     submit(&s, 1, 1, &b[5]);
-    say_stored(&s, s.stream, 0, 2);
+    say_stored(&s, s.lane, 0, 2);
     expect_complete(&s.w, &b[0], LH_OK);
     expect_quiet(&s.w);
-    say_stored(&s, s.stream, 2, 2);
+    say_stored(&s, s.lane, 2, 2);
     expect_complete(&s.w, &b[2], LH_OK);
     expect_quiet(&s.w);
-    say_stored(&s, s.stream, 0, 3);
+    say_stored(&s, s.lane, 0, 3);
     expect_complete(&s.w, &b[3], LH_OK);
     expect_alone(&s, 1, 3, 1);
     world_deinit(&s.w);
@@ -227,20 +209,20 @@ static void a_refused_writer_goes_its_own_way(void **state)
     uint64_t asked = expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_alone(&s, 2, 2, 1);
 
-    /* The same chunk again: not on the stream that it has left. */
-    uint64_t shared = s.stream;
+    /* The same chunk again: not on the lane that it has left. */
+    uint64_t shared = s.lane;
     say_tail(&s.w, asked, open_chunk(5, 3, 1000, 0), 0, NULL);
-    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
     expect_opening(&s, 1, 2);
+    assert_true(s.lane > shared);
 
     /* A late answer there is no answer to what it sends here. */
     say_stored(&s, shared, 1, 2);
     expect_quiet(&s.w);
     say_opened(&s, 1);
-    expect_send(&s.w, s.stream);
+    assert_int_equal(expect_part(&s.w, s.stream)->lane, s.lane);
     expect_in(&s, 0, 1, 2);
     expect_in(&s, BATCH_BYTES(1), 1, 3);
-    say_stored(&s, s.stream, 1, 2);
+    say_stored(&s, s.lane, 1, 2);
     expect_complete(&s.w, &b1, LH_OK);
 
     /* The others have noticed nothing. */
@@ -273,9 +255,9 @@ static void the_end_of_a_stream_is_everybodys(void **state)
     expect_quiet(&s.w);
     say_tail(&s.w, asked[0], open_chunk(5, 3, 1000, 0), 0, NULL);
     s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
-    expect_send(&s.w, s.stream);
+    expect_opening(&s, 0, 2);
     say_tail(&s.w, asked[1], open_chunk(5, 3, 1000, 0), 0, NULL);
-    expect_send(&s.w, s.stream);
+    expect_opening(&s, 1, 2);
     expect_quiet(&s.w);
     say_opened(&s, 0);
     expect_alone(&s, 0, 2, 1);
@@ -284,7 +266,7 @@ static void the_end_of_a_stream_is_everybodys(void **state)
     world_deinit(&s.w);
 }
 
-static void another_version_is_another_stream(void **state)
+static void another_version_is_another_lane(void **state)
 {
     struct shared s;
     struct lh_submit_call b;
@@ -296,9 +278,9 @@ static void another_version_is_another_stream(void **state)
     submit(&s, 0, 1, &b);
     say_tail(&s.w, expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
         open_chunk(5, 4, 1000, 0), 0, NULL);
-    uint64_t newer = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
-    const Leasehold__AppendRequest *m = expect_send(&s.w, newer);
+    const Leasehold__AppendPart *m = expect_part(&s.w, s.stream);
     assert_int_equal(m->version, 4);
+    assert_true(m->lane > s.lane);
     expect_quiet(&s.w);
     world_deinit(&s.w);
 }
@@ -331,9 +313,9 @@ static void a_stream_without_progress_is_given_up_by_all(void **state)
     pass_alive(&s, s.stream, 999);
     expect_quiet(&s.w);
     pass_ms(&s.w, 1);
+    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
+    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_close(&s.w, s.stream);
-    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
-    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_quiet(&s.w);
     world_deinit(&s.w);
 }
@@ -389,6 +371,7 @@ static void what_arrives_is_no_stall(void **state)
     pass_alive(&s, s.stream, 4900); /* alive, but no more of it comes */
     expect_quiet(&s.w);
     pass_alive(&s, s.stream, 100);
+    expect_request(&s.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL);
     expect_close(&s.w, s.stream);
     world_deinit(&s.w);
 }
@@ -467,7 +450,7 @@ static void an_unanswered_opening_disturbs_nobody(void **state)
     expect_opening(&s, 0, 1);
     say_opened(&s, 0);
     expect_alone(&s, 0, 1, 1);
-    say_stored(&s, s.stream, 0, 1);
+    say_stored(&s, s.lane, 0, 1);
     expect_complete(&s.w, &first, LH_OK);
 
     submit(&s, 1, 1, &b);
@@ -477,14 +460,10 @@ static void an_unanswered_opening_disturbs_nobody(void **state)
     find_tail(&s);
 
     /* An answer that comes now is to the opening that was given up. */
-    uint64_t shared = s.stream;
-    s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
+    uint64_t shared = s.lane;
     expect_opening(&s, 1, 1);
-    uint64_t fresh = s.stream;
-    s.stream = shared;
-    say_opened(&s, 1);
+    say_writer_opened(&s.w, s.stream, shared, s.a[1].writer);
     expect_quiet(&s.w);
-    s.stream = fresh;
     say_opened(&s, 1);
     expect_alone(&s, 1, 1, 1);
     world_deinit(&s.w);
@@ -507,7 +486,7 @@ static void the_last_to_leave_closes_the_stream(void **state)
     /* What the leaving one had waiting is not sent any more. */
     close_appender(&s, 1);
     expect_alone(&s, 2, 2, 1);
-    say_stored(&s, s.stream, 1, 2);
+    say_stored(&s, s.lane, 1, 2);
     expect_quiet(&s.w);
     close_appender(&s, 0);
     expect_quiet(&s.w);
@@ -523,13 +502,17 @@ static void the_smallest_bounds_are_only_slow(void **state)
 {
     struct shared s = {0};
     struct lh_submit_call b[APPENDERS][4];
-    uint64_t streams[APPENDERS];
+    uint64_t streams[APPENDERS], lanes[APPENDERS];
 
     (void)state;
     world_init_with(&s.w, (struct lh_client_config){.messages = 1,
                               .full_message_bytes = 1,
                               .unanswered_bytes = 1,
                               .message_bytes = 1,
+                              .shared_bytes = 1,
+                              .small_bytes = 1,
+                              .message_parts = 1,
+                              .stream_lanes = 1,
                               .stream_writers = 1});
     for (int i = 0; i < APPENDERS; i++) {
         open_appender(&s, i);
@@ -537,16 +520,18 @@ static void the_smallest_bounds_are_only_slow(void **state)
         find_tail(&s);
         streams[i] = s.stream = expect_open(&s.w, LH_METHOD_APPEND, "s1:1");
         expect_opening(&s, i, 1);
+        lanes[i] = s.lane;
         say_opened(&s, i);
         expect_alone(&s, i, 1, 1);
     }
     for (int i = 0; i < APPENDERS; i++) {
         s.stream = streams[i];
+        s.lane = lanes[i];
         for (int k = 1; k < 4; k++)
             submit(&s, i, 1, &b[i][k]);
         expect_quiet(&s.w);
         for (uint64_t k = 1; k <= 4; k++) {
-            say_stored(&s, s.stream, i, k);
+            say_stored(&s, s.lane, i, k);
             expect_complete(&s.w, &b[i][k - 1], LH_OK);
             if (k < 4)
                 expect_alone(&s, i, k + 1, 1);
@@ -556,14 +541,159 @@ static void the_smallest_bounds_are_only_slow(void **state)
     world_deinit(&s.w);
 }
 
+/* ---- Lanes of many chunks on one stream ---- */
+
+#define LANES 8
+
+/* A batch of more than 512 KiB, which is more than a message has that lanes share. */
+#define HUGE 40000u
+
+struct many {
+    struct world w;
+    uint64_t stream;
+    struct appender a[LANES];
+    uint64_t lane[LANES];
+};
+
+static void give(struct many *m, int i, uint32_t count, struct lh_submit_call *call)
+{
+    *call = next_batch(&m->a[i], count);
+    ask(&m->w, call);
+}
+
+/* A lane for each appender, to the chunks 5, 6 and so on, whose primary is on s1; each has one
+ * batch stored. From then on what goes leaves only when the test says so. */
+static void open_lanes(struct many *m, int count)
+{
+    struct shared one;
+    struct lh_submit_call b;
+
+    world_init(&m->w);
+    for (int i = 0; i < count; i++) {
+        one = (struct shared){.w = m->w};
+        open_appender(&one, 0);
+        m->w = one.w;
+        m->a[i] = one.a[0];
+        give(m, i, 1, &b);
+        say_tail(&m->w, expect_request(&m->w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+            open_chunk(5 + (uint64_t)i, 3, 0, 0), 0, NULL);
+        if (i == 0)
+            m->stream = expect_open(&m->w, LH_METHOD_APPEND, "s1:1");
+        const Leasehold__AppendPart *part = expect_part(&m->w, m->stream);
+        assert_int_equal(part->chunk, 5 + i);
+        assert_true(part->lane > 0 && (i == 0 || part->lane > m->lane[i - 1]));
+        m->lane[i] = part->lane;
+        say_writer_opened(&m->w, m->stream, m->lane[i], m->a[i].writer);
+        expect_part(&m->w, m->stream);
+        say_batch_stored(&m->w, m->stream, m->lane[i], m->a[i].writer, 1, 0);
+        expect_complete(&m->w, &b, LH_OK);
+    }
+    expect_quiet(&m->w);
+    m->w.slow = true;
+}
+
+/* The message taken last has, at `offset`, those bytes of the batch. */
+static void expect_bytes(
+    struct many *m, size_t offset, const struct lh_buf *batch, size_t from, size_t size)
+{
+    uint8_t *x = lh_alloc(size), *y = lh_alloc(size);
+
+    assert_true(lh_buf_read(&m->w.last.payload, offset, x, size));
+    assert_true(lh_buf_read(batch, from, y, size));
+    assert_memory_equal(x, y, size);
+    free(x);
+    free(y);
+}
+
+static void lanes_share_a_stream_and_its_messages(void **state)
+{
+    struct many m;
+    struct lh_submit_call b[LANES];
+    const Leasehold__AppendRequest *q;
+
+    (void)state;
+    open_lanes(&m, LANES);
+
+    /* The first goes at once; what comes while it is being written goes together. */
+    for (int i = 0; i < LANES; i++)
+        give(&m, i, 1, &b[i]);
+    assert_int_equal(expect_part(&m.w, m.stream)->lane, m.lane[0]);
+    expect_quiet(&m.w);
+    say_sent(&m.w, m.stream);
+    q = expect_send(&m.w, m.stream);
+    assert_int_equal(q->n_parts, LANES - 1);
+    for (int i = 1; i < LANES; i++) {
+        const Leasehold__AppendPart *part = q->parts[i - 1];
+        assert_int_equal(part->lane, m.lane[i]);
+        assert_int_equal(part->chunk, 5 + i);
+        assert_int_equal(part->version, 3);
+        assert_int_equal(part->bytes, BATCH_BYTES(1));
+        expect_packed(
+            &m.w, (size_t)(i - 1) * BATCH_BYTES(1), m.a[i].writer, m.a[i].sequence - 1, 1);
+    }
+    say_sent(&m.w, m.stream);
+    expect_quiet(&m.w);
+    for (int i = 0; i < LANES; i++) {
+        say_batch_stored(&m.w, m.stream, m.lane[i], m.a[i].writer, 2, 0);
+        expect_complete(&m.w, &b[i], LH_OK);
+    }
+    world_deinit(&m.w);
+}
+
+/* One record that takes long on a slow link holds up no small ones of other chunks. */
+static void a_huge_batch_goes_in_parts_beside_small_ones(void **state)
+{
+    struct many m;
+    struct lh_submit_call huge, behind, other, small[4];
+    const Leasehold__AppendRequest *q;
+    size_t piece = 128u << 10, sent = piece;
+
+    (void)state;
+    open_lanes(&m, 3);
+    give(&m, 1, 1, &small[3]);
+    give(&m, 0, HUGE, &huge);
+    struct lh_buf whole = lh_buf_ref(&huge.batch);
+    give(&m, 0, 1, &behind); /* not before the last byte of the one before */
+    expect_part(&m.w, m.stream);
+    say_batch_stored(&m.w, m.stream, m.lane[1], m.a[1].writer, 2, 0);
+    expect_complete(&m.w, &small[3], LH_OK);
+    say_sent(&m.w, m.stream);
+    assert_int_equal(expect_part(&m.w, m.stream)->bytes, piece);
+    expect_bytes(&m, 0, &whole, 0, piece);
+    give(&m, 2, HUGE, &other);
+    for (int i = 0; sent < whole.size; i++) {
+        bool beside = i < 2; /* two may be unanswered, as ever */
+        if (i < 3)
+            give(&m, 1, 1, &small[i]);
+        say_sent(&m.w, m.stream);
+        q = expect_send(&m.w, m.stream);
+        assert_true(q->n_parts > beside && q->parts[0]->lane == m.lane[beside]);
+        const Leasehold__AppendPart *part = q->parts[beside];
+        size_t next = whole.size - sent < piece ? whole.size - sent : piece;
+        assert_true(part->lane == m.lane[0] && part->bytes == next);
+        expect_bytes(&m, beside ? BATCH_BYTES(1) : 0, &whole, sent, next);
+        sent += next;
+    }
+    assert_int_equal(sent, whole.size);
+
+    /* Only one at a time is on its way in parts: the other one begins now. */
+    say_sent(&m.w, m.stream);
+    const Leasehold__AppendPart *part = expect_part(&m.w, m.stream);
+    assert_true(part->lane == m.lane[2] && part->bytes == piece);
+    lh_buf_clear(&whole);
+    world_deinit(&m.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_share_a_stream_and_its_messages),
+        cmocka_unit_test(a_huge_batch_goes_in_parts_beside_small_ones),
         cmocka_unit_test(what_gathers_while_messages_are_unanswered_goes_together),
         cmocka_unit_test(large_batches_do_not_wait_for_answers),
         cmocka_unit_test(a_refused_writer_goes_its_own_way),
         cmocka_unit_test(the_end_of_a_stream_is_everybodys),
-        cmocka_unit_test(another_version_is_another_stream),
+        cmocka_unit_test(another_version_is_another_lane),
         cmocka_unit_test(a_stream_without_progress_is_given_up_by_all),
         cmocka_unit_test(what_arrives_is_no_stall),
         cmocka_unit_test(a_stream_that_hangs_is_given_up_by_all),

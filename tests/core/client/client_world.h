@@ -41,6 +41,7 @@ struct world {
     size_t taken, count;
     struct event last;            /* the one taken last; freed with the next */
     enum lh_method methods[4096]; /* by link */
+    bool slow;                    /* what goes leaves only when the test says so: say_sent() */
 };
 
 static inline void event_deinit(struct event *e)
@@ -55,6 +56,7 @@ static inline void event_deinit(struct event *e)
 static inline void step(struct world *w, struct lh_input in)
 {
     struct lh_effects fx = {0};
+    uint64_t told = 0;
 
     in.now = w->now;
     lh_client_step(w->client, &in, &fx);
@@ -75,6 +77,7 @@ static inline void step(struct world *w, struct lh_input in)
             w->methods[e->link] = e->method;
         } else if (e->kind == LH_FX_SEND) {
             v->method = w->methods[e->link];
+            told = e->tell ? e->link : told;
             struct lh_buf wire = lh_wire_encode(v->method, LH_REQUEST, &e->header, &e->payload);
             assert_int_equal(
                 lh_wire_decode(v->method, LH_REQUEST, &wire, &v->message, &v->payload), LH_OK);
@@ -82,6 +85,14 @@ static inline void step(struct world *w, struct lh_input in)
         }
     }
     lh_effects_deinit(&fx);
+    if (told != 0 && !w->slow)
+        step(w, (struct lh_input){.kind = LH_IN_SENT, .link = told});
+}
+
+/* What was sent on that link has left. */
+static inline void say_sent(struct world *w, uint64_t link)
+{
+    step(w, (struct lh_input){.kind = LH_IN_SENT, .link = link});
 }
 
 /* Takes the next effect, which must be of that kind. */
@@ -117,6 +128,16 @@ static inline const void *expect_send(struct world *w, uint64_t link)
 
     assert_int_equal(e->link, link);
     return e->message;
+}
+
+/* A message to one lane alone. */
+static inline const Leasehold__AppendPart *expect_part(struct world *w, uint64_t link)
+{
+    const Leasehold__AppendRequest *m = expect_send(w, link);
+
+    assert_int_equal(m->n_parts, 1);
+    assert_int_equal(m->parts[0]->bytes, w->last.payload.size);
+    return m->parts[0];
 }
 
 static inline void expect_close(struct world *w, uint64_t link)
@@ -159,6 +180,59 @@ static inline void say_with(
                 .method = w->methods[link],
                 .message = message,
                 .payload = payload});
+}
+
+/* One answer on an append stream. */
+static inline void say_answer(struct world *w, uint64_t link, Leasehold__AppendAnswer m)
+{
+    Leasehold__AppendAnswer *list[] = {&m};
+    Leasehold__AppendReply reply = LEASEHOLD__APPEND_REPLY__INIT;
+
+    reply.answers = list;
+    reply.n_answers = 1;
+    say(w, link, &reply);
+}
+
+/* The writer is opened, with a window of 16 batches. */
+static inline void say_writer_opened(struct world *w, uint64_t link, uint64_t lane, uint64_t writer)
+{
+    Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+
+    m.lane = lane;
+    m.opened = true;
+    m.writer = writer;
+    m.window_batches = 16;
+    m.window_bytes = 16u << 20;
+    say_answer(w, link, m);
+}
+
+/* A batch of one record is stored. */
+static inline void say_batch_stored(struct world *w, uint64_t link, uint64_t lane, uint64_t writer,
+    uint64_t sequence, uint64_t offset)
+{
+    Leasehold__Stored stored = LEASEHOLD__STORED__INIT, *list[] = {&stored};
+    Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+
+    stored.writer = writer;
+    stored.sequence = sequence;
+    stored.count = 1;
+    stored.offset = offset;
+    m.lane = lane;
+    m.stored = list;
+    m.n_stored = 1;
+    say_answer(w, link, m);
+}
+
+/* The lane ends, or with `writer` that one alone is refused. */
+static inline void say_refused(
+    struct world *w, uint64_t link, uint64_t lane, uint64_t writer, int error)
+{
+    Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
+
+    m.lane = lane;
+    m.writer = writer;
+    m.error = (Leasehold__ErrorCode)-error;
+    say_answer(w, link, m);
 }
 
 static inline void break_link(struct world *w, uint64_t link)

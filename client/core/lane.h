@@ -1,0 +1,44 @@
+/* Lanes: what the writers of this client append to one chunk at one version, inside the stream to
+ * that chunk's primary. This is what appenders see of it. */
+#pragma once
+
+#include "client/core/client.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <uthash.h>
+
+/* A writer's place on a lane. Lives inside its owner; `lane` NULL: on none. */
+struct lh_client_writer {
+    uint64_t id;
+    struct lh_client_lane *lane;
+    bool opening;                                       /* its opening is unanswered */
+    bool to_open;                                       /* and not even sent */
+    uint64_t first_sequence;                            /* of its opening */
+    struct lh_client_writer *open_previous, *open_next; /* to be opened on the stream */
+    uint64_t left;    /* the number of the newest lane that it has left */
+    unsigned batches; /* given and not released */
+    uint64_t bytes;   /* of these */
+    void *owner;
+    void (*on_opened)(void *owner, const Leasehold__AppendAnswer *m);
+    void (*on_stored)(void *owner, const Leasehold__Stored *stored);
+    /* The server has refused this writer, or ended the lane or the stream, or the connection is
+     * lost. The owner releases its batches and leaves in this call. */
+    void (*on_refused)(void *owner, int error, const char *text);
+    UT_hash_handle hh; /* of its lane */
+};
+
+/* Joins a lane to that primary for that chunk and version, begun if there is none, and asks for the
+ * writer's opening (APP-5). */
+void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
+    uint64_t chunk, uint64_t version, uint64_t first_sequence);
+
+/* Leaves it, all of its batches released; also when it is on none. */
+void lh_client_lane_leave(struct lh_client_writer *w);
+
+/* Gives a batch to be sent, in order, once `on_opened` was called. It is kept until its release,
+ * `sent` set when it goes. */
+void lh_client_lane_give(struct lh_client_writer *w, struct lh_submit_call *b);
+
+/* Forgets a given batch that was answered or that the writer does not wait for any more: not sent
+ * yet, it never is. */
+void lh_client_lane_release(struct lh_client_writer *w, struct lh_submit_call *b);
