@@ -288,8 +288,13 @@ static void answer_repeat(struct lh_cs_primary *p, struct lh_cs_lane *lane,
     }
     LH_MARK("append-repeat-of-uncommitted");
     struct lh_cs_uncommitted *waiting = lh_cs_queue_at(p, lh_cs_queue_index(p, stored->offset));
-    if (lane->key.link < waiting->lane.link)
-        return; /* sent before its client took the newer stream: there it waits for the answer */
+    if (lane->key.link < waiting->lane.link) {
+        /* Sent before its client took the newer stream, where it waits for the answer. Should it be
+         * back here, it must not get the answers to what it sends next without this one. */
+        lh_cs_lane_refuse_writer(
+            lane, w, LH_ERR_UNAVAILABLE, "this writer's batch waits on a newer stream");
+        return;
+    }
     if (lh_cs_lane_find(p->room, &waiting->lane) != lane)
         w->unanswered++;
     waiting->lane = lane->key;

@@ -9,7 +9,8 @@
  *
  * A writer never comes back to a lane that it has left. Late answers to the old lane, to batches or
  * to its opening, then find nobody; on the same one they could be taken for answers to what it
- * sends anew. */
+ * sends anew. Nor does it come back to an older stream: what it sends there could overtake what it
+ * sent on the newer one, and the server gives answers to the newest only (APP-5). */
 #include "client/core/lane.h"
 
 #include "base/alloc.h"
@@ -77,7 +78,7 @@ static struct lh_client_lane *find_lane(const struct lh_client *c, const struct 
     const char *address, uint64_t chunk, uint64_t version)
 {
     for (struct lh_client_stream *s = c->streams; s != NULL; s = s->next) {
-        if (strcmp(s->address, address) != 0)
+        if (s->id < w->left_stream || strcmp(s->address, address) != 0)
             continue;
         for (struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next)
             if (l->chunk == chunk && l->version == version && !l->over && l->number > w->left &&
@@ -87,12 +88,12 @@ static struct lh_client_lane *find_lane(const struct lh_client *c, const struct 
     return NULL;
 }
 
-static struct lh_client_lane *new_lane(
-    struct lh_client *c, const char *address, uint64_t chunk, uint64_t version)
+static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_client_writer *w,
+    const char *address, uint64_t chunk, uint64_t version)
 {
     struct lh_client_lane *l = lh_alloc(sizeof *l);
 
-    l->stream = lh_client_stream_to(c, address);
+    l->stream = lh_client_stream_to(c, address, w->left_stream);
     l->number = ++c->last_lane;
     l->chunk = chunk;
     l->version = version;
@@ -112,7 +113,7 @@ void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const 
     if (l != NULL)
         LH_MARK("lane-shared");
     else
-        l = new_lane(c, address, chunk, version);
+        l = new_lane(c, w, address, chunk, version);
     l->joined++;
     w->lane = l;
     w->first_sequence = first_sequence;
@@ -145,6 +146,8 @@ void lh_client_lane_leave(struct lh_client_writer *w)
     /* Lanes are numbered as they begin: every one that it left before is lower. */
     if (l->number > w->left)
         w->left = l->number;
+    if (l->stream->id > w->left_stream)
+        w->left_stream = l->stream->id;
     touch(l);
 }
 
@@ -359,7 +362,8 @@ void lh_client_lane_check(const struct lh_client_lane *l)
 
     LH_ASSERT(l->writers != NULL && !l->over && l->joined >= HASH_COUNT(l->writers));
     for (const struct lh_client_writer *w = l->writers; w != NULL; w = w->hh.next) {
-        LH_ASSERT(w->lane == l && w->left < l->number && (!w->to_open || w->opening));
+        LH_ASSERT(w->lane == l && w->left < l->number && w->left_stream <= l->stream->id);
+        LH_ASSERT(!w->to_open || w->opening);
         LH_ASSERT((w->batches == 0) == (w->bytes == 0));
         given_bytes += w->bytes;
         given += w->batches;

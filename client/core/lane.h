@@ -15,9 +15,10 @@ struct lh_client_writer {
     bool to_open;                                       /* and not even sent */
     uint64_t first_sequence;                            /* of its opening */
     struct lh_client_writer *open_previous, *open_next; /* to be opened on the stream */
-    uint64_t left;    /* the number of the newest lane that it has left */
-    unsigned batches; /* given and not released */
-    uint64_t bytes;   /* of these */
+    uint64_t left;        /* the number of the newest lane that it has left, ... */
+    uint64_t left_stream; /* ... and the `id` of the newest stream */
+    unsigned batches;     /* given and not released */
+    uint64_t bytes;       /* of these */
     void *owner;
     void (*on_opened)(void *owner, const Leasehold__AppendAnswer *m);
     void (*on_stored)(void *owner, const Leasehold__Stored *stored);

@@ -121,12 +121,13 @@ static void look_for_life(void *core, struct lh_timer *timer)
 
 /* ---- Beginning and end ---- */
 
-struct lh_client_stream *lh_client_stream_to(struct lh_client *c, const char *address)
+struct lh_client_stream *lh_client_stream_to(
+    struct lh_client *c, const char *address, uint64_t oldest)
 {
     struct lh_client_stream *s;
 
     LL_FOREACH(c->streams, s)
-        if (s->link.id != 0 && strcmp(s->address, address) == 0 &&
+        if (s->link.id != 0 && s->id >= oldest && strcmp(s->address, address) == 0 &&
             HASH_COUNT(s->lanes) < c->config.stream_lanes)
             return s;
     s = lh_alloc(sizeof *s);
@@ -139,6 +140,7 @@ struct lh_client_stream *lh_client_stream_to(struct lh_client *c, const char *ad
         .on_sent = stream_sent,
         .on_closed = stream_closed};
     lh_client_link_open(c, &s->link, LH_METHOD_APPEND, address, LH_DURATION_FOREVER);
+    s->id = s->link.id;
     LL_PREPEND(c->streams, s);
     return s;
 }

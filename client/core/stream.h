@@ -38,6 +38,7 @@ struct lh_client_stream {
     bool touched;                  /* in the client's list of those to be looked at */
     struct lh_client_stream *next_touched;
     struct lh_client_link link; /* `id` 0: it is over and its writers are leaving */
+    uint64_t id;                /* of its link, also then: newer ones have higher numbers */
     char *address;
     struct lh_client_lane *lanes; /* by number */
     /* What there is to send. Lanes that have something: little, or more than that; the first is
@@ -62,8 +63,9 @@ struct lh_client_stream {
 
 /* ---- stream.c ---- */
 
-/* A stream to that server for one more lane. */
-struct lh_client_stream *lh_client_stream_to(struct lh_client *c, const char *address);
+/* A stream to that server for one more lane, none older than `oldest`. */
+struct lh_client_stream *lh_client_stream_to(
+    struct lh_client *c, const char *address, uint64_t oldest);
 void lh_client_stream_touch(struct lh_client_stream *s);
 /* So many more answers are awaited; or less. */
 void lh_client_stream_owes(struct lh_client_stream *s, int answers);

@@ -154,6 +154,34 @@ static void what_the_older_stream_repeats_late_takes_no_answer_from_the_newer(vo
     world_destroy(w);
 }
 
+/* Even if the newer one is gone: an answer says that all batches before this one are stored. */
+static void no_batch_is_answered_without_those_before_it(void **state)
+{
+    (void)state;
+    struct world *w = given(true);
+    struct conn *older = given_appender(w), *newer = appender(w, A, 1, WRITER, 1);
+
+    settle(w);
+    disks_stall(w, true);
+    append(newer, 1, 100);
+    settle(w);
+    hang_up(newer);
+    settle(w);
+    append(older, 1, 100);
+    append(older, 2, 100);
+    settle(w);
+    assert_int_equal(older->error, LH_ERR_UNAVAILABLE);
+    disks_stall(w, false);
+    settle(w);
+    assert_false(answered(older, 2));
+    join_stream(older, WRITER, 1);
+    append(older, 1, 100);
+    append(older, 2, 100);
+    settle(w);
+    assert_true(answered(older, 1) && answered(older, 2));
+    world_destroy(w);
+}
+
 /* FAIL-2a with a primary that lives: its word is what it has committed. */
 static void a_roll_seals_between_batches(uint32_t size, uint64_t count)
 {
@@ -471,6 +499,7 @@ int main(void)
         cmocka_unit_test(readers_that_wait_see_whole_batches),
         cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),
         cmocka_unit_test(what_the_older_stream_repeats_late_takes_no_answer_from_the_newer),
+        cmocka_unit_test(no_batch_is_answered_without_those_before_it),
         cmocka_unit_test(a_roll_does_not_cut_a_large_batch),
         cmocka_unit_test(a_roll_does_not_cut_one_of_many_batches),
         cmocka_unit_test(what_a_member_confirms_commits_whole_batches),

@@ -605,6 +605,60 @@ static void expect_bytes(
     free(y);
 }
 
+/* An appender of its own, not of a `struct shared`. */
+static struct appender open_one(struct world *w)
+{
+    struct shared one = {.w = *w};
+
+    open_appender(&one, 0);
+    *w = one.w;
+    return one.a[0];
+}
+
+static void close_one(struct world *w, struct appender a)
+{
+    struct shared one = {.w = *w, .a = {a}};
+
+    close_appender(&one, 0);
+    *w = one.w;
+}
+
+/* What it sends there would be answered before what it sent on the newer one. */
+static void a_writer_does_not_come_back_to_an_older_stream(void **state)
+{
+    struct appender a[3];
+    struct lh_submit_call b;
+    struct world w;
+    uint64_t stream[3];
+
+    (void)state;
+    world_init_with(&w, (struct lh_client_config){.stream_lanes = 2});
+    for (int i = 0; i < 3; i++) {
+        a[i] = open_one(&w);
+        b = next_batch(&a[i], 1);
+        ask(&w, &b);
+        say_tail(&w, expect_request(&w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+            open_chunk(5 + (uint64_t)i, 3, 0, 0), 0, NULL);
+        stream[i] = i == 1 ? stream[0] : expect_open(&w, LH_METHOD_APPEND, "s1:1");
+        uint64_t lane = expect_part(&w, stream[i])->lane;
+        say_writer_opened(&w, stream[i], lane, a[i].writer);
+        expect_part(&w, stream[i]);
+        say_batch_stored(&w, stream[i], lane, a[i].writer, 1, 0);
+        expect_complete(&w, &b, LH_OK);
+    }
+    close_one(&w, a[1]); /* the older stream has room again */
+    expect_send(&w, stream[0]);
+    b = next_batch(&a[2], 1);
+    ask(&w, &b);
+    expect_part(&w, stream[2]);
+    break_link(&w, stream[2]);
+    say_tail(
+        &w, expect_request(&w, LH_METHOD_OPEN_TAIL, "m1:1", NULL), open_chunk(7, 3, 0, 0), 0, NULL);
+    expect_part(&w, expect_open(&w, LH_METHOD_APPEND, "s1:1"));
+    expect_quiet(&w);
+    world_deinit(&w);
+}
+
 static void lanes_share_a_stream_and_its_messages(void **state)
 {
     struct many m;
@@ -689,6 +743,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_share_a_stream_and_its_messages),
         cmocka_unit_test(a_huge_batch_goes_in_parts_beside_small_ones),
+        cmocka_unit_test(a_writer_does_not_come_back_to_an_older_stream),
         cmocka_unit_test(what_gathers_while_messages_are_unanswered_goes_together),
         cmocka_unit_test(large_batches_do_not_wait_for_answers),
         cmocka_unit_test(a_refused_writer_goes_its_own_way),
