@@ -58,8 +58,8 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.shared_bytes = or_count(config->shared_bytes, 512u << 10);
     c->config.small_bytes = or_count(config->small_bytes, 16u << 10);
     c->config.message_parts = (uint32_t)or_count(config->message_parts, 256);
-    c->parts = lh_alloc_array(c->config.message_parts, sizeof *c->parts);
-    c->part_list = lh_alloc_array(c->config.message_parts, sizeof *c->part_list);
+    c->parts = lh_alloc_array(c->config.message_parts + 1, sizeof *c->parts);
+    c->part_list = lh_alloc_array(c->config.message_parts + 1, sizeof *c->part_list);
     c->config.stream_lanes = (uint32_t)or_count(config->stream_lanes, 4096);
     c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
     c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);

@@ -71,7 +71,7 @@ struct lh_client_config {
     /* How lanes share a stream. */
     uint64_t shared_bytes;   /* 512 KiB: about so much in a message; a larger batch goes in parts */
     uint64_t small_bytes;    /* 16 KiB: lanes with no more than this go before others */
-    uint32_t message_parts;  /* 256: in a message */
+    uint32_t message_parts;  /* 256: in a message, and one more */
     uint32_t stream_lanes;   /* 4096: on one stream; its server takes 16384 */
     uint32_t stream_writers; /* 256: that ever join one lane; its server takes 1024 */
 };

@@ -229,14 +229,14 @@ static void put_little(struct lh_client_stream *s, struct outgoing *o, uint64_t 
 }
 
 /* Those with much: one turn each while less than half of the message is used. The first has all of
- * it, however much that makes together. */
+ * it, however much that makes together, and however many parts there are. */
 static void put_much(struct lh_client_stream *s, struct outgoing *o, bool alone)
 {
     const struct lh_client_config *c = &s->client->config;
     struct lh_client_lane *l, *next, *last = s->much == NULL ? NULL : s->much->previous;
     bool first = true;
 
-    for (l = s->much; l != NULL && o->count < c->message_parts; l = next) {
+    for (l = s->much; l != NULL && (first || o->count < c->message_parts); l = next) {
         next = l == last ? NULL : l->next;
         uint64_t most = alone   ? c->message_bytes
                         : first ? c->shared_bytes

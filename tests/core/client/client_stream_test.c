@@ -543,6 +543,24 @@ static void the_smallest_bounds_are_only_slow(void **state)
 
 /* ---- Lanes of many chunks on one stream ---- */
 
+/* An appender of its own, not of a `struct shared`. */
+static struct appender open_one(struct world *w)
+{
+    struct shared one = {.w = *w};
+
+    open_appender(&one, 0);
+    *w = one.w;
+    return one.a[0];
+}
+
+static void close_one(struct world *w, struct appender a)
+{
+    struct shared one = {.w = *w, .a = {a}};
+
+    close_appender(&one, 0);
+    *w = one.w;
+}
+
 #define LANES 8
 
 /* A batch of more than 512 KiB, which is more than a message has that lanes share. */
@@ -563,17 +581,13 @@ static void give(struct many *m, int i, uint32_t count, struct lh_submit_call *c
 
 /* A lane for each appender, to the chunks 5, 6 and so on, whose primary is on s1; each has one
  * batch stored. From then on what goes leaves only when the test says so. */
-static void open_lanes(struct many *m, int count)
+static void open_lanes_with(struct many *m, int count, struct lh_client_config config)
 {
-    struct shared one;
     struct lh_submit_call b;
 
-    world_init(&m->w);
+    world_init_with(&m->w, config);
     for (int i = 0; i < count; i++) {
-        one = (struct shared){.w = m->w};
-        open_appender(&one, 0);
-        m->w = one.w;
-        m->a[i] = one.a[0];
+        m->a[i] = open_one(&m->w);
         give(m, i, 1, &b);
         say_tail(&m->w, expect_request(&m->w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
             open_chunk(5 + (uint64_t)i, 3, 0, 0), 0, NULL);
@@ -592,6 +606,11 @@ static void open_lanes(struct many *m, int count)
     m->w.slow = true;
 }
 
+static void open_lanes(struct many *m, int count)
+{
+    open_lanes_with(m, count, (struct lh_client_config){0});
+}
+
 /* The message taken last has, at `offset`, those bytes of the batch. */
 static void expect_bytes(
     struct many *m, size_t offset, const struct lh_buf *batch, size_t from, size_t size)
@@ -603,24 +622,6 @@ static void expect_bytes(
     assert_memory_equal(x, y, size);
     free(x);
     free(y);
-}
-
-/* An appender of its own, not of a `struct shared`. */
-static struct appender open_one(struct world *w)
-{
-    struct shared one = {.w = *w};
-
-    open_appender(&one, 0);
-    *w = one.w;
-    return one.a[0];
-}
-
-static void close_one(struct world *w, struct appender a)
-{
-    struct shared one = {.w = *w, .a = {a}};
-
-    close_appender(&one, 0);
-    *w = one.w;
 }
 
 /* What it sends there would be answered before what it sent on the newer one. */
@@ -738,12 +739,49 @@ static void a_huge_batch_goes_in_parts_beside_small_ones(void **state)
     world_deinit(&m.w);
 }
 
+/* As many lanes with little as a message has parts, busy all the time. */
+static void a_lane_with_much_has_its_turn_beside_any_number_with_little(void **state)
+{
+    struct many m;
+    struct lh_submit_call much, b[5];
+    uint64_t expected[] = {2, 2, 2, 2, 2};
+    bool went = false;
+
+    (void)state;
+    open_lanes_with(&m, 5, (struct lh_client_config){.message_parts = 2});
+    for (int i = 1; i < 5; i++)
+        give(&m, i, 1, &b[i]);
+    give(&m, 0, 2000, &much); /* 28 KB */
+    for (int round = 0; round < 10 && !went; round++) {
+        const Leasehold__AppendRequest *q = expect_send(&m.w, m.stream);
+        uint64_t in[8];
+        size_t count = q->n_parts;
+        assert_true(count <= 3);
+        for (size_t k = 0; k < count; k++)
+            in[k] = q->parts[k]->lane;
+        for (size_t k = 0; k < count; k++) {
+            went = went || in[k] == m.lane[0];
+            for (int i = 1; i < 5; i++) {
+                if (in[k] != m.lane[i])
+                    continue;
+                say_batch_stored(&m.w, m.stream, in[k], m.a[i].writer, expected[i]++, 0);
+                expect_complete(&m.w, &b[i], LH_OK);
+                give(&m, i, 1, &b[i]);
+            }
+        }
+        say_sent(&m.w, m.stream);
+    }
+    assert_true(went);
+    world_deinit(&m.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_share_a_stream_and_its_messages),
         cmocka_unit_test(a_huge_batch_goes_in_parts_beside_small_ones),
         cmocka_unit_test(a_writer_does_not_come_back_to_an_older_stream),
+        cmocka_unit_test(a_lane_with_much_has_its_turn_beside_any_number_with_little),
         cmocka_unit_test(what_gathers_while_messages_are_unanswered_goes_together),
         cmocka_unit_test(large_batches_do_not_wait_for_answers),
         cmocka_unit_test(a_refused_writer_goes_its_own_way),
