@@ -104,6 +104,20 @@ static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_clie
     return l;
 }
 
+/* In the order of the lanes' numbers, in which the server takes them. */
+static void enlist_opening(struct lh_client_writer *w)
+{
+    struct lh_client_writer **list = &w->lane->stream->to_open;
+    struct lh_client_writer *before = *list == NULL ? NULL : (*list)->open_previous;
+
+    while (before != NULL && before->lane->number > w->lane->number)
+        before = before == *list ? NULL : before->open_previous;
+    if (before == NULL)
+        DL_PREPEND2(*list, w, open_previous, open_next);
+    else
+        DL_APPEND_ELEM2(*list, before, w, open_previous, open_next);
+}
+
 void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const char *address,
     uint64_t chunk, uint64_t version, uint64_t first_sequence)
 {
@@ -119,7 +133,7 @@ void lh_client_lane_join(struct lh_client *c, struct lh_client_writer *w, const 
     w->first_sequence = first_sequence;
     w->opening = w->to_open = true;
     HASH_ADD(hh, l->writers, id, sizeof w->id, w);
-    DL_APPEND2(l->stream->to_open, w, open_previous, open_next);
+    enlist_opening(w);
     lh_client_stream_owes(l->stream, 1);
     lh_client_stream_touch(l->stream);
 }

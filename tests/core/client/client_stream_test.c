@@ -775,6 +775,35 @@ static void a_lane_with_much_has_its_turn_beside_any_number_with_little(void **s
     world_deinit(&m.w);
 }
 
+/* A server takes a lane that it does not know, and whose number is no new one, for one that has
+ * ended. */
+static void lanes_begin_in_the_order_of_their_numbers(void **state)
+{
+    static const uint64_t chunks[] = {50, 51, 50};
+    struct many m;
+    struct lh_submit_call b, calls[3];
+    struct appender a[3];
+
+    (void)state;
+    open_lanes(&m, 2);
+    give(&m, 0, 1, &b);
+    expect_part(&m.w, m.stream); /* it is being written */
+    for (int i = 0; i < 3; i++) {
+        a[i] = open_one(&m.w);
+        calls[i] = next_batch(&a[i], 1);
+        ask(&m.w, &calls[i]);
+        say_tail(&m.w, expect_request(&m.w, LH_METHOD_OPEN_TAIL, "m1:1", NULL),
+            open_chunk(chunks[i], 3, 0, 0), 0, NULL);
+        expect_quiet(&m.w);
+    }
+    close_one(&m.w, a[0]); /* the one that began the first of the two new lanes */
+    say_sent(&m.w, m.stream);
+    const Leasehold__AppendRequest *q = expect_send(&m.w, m.stream);
+    assert_int_equal(q->n_parts, 2);
+    assert_true(q->parts[0]->lane < q->parts[1]->lane && q->parts[0]->lane > m.lane[1]);
+    world_deinit(&m.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,6 +811,7 @@ int main(void)
         cmocka_unit_test(a_huge_batch_goes_in_parts_beside_small_ones),
         cmocka_unit_test(a_writer_does_not_come_back_to_an_older_stream),
         cmocka_unit_test(a_lane_with_much_has_its_turn_beside_any_number_with_little),
+        cmocka_unit_test(lanes_begin_in_the_order_of_their_numbers),
         cmocka_unit_test(what_gathers_while_messages_are_unanswered_goes_together),
         cmocka_unit_test(large_batches_do_not_wait_for_answers),
         cmocka_unit_test(a_refused_writer_goes_its_own_way),
