@@ -91,23 +91,20 @@ void lh_cs_lane_stored(struct lh_cs_lane *lane, const struct lh_cs_uncommitted *
 
     if (w != NULL && w->unanswered > 0)
         w->unanswered--;
-    last = s->answers.count == 0 ? NULL : &s->answers.items[s->answers.count - 1];
+    last = lh_cs_stream_last_answer(s);
     if (last == NULL || last->m.lane != lane->key.number || last->stored == 0) {
         m.lane = lane->key.number;
         m.chunk = lane->primary->replica->chunk;
         lh_cs_stream_answer(s, &m, NULL);
-        last = &s->answers.items[s->answers.count - 1];
+        last = lh_cs_stream_last_answer(s);
     }
-    LH_GROW(s->answers.stored, s->answers.stored_capacity, s->answers.stored_count + 1);
-    Leasehold__Stored *stored = &s->answers.stored[s->answers.stored_count++];
-    leasehold__stored__init(stored);
+    Leasehold__Stored *stored = lh_cs_stream_one_more_stored(s);
     stored->writer = u->writer;
     stored->sequence = u->sequence;
     stored->count = u->count;
     stored->offset = u->offset;
     if (LH_PLANTED("offset-given-twice"))
-        stored->offset = (stored - last->stored)->offset;
-    last->stored++;
+        stored->offset = (stored - last->stored + 1)->offset;
 }
 
 bool lh_cs_lane_waits(const struct lh_cs_lane *lane)

@@ -46,7 +46,7 @@ void lh_cs_stream_free(struct lh_cs_stream *s)
     DL_DELETE(s->room->streams.all, s);
     s->room->streams.held -= s->held;
     for (size_t i = 0; i < s->answers.count; i++)
-        free(s->answers.items[i].text);
+        free(s->answers.items[s->answers.first + i].text);
     free(s->answers.items);
     free(s->answers.stored);
     free(s);
@@ -56,10 +56,28 @@ void lh_cs_stream_free(struct lh_cs_stream *s)
 
 void lh_cs_stream_answer(struct lh_cs_stream *s, const Leasehold__AppendAnswer *m, const char *text)
 {
-    LH_GROW(s->answers.items, s->answers.capacity, s->answers.count + 1);
-    s->answers.items[s->answers.count++] =
+    size_t end = s->answers.first + s->answers.count++;
+
+    LH_GROW(s->answers.items, s->answers.capacity, end + 1);
+    s->answers.items[end] =
         (struct lh_cs_lane_answer){.m = *m, .text = text == NULL ? NULL : lh_strdup(text)};
     touch(s);
+}
+
+struct lh_cs_lane_answer *lh_cs_stream_last_answer(const struct lh_cs_stream *s)
+{
+    return s->answers.count == 0 ? NULL
+                                 : &s->answers.items[s->answers.first + s->answers.count - 1];
+}
+
+Leasehold__Stored *lh_cs_stream_one_more_stored(struct lh_cs_stream *s)
+{
+    size_t end = s->answers.stored_first + s->answers.stored_count++;
+
+    LH_GROW(s->answers.stored, s->answers.stored_capacity, end + 1);
+    leasehold__stored__init(&s->answers.stored[end]);
+    lh_cs_stream_last_answer(s)->stored++;
+    return &s->answers.stored[end];
 }
 
 void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, uint64_t writer,
@@ -75,6 +93,19 @@ void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, 
     lh_cs_stream_answer(s, &m, text == NULL ? lh_error_text(error) : text);
 }
 
+/* What is answered to a stream's only lane is little (LH_WRITER_WINDOW), so it waits for nothing:
+ * while the client keeps the rules, and reads. */
+static bool may_go_untold(const struct lh_cs_stream *s, const Leasehold__AppendReply *m)
+{
+    if (s->lane_count > 1 || s->writing > 0 ||
+        s->flying > s->room->cs->config.bounds.stream_answers / 4)
+        return false;
+    for (size_t i = 0; i < m->n_answers; i++)
+        if (m->answers[i]->n_stored == 0)
+            return false;
+    return true;
+}
+
 static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
 {
     struct lh_cs_host *cs = s->room->cs;
@@ -82,24 +113,34 @@ static void send_reply(struct lh_cs_stream *s, Leasehold__AppendReply *m)
     m->alive_ms = lh_duration_ms(cs->config.alive_interval);
     m->arriving = s->arriving;
     s->spoken = cs->now;
-    /* What is answered to a stream's only lane is little (LH_WRITER_WINDOW). */
-    s->writing = s->writing || s->lane_count > 1;
-    (s->lane_count > 1 ? lh_fx_send_told : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
+    s->flying += m->n_answers + 1;
+    for (size_t i = 0; i < m->n_answers; i++)
+        s->flying += m->answers[i]->n_stored;
+    bool told = !may_go_untold(s, m);
+    s->writing += told;
+    (told ? lh_fx_send_told : lh_fx_send)(cs->fx, s->link, &m->base, NULL);
 }
 
-/* The first of those that wait, and the batches in them, have been sent. */
+/* The first of those that wait, and the batches in them, have been sent. What they leave empty is
+ * used again once it is as much as the rest. */
 void lh_cs_stream_drop_answers(struct lh_cs_stream *s, size_t count, size_t stored)
 {
     for (size_t i = 0; i < count; i++)
-        free(s->answers.items[i].text);
+        free(s->answers.items[s->answers.first + i].text);
+    s->answers.first += count;
     s->answers.count -= count;
+    s->answers.stored_first += stored;
     s->answers.stored_count -= stored;
-    if (count > 0)
-        memmove(s->answers.items, s->answers.items + count,
+    if (s->answers.first > 0 && s->answers.first >= s->answers.count) {
+        memmove(s->answers.items, s->answers.items + s->answers.first,
             s->answers.count * sizeof *s->answers.items);
-    if (stored > 0)
-        memmove(s->answers.stored, s->answers.stored + stored,
+        s->answers.first = 0;
+    }
+    if (s->answers.stored_first > 0 && s->answers.stored_first >= s->answers.stored_count) {
+        memmove(s->answers.stored, s->answers.stored + s->answers.stored_first,
             s->answers.stored_count * sizeof *s->answers.stored);
+        s->answers.stored_first = 0;
+    }
 }
 
 /* As many as one reply may have, batches and answers counted alike. */
@@ -112,14 +153,14 @@ static void send_answers(struct lh_cs_stream *s)
 
     m.answers = answers;
     for (; done < s->answers.count && m.n_answers < most && count < most; done++) {
-        struct lh_cs_lane_answer *a = &s->answers.items[done];
+        struct lh_cs_lane_answer *a = &s->answers.items[s->answers.first + done];
         const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, a->m.chunk);
         a->m.version = r == NULL ? 0 : r->adopting; /* as it is by now */
         a->m.error_text = a->text == NULL ? (char *)(uintptr_t) "" : a->text;
         a->m.stored = stored + count;
         a->m.n_stored = a->stored < most - count ? a->stored : most - count;
         for (size_t i = 0; i < a->m.n_stored; i++, count++)
-            stored[count] = &s->answers.stored[count];
+            stored[count] = &s->answers.stored[s->answers.stored_first + count];
         a->stored -= a->m.n_stored;
         answers[m.n_answers++] = &a->m;
         if (LH_PLANTED("answer-to-another-lane"))
@@ -141,7 +182,8 @@ static void send_all(struct lh_cs_stream *s)
 
 void lh_cs_stream_sent(struct lh_cs_stream *s)
 {
-    s->writing = false;
+    if (s->writing > 0 && --s->writing == 0)
+        s->flying = 0; /* also what went untold: it went before */
     if (s->answers.count > 0 || s->held)
         touch(s);
 }
@@ -149,13 +191,19 @@ void lh_cs_stream_sent(struct lh_cs_stream *s)
 /* ------------------------------------------------------------------------------------------------
  * Pressure: what is uncommitted, and answers that the client does not read. */
 
+/* Answers, and batches in them, that the client has not read, as far as is known. */
+static size_t unread(const struct lh_cs_stream *s)
+{
+    return s->answers.count + s->answers.stored_count + s->flying;
+}
+
 void lh_cs_stream_hold_if_full(struct lh_cs_stream *s)
 {
     struct lh_cs_primaries *room = s->room;
     const struct lh_chunkserver_config *config = &room->cs->config;
     bool pending = room->streams.pending_bytes > config->pending_bytes_max;
 
-    if (s->held || (!pending && s->answers.count <= config->bounds.stream_answers))
+    if (s->held || (!pending && unread(s) <= config->bounds.stream_answers))
         return;
     LH_MARK("stream-held");
     s->held = true;
@@ -172,7 +220,7 @@ static void release(struct lh_cs_stream *s)
 {
     struct lh_cs_primaries *room = s->room;
 
-    if (!s->held || pressed(room) || s->answers.count > room->cs->config.bounds.stream_answers / 2)
+    if (!s->held || pressed(room) || unread(s) > room->cs->config.bounds.stream_answers / 2)
         return;
     s->held = false;
     room->streams.held--;
@@ -235,7 +283,7 @@ void lh_cs_streams_flush(struct lh_cs_primaries *room)
             lh_cs_stream_free(s);
             continue;
         }
-        while (s->answers.count > 0 && (!s->writing || s->urgent))
+        while (s->answers.count > 0 && (s->writing == 0 || s->urgent))
             send_answers(s);
         s->urgent = false;
         if (s->answers.count > 0)
@@ -273,7 +321,7 @@ static void show_life(void *core, struct lh_timer *timer)
         if (!waits(s) && !s->arriving)
             continue;
         lh_cs_streams_expect_life(room);
-        if (lh_instant_until(s->spoken, cs->now).ns < half || s->writing)
+        if (lh_instant_until(s->spoken, cs->now).ns < half || s->writing > 0)
             continue;
         LH_MARK("stream-sign-of-life");
         send_reply(s, &m);

@@ -41,15 +41,16 @@ struct lh_cs_stream {
     bool held;                /* LH_FX_HOLD is in force */
     bool arriving;            /* a message or a batch has begun and is not whole */
     bool half_closed;         /* nothing more will come: it ends when all is answered */
-    bool writing;             /* the last reply has not left: answers gather, ... */
+    unsigned writing;         /* told replies that have not left: answers gather, ... */
     bool urgent;              /* ... but a lane has ended: they go now */
+    size_t flying;            /* answers, and batches in them, that may not have left */
     struct lh_instant spoken; /* when it was last sent anything, or was opened */
 
-    struct { /* answers that wait, in order, and the batches in them */
-        struct lh_cs_lane_answer *items;
-        size_t count, capacity;
-        Leasehold__Stored *stored;
-        size_t stored_count, stored_capacity;
+    struct {                             /* answers that wait, in order, and the batches in them */
+        struct lh_cs_lane_answer *items; /* the first of them at `first` */
+        size_t first, count, capacity;
+        Leasehold__Stored *stored; /* likewise */
+        size_t stored_first, stored_count, stored_capacity;
     } answers;
 
     struct { /* of the one batch that has come in part; empty: there is none */
@@ -98,6 +99,9 @@ void lh_cs_stream_end(struct lh_cs_stream *s, int error, const char *text);
  * `text` is copied and may be NULL. */
 void lh_cs_stream_answer(
     struct lh_cs_stream *s, const Leasehold__AppendAnswer *m, const char *text);
+/* The last one that waits; NULL: none does. And one more batch in it. */
+struct lh_cs_lane_answer *lh_cs_stream_last_answer(const struct lh_cs_stream *s);
+Leasehold__Stored *lh_cs_stream_one_more_stored(struct lh_cs_stream *s);
 /* An answer with an error, to a lane of that number, or to its writer if that is not 0. */
 void lh_cs_stream_refuse(struct lh_cs_stream *s, uint64_t lane, uint64_t chunk, uint64_t writer,
     int error, const char *text);

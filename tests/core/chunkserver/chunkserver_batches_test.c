@@ -487,6 +487,79 @@ STORY(a_batch_whose_rest_never_comes_ends_its_stream)
     lh_buf_clear(&batch);
 }
 
+/* ---- Answers that a client does not read ---- */
+
+/* Sends messages with these parts, of new lanes, until it is not read any more. */
+static void until_it_is_held(struct world *w, struct conn *c, size_t count, uint64_t writer)
+{
+    uint64_t lane = c->lane;
+    unsigned messages = 0;
+
+    for (; !c->wire->held; messages++) {
+        Leasehold__AppendPart parts[8];
+        for (size_t i = 0; i < count; i++) {
+            leasehold__append_part__init(&parts[i]);
+            parts[i].lane = lane + 1 + (writer == 0 ? i : 0);
+        }
+        lane = parts[count - 1].lane;
+        parts[0].writer = writer;
+        parts[0].first_sequence = writer == 0 ? 0 : 1;
+        append_parts(c, parts, count, NULL);
+        settle(w);
+        assert_true(messages < 30);
+    }
+}
+
+static struct conn *given_a_bound_of_answers(struct world *w)
+{
+    w->bounds.stream_answers = 10;
+    node_kill(w, A, false);
+    node_start(w, A);
+    settle(w);
+    return given_a_written_chunk(w, 1);
+}
+
+static void it_goes_on_once_it_reads(struct world *w, struct conn *c)
+{
+    w->unread = false;
+    settle(w);
+    assert_false(c->wire->held);
+    append(c, 2, 100);
+    settle(w);
+    (void)position(c, 2);
+}
+
+STORY(a_client_that_does_not_read_refusals_is_not_read)
+{
+    struct conn *c = given_a_bound_of_answers(w);
+
+    w->unread = true;
+    until_it_is_held(w, c, 8, 0); /* none of them names a writer */
+    it_goes_on_once_it_reads(w, c);
+}
+
+STORY(nor_one_that_does_not_read_how_its_lanes_end)
+{
+    struct conn *c = given_a_bound_of_answers(w);
+
+    w->unread = true;
+    until_it_is_held(w, c, 2, OTHER); /* the second part says nothing and ends the lane */
+    it_goes_on_once_it_reads(w, c);
+}
+
+STORY(nor_one_that_does_not_read_where_its_batches_are)
+{
+    struct conn *c = given_a_bound_of_answers(w);
+
+    w->unread = true;
+    for (unsigned i = 0; !c->wire->held; i++) {
+        append(c, 1, 100); /* again and again */
+        settle(w);
+        assert_true(i < 30);
+    }
+    it_goes_on_once_it_reads(w, c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +568,9 @@ int main(void)
         cmocka_unit_test(one_batch_of_a_stream_may_be_incomplete),
         cmocka_unit_test(too_many_incomplete_batches_end_a_lane),
         cmocka_unit_test(a_batch_whose_rest_never_comes_ends_its_stream),
+        cmocka_unit_test(a_client_that_does_not_read_refusals_is_not_read),
+        cmocka_unit_test(nor_one_that_does_not_read_how_its_lanes_end),
+        cmocka_unit_test(nor_one_that_does_not_read_where_its_batches_are),
         cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
         cmocka_unit_test(readers_that_wait_see_whole_batches),
         cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),

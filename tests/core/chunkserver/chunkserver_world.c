@@ -1218,6 +1218,8 @@ static bool deliverable(const struct world *w, size_t i)
     int from = p->to_server ? p->wire->client : p->wire->server;
     int to = p->to_server ? p->wire->server : p->wire->client;
 
+    if (w->unread && p->wire->client == CLIENT && (p->kind == LH_IN_SENT || !p->to_server))
+        return false;
     if (p->kind == LH_IN_SENT)
         return true;
     if (from >= 0 && w->stalled[from][to])
@@ -1225,7 +1227,8 @@ static bool deliverable(const struct world *w, size_t i)
     if (p->wire->held && p->to_server && p->kind == LH_IN_MESSAGE)
         return false;
     for (size_t j = 0; j < i; j++)
-        if (w->packets[j].wire == p->wire && w->packets[j].to_server == p->to_server)
+        if (w->packets[j].wire == p->wire && w->packets[j].to_server == p->to_server &&
+            w->packets[j].kind != LH_IN_SENT)
             return false;
     return true;
 }

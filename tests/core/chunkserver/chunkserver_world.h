@@ -173,7 +173,8 @@ struct world {
     bool master_asks;                   /* for all leases, with the next answer (LEASE-8) */
     bool torn;                          /* a loss of power leaves any part of what was not synced */
     bool stalled[ENDPOINTS][ENDPOINTS]; /* messages from, to: wait */
-    unsigned members;                   /* bits: who must have a batch before it is acknowledged */
+    bool unread;      /* nothing leaves any server for the test's clients, who do not read */
+    unsigned members; /* bits: who must have a batch before it is acknowledged */
     struct acked acked[4096];
     size_t acked_count;
 };
