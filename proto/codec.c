@@ -223,7 +223,7 @@ bool lh_wire_in_pieces(enum lh_method method, enum lh_direction direction)
 
 void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
     struct lh_buf *payload, size_t alone_bytes, size_t piece_bytes,
-    void (*put)(void *arg, struct lh_buf bytes), void *arg)
+    void (*put)(void *arg, struct lh_buf bytes, bool last), void *arg)
 {
     struct lh_buf whole = lh_buf_take(payload), rest = lh_buf_take(header);
     size_t at = 0;
@@ -233,20 +233,20 @@ void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_
         alone_bytes = LH_PIECE_BYTES;
     if (whole.size > alone_bytes) {
         append_copy(&rest, more_is_set, sizeof more_is_set);
-        put(arg, rest);
+        put(arg, rest, false);
         rest = (struct lh_buf){0};
     }
     while (whole.size > alone_bytes && whole.size - at > piece_bytes) {
         struct lh_buf more = lh_buf_copy(more_is_set, sizeof more_is_set);
         struct lh_buf piece = {0};
         lh_buf_append(&piece, &whole, at, piece_bytes);
-        put(arg, lh_wire_encode(method, direction, &more, &piece));
+        put(arg, lh_wire_encode(method, direction, &more, &piece), false);
         at += piece_bytes;
     }
     struct lh_buf last = {0};
     lh_buf_append(&last, &whole, at, whole.size - at);
     lh_buf_clear(&whole);
-    put(arg, lh_wire_encode(method, direction, &rest, &last));
+    put(arg, lh_wire_encode(method, direction, &rest, &last), true);
 }
 
 /* Reads a varint at `*at`; false when it is cut off or longer than ten bytes. */

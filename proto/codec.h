@@ -54,10 +54,10 @@ bool lh_wire_in_pieces(enum lh_method method, enum lh_direction direction);
 
 /* What goes on the wire for a SEND effect, message by message, to `put`, which takes them over: one
  * if its payload is no larger than `alone_bytes`; otherwise a first one without it, and pieces of
- * `piece_bytes`. Takes over both bufs. */
+ * `piece_bytes`. `last`: all of it has been put. Takes over both bufs. */
 void lh_wire_send(enum lh_method method, enum lh_direction direction, struct lh_buf *header,
     struct lh_buf *payload, size_t alone_bytes, size_t piece_bytes,
-    void (*put)(void *arg, struct lh_buf bytes), void *arg);
+    void (*put)(void *arg, struct lh_buf bytes, bool last), void *arg);
 
 /* Decodes one received message. On success `*message` is the generated struct, to be freed with
  * lh_wire_free(), its payload field empty, and `*payload` refers to the payload's bytes in `bytes`

@@ -116,15 +116,16 @@ static void open_link(struct lh_loop *loop, struct lh_dispatch *d, const struct 
     lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, e->link, e->method));
 }
 
-static void put_message(void *rpc, struct lh_buf bytes)
+static void put_message(void *rpc, struct lh_buf bytes, bool last)
 {
+    (void)last;
     lh_rpc_link_send(rpc, bytes);
 }
 
-/* Never in pieces (proto/codec.h): the one message is the last. */
-static void put_told(void *rpc, struct lh_buf bytes)
+/* The core sent one message, however many go on the wire for it. */
+static void put_told(void *rpc, struct lh_buf bytes, bool last)
 {
-    lh_rpc_link_put(rpc, bytes, true);
+    lh_rpc_link_put(rpc, bytes, last);
 }
 
 static void carry_out_link(struct lh_loop *loop, struct lh_dispatch *d, struct lh_effect *e)

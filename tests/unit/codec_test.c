@@ -100,6 +100,43 @@ static void a_message_and_its_payload_come_back_as_they_were(void **state)
     lh_buf_clear(&wire);
 }
 
+struct put {
+    unsigned count, last;
+};
+
+static void count_put(void *arg, struct lh_buf bytes, bool last)
+{
+    struct put *put = arg;
+
+    assert_int_equal(put->last, 0); /* nothing comes behind it */
+    put->count++;
+    put->last += last;
+    lh_buf_clear(&bytes);
+}
+
+/* So that who asked for it hears once that a message has left, when all of it has. */
+static void only_one_of_the_pieces_is_the_last(void **state)
+{
+    static const struct {
+        size_t size;
+        unsigned pieces;
+    } cases[] = {{0, 1}, {8, 1}, {9, 4}, {12, 4}, {13, 5}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Leasehold__AppendRequest m = LEASEHOLD__APPEND_REQUEST__INIT;
+        struct lh_buf payload = lh_buf_copy("thirteen byte", cases[i].size);
+        struct lh_effects fx = {0};
+        struct put put = {0};
+        lh_fx_send_told(&fx, 1, &m.base, &payload);
+        lh_wire_send(LH_METHOD_APPEND, LH_REQUEST, &fx.items[0].header, &fx.items[0].payload, 8, 4,
+            count_put, &put);
+        assert_int_equal(put.count, cases[i].pieces);
+        assert_int_equal(put.last, 1);
+        lh_effects_deinit(&fx);
+    }
+}
+
 /* Any gRPC client can speak to us: what we send is what protobuf-c itself would have packed. */
 static void the_wire_is_plain_protocol_buffers(void **state)
 {
@@ -388,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_and_its_payload_come_back_as_they_were),
+        cmocka_unit_test(only_one_of_the_pieces_is_the_last),
         cmocka_unit_test(the_wire_is_plain_protocol_buffers),
         cmocka_unit_test(the_payload_is_not_copied_in_or_out),
         cmocka_unit_test(the_payload_may_lie_anywhere_in_the_message),
