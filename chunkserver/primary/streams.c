@@ -34,6 +34,9 @@ void lh_cs_stream_drop_rest(struct lh_cs_stream *s)
 {
     s->room->streams.arriving_bytes -= s->rest.bytes.size;
     lh_buf_clear(&s->rest.bytes);
+    /* Nothing of it is awaited; another message may still be on its way. */
+    const struct lh_cs_link *l = lh_cs_link_find(s->room->cs, s->link);
+    s->arriving = l != NULL && l->arriving;
 }
 
 void lh_cs_stream_free(struct lh_cs_stream *s)

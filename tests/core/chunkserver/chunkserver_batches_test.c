@@ -487,6 +487,24 @@ STORY(a_batch_whose_rest_never_comes_ends_its_stream)
     lh_buf_clear(&batch);
 }
 
+STORY(nothing_arrives_any_more_when_the_primary_has_given_up)
+{
+    struct conn *c = given_a_written_chunk(w, 1);
+    struct lh_buf batch = make_batch(WRITER, 2, 1, 5000);
+
+    part_of(c, &batch, 0, 100);
+    settle(w);
+    pass(w, 300);
+    assert_true(c->arriving > 0);
+    master_recall(w, A, 1);
+    settle(w);
+    assert_true(c->closed);
+    unsigned arriving = c->arriving, alive = c->alive;
+    pass(w, 2000);
+    assert_true(c->arriving == arriving && c->alive == alive);
+    lh_buf_clear(&batch);
+}
+
 /* ---- Answers that a client does not read ---- */
 
 /* Sends messages with these parts, of new lanes, until it is not read any more. */
@@ -568,6 +586,7 @@ int main(void)
         cmocka_unit_test(one_batch_of_a_stream_may_be_incomplete),
         cmocka_unit_test(too_many_incomplete_batches_end_a_lane),
         cmocka_unit_test(a_batch_whose_rest_never_comes_ends_its_stream),
+        cmocka_unit_test(nothing_arrives_any_more_when_the_primary_has_given_up),
         cmocka_unit_test(a_client_that_does_not_read_refusals_is_not_read),
         cmocka_unit_test(nor_one_that_does_not_read_how_its_lanes_end),
         cmocka_unit_test(nor_one_that_does_not_read_where_its_batches_are),
