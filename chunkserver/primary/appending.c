@@ -302,6 +302,7 @@ static void take_batches(struct lh_cs_lane *lane, struct lh_buf *bytes)
             lh_buf_clear(&one);
         }
         at += h.size;
+        lane->ignored = lane->ignored || !more;
     }
     if (error == LH_ERR_WOULD_BLOCK)
         error = keep_rest(lane, &batches, at, goes_on && at == 0, &text);
@@ -345,6 +346,8 @@ static void take_part(
     }
     if (p->state > LH_CS_PRIMARY_OPEN) {
         LH_MARK("append-while-draining");
+        lane->ignored = true;
+        lh_cs_streams_expect_life(s->room);
         if (s->rest.lane == m->lane)
             lh_cs_stream_drop_rest(s); /* what is left of it is not looked at */
         return;

@@ -109,6 +109,8 @@ void lh_cs_lane_stored(struct lh_cs_lane *lane, const struct lh_cs_uncommitted *
 
 bool lh_cs_lane_waits(const struct lh_cs_lane *lane)
 {
+    if (lane->ignored)
+        return true;
     for (size_t i = 0; i < lane->writer_count; i++)
         if (!lane->writers[i].refused &&
             (!lane->writers[i].opened || lane->writers[i].unanswered > 0))

@@ -20,6 +20,7 @@ struct lh_cs_lane {
     struct lh_cs_primary *primary;
     struct lh_cs_lane_writer *writers;
     size_t writer_count, writer_capacity;
+    bool ignored; /* something came while the primary drains: only the lane's end answers it */
     struct lh_cs_lane *prev, *next; /* of the primary */
     struct lh_cs_lane *stream_prev, *stream_next;
     UT_hash_handle hh; /* of the room, by key */

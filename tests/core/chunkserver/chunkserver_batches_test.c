@@ -505,6 +505,29 @@ STORY(nothing_arrives_any_more_when_the_primary_has_given_up)
     lh_buf_clear(&batch);
 }
 
+/* What it ignores has no answer before the lane's end: until then its client waits. */
+STORY(a_draining_primary_shows_life_to_all_that_wait_for_its_end)
+{
+    given_a_chunk(w, ABC);
+    struct conn *one = given_a_writer(w, A, 1, 1), *two = appender(w, A, 1, OTHER, 1);
+
+    settle(w);
+    disks_stall(w, true);
+    append(one, 2, 100);
+    settle(w);
+    master_recall(w, A, 1);
+    settle(w);
+    append(two, 1, 100);
+    settle(w);
+    unsigned alive = two->alive;
+    for (int i = 0; i < 5; i++)
+        pass(w, 200);
+    assert_true(!two->closed && two->alive >= alive + 4);
+    disks_stall(w, false);
+    pass(w, 1500);
+    assert_true(two->closed && two->error == LH_ERR_NOT_PRIMARY);
+}
+
 /* ---- Answers that a client does not read ---- */
 
 /* Sends messages with these parts, of new lanes, until it is not read any more. */
@@ -587,6 +610,7 @@ int main(void)
         cmocka_unit_test(too_many_incomplete_batches_end_a_lane),
         cmocka_unit_test(a_batch_whose_rest_never_comes_ends_its_stream),
         cmocka_unit_test(nothing_arrives_any_more_when_the_primary_has_given_up),
+        cmocka_unit_test(a_draining_primary_shows_life_to_all_that_wait_for_its_end),
         cmocka_unit_test(a_client_that_does_not_read_refusals_is_not_read),
         cmocka_unit_test(nor_one_that_does_not_read_how_its_lanes_end),
         cmocka_unit_test(nor_one_that_does_not_read_where_its_batches_are),
