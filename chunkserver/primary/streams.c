@@ -226,6 +226,7 @@ static void release(struct lh_cs_stream *s)
     if (!s->held || pressed(room) || unread(s) > room->cs->config.bounds.stream_answers / 2)
         return;
     s->held = false;
+    s->rest.since = room->cs->now; /* that it was not read is no fault of the client's */
     room->streams.held--;
     lh_fx_unhold(room->cs->fx, s->link);
 }

@@ -601,6 +601,30 @@ STORY(nor_one_that_does_not_read_where_its_batches_are)
     it_goes_on_once_it_reads(w, c);
 }
 
+STORY(a_batch_may_take_its_time_after_a_hold)
+{
+    w->bounds.arrival_pause_ms = 2000;
+    w->bounds.arrival_ms = 5000;
+    struct conn *c = given_a_bound_of_answers(w);
+    struct lh_buf batch = make_batch(WRITER, 2, 1, 5000);
+
+    part_of(c, &batch, 0, 100);
+    w->unread = true;
+    until_it_is_held(w, c, 8, 0);
+    for (int i = 0; i < 8; i++)
+        pass(w, 1000);
+    w->unread = false;
+    settle(w);
+    part_of(c, &batch, 100, 100);
+    settle(w);
+    pass(w, 1500);
+    assert_false(c->closed || c->error == LH_ERR_DEADLINE_EXCEEDED);
+    part_of(c, &batch, 200, batch.size - 200);
+    settle(w);
+    (void)position(c, 2);
+    lh_buf_clear(&batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_client_that_does_not_read_refusals_is_not_read),
         cmocka_unit_test(nor_one_that_does_not_read_how_its_lanes_end),
         cmocka_unit_test(nor_one_that_does_not_read_where_its_batches_are),
+        cmocka_unit_test(a_batch_may_take_its_time_after_a_hold),
         cmocka_unit_test(a_large_batch_goes_to_the_disk_whole),
         cmocka_unit_test(readers_that_wait_see_whole_batches),
         cmocka_unit_test(a_repeat_is_answered_when_all_of_it_is_durable),
