@@ -8,6 +8,9 @@
  * much other chunks have to send. How much of one chunk may be unanswered is that chunk's own
  * affair (sending.c), so one that waits holds up no other.
  *
+ * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each read
+ * with a window update, which thus goes with the next message instead of alone, and wakes nobody.
+ *
  * Feeds. A member that joins begins a feed under a number of its own, and what comes back names it.
  * An answer to a feed that has ended finds nobody, whatever chunk, version or member it was for. */
 #include "chunkserver/primary/pair.h"
@@ -280,6 +283,9 @@ static void send_message(struct lh_cs_pair *pair)
         pair->writing = true;
         pair->writing_since = cs->now;
         lh_fx_send_told(cs->fx, pair->link, &q.base, &o.bytes);
+        if (pair->resting)
+            lh_fx_unhold(cs->fx, pair->link);
+        pair->resting = false;
     }
     free(o.list);
     free(o.parts);
@@ -288,6 +294,21 @@ static void send_message(struct lh_cs_pair *pair)
 static bool has_something(const struct lh_cs_pair *pair)
 {
     return pair->little != NULL || pair->much != NULL || pair->ended != NULL;
+}
+
+static void rest(struct lh_cs_pair *pair)
+{
+    const struct lh_cs_member *m;
+
+    if (pair->resting || pair->link == 0 ||
+        HASH_COUNT(pair->members) > pair->room->cs->config.bounds.pair_rest_members)
+        return;
+    for (m = pair->members; m != NULL; m = m->hh.next)
+        if (lh_cs_member_awaited(m))
+            return;
+    LH_MARK("pair-rests");
+    pair->resting = true;
+    lh_fx_hold(pair->room->cs->fx, pair->link);
 }
 
 void lh_cs_pairs_flush(struct lh_cs_primaries *room)
@@ -300,6 +321,7 @@ void lh_cs_pairs_flush(struct lh_cs_primaries *room)
             send_message(pair);
         else if (has_something(pair))
             LH_MARK("pair-gathers");
+        rest(pair);
     }
 }
 
@@ -332,6 +354,7 @@ static void message(struct lh_cs_link *l, const void *message, struct lh_buf *pa
         else
             LH_MARK("answer-of-an-ended-feed");
     }
+    touch(pair);
 }
 
 static void closed(struct lh_cs_link *gone, const char *text)

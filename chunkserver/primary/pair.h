@@ -21,6 +21,7 @@ struct lh_cs_pair {
     struct lh_cs_member *little, *much;
     struct lh_cs_ended_feed *ended;
     bool writing; /* the last message has not left: what there is to send gathers */
+    bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is awaited */
     struct lh_instant writing_since;
     struct lh_instant progress_at; /* of any of its members, or when the stream was opened */
     bool touched; /* in the room's list */

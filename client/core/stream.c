@@ -8,6 +8,10 @@
  * however much others have to send. How much of one lane may be unanswered is its own affair
  * (lane.c).
  *
+ * A stream on which nothing is owed is not read before something is sent again: gRPC answers each
+ * read with a window update, which thus goes with a message instead of alone, and wakes nobody.
+ * What the primary said meanwhile is read then.
+ *
  * A primary that lives says so while anything is unanswered. One from which nothing at all comes
  * for a while hangs, or the way to it is broken, and all writers look for another one (FAIL-2a). */
 #include "client/core/stream.h"
@@ -54,6 +58,7 @@ static void stream_message(void *owner, const void *message, struct lh_buf *payl
 
     (void)payload;
     s->heard = s->client->now;
+    lh_client_stream_touch(s);
     if (m->alive_ms > 0) /* by the server's own pace, should that be a slower one */
         s->silence = lh_duration_min(
             s->client->config.stall_timeout, lh_duration_max(s->client->config.hang_timeout,
@@ -273,11 +278,24 @@ static bool send_message(struct lh_client_stream *s)
         LH_MARK("message-of-many-lanes");
     m.parts = c->part_list;
     m.n_parts = o.count;
+    m.alone = s->resting;
     /* What the only lane has in small messages is little (lane.c): nobody has to wait for it. */
     s->writing = HASH_COUNT(s->lanes) > 1 || o.bytes.size > c->config.small_bytes;
     s->writing_since = c->now;
     (s->writing ? lh_fx_send_told : lh_fx_send)(c->fx, s->link.id, &m.base, &o.bytes);
+    if (s->resting)
+        lh_fx_unhold(c->fx, s->link.id);
+    s->resting = false;
     return true;
+}
+
+static void rest(struct lh_client_stream *s)
+{
+    if (s->owed > 0 || s->resting || s->link.id == 0)
+        return;
+    LH_MARK("stream-rests");
+    s->resting = true;
+    lh_fx_hold(s->client->fx, s->link.id);
 }
 
 void lh_client_streams_flush(struct lh_client *c)
@@ -301,6 +319,7 @@ void lh_client_streams_flush(struct lh_client *c)
         }
         while (!s->writing && send_message(s))
             ; /* a message has so many parts at most */
+        rest(s);
     }
 }
 
@@ -319,6 +338,7 @@ void lh_client_streams_check(const struct lh_client *c)
                 owed += w->opening;
         }
         LH_ASSERT(owed == s->owed && (owed == 0 || lh_timer_is_set(&s->timer)));
+        LH_ASSERT(!s->resting || owed == 0 || s->writing);
         LH_ASSERT(s->writing || (s->little == NULL && s->to_open == NULL && s->end_count == 0));
     }
 }

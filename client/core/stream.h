@@ -53,6 +53,7 @@ struct lh_client_stream {
         uint64_t sent;
     } rest;
     bool writing; /* the last message has not left: what there is to send gathers */
+    bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is owed */
     struct lh_instant writing_since;
     unsigned owed;              /* openings and batches without an answer */
     struct lh_timer timer;      /* set while any are; may be early */
