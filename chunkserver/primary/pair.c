@@ -8,8 +8,9 @@
  * much other chunks have to send. How much of one chunk may be unanswered is that chunk's own
  * affair (sending.c), so one that waits holds up no other.
  *
- * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each read
- * with a window update, which thus goes with the next message instead of alone, and wakes nobody.
+ * When a stream is read. Not while nothing is awaited, if few chunks share it: gRPC answers each
+ * read with a window update, which thus goes with the next message instead of alone, and wakes
+ * nobody.
  *
  * Feeds. A member that joins begins a feed under a number of its own, and what comes back names it.
  * An answer to a feed that has ended finds nobody, whatever chunk, version or member it was for. */

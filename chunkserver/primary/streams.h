@@ -116,8 +116,8 @@ void lh_cs_stream_sent(struct lh_cs_stream *s);
 void lh_cs_stream_half_closed(struct lh_cs_stream *s);
 /* Too much is uncommitted, or unread by the client: it is read again when there is less. */
 void lh_cs_stream_hold_if_full(struct lh_cs_stream *s);
-/* A client that has sent many messages, each after the answer to the one before, sends nothing until
- * this one is answered: it is not read before (pair.c tells what for). */
+/* A client that has sent many messages, each after the answer to the one before, sends nothing
+ * until this one is answered: it is not read before (pair.c tells what for). */
 void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s);
 void lh_cs_streams_release_pressure(struct lh_cs_primaries *room);
 /* From now on somebody waits for an answer. */

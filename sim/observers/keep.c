@@ -305,3 +305,8 @@ void lh_ob_keep_does(struct lh_sim_observers *o, struct actor *a, const struct l
     if (m->body_case == LEASEHOLD__SESSION_REPLY__BODY_REMOVE)
         asks_to_remove(o, lh_ob_actor(o, s->peer), m->remove);
 }
+
+uint64_t lh_sim_observers_copies(const struct lh_sim_observers *o)
+{
+    return o->copies;
+}

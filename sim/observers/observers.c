@@ -484,11 +484,6 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o)
                             lh_ob_keep_whole(o, &chunk, text, sizeof text));
 }
 
-uint64_t lh_sim_observers_copies(const struct lh_sim_observers *o)
-{
-    return o->copies;
-}
-
 void lh_sim_observers_unsettled(struct lh_sim_observers *o)
 {
     char text[256];
