@@ -117,10 +117,10 @@ static void schedule(
             .about = end->link});
 }
 
-/* One message may still arrive after a hold; so may the news of a break. */
+/* One message may still arrive after a hold; so may the news of an end. */
 static bool may_arrive(const struct end *end, const struct parcel *p)
 {
-    return !end->held || end->late_one || (p->kind == PARCEL_CLOSED && p->error != LH_OK);
+    return !end->held || end->late_one || p->kind == PARCEL_CLOSED;
 }
 
 /* When the next thing about it happens: another piece is there, or all of it. */

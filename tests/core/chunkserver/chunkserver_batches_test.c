@@ -536,7 +536,7 @@ static void until_it_is_held(struct world *w, struct conn *c, size_t count, uint
     uint64_t lane = c->lane;
     unsigned messages = 0;
 
-    for (; !c->wire->held; messages++) {
+    for (; !c->wire->held[true]; messages++) {
         Leasehold__AppendPart parts[8];
         for (size_t i = 0; i < count; i++) {
             leasehold__append_part__init(&parts[i]);
@@ -564,7 +564,7 @@ static void it_goes_on_once_it_reads(struct world *w, struct conn *c)
 {
     w->unread = false;
     settle(w);
-    assert_false(c->wire->held);
+    assert_false(c->wire->held[true]);
     append(c, 2, 100);
     settle(w);
     (void)position(c, 2);
@@ -593,7 +593,7 @@ STORY(nor_one_that_does_not_read_where_its_batches_are)
     struct conn *c = given_a_bound_of_answers(w);
 
     w->unread = true;
-    for (unsigned i = 0; !c->wire->held; i++) {
+    for (unsigned i = 0; !c->wire->held[true]; i++) {
         append(c, 1, 100); /* again and again */
         settle(w);
         assert_true(i < 30);

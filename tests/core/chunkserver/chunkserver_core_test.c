@@ -548,7 +548,7 @@ STORY(what_the_primary_fetched_is_passed_on_to_members_that_lack_it)
     w->stalled[A][B] = w->stalled[A][C] = false;
     for (size_t i = 0; i < w->wire_count; i++)
         if (w->wires[i]->client == A && w->wires[i]->method == LH_METHOD_REPLICATE)
-            w->wires[i]->held = true; /* what A sent stays under way */
+            w->wires[i]->held[true] = true; /* what A sent stays under way */
     heard_clear(w);
     master_grant(w, B, 2, ABC, 2);
     pass(w, 200);
@@ -2007,13 +2007,13 @@ STORY(a_message_that_is_not_read_is_given_its_time)
     w->stalled[C][A] = true;
     append(c, 2, 1000); /* too much is uncommitted: its stream is held */
     settle(w);
-    assert_true(c->wire->held);
+    assert_true(c->wire->held[true]);
     driver_says(c, LH_IN_PROGRESS);
     pass(w, 900);
     assert_false(c->closed);
     w->stalled[C][A] = false;
     settle(w);
-    assert_true(answered(c, 2) && !c->closed && !c->wire->held);
+    assert_true(answered(c, 2) && !c->closed && !c->wire->held[true]);
 }
 
 STORY(a_secondary_tells_its_primary_what_arrives)

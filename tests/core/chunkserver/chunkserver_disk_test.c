@@ -341,7 +341,7 @@ static void a_message_on_a_held_stream_may_take_for_ever(void **state)
         settle(w);
     }
     for (size_t i = 0; i < w->wire_count; i++)
-        if (w->wires[i]->method == LH_METHOD_REPLICATE && w->wires[i]->held)
+        if (w->wires[i]->method == LH_METHOD_REPLICATE && w->wires[i]->held[true])
             link = w->wires[i]->server_link;
     assert_true(link != 0);
     node_input(w, B,

@@ -326,8 +326,7 @@ static void carry_out(struct world *w, int node, struct lh_effect *e)
     case LH_FX_HOLD:
     case LH_FX_UNHOLD:
         l = wire_of(w, node, e->link);
-        assert_true(l->held == (e->kind == LH_FX_UNHOLD));
-        l->held = e->kind == LH_FX_HOLD;
+        l->held[(e->link & LH_LINK_SERVED) != 0] = e->kind == LH_FX_HOLD;
         break;
     case LH_FX_DISK:
         disk_begin(w, node, e);
@@ -1224,7 +1223,7 @@ static bool deliverable(const struct world *w, size_t i)
         return true;
     if (from >= 0 && w->stalled[from][to])
         return false;
-    if (p->wire->held && p->to_server && p->kind == LH_IN_MESSAGE)
+    if (p->wire->held[p->to_server] && p->kind == LH_IN_MESSAGE)
         return false;
     for (size_t j = 0; j < i; j++)
         if (w->packets[j].wire == p->wire && w->packets[j].to_server == p->to_server &&

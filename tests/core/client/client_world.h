@@ -40,7 +40,8 @@ struct world {
     struct event events[256];
     size_t taken, count;
     struct event last;            /* the one taken last; freed with the next */
-    enum lh_method methods[4096]; /* by link */
+    enum lh_method methods[4096];
+    bool resting[4096];          /* by link: LH_FX_HOLD */
     bool slow;                    /* what goes leaves only when the test says so: say_sent() */
 };
 
@@ -64,6 +65,10 @@ static inline void step(struct world *w, struct lh_input in)
     lh_buf_clear(&in.payload);
     for (size_t i = 0; i < fx.count; i++) {
         struct lh_effect *e = &fx.items[i];
+        if (e->kind == LH_FX_HOLD || e->kind == LH_FX_UNHOLD) {
+            w->resting[e->link] = e->kind == LH_FX_HOLD;
+            continue;
+        }
         assert_true(w->count < 256);
         struct event *v = &w->events[w->count++];
         *v = (struct event){.kind = e->kind,
