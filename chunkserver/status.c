@@ -102,8 +102,8 @@ void lh_chunkserver_check(const struct lh_chunkserver *cs)
         LH_ASSERT(
             !r->incomplete || (lh_cs_primary_of(r) == NULL && lh_cs_served(r)->readings == NULL));
         LH_ASSERT(lh_cs_served(r)->copying == NULL || lh_cs_served(r)->copying->replica == r);
-        LH_ASSERT(r->motion->space.reserved <= r->header.chunk_size &&
-                  r->motion->space.reserving <= r->header.chunk_size);
+        LH_ASSERT(r->motion->space.reserved <= r->motion->space.tried &&
+                  r->motion->space.tried <= r->header.chunk_size);
         if (lh_cs_primary_of(r) != NULL)
             check_primary(lh_cs_primary_of(r));
     }

@@ -65,7 +65,8 @@
     X(shortage_pause_most_ms, 1, 1000, "... growing to this")                                      \
     X(shortage_read_ms, 1, 500, "a READ that waits for that longer is refused")                    \
     X(reserve_least_bytes, 1, 64u << 10, "a log has room reserved from this length on, and ...")   \
-    X(reserve_most_bytes, 1, 4u << 20, "... as much ahead as it holds, up to this")                \
+    X(reserve_grown_bytes, 1, 4u << 20, "... as much ahead as it holds; from this length on ...")  \
+    X(reserve_most_bytes, 1, 64u << 20, "... this much")                                           \
     X(reserve_idle_ms, 1, 10000, "and gives that back when nothing was written to it for so long") \
     X(register_replicas, 1, 4096, "replicas in one piece of a registration")                       \
     X(register_timeout_ms, 1, 2000,                                                                \

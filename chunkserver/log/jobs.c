@@ -117,7 +117,7 @@ bool lh_cs_jobs_ready(const struct lh_cs_replica *r)
 {
     const struct lh_cs_motion *mo = r->motion;
 
-    if (mo->writing > 0 || mo->syncing > 0 || mo->space.reserving > 0)
+    if (mo->writing > 0 || mo->syncing > 0 || mo->space.reserving)
         return false;
     if (mo->jobs->kind == LH_CS_JOB_REMOVE || mo->jobs->kind == LH_CS_JOB_CREATE)
         return r->outstanding == 0; /* no read of the file that goes */

@@ -17,8 +17,8 @@ bool lh_cs_is_idle(const struct lh_cs_replica *r)
     const struct lh_cs_motion *mo = r->motion;
 
     return mo->writes == NULL && mo->writing == 0 && mo->syncing == 0 && mo->jobs == NULL &&
-           mo->scan == NULL && !mo->space.growing && mo->space.reserving == 0 &&
-           mo->space.reserved <= r->end && !mo->writers_known && mo->writers.by_id == NULL &&
+           mo->scan == NULL && !mo->space.growing && !mo->space.reserving &&
+           mo->space.tried <= r->end && !mo->writers_known && mo->writers.by_id == NULL &&
            !mo->table.kept;
 }
 
@@ -56,7 +56,7 @@ void lh_cs_motion_free(struct lh_cs_replica *r)
 {
     if (r->motion == &lh_cs_idle)
         return;
-    lh_cs_move(r)->space.reserved = 0; /* nothing is to be given back */
+    lh_cs_move(r)->space.tried = 0; /* nothing is to be given back */
     lh_cs_space_rests(r);
     lh_cs_table_forget(r);
     lh_cs_jobs_free(r);

@@ -47,10 +47,11 @@ struct lh_cs_motion {
     struct lh_cs_scan *scan; /* NULL: no reads of one are under way */
 
     struct {                /* space.c: room reserved ahead */
-        uint64_t reserved;  /* bytes of the log that have room for sure */
-        uint64_t reserving; /* a reservation up to here is under way; 0: none */
-        uint64_t again_at;  /* the length at which more is to be reserved */
-        bool growing;       /* it was created or written to lately: in the room's list of those */
+        uint64_t reserved; /* bytes of the log that have room for sure */
+        uint64_t tried;    /* up to here a reservation was tried: a full disk gives a part of it */
+        bool reserving;    /* and is under way */
+        uint64_t again_at; /* the length at which more is to be reserved */
+        bool growing;      /* it was created or written to lately: in the room's list of those */
         struct lh_instant grown_at;
         struct lh_cs_motion *before, *after;
     } space;

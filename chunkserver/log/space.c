@@ -2,9 +2,10 @@
  *
  * A log that has its room goes on when others fill the disk, and its file lies in few pieces. But
  * most files stay small. So nothing is reserved for a log before it has some length, then as much
- * again as it holds, up to a bound; what lies behind its end is given back when it is sealed, when
- * nothing was written to it for a while, and at a start. Only a write says that the disk is full: a
- * reservation that fails is tried again further on.
+ * again as it holds, and once it has grown a large piece, mostly the rest of its chunk; what lies
+ * behind its end is given back when it is sealed, when nothing was written to it for a while, and
+ * at a start. Only a write says that the disk is full: a reservation that fails is tried again
+ * further on.
  *
  * A log that grows is expected to fill its chunk, so the rest of that is not offered to the master
  * as free. One that rests takes only what it holds. */
@@ -44,27 +45,26 @@ void lh_cs_space_grows(struct lh_cs_replica *r)
         lh_timer_set(&r->cs->timers, &logs->space.timer, rests_at(logs));
 }
 
-/* So much is reserved ahead of a log of `length` bytes. */
+/* So much is reserved ahead of a log of `length` bytes. A reservation holds up the file's writes:
+ * one that has grown has few of them. */
 static uint64_t ahead_of(const struct lh_cs_replica *r, uint64_t length)
 {
     const struct lh_chunkserver_bounds *b = &r->cs->config.bounds;
 
-    return length < b->reserve_most_bytes ? length : b->reserve_most_bytes;
+    return length < b->reserve_grown_bytes ? length : b->reserve_most_bytes;
 }
 
 static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
 {
     struct lh_cs_replica *r = t->replica;
     struct lh_cs_motion *mo = lh_cs_move(r);
-    uint64_t length = mo->space.reserving;
 
     (void)bytes;
     if (error == LH_OK)
-        mo->space.reserved = length;
+        mo->space.reserved = mo->space.tried;
     else
         LH_MARK("reserve-fails");
-    mo->space.reserving = 0;
-    mo->space.again_at = length - ahead_of(r, length) / 4;
+    mo->space.reserving = false;
 }
 
 static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased = true};
@@ -76,26 +76,30 @@ void lh_cs_space_ahead(struct lh_cs_replica *r)
     bool whole = LH_PLANTED("whole-chunk-reserved");
     uint64_t ahead = whole ? room : ahead_of(r, length);
 
-    if (mo->space.reserving > 0 || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
-        length < mo->space.again_at || mo->space.reserved >= r->header.chunk_size || room == 0)
+    if (ahead > room)
+        ahead = room;
+    if (mo->space.reserving || (length < r->cs->config.bounds.reserve_least_bytes && !whole) ||
+        length < mo->space.again_at || length + ahead <= mo->space.reserved || ahead == 0)
         return;
-    mo->space.reserving = length + (ahead < room ? ahead : room);
+    mo->space.reserving = true;
+    mo->space.tried = length + ahead;
+    mo->space.again_at = mo->space.tried - ahead / 4;
     lh_cs_disk_ask(r->logs, &reservation, r, NULL,
         &(struct lh_cs_disk_request){
-            .op = LH_DISK_RESERVE, .length = LH_LOG_START + mo->space.reserving});
+            .op = LH_DISK_RESERVE, .length = LH_LOG_START + mo->space.tried});
 }
 
 void lh_cs_space_given_back(struct lh_cs_replica *r)
 {
     struct lh_cs_motion *mo = lh_cs_move(r);
 
-    mo->space.reserved = mo->space.again_at = 0;
+    mo->space.reserved = mo->space.tried = mo->space.again_at = 0;
 }
 
 void lh_cs_space_rests(struct lh_cs_replica *r)
 {
     leave(r);
-    if (r->motion->space.reserved > r->end && !LH_PLANTED("whole-chunk-reserved")) {
+    if (r->motion->space.tried > r->end && !LH_PLANTED("whole-chunk-reserved")) {
         LH_MARK("reserve-given-back");
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
     }

@@ -96,9 +96,11 @@ static int do_reserve(struct disk *d, const struct disk_op *op)
     if (f == NULL)
         return LH_ERR_NOT_FOUND;
     uint64_t there = lh_sim_file_allocated(f);
-    if (op->length > there &&
-        (op->length - there > d->capacity || d->files.used > d->capacity - (op->length - there)))
+    uint64_t room = d->files.used < d->capacity ? d->capacity - d->files.used : 0;
+    if (op->length > there && op->length - there > room) {
+        lh_sim_files_reserve(&d->files, f, there + room); /* as ext4: what there is, it takes */
         return LH_ERR_DISK_FULL;
+    }
     /* Room is given back by cutting the file to the length that it had: not of a file that is
      * written to. */
     if (op->length == 0 && f->cache.size > op->size)

@@ -169,6 +169,8 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
         n->fail_error = LH_OK;
         if (error == LH_ERR_SHORTAGE)
             *read = lh_buf_take(&o->data);
+        if (o->op == LH_DISK_RESERVE && error == LH_ERR_DISK_FULL)
+            f->reserved = (size_t)o->length - 1; /* so does ext4: what there was is taken */
         return error;
     }
     if (o->op == LH_DISK_CREATE) {
