@@ -155,6 +155,9 @@ static void do_blocking(struct lh_disk_io *io)
         io->error = lh_files_remove(io->disk->files, io->file);
         return;
     case LH_DISK_READ:
+        if (io->open == NULL && (!prepare(io) || io->length == 0))
+            return;
+        /* fall through */
     case LH_DISK_WRITE: /* prepared by submit */
         while (!lh_disk_advance(io, lh_disk_transfer(io, 0)))
             ;
@@ -272,15 +275,20 @@ bool lh_disk_submit(struct lh_disk *disk, struct lh_disk_io *io)
     io->iov = NULL;
     io->done = 0;
     io->error = LH_OK;
+    if (io->op == LH_DISK_WRITE)
+        io->length = io->data.size;
     switch (io->op) {
     case LH_DISK_CREATE:
     case LH_DISK_REMOVE:
         threads = true;
         break;
-    case LH_DISK_WRITE:
-        io->length = io->data.size;
-        /* fall through */
     case LH_DISK_READ:
+        /* Opening a file may wait for the disk, too. */
+        threads = !lh_files_is_open(disk->files, io->file);
+        if (threads)
+            break;
+        /* fall through */
+    case LH_DISK_WRITE:
         if (!prepare(io) || io->length == 0 || on_the_spot(disk, io)) {
             lh_disk_finish(io);
             return true;

@@ -36,6 +36,18 @@ static int open_directory(const char *dir)
     return fd;
 }
 
+/* FAIL-5a. What could not be written each file says itself, when it is opened. Some file systems
+ * have the drive write its cache only when there was something to log: a new file is. */
+static void write_what_was_left(int directory)
+{
+    (void)syncfs(directory);
+    int fd = openat(directory, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
 int lh_files_create(
     const char *dir, unsigned open_max, struct lh_files **out, char *why, size_t why_size)
 {
@@ -49,8 +61,8 @@ int lh_files_create(
     struct lh_files *files = lh_alloc(sizeof *files);
     files->directory = fd;
     files->open_max = open_max;
-    files->made = 1; /* by a process before, which may have been killed between file and sync */
     pthread_mutex_init(&files->lock, NULL);
+    write_what_was_left(fd);
     *out = files;
     return LH_OK;
 }

@@ -15,7 +15,10 @@ struct lh_disk_file {
     int fd;
 };
 
-/* Opens <dir>/chunks, making it if need be. */
+/* Opens <dir>/chunks, making it if need be. What processes before this one left in the operating
+ * system's hands is on the disk then (FAIL-5a): this takes as long as writing what the whole file
+ * system has in memory. A file of which something could not be written is renamed, for good, by
+ * whoever opens it first, who gets LH_ERR_IO. */
 LH_MUST_USE int lh_files_create(
     const char *dir, unsigned open_max, struct lh_files **files, char *why, size_t why_size);
 
@@ -26,6 +29,9 @@ void lh_files_destroy(struct lh_files *files);
  * given up first. `changes`: it is opened to be written to or cut. */
 LH_MUST_USE int lh_files_open(
     struct lh_files *files, uint64_t id, bool changes, struct lh_disk_file **file);
+
+/* Is it kept open? Then opening it once more needs nothing from the disk. */
+bool lh_files_is_open(struct lh_files *files, uint64_t id);
 
 /* The same `changes` as before. True: more files than there should be are kept open for changes
  * that no sync has covered; lh_files_relieve() is to be called soon, from a thread that may wait.

@@ -24,7 +24,7 @@ struct lh_files {
     unsigned open_count;
     struct idle clean, unsynced;
     struct verdict *verdicts; /* by id */
-    uint64_t made;            /* files made so far, all before this process as one */
+    uint64_t made;            /* files made so far by this process */
     uint64_t made_synced;     /* of these, how many surely have durable entries */
     bool sync_failed;
 };

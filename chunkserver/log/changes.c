@@ -15,7 +15,6 @@ void lh_cs_replica_create(
 void lh_cs_replica_clear(struct lh_cs_replica *r, bool replace)
 {
     r->headless = replace;
-    r->header_synced = false;
     r->end = r->written = r->synced = r->committed = 0;
     r->checksum = lh_log_seed(r->chunk);
     lh_cs_replica_drop_unwritten(r);

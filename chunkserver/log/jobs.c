@@ -18,7 +18,6 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
 {
     switch (j->kind) {
     case LH_CS_JOB_CREATE:
-        r->header_synced = true;
         lh_cs_move(r)->writers_known = true;
         if (r->state == LH_CS_REPLICA_CREATING) /* not to be removed meanwhile */
             r->state = LH_CS_REPLICA_READY;
@@ -27,7 +26,6 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
         break;
     case LH_CS_JOB_ADOPT:
         /* The barrier kept later bytes from being written meanwhile. */
-        r->header_synced = true;
         r->synced = r->written;
         break;
     case LH_CS_JOB_CONFIRM:
@@ -46,13 +44,10 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
             lh_cs_table_keep(r);
         break;
     case LH_CS_JOB_TRUNCATE:
-        if (j->at_start)
-            r->header_synced = true;
         if (r->state == LH_CS_REPLICA_TRUNCATING) /* not lost meanwhile */
             lh_cs_scan_start(r);
         break;
     case LH_CS_JOB_COPY:
-        r->header_synced = true;
         if (r->state == LH_CS_REPLICA_READY) /* not lost, not to be removed meanwhile */
             lh_cs_scan_start(r);
         break;
@@ -161,7 +156,7 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     }
     if (t->op == LH_DISK_SYNC && error == LH_OK)
         r->header_unsynced = false;
-    if (j->kind == LH_CS_JOB_TRIM)
+    if (t->op == LH_DISK_RESERVE)
         error = LH_OK; /* it concerns no byte of the log */
     if (error != LH_OK || j->next(r, j))
         end(r, error);

@@ -31,7 +31,6 @@ struct lh_cs_replica {
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     uint64_t adopting;             /* the highest version adopted or being adopted */
     bool headless;                 /* no valid header was found */
-    bool header_synced;            /* its version is on the disk for sure */
     bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */

@@ -15,15 +15,9 @@
 #define HEADERS_BYTES (2 * LH_SLOT_BYTES)
 
 static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
-static void header_synced(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
-static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
 static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes);
 
-/* At the start, of one file after the other: the header; of a sealed one a sync, then what was
- * reserved behind its end is given back. */
 static const struct lh_cs_disk_user header_read = {.done = header_done};
-static const struct lh_cs_disk_user header_sync = {.done = header_synced};
-static const struct lh_cs_disk_user sealed_trim = {.done = sealed_trimmed};
 static const struct lh_cs_disk_user log_read = {.done = read_done};
 
 static void load_more(struct lh_cs_logs *logs)
@@ -74,8 +68,6 @@ static void lost_at_load(struct lh_cs_replica *r, int error)
     lh_cs_scan_loaded(r);
 }
 
-/* SEAL-1: the registration reports that the seal was recorded. A former process may have died
- * before its header was on the disk, so it is synced first. */
 static void found_sealed(struct lh_cs_replica *r)
 {
     r->state = LH_CS_REPLICA_READY;
@@ -108,36 +100,11 @@ static void header_done(const struct lh_cs_ticket *t, int error, struct lh_buf *
         LH_MARK("scan-lost");
         r->state = LH_CS_REPLICA_LOST;
         lh_cs_scan_loaded(r);
-    } else if (r->header.sealed && !LH_PLANTED("seal-believed-from-memory")) {
-        lh_cs_disk_ask(
-            r->logs, &header_sync, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_SYNC});
     } else if (r->header.sealed) {
         found_sealed(r);
     } else {
         lh_cs_scan_start(r);
     }
-}
-
-static void header_synced(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
-{
-    struct lh_cs_replica *r = t->replica;
-
-    (void)bytes;
-    if (error != LH_OK) {
-        lost_at_load(r, error);
-        return;
-    }
-    r->header_synced = true;
-    /* And what was reserved for it before it was sealed is given back. */
-    lh_cs_disk_ask(
-        r->logs, &sealed_trim, r, NULL, &(struct lh_cs_disk_request){.op = LH_DISK_RESERVE});
-}
-
-static void sealed_trimmed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes)
-{
-    (void)error;
-    (void)bytes;
-    found_sealed(t->replica);
 }
 
 void lh_cs_scan_stop(struct lh_cs_replica *r)
@@ -186,7 +153,7 @@ static void scan_done(struct lh_cs_replica *r)
     }
     r->state = LH_CS_REPLICA_READY;
     r->written = r->end;
-    r->synced = 0; /* nothing here vouches for the disk: the next sync will */
+    r->synced = r->end; /* what a server finds at its start, or has just cut, is on the disk */
     if (r->committed > r->end)
         r->committed = r->end;
     if (r->loading)

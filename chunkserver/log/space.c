@@ -60,11 +60,15 @@ static void reserved(const struct lh_cs_ticket *t, int error, struct lh_buf *byt
     struct lh_cs_motion *mo = lh_cs_move(r);
 
     (void)bytes;
-    if (error == LH_OK)
-        mo->space.reserved = mo->space.tried;
-    else
-        LH_MARK("reserve-fails");
     mo->space.reserving = false;
+    if (error == LH_OK) {
+        mo->space.reserved = mo->space.tried;
+        return;
+    }
+    LH_MARK("reserve-fails");
+    /* A full disk may have given what it had: others need that as much. */
+    if (r->state == LH_CS_REPLICA_READY)
+        lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});
 }
 
 static const struct lh_cs_disk_user reservation = {.done = reserved, .unleased = true};
@@ -93,12 +97,14 @@ void lh_cs_space_given_back(struct lh_cs_replica *r)
 {
     struct lh_cs_motion *mo = lh_cs_move(r);
 
-    mo->space.reserved = mo->space.tried = mo->space.again_at = 0;
+    mo->space.reserved = mo->space.tried = 0;
 }
 
 void lh_cs_space_rests(struct lh_cs_replica *r)
 {
     leave(r);
+    if (r->motion->space.again_at > 0)
+        lh_cs_move(r)->space.again_at = 0;
     if (r->motion->space.tried > r->end && !LH_PLANTED("whole-chunk-reserved")) {
         LH_MARK("reserve-given-back");
         lh_cs_replica_submit(r, (struct lh_cs_job){.kind = LH_CS_JOB_TRIM});

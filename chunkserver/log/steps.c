@@ -32,6 +32,12 @@ static bool truncate_log(struct lh_cs_replica *r, struct lh_cs_job *j, step *nex
     return begin(r, j, next, LH_DISK_TRUNCATE, LH_LOG_START + length);
 }
 
+static bool give_back(struct lh_cs_replica *r, struct lh_cs_job *j, step *next)
+{
+    lh_cs_space_given_back(r);
+    return begin(r, j, next, LH_DISK_RESERVE, 0);
+}
+
 static bool write_header(struct lh_cs_replica *r, struct lh_cs_job *j, step *next)
 {
     /* One of the slots is on the disk for sure: the other one is written. */
@@ -84,7 +90,7 @@ static bool adopt_needs_sync(const struct lh_cs_replica *r)
 {
     if (LH_PLANTED("confirmed-before-durable") || LH_PLANTED("confirmed-with-unsynced-writes"))
         return false;
-    return !r->header_synced || r->synced < r->end;
+    return r->synced < r->end;
 }
 
 /* The log first: a header that vouches for bytes must not get to the disk before them. */
@@ -169,12 +175,6 @@ static bool adopt(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (j->version <= r->header.version)
         return !adopt_needs_sync(r) || sync_log(r, j, done);
-    if (!r->header_synced) {
-        /* It was read at the start, and may be in the operating system's hands alone. Its other
-         * slot is written next. */
-        r->header_synced = true;
-        return sync_log(r, j, adopt);
-    }
     r->header.version = j->version;
     if (LH_PLANTED("doubt-cleared-by-adopting"))
         memcpy(r->header.equal_boot, r->cs->config.boot_id, LH_BOOT_ID_BYTES);
@@ -236,14 +236,17 @@ static bool seal_sync_log(struct lh_cs_replica *r, struct lh_cs_job *j)
     return seal_header(r, j);
 }
 
+/* What is reserved goes before the header says so: nothing is looked for behind a sealed log. */
 static bool seal(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    return r->end > j->length ? truncate_log(r, j, seal_sync_log, j->length) : seal_sync_log(r, j);
+    if (r->end > j->length)
+        return truncate_log(r, j, seal_sync_log, j->length);
+    return r->motion->space.tried > r->end ? give_back(r, j, seal_sync_log) : seal_sync_log(r, j);
 }
 
 /* ------------------------------------------------------------------------------------------------
  * TRUNCATE. A tear looks like rot: from here on this log may be one that lacks something
- * (FAIL-3). Both slots may be new: one of them has to be on the disk. */
+ * (FAIL-3). */
 
 static bool truncate_done(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
@@ -260,20 +263,12 @@ static bool truncate_mark_written(struct lh_cs_replica *r, struct lh_cs_job *j)
     return sync_log(r, j, truncate_file);
 }
 
-static bool truncate_mark(struct lh_cs_replica *r, struct lh_cs_job *j)
+static bool truncate(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (!marks_truncated(r, j))
         return truncate_file(r, j);
     r->header.truncated = true;
     return write_header(r, j, truncate_mark_written);
-}
-
-static bool truncate_begin(struct lh_cs_replica *r, struct lh_cs_job *j)
-{
-    /* Also where it says so already: the process before may have died. */
-    if (j->at_start && !r->header_synced && !LH_PLANTED("cut-log-gives-a-length"))
-        return sync_log(r, j, truncate_mark);
-    return truncate_mark(r, j);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -305,8 +300,7 @@ static bool copy(struct lh_cs_replica *r, struct lh_cs_job *j)
 
 static bool trim(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
-    lh_cs_space_given_back(r);
-    return begin(r, j, done, LH_DISK_RESERVE, 0);
+    return give_back(r, j, done);
 }
 
 static bool lose_mark_written(struct lh_cs_replica *r, struct lh_cs_job *j)
@@ -332,7 +326,7 @@ step *const lh_cs_job_first_steps[] = {
     [LH_CS_JOB_ADOPT] = adopt,
     [LH_CS_JOB_CONFIRM] = confirm,
     [LH_CS_JOB_SEAL] = seal,
-    [LH_CS_JOB_TRUNCATE] = truncate_begin,
+    [LH_CS_JOB_TRUNCATE] = truncate,
     [LH_CS_JOB_COPY] = copy,
     [LH_CS_JOB_TRIM] = trim,
     [LH_CS_JOB_LOSE] = lose,

@@ -150,6 +150,7 @@ static bool server_start(void *arg, struct lh_sim_node *node, struct lh_core *co
     memcpy(config.boot_id, &boot, sizeof boot);
     config.masters = s->cluster->master_names;
     config.master_count = s->cluster->config.masters;
+    lh_sim_disk_sync_all(node);
     config.chunk_count = lh_sim_files(node, &files);
     config.chunks = files;
     config.capacity_bytes = capacity_of(node);

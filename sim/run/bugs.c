@@ -349,9 +349,6 @@ static const struct lh_sim_bug bugs[] = {
         "a member that was drained leaves the set while the primary waits for it, who may be the "
         "only one to have every acknowledged record",
         "INV-4"},
-    {"seal-believed-from-memory", "SEAL-1",
-        "a server that starts anew reports a seal that only its operating system has as recorded",
-        "KEEP-1"},
     {"recall-for-one-word", "INV-9",
         "a client's first word that it cannot reach a primary has the lease recalled, and the next "
         "one again",

@@ -24,6 +24,7 @@ static uint64_t spread(struct lh_prng *random, uint64_t least, uint64_t most)
 {
     uint32_t doublings = 0;
 
+    LH_ASSERT(least > 0);
     while (least << doublings < most / 2)
         doublings++;
     uint64_t low = least << lh_prng_below(random, doublings + 1);

@@ -1,5 +1,5 @@
-/* Operations on a machine's files: how long they take, what becomes of them when their process or
- * the machine goes down, and all the ways in which a disk fails. */
+/* Operations on a machine's files: how long they take, and what becomes of them when their process
+ * or the machine goes down. What else they meet is set in disk_faults.c. */
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"
@@ -223,8 +223,14 @@ static int do_not(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *r
 
 static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *result)
 {
+    const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
     if (op->fault == LH_ERR_SHORTAGE)
         return do_not(node, op, result);
+    if (f != NULL && f->unwritten) {
+        lh_sim_files_remove(&node->disk.files, op->file); /* set aside */
+        lh_sim_tell_disk(node, op->file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
+        return LH_ERR_IO;
+    }
     switch (op->op) {
     case LH_DISK_SYNC:
         return do_sync(node, op);
@@ -340,27 +346,6 @@ void lh_sim_disk_deinit(struct disk *d)
     }
 }
 
-void lh_sim_disk_capacity(struct lh_sim_node *node, uint64_t bytes)
-{
-    if (node->disk.capacity == bytes)
-        return;
-    if (bytes == UINT64_MAX)
-        lh_sim_note(node->sim, "the disk of %s has room again", node->name);
-    else
-        lh_sim_note(node->sim, "the disk of %s holds %" PRIu64 " bytes", node->name, bytes);
-    node->disk.capacity = bytes;
-}
-
-uint64_t lh_sim_disk_capacity_of(const struct lh_sim_node *node)
-{
-    return node->disk.capacity;
-}
-
-uint64_t lh_sim_disk_used(const struct lh_sim_node *node)
-{
-    return node->disk.files.used;
-}
-
 void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
 {
     if (node->disk.stalled == stalled)
@@ -378,60 +363,6 @@ void lh_sim_disk_stall(struct lh_sim_node *node, bool stalled)
     lh_sim_store_go_on(node);
 }
 
-bool lh_sim_disk_is_stalled(const struct lh_sim_node *node)
-{
-    return node->disk.stalled;
-}
-
-void lh_sim_disk_slow(struct lh_sim_node *node, struct lh_duration extra)
-{
-    if (node->disk.extra == extra.ns)
-        return;
-    lh_sim_note(node->sim, "what the disk of %s does takes %" PRIu64 " ms longer", node->name,
-        lh_duration_ms(extra));
-    node->disk.extra = extra.ns;
-}
-
-void lh_sim_disk_fail(struct lh_sim_node *node, enum lh_disk_op op, int error, uint32_t count)
-{
-    if (count > 0)
-        lh_sim_note(node->sim, "the next %u times that %s wants to %s a file fail: %s", count,
-            node->name, lh_sim_disk_op_name(op), lh_error_name(error));
-    node->disk.faults[op].error = error;
-    node->disk.faults[op].count = count;
-}
-
-void lh_sim_disk_starve(struct lh_sim_node *node, bool starved)
-{
-    if (node->disk.starved == starved)
-        return;
-    lh_sim_note(node->sim, "%s %s for its disk", node->name,
-        starved ? "has no descriptors or memory" : "has descriptors and memory again");
-    node->disk.starved = starved;
-    if (!starved)
-        lh_sim_store_go_on(node);
-}
-
-void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t offset)
-{
-    node->disk.misdirect = true; /* noted when it happens */
-    node->disk.wrong_file = file;
-    node->disk.wrong_offset = offset;
-}
-
-void lh_sim_mend_disk(struct lh_sim_node *node)
-{
-    struct disk *d = &node->disk;
-
-    lh_sim_disk_capacity(node, UINT64_MAX);
-    lh_sim_disk_slow(node, lh_nanoseconds(0));
-    lh_sim_disk_starve(node, false);
-    d->misdirect = false;
-    for (size_t op = 0; op < sizeof d->faults / sizeof d->faults[0]; op++)
-        d->faults[op].count = 0;
-    lh_sim_disk_stall(node, false);
-}
-
 void lh_sim_wipe(struct lh_sim_node *node)
 {
     struct lh_sim_files *files = &node->disk.files;
@@ -444,6 +375,23 @@ void lh_sim_wipe(struct lh_sim_node *node)
         lh_sim_tell_disk(node, number, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
     }
     lh_sim_store_wipe(node);
+}
+
+void lh_sim_disk_sync_all(struct lh_sim_node *node)
+{
+    struct lh_prng *random = &node->sim->streams[LH_SIM_DISK];
+    struct disk_fault *fault = &node->disk.faults[LH_DISK_SYNC];
+
+    for (size_t i = 0; i < node->disk.files.count; i++) {
+        struct lh_sim_file *f = node->disk.files.list[i];
+        bool fails = f->first != NULL && fault->count > 0 && fault->error != LH_ERR_SHORTAGE;
+        fault->count -= fails;
+        f->unwritten = f->unwritten || fails;
+        if (f->first == NULL)
+            continue;
+        lh_sim_file_sync(f, UINT64_MAX, fails ? random : NULL);
+        lh_sim_tell_disk(node, f->number, LH_DISK_SYNC, 0, 0, fails ? fault->error : LH_OK);
+    }
 }
 
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files)

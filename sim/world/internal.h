@@ -118,9 +118,9 @@ struct disk {
     uint64_t extra; /* ns that every operation takes longer */
     bool misdirect; /* the next write, to: */
     uint64_t wrong_file, wrong_offset;
-    struct {
+    struct disk_fault {
         int error;
-        uint32_t count;
+        uint32_t count; /* operations that it meets */
     } faults[LH_DISK_OPS];
 };
 

@@ -309,6 +309,9 @@ void lh_sim_disk_misdirect(struct lh_sim_node *node, uint64_t file, uint64_t off
 /* No more stall, slowness, failures and misdirection to come, and room without limit. */
 void lh_sim_mend_disk(struct lh_sim_node *node);
 
+/* What a server's process does first (FAIL-5a): what was not synced is now, or nobody reads it. */
+void lh_sim_disk_sync_all(struct lh_sim_node *node);
+
 /* The numbers of the files that the machine's directory shows, ascending.
  * `*files` is to be freed. */
 size_t lh_sim_files(const struct lh_sim_node *node, uint64_t **files);

@@ -86,6 +86,20 @@ int fdatasync(int fd)
     return -1;
 }
 
+int sync_file_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+    (void)offset;
+    (void)length;
+    assert_int_equal(flags, SYNC_FILE_RANGE_WAIT_BEFORE); /* starts no writing */
+    pthread_mutex_lock(&kernel.lock);
+    bool failed = kernel.failed != 0 && inode_of(fd) == kernel.failed;
+    if (failed)
+        kernel.failed = 0;
+    pthread_mutex_unlock(&kernel.lock);
+    errno = EIO;
+    return failed ? -1 : 0;
+}
+
 /* ---- A file that a write reaches just before it is cut ---- */
 
 static atomic_bool is_written_to;
@@ -614,6 +628,42 @@ static void a_failure_goes_with_its_file(void **state)
     }
 }
 
+/* FAIL-5a: what a process before left in the kernel's hands, and the kernel could not write, is
+ * believed by no process: not by the one that hears of it, and not by the next, which does not. */
+static void what_a_process_before_left_unwritten_is_not_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FEW_FILES; i++) {
+        struct bed bed;
+        struct lh_buf data = {0};
+        uint64_t *files;
+        size_t count;
+        bed_begin(&bed, &few_files[i]);
+        for (uint64_t file = 1; file <= 3; file++) {
+            assert_int_equal(run(&bed, LH_DISK_CREATE, file, 0, 0, NULL), LH_OK);
+            write_to(&bed, file);
+        }
+        lh_disk_destroy(bed.disk);
+        fail_writing_back(&bed, 2);
+        open_disk(&bed, &few_files[i]);
+        assert_int_equal(run(&bed, LH_DISK_READ, 2, 0, 100, &data), LH_ERR_IO);
+        assert_int_equal(run(&bed, LH_DISK_READ, 1, 0, 100, &data), LH_OK);
+        lh_buf_clear(&data);
+        lh_disk_destroy(bed.disk);
+        open_disk(&bed, &few_files[i]);
+        assert_int_equal(run(&bed, LH_DISK_READ, 2, 0, 100, &data), LH_ERR_NOT_FOUND);
+        assert_int_equal(lh_disk_list(bed.disk, &files, &count), LH_OK);
+        assert_int_equal(count, 2);
+        free(files);
+        assert_int_equal(run(&bed, LH_DISK_REMOVE, 2, 0, 0, NULL), LH_OK);
+        assert_int_equal(run(&bed, LH_DISK_CREATE, 2, 0, 0, NULL), LH_OK);
+        write_to(&bed, 2);
+        assert_int_equal(run(&bed, LH_DISK_READ, 2, 0, 100, &data), LH_OK);
+        lh_buf_clear(&data);
+        bed_end(&bed);
+    }
+}
+
 /* However many have writes that nobody synced: the limit of open files stands. And those that were
  * synced are closed without another one. */
 static void unsynced_files_keep_to_the_limit(void **state)
@@ -760,6 +810,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_was_tried_is_never_called_a_shortage),
         cmocka_unit_test(a_failure_to_write_back_is_not_forgotten),
         cmocka_unit_test(a_failure_goes_with_its_file),
+        cmocka_unit_test(what_a_process_before_left_unwritten_is_not_read),
         cmocka_unit_test(unsynced_files_keep_to_the_limit),
         cmocka_unit_test(a_directory_that_is_not_there_is_named),
         cmocka_unit_test(threads_are_used_when_asked_for),

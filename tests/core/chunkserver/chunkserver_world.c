@@ -117,6 +117,14 @@ static uint8_t *copy(const uint8_t *bytes, size_t size)
     return c;
 }
 
+static void make_durable(struct file *f, const void *bytes, size_t size)
+{
+    free(f->durable);
+    f->durable = copy(bytes, size);
+    f->durable_size = size;
+    f->durable_there = true;
+}
+
 void node_put_file(struct world *w, int node, uint64_t id, const void *bytes, size_t size)
 {
     struct file *f = node_file(w, node, id);
@@ -128,9 +136,8 @@ void node_put_file(struct world *w, int node, uint64_t id, const void *bytes, si
     file_clear(f);
     f->id = id;
     f->cache = copy(bytes, size);
-    f->durable = copy(bytes, size);
-    f->size = f->durable_size = size;
-    f->durable_there = true;
+    f->size = size;
+    make_durable(f, bytes, size);
 }
 
 static void disk_begin(struct world *w, int node, struct lh_effect *e)
@@ -196,10 +203,7 @@ static int disk_apply(struct world *w, struct disk_op *o, struct lh_buf *read)
         assert_true(lh_buf_read(&o->data, 0, f->cache + o->offset, o->data.size));
         break;
     case LH_DISK_SYNC:
-        free(f->durable);
-        f->durable = copy(o->covered, o->covered_size);
-        f->durable_size = o->covered_size;
-        f->durable_there = true;
+        make_durable(f, o->covered, o->covered_size);
         break;
     case LH_DISK_READ: {
         size_t left = o->offset < f->size ? f->size - o->offset : 0;
@@ -377,9 +381,13 @@ void node_start(struct world *w, int node)
     uint64_t chunks[8];
     size_t count = 0;
 
-    for (size_t i = 0; i < 8; i++)
-        if (n->files[i].cache != NULL)
-            chunks[count++] = n->files[i].id;
+    for (size_t i = 0; i < 8; i++) {
+        if (n->files[i].cache == NULL)
+            continue;
+        /* As lh_files_create() does. */
+        make_durable(&n->files[i], n->files[i].cache, n->files[i].size);
+        chunks[count++] = n->files[i].id;
+    }
     qsort(chunks, count, sizeof chunks[0], by_number);
     n->incarnation++;
     struct lh_chunkserver_config config = {
