@@ -52,6 +52,14 @@ def binary(name):
     raise FileNotFoundError(f"{name} is not in {folders}")
 
 
+def use_built(root):
+    """What was built in the source tree is run; a test has the programs beside itself."""
+    built = os.path.join(root, "bazel-bin")
+    if os.path.isdir(built):
+        os.environ["LEASEHOLD_BINARIES"] = ":".join(
+            os.path.join(built, d) for d in ("client/command", "master", "chunkserver", "bench"))
+
+
 def _bound(port, shared):
     """A socket that is bound to the port of 127.0.0.1, or None."""
     s = socket.socket()

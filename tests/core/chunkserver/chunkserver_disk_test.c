@@ -232,16 +232,23 @@ static void room_is_reserved_in_steps_and_given_back_at_rest(void **state)
     world_destroy(w);
 }
 
-static void a_reservation_that_fails_is_no_full_disk(void **state)
+static struct world *given_a_disk_that_is_full_for_a_reservation(void)
 {
-    (void)state;
     struct world *w = world_create(1, true);
+
     w->bounds.reserve_least_bytes = 2000;
     node_kill(w, A, false);
     node_start(w, A);
     settle(w);
     given_a_chunk(w, ABC);
     node_fail_disk(w, A, LH_DISK_RESERVE, 0, LH_ERR_DISK_FULL);
+    return w;
+}
+
+static void a_reservation_that_fails_is_no_full_disk(void **state)
+{
+    (void)state;
+    struct world *w = given_a_disk_that_is_full_for_a_reservation();
     struct conn *c = given_a_log_of(w, 2000);
     assert_int_equal(reserved(w, A), 0);
     for (uint64_t s = 3; s <= 4; s++) {
@@ -258,13 +265,7 @@ static void a_reservation_that_fails_is_no_full_disk(void **state)
 static void what_a_reservation_that_failed_has_taken_is_given_back(void **state)
 {
     (void)state;
-    struct world *w = world_create(1, true);
-    w->bounds.reserve_least_bytes = 2000;
-    node_kill(w, A, false);
-    node_start(w, A);
-    settle(w);
-    given_a_chunk(w, ABC);
-    node_fail_disk(w, A, LH_DISK_RESERVE, 0, LH_ERR_DISK_FULL);
+    struct world *w = given_a_disk_that_is_full_for_a_reservation();
     w->nodes[A].disk_stalled = true;
     struct conn *c = appender(w, A, 1, WRITER, 1);
     settle(w);
