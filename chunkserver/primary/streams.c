@@ -156,17 +156,24 @@ static void send_answers(struct lh_cs_stream *s)
     Leasehold__AppendAnswer *answers[LH_REPLY_BATCHES_MAX];
     Leasehold__Stored *stored[LH_REPLY_BATCHES_MAX];
     size_t most = s->room->cs->config.bounds.reply_batches, count = 0, done = 0;
+    size_t taken = 0; /* batches: those that are sent, and those that nobody vouches for */
 
     m.answers = answers;
     for (; done < s->answers.count && m.n_answers < most && count < most; done++) {
         struct lh_cs_lane_answer *a = &s->answers.items[s->answers.first + done];
         const struct lh_cs_replica *r = lh_cs_replica_find(s->room->logs, a->m.chunk);
+        if (a->stored > 0 && r != NULL && r->state == LH_CS_REPLICA_LOST) {
+            /* FAIL-4, FAIL-5: not of this server's log. The end of the lane stands behind. */
+            LH_MARK("answer-of-a-lost-replica");
+            taken += a->stored;
+            continue;
+        }
         a->m.version = r == NULL ? 0 : r->adopting; /* as it is by now */
         a->m.error_text = a->text == NULL ? (char *)(uintptr_t) "" : a->text;
         a->m.stored = stored + count;
         a->m.n_stored = a->stored < most - count ? a->stored : most - count;
-        for (size_t i = 0; i < a->m.n_stored; i++, count++)
-            stored[count] = &s->answers.stored[s->answers.stored_first + count];
+        for (size_t i = 0; i < a->m.n_stored; i++)
+            stored[count++] = &s->answers.stored[s->answers.stored_first + taken++];
         a->stored -= a->m.n_stored;
         answers[m.n_answers++] = &a->m;
         if (LH_PLANTED("answer-to-another-lane"))
@@ -177,7 +184,7 @@ static void send_answers(struct lh_cs_stream *s)
     if (m.n_answers > 1 && answers[0]->lane != answers[m.n_answers - 1]->lane)
         LH_MARK("reply-to-many-lanes");
     send_reply(s, &m);
-    lh_cs_stream_drop_answers(s, done, count);
+    lh_cs_stream_drop_answers(s, done, taken);
 }
 
 static void send_all(struct lh_cs_stream *s)

@@ -20,16 +20,17 @@ bool lh_ob_roll_covers(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
 }
 
 /* What the i-th member, a full one, has answered to the master that runs: what a former one heard
- * went with it. NULL: nothing, or its server has registered without the replica since. A log that
- * is gone decides nothing. */
+ * went with it. NULL: nothing, or its server has registered without the replica since, or as lost.
+ * A log that is gone decides nothing. */
 static const struct fenced *answer_of(
     const struct lh_sim_observers *o, const struct chunk *c, size_t i, uint64_t version)
 {
-    const struct replica *r = &c->replicas[c->members[i].server];
+    const struct member *m = &c->members[i];
+    const struct replica *r = &c->replicas[m->server];
     const struct fenced *f = &r->fenced_heard;
     bool heard = f->version == version && f->heard_at >= o->master->started_at;
 
-    return heard && !r->missing && !c->members[i].joining ? f : NULL;
+    return heard && !r->missing && !m->lost && !m->joining ? f : NULL;
 }
 
 /* On how many members' disks must be what clients settle by, unless the primary itself has said
