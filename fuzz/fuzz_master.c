@@ -181,6 +181,7 @@ static void usual(struct world *w, unsigned what)
     case 5: /* it lost the primary, or found the chunk full */
         tail.path = path;
         tail.wait_ms = 1000;
+        tail.failed_chunk = last_said(&w->said, "chunk");
         tail.failed_version = last_said(&w->said, "version");
         tail.full_chunk = (what & 8) != 0 ? last_said(&w->said, "chunk") : 0;
         ask(w, LH_METHOD_OPEN_TAIL, &tail);

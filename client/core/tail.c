@@ -82,6 +82,7 @@ void lh_client_appender_find_tail(struct lh_client_appender *a)
     a->open_tail.file = a->file;
     a->open_tail.full_chunk = a->full ? a->tail.chunk : 0;
     a->open_tail.failed_version = a->failed_version;
+    a->open_tail.failed_chunk = a->failed_version == 0 ? 0 : a->tail.chunk;
     a->open_tail.unsettled_chunk = a->unsettled.chunk;
     a->open_tail.wait_ms = lh_duration_ms(wait);
     a->ask.owner = a;

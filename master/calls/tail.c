@@ -37,8 +37,7 @@ static bool tail_ready(
         return false;
     }
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
-    if (w->failed_chunk == tail->id && w->failed_version == tail->version &&
-        lh_instant_before(m->now, w->hold_until) &&
+    if (lh_m_chunk_is_lost_to(tail, w) && lh_instant_before(m->now, w->hold_until) &&
         !lh_instant_before(w->arrived_at, lh_m_holder(tail)->session.lessee.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;
@@ -175,6 +174,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     struct lh_m_waiter *w = wait_for(m, f, LH_WAIT_TAIL, link, wait_ms);
     struct lh_m_chunk *tail = lh_m_tail(f);
     w->full_chunk = request->full_chunk;
+    w->failed_chunk = request->failed_chunk;
     w->failed_version = request->failed_version;
     w->unsettled_chunk = request->unsettled_chunk;
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
@@ -183,9 +183,7 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
         lh_m_enqueue(m, unbacked);
     }
     w->arrival_version = tail == NULL ? 0 : tail->version;
-    if (tail != NULL && w->failed_version != 0 && w->failed_version == tail->version &&
-        (w->full_chunk == 0 || w->full_chunk == tail->id)) {
-        w->failed_chunk = tail->id;
+    if (tail != NULL && lh_m_chunk_is_lost_to(tail, w)) {
         w->hold_until = lh_instant_add(
             m->now, lh_m_rolls(m, f) ? m->config.suspect_after
                                      : lh_duration_min(m->heartbeat, m->config.suspect_hold));

@@ -32,20 +32,16 @@ void lh_m_waiter_closed(struct lh_master *m, uint64_t link)
         lh_m_waiter_free(m, w);
 }
 
-/* Where the caller may have to settle what it sent: in the chunk that it names, or that was full;
- * or, if it lost a primary, in the newest one that is sealed, should the file have rolled over
- * meanwhile. */
+/* Where the caller may have to settle what it sent: in the chunk that it names, or that was full,
+ * or whose primary it lost, should that be sealed by now. */
 static struct lh_m_chunk *settled_for(const struct lh_master *m, const struct lh_m_waiter *w)
 {
-    const struct lh_m_file *f = w->file;
-    struct lh_m_chunk *c =
-        lh_m_chunk_find(m, w->unsettled_chunk != 0 ? w->unsettled_chunk : w->full_chunk);
+    uint64_t id = w->unsettled_chunk != 0 ? w->unsettled_chunk
+                  : w->full_chunk != 0    ? w->full_chunk
+                                          : w->failed_chunk;
+    struct lh_m_chunk *c = lh_m_chunk_find(m, id);
 
-    if (w->unsettled_chunk == 0 && w->full_chunk == 0 && w->failed_version != 0)
-        for (size_t i = f->chunk_count; i > 0 && c == NULL && i + 2 > f->chunk_count; i--)
-            if (lh_m_file_chunk(f, i - 1)->sealed)
-                c = lh_m_file_chunk(f, i - 1);
-    return c != NULL && c->file == f && c->sealed ? c : NULL;
+    return c != NULL && c->file == w->file && c->sealed ? c : NULL;
 }
 
 struct lh_m_chunk *lh_m_unbacked_for(const struct lh_master *m, const struct lh_m_waiter *w)

@@ -352,14 +352,14 @@ static enum trouble trouble(
         return SHORT;
     if (!lh_instant_before(s->session.lessee.received_at, w->arrived_at))
         return NO_TROUBLE;
-    return w->failed_chunk == c->id || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
+    return lh_m_chunk_is_lost_to(c, w) || !lh_m_looks_alive(m, s) ? SILENT : NO_TROUBLE;
 }
 
 /* From when on the primary counts as lost if the trouble lasts. */
 static struct lh_instant lost_at(const struct lh_master *m, const struct lh_m_chunk *c,
     const struct lh_m_waiter *w, enum trouble what)
 {
-    bool failed = w->failed_chunk == c->id || w->full_chunk == c->id;
+    bool failed = lh_m_chunk_is_lost_to(c, w) || w->full_chunk == c->id;
     struct lh_instant at = lh_instant_add(w->arrived_at, m->config.suspect_after);
 
     switch (what) {

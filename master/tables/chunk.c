@@ -15,6 +15,11 @@ struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
     return c == NULL || c->removed ? NULL : c;
 }
 
+bool lh_m_chunk_is_lost_to(const struct lh_m_chunk *c, const struct lh_m_waiter *w)
+{
+    return w->failed_chunk == c->id && w->failed_version == c->version;
+}
+
 struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id)
 {
     struct lh_m_chunk *c;

@@ -15,8 +15,7 @@ struct lh_m_waiter {
     struct lh_timer timer; /* `deadline`, or before it `hold_until` */
 
     /* OpenTail. */
-    uint64_t full_chunk, failed_version;
-    uint64_t failed_chunk;        /* what `failed_version` is one of; 0: nothing that counts */
+    uint64_t full_chunk, failed_chunk, failed_version;
     uint64_t arrival_version;     /* of the tail when the call came */
     uint64_t unsettled_chunk;     /* the caller can go on only once it can settle there */
     struct lh_instant hold_until; /* a primary that the caller could not reach is not named again

@@ -188,6 +188,7 @@ void lh_sim_x_ask_master(struct lh_sim_stranger *x)
         m.file = below(x, 4) == 0 ? lh_sim_x_absurd(x, c.file) : 0;
         m.full_chunk = below(x, 2) == 0 ? lh_sim_x_absurd(x, c.chunk) : 0;
         m.failed_version = below(x, 2) == 0 ? lh_sim_x_absurd(x, c.version) : 0;
+        m.failed_chunk = m.full_chunk != 0 ? m.full_chunk : c.chunk;
         m.unsettled_chunk = below(x, 2) == 0 ? lh_sim_x_absurd(x, c.chunk) : 0;
         m.wait_ms = lh_sim_x_absurd(x, 1000);
         lh_sim_x_say(x, lh_sim_x_begin(x, LH_METHOD_OPEN_TAIL, master), &m);

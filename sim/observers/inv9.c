@@ -130,18 +130,13 @@ static void check_consent(struct lh_sim_observers *o, struct chunk *c, const cha
     c->consent_holder = c->decided_holder;
 }
 
-/* A client asks for the tail, and may say that it could not reach the primary. */
+/* A client asks for the tail, and may say which primary it could not reach. */
 static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailRequest *m)
 {
-    struct file *f, *next;
+    struct chunk *c = lh_ob_chunk_find(o, m->failed_chunk);
 
-    HASH_ITER(hh, o->files, f, next) {
-        struct chunk *c = f->chunk_count == 0 ? NULL : f->chunks[f->chunk_count - 1];
-        bool named = m->file != 0 ? f->id == m->file : strcmp(f->path, m->path) == 0;
-        if (named && !f->removed && c != NULL && m->failed_version != 0 &&
-            m->failed_version == c->decided_version)
-            note_word(o, &c->lost, m->failed_version);
-    }
+    if (c != NULL && m->failed_version != 0 && m->failed_version == c->decided_version)
+        note_word(o, &c->lost, m->failed_version);
 }
 
 /* The master must let these leases go on, if they are the newest and in force. */

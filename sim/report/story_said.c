@@ -402,7 +402,9 @@ static void say_open_tail(struct lh_sim_story *s, const struct lh_sim_sight *sig
     const Leasehold__OpenTailRequest *m, struct link *l)
 {
     keep_path(l, m->path);
-    lh_sim_tell(s, of_chunk(s, sight, LH_SIM_TOPIC_FILE, m->full_chunk, m->failed_version),
+    lh_sim_tell(s,
+        of_chunk(s, sight, LH_SIM_TOPIC_FILE, m->full_chunk != 0 ? m->full_chunk : m->failed_chunk,
+            m->failed_version),
         m->failed_version != 0 ? "cannot reach that primary, asks for the tail of \"%s\""
         : m->full_chunk != 0   ? "is full, asks for the tail of \"%s\""
                                : "asks for the tail of \"%s\"",

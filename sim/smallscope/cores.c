@@ -150,8 +150,10 @@ static void ask_for_primary(struct lh_cores *c)
     request->path = (char *)(request + 1);
     memcpy(request->path, PATH, sizeof PATH);
     request->wait_ms = STEP_MS;
-    if (lh_sim_tail(c->cluster, PATH, &tail))
+    if (lh_sim_tail(c->cluster, PATH, &tail)) {
+        request->failed_chunk = tail.chunk;
         request->failed_version = tail.version;
+    }
     lh_sim_ask_aside(c->cluster, 1, LH_METHOD_OPEN_TAIL, &request->base, lh_milliseconds(STEP_MS));
 }
 

@@ -161,6 +161,7 @@ static void a_broken_stream_is_redone_from_the_first_unacknowledged_batch(void *
     break_link(&a.w, a.stream);
     uint64_t link = expect_request(&a.w, LH_METHOD_OPEN_TAIL, "m1:1", &m);
     assert_int_equal(m->failed_version, 3);
+    assert_true(m->failed_chunk == m->unsettled_chunk && m->failed_chunk != 0);
     assert_int_equal(m->full_chunk, 0);
 
     /* ... and with another primary of the same chunk the same bytes go again (APP-5). */

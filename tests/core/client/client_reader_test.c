@@ -595,6 +595,7 @@ static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void *
     assert_int_not_equal(member, 1);
     const Leasehold__OpenTailRequest *told;
     link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &told);
+    assert_true(told->failed_chunk == 5);
     assert_int_equal(told->failed_version, 2);
     say_tail(&r.w, link, tail, 1, NULL);
 

@@ -33,14 +33,20 @@ static void waiting_file(const char *path)
     recovered();
 }
 
-static uint64_t lost(const char *path)
+static uint64_t lost_of(const char *path, uint64_t failed_chunk)
 {
     Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
 
     r.path = (char *)(uintptr_t)path;
+    r.failed_chunk = failed_chunk;
     r.failed_version = version;
     r.wait_ms = 100;
     return world_call(&w, LH_METHOD_OPEN_TAIL, &r);
+}
+
+static uint64_t lost(const char *path)
+{
+    return lost_of(path, chunk);
 }
 
 static bool recalled(void)
@@ -97,6 +103,27 @@ static void words_that_are_few_or_far_between_move_nothing(void **state)
         assert_false(recalled());
         pass(10000);
     }
+}
+
+/* All chunks begin at version 1. A file that has gone on to the next one leaves clients behind whose
+ * words are still about the last one. */
+static void what_is_said_of_another_chunk_moves_nothing(void **state)
+{
+    (void)state;
+    three_up();
+    waiting_file("/f");
+    for (unsigned i = 0; i < 12; i++) {
+        lost_of("/f", chunk + 1);
+        assert_false(recalled());
+        pass(500);
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        lost("/f");
+        assert_false(recalled()); /* only now does it begin to count */
+        pass(500);
+    }
+    lost("/f");
+    assert_true(recalled());
 }
 
 static void who_is_there_alone_is_not_asked(void **state)
@@ -189,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_primary_that_a_client_cannot_reach_is_asked_to_let_another),
         STORY(words_that_are_few_or_far_between_move_nothing),
+        STORY(what_is_said_of_another_chunk_moves_nothing),
         STORY(who_is_there_alone_is_not_asked),
         STORY(a_file_that_was_moved_rests_for_ever_longer),
         STORY(a_primary_that_cannot_reach_members_that_live_is_asked),

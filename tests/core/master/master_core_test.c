@@ -1567,6 +1567,7 @@ static void a_caller_that_failed_is_not_sent_back_at_once(void **state)
     struct server *primary = file_with_primary("/f", &chunk);
     world_advance(&w, 1000);
     r.path = "/f";
+    r.failed_chunk = chunk;
     r.failed_version = 1;
     r.wait_ms = 5000;
     uint64_t call = world_call(&w, LH_METHOD_OPEN_TAIL, &r);

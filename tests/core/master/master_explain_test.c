@@ -240,6 +240,7 @@ static void a_chunk_that_is_rolled_over(void **state)
     down(primary);
     tail.path = "/f";
     tail.full_chunk = chunk;
+    tail.failed_chunk = chunk;
     tail.failed_version = 1;
     tail.wait_ms = 5000;
     world_call(&w, LH_METHOD_OPEN_TAIL, &tail);

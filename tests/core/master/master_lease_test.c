@@ -434,6 +434,7 @@ static void after_an_intent_a_lease_is_neither_extended_nor_continued(void **sta
     open_tail("/f", 1000);
     uint64_t chunk = obey(&primary);
     world_advance(&w, 100);
+    lost.failed_chunk = chunk;
     lost.failed_version = 1;
     lost.wait_ms = 9000;
     world_call(&w, LH_METHOD_OPEN_TAIL, &lost);

@@ -438,6 +438,7 @@ static void call(void)
         tail.path = path;
         tail.wait_ms = below(3000);
         tail.full_chunk = below(3) == 0 ? 1 + below(6) : 0;
+        tail.failed_chunk = 1 + below(6);
         tail.failed_version = below(4) == 0 ? 1 + below(4) : 0;
         uint64_t link = world_call(&w, LH_METHOD_OPEN_TAIL, &tail);
         if (below(8) == 0)

@@ -74,6 +74,7 @@ static uint64_t open_tail(uint64_t failed_version, uint64_t wait_ms)
     Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
 
     r.path = "/f";
+    r.failed_chunk = chunk;
     r.failed_version = failed_version;
     r.wait_ms = wait_ms;
     return world_call(&w, LH_METHOD_OPEN_TAIL, &r);
@@ -644,6 +645,7 @@ static uint64_t lone(uint64_t *next)
     kill_server(primary);
     kill_server(third);
     r.path = "/f";
+    r.failed_chunk = chunk;
     r.failed_version = 1;
     r.unsettled_chunk = chunk;
     r.wait_ms = 9000;
