@@ -121,6 +121,26 @@ static void sealed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error
         seal_recorded(r->cs, r->chunk, j->version, LH_OK);
 }
 
+/* REC-5: this server missed the seal's version and has more than it covers. What lies below may be
+ * all of it, and maybe nobody else has it any more: a copy that needs no source. */
+static void copy_from_itself(
+    struct lh_cs_session *s, const struct lh_cs_replica *r, const Leasehold__RecordSeal *m)
+{
+    Leasehold__CopyReplica copy = LEASEHOLD__COPY_REPLICA__INIT;
+
+    LH_MARK("seal-of-missed-version-is-shorter");
+    copy.session = m->session;
+    copy.master_term = m->master_term;
+    copy.chunk = m->chunk;
+    copy.version = m->version;
+    copy.chunk_size = r->header.chunk_size;
+    copy.durability = (Leasehold__Durability)r->header.durability;
+    copy.sealed = true;
+    copy.length = m->length;
+    copy.checksum = m->checksum;
+    lh_cs_copying_message(s->serving, &copy);
+}
+
 static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
 {
     struct lh_cs_host *cs = s->cs;
@@ -147,6 +167,8 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         LH_MARK("seal-of-a-version-that-was-missed");
         if (r->end != m->length || r->checksum != m->checksum) {
             seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
+            if (r->end > m->length)
+                copy_from_itself(s, r, m);
             return;
         }
         LH_MARK("seal-of-missed-version-adds-up");

@@ -285,6 +285,11 @@ static inline bool failed(const struct lh_sim_observers *o)
 
 struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node);
 
+/* Does the master listen to what this server says in that session? It is over, and counts for
+ * nothing (SES-3), when the master says so. */
+bool lh_ob_said_in_session(
+    const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
+
 /* -1: no chunkserver is called so. */
 int32_t lh_ob_server_named(const struct lh_sim_observers *o, const char *name);
 

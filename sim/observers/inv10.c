@@ -43,12 +43,8 @@ void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct
     if (m->body_case != LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT)
         return;
     const struct actor *server = lh_ob_actor(o, s->peer);
-    uint64_t session;
-    struct lh_instant end;
-    /* What is said in a session that is over counts for nothing (SES-3). */
-    if (!lh_master_session_of(
-            lh_sim_core(o->master->node), server->name, o->master->clock, &session, &end) ||
-        session != m->heartbeat->session)
+    uint64_t session = m->heartbeat->session;
+    if (!lh_ob_said_in_session(o, server, session))
         return;
     HASH_ITER(hh, o->chunks, c, next) {
         struct replica *r = lh_ob_replica(c, server->number);

@@ -200,7 +200,8 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
         return;
     const Leasehold__SessionRequest *m = (const Leasehold__SessionRequest *)s->message;
     if (m->body_case == LEASEHOLD__SESSION_REQUEST__BODY_FENCED &&
-        m->fenced->error == LEASEHOLD__ERROR_CODE__OK) {
+        m->fenced->error == LEASEHOLD__ERROR_CODE__OK &&
+        lh_ob_said_in_session(o, lh_ob_actor(o, s->peer), m->fenced->session)) {
         struct chunk *c = lh_ob_chunk(o, m->fenced->chunk);
         struct fenced *heard = &lh_ob_replica(c, lh_ob_actor(o, s->peer)->number)->fenced_heard;
         struct fenced said = {.version = m->fenced->version,
@@ -211,11 +212,10 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             .primary = m->fenced->primary,
             .truncated = m->fenced->truncated,
             .heard_at = lh_sim_now(o->sim)};
-        bool again = heard->heard_at >= o->master->started_at &&
-                     heard->version == said.version && heard->length == said.length &&
-                     heard->checksum == said.checksum && heard->committed == said.committed &&
-                     heard->unverified == said.unverified && heard->primary == said.primary &&
-                     heard->truncated == said.truncated;
+        bool again = heard->heard_at >= o->master->started_at && heard->version == said.version &&
+                     heard->length == said.length && heard->checksum == said.checksum &&
+                     heard->committed == said.committed && heard->unverified == said.unverified &&
+                     heard->primary == said.primary && heard->truncated == said.truncated;
         if (!again) /* else it may have decided by the first one */
             *heard = said;
     }

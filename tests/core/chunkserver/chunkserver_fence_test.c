@@ -298,6 +298,44 @@ STORY(a_seal_above_a_members_log_leaves_what_it_has)
     assert_false(node_status(w, B).lost || node_status(w, B).sealed);
 }
 
+/* REC-5: whoever else has these bytes may be lost by now. */
+STORY(who_missed_the_fence_and_has_more_than_the_seal_keeps_what_it_covers)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, B).checksum;
+    w->stalled[A][C] = true;
+    append(c, 4, 100);
+    append(c, 5, 100);
+    settle(w);
+    master_record_seal(w, B, 2, 3 * BATCH, checksum);
+    settle(w);
+    assert_true(node_status(w, B).sealed);
+    assert_int_equal(node_status(w, B).length, 3 * BATCH);
+    assert_int_equal(heard(w, B)->copied.n, 1);
+    assert_int_equal(heard(w, B)->copied.error, LH_OK);
+    assert_true(heard(w, B)->copied.sealed);
+    assert_int_equal(heard(w, B)->copied.bytes, 0);
+    struct conn *b = settler(w, B, 2, WRITER);
+    settle(w);
+    assert_true(settle_reply(b)->known && settle_reply(b)->last_sequence == 3);
+    check_logs(w, 1u << B);
+}
+
+/* Then it may be of another history, and a copy brings the right one. */
+STORY(unless_what_it_covers_does_not_add_up)
+{
+    (void)given_a_written_chunk(w, 3);
+    uint64_t checksum = node_status(w, B).checksum;
+    master_record_seal(w, B, 2, 2 * BATCH, checksum);
+    settle(w);
+    assert_int_equal(heard(w, B)->recorded.error, LH_ERR_UNAVAILABLE);
+    for (int i = 0; i < 10; i++)
+        pass(w, 10000);
+    assert_false(node_status(w, B).sealed || node_status(w, B).lost);
+    assert_int_equal(heard(w, B)->copied.n, 1);
+    assert_int_equal(heard(w, B)->copied.error, LH_ERR_UNAVAILABLE);
+}
+
 STORY(a_fence_after_the_seal_is_ignored)
 {
     (void)given_a_rolled_chunk(w);
@@ -401,6 +439,8 @@ int main(void)
         cmocka_unit_test(settling_does_not_wait_for_ever),
         cmocka_unit_test(a_writer_with_more_cut_than_is_remembered_is_read_back),
         cmocka_unit_test(a_seal_above_a_members_log_leaves_what_it_has),
+        cmocka_unit_test(who_missed_the_fence_and_has_more_than_the_seal_keeps_what_it_covers),
+        cmocka_unit_test(unless_what_it_covers_does_not_add_up),
         cmocka_unit_test(a_fence_after_the_seal_is_ignored),
         cmocka_unit_test(a_removal_is_answered),
         cmocka_unit_test(a_primary_that_waits_says_that_it_lives),
