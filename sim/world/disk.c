@@ -226,7 +226,8 @@ static int perform(struct lh_sim_node *node, struct disk_op *op, struct lh_buf *
     const struct lh_sim_file *f = lh_sim_files_find(&node->disk.files, op->file);
     if (op->fault == LH_ERR_SHORTAGE)
         return do_not(node, op, result);
-    if (f != NULL && f->unwritten) {
+    bool opens = op->op != LH_DISK_CREATE && op->op != LH_DISK_REMOVE;
+    if (f != NULL && f->unwritten && opens) {
         lh_sim_files_remove(&node->disk.files, op->file); /* set aside */
         lh_sim_tell_disk(node, op->file, LH_DISK_REMOVE, 0, 0, LH_ERR_CLOSED);
         return LH_ERR_IO;
