@@ -3,6 +3,7 @@
 
 #include "sim/cluster/internal.h"
 #include "sim/cluster/stranger.h"
+#include "sim/world/disk.h"
 
 #include "proto/codec.h"
 #include "proto/leasehold.pb-c.h"

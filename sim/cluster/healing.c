@@ -1,6 +1,8 @@
 #include "sim/cluster/healing.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "sim/cluster/cluster.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/world/disk.h"
 
 #include "proto/leasehold.pb-c.h"
 #include "proto/stored.pb-c.h"

@@ -7,6 +7,7 @@
 #include "sim/observers/internal.h"
 
 #include "sim/cluster/internal.h"
+#include "sim/world/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>

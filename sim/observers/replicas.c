@@ -1,5 +1,6 @@
 /* What the servers' disks hold of each chunk, as far as it is looked at again and again. */
 #include "sim/observers/internal.h"
+#include "sim/world/disk.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
  * A note comes before what it announces has happened, so the state is looked at when the next thing
  * is told. */
 #include "sim/report/internal.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Faults of disks and of the master's store. */
 #include "sim/run/fault.h"
+#include "sim/world/disk.h"
 
 #include "batch/batch.h"
 

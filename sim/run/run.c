@@ -1,4 +1,5 @@
 #include "sim/run/run.h"
+#include "sim/world/network.h"
 
 #include "base/alloc.h"
 

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/healing.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "sim/scenario/condition.h"
+#include "sim/world/disk.h"
 
 #include "base/assert.h"
 

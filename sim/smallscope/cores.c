@@ -5,6 +5,7 @@
 #include "lease/term.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/cluster.h"
+#include "sim/world/network.h"
 #include "sim/world/watch.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* Operations on a machine's files: how long they take, and what becomes of them when their process
  * or the machine goes down. What else they meet is set in disk_faults.c. */
+#include "sim/world/disk.h"
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,5 @@
 /* What is set on a disk for its operations to meet. */
+#include "sim/world/disk.h"
 #include "sim/world/internal.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* What can be wrong with the network, and with connections. */
 #include "sim/world/internal.h"
+#include "sim/world/network.h"
 
 #include "base/assert.h"
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "sim/world/clock.h"
+#include "sim/world/disk.h"
 #include "sim/world/files.h"
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
-#include "sim/world/world.h"
 
 #include "proto/codec.h"
 
@@ -172,7 +172,7 @@ struct lh_sim_node {
     uint64_t incarnation, boot;
     uint64_t steps;
     uint64_t check_at; /* of its steps, the next one that is checked */
-    uint64_t served; /* links that peers opened, in this life */
+    uint64_t served;   /* links that peers opened, in this life */
     struct lh_core core;
     struct lh_effects fx;
     struct lh_effects kept; /* of the step in which it was paused */

@@ -2,6 +2,7 @@
  * notice a break at different times; a silent peer only after a while. A cut holds everything back,
  * as TCP does, until it is healed or an end gives up. Large messages come in pieces, of which the
  * receiver hears; a break then loses the whole. */
+#include "sim/world/network.h"
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"

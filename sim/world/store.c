@@ -1,5 +1,6 @@
 /* The metadata store: commits take effect whole, in order, and are durable when they complete. A
  * crash leaves those under way done up to some point and not done from there on. */
+#include "sim/world/disk.h"
 #include "sim/world/internal.h"
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@ struct commit {
     struct lh_change *changes;
     size_t count;
     bool dropped;
-    bool due; /* its time has come, but the disk is stalled or an earlier commit is not done */
+    bool due;     /* its time has come, but the disk is stalled or an earlier commit is not done */
     bool starved; /* and its process was told that there is no room or no memory for it */
 };
 

@@ -1,6 +1,8 @@
 /* Stories of appends: exactly once, in order, through seals, lost members, broken links, full and
  * failing disks. What was acknowledged is compared with what a reader gets and with every replica's
  * bytes. */
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 #include "tests/scenario/scenario.h"
 
 static void many_batches_are_acknowledged_in_order(void **state)

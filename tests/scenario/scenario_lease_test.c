@@ -1,6 +1,7 @@
 /* Stories of leases, with the real master, chunkservers and client: who may act, until when, and
  * what happens when a holder is slow, gone, or believes wrongly. The observers watch INV-1 to INV-3
  * in all of them. */
+#include "sim/world/network.h"
 #include "tests/scenario/scenario.h"
 
 static void a_first_append_brings_a_lease(void **state)

@@ -2,6 +2,8 @@
  * clocks drift to the edges of rho and leases are recalled, all of it drawn from the seed. Then the
  * faults stop and everything must be well (INV-8, and with it all the others). A failure names its
  * seed; run it alone with LH_SIM_SEED=N, at length with LH_SIM_SEEDS=COUNT. */
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 #include "tests/scenario/scenario.h"
 
 #include <inttypes.h>

@@ -1,5 +1,7 @@
 /* Stories of restarts: the master's (LEASE-7), the chunkservers' (FAIL-3), everybody's; and what
  * may not change with them. */
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 #include "tests/scenario/scenario.h"
 
 static void restart(struct lh_sim_node *node)

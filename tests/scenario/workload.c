@@ -5,6 +5,7 @@
 #include "batch/batch.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/internal.h"
+#include "sim/world/disk.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 #include "base/probe.h"
 #include "sim/observers/internal.h"
 #include "sim/observers/log_reader.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 
 #include <inttypes.h>
 

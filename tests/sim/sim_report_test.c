@@ -2,6 +2,7 @@
  * page. The page in a browser: timeline_browser_test.py. */
 #include "sim/report/narrative.h"
 #include "sim/report/timeline.h"
+#include "sim/world/network.h"
 #include "tests/scenario/workload.h"
 
 #include <fnmatch.h>

@@ -4,9 +4,10 @@
 #include "base/alloc.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/world/clock.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 #include "sim/world/queue.h"
 #include "sim/world/watch.h"
-#include "sim/world/world.h"
 #include "tests/numbered.h"
 
 #include "proto/codec.h"

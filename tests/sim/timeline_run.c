@@ -6,6 +6,8 @@
 #include "sim/cluster/program.h"
 #include "sim/observers/observers.h"
 #include "sim/report/timeline.h"
+#include "sim/world/disk.h"
+#include "sim/world/network.h"
 #include "tests/scenario/workload.h"
 
 #include <stdio.h>

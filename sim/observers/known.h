@@ -1,0 +1,281 @@
+/* What the observers know: who is who, what the master's store says, and what is known of each chunk
+ * and of each replica. Inside sim/observers only. */
+#pragma once
+
+#include "sim/observers/observers.h"
+
+#include "sim/observers/log_reader.h"
+#include "sim/world/watch.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "proto/leasehold.pb-c.h"
+#include "uthash.h"
+
+struct observed;
+
+/* ---- Who is who ---- */
+
+enum part { PART_MASTER, PART_SERVER, PART_CLIENT };
+
+struct actor {
+    struct lh_sim_node *node;
+    const char *name;
+    enum part part;
+    uint32_t number;            /* among its likes, from 0 */
+    bool alive;                 /* a process runs on it */
+    bool stopping;              /* it was asked to end */
+    bool dark;                  /* lost power and has not been booted since */
+    struct lh_instant clock;    /* the reading that the present step was fed with */
+    uint64_t stepped_at;        /* true ns of the same */
+    struct lh_instant started;  /* its clock when its process was started */
+    uint64_t started_at;        /* true ns of the same */
+    uint64_t ended_at;          /* true ns: since then no process runs on it */
+    uint64_t asked_to_drain_at; /* true ns: an operator last asked the master to empty it, or not */
+};
+
+/* ---- Chunks and replicas ---- */
+
+#define MEMBERS_MAX 16
+
+struct member {
+    uint32_t server;
+    bool joining, lost;
+};
+
+/* What a server answered to a Fence (FAIL-2a). */
+struct fenced {
+    uint64_t version; /* 0: nothing */
+    uint64_t length, checksum, committed;
+    uint64_t heard_at; /* true ns */
+    bool unverified;
+    bool primary;   /* its length is what it had committed as the primary */
+    bool truncated; /* FAIL-3 */
+};
+
+/* One chunk's replica at one server, from its creation to its removal. */
+struct replica {
+    struct lh_sim_header kernel, platter; /* as last read */
+    bool kernel_known, platter_known;     /* they are still true */
+    bool header_written;                  /* since the last sync */
+    /* Bytes changed by themselves, or an operation of the disk failed: what is there now is not the
+     * server's fault, only what it makes of it. */
+    bool damaged;
+    uint64_t damaged_at; /* true ns, the last time */
+    bool header_damaged; /* and that befell its header */
+    /* A sync failed while its process died: nobody was told, and what the kernel calls clean may
+     * not be on the platter, until the file is another or the machine loses power. */
+    bool astray;
+    bool sync_failed;         /* and the process that runs was told (FAIL-5) */
+    bool missing;             /* its server has registered without it, and the master knows */
+    uint64_t copy_ordered_at; /* true ns: when its server last took a CopyReplica */
+    struct fenced fenced, fenced_heard; /* as its server said last, and as the master heard */
+    bool lost;                          /* its server has said so, or its header does */
+    bool truncated;                     /* and not synced since (FAIL-3) ... */
+    uint64_t truncated_at;              /* ... true ns: it counts for the process that did it */
+    uint64_t logged_at;                 /* true ns: when its log was last written to */
+    bool seal_seen;                     /* its header says sealed (SEAL-1) */
+    uint64_t seal_told; /* the version at which the process that runs was told of a seal */
+    /* LEASE-4: when its primary last listed the chunk in a heartbeat, true ns; and whether it has
+     * ordered and answered something since. */
+    uint64_t listed_at;
+    bool ordered;
+    /* INV-10: at how many heartbeats, each after the answer to the one before, the master held its
+     * lease and it did not; the last one's stamp and session. */
+    unsigned unheld;
+    uint64_t unheld_stamp, unheld_session;
+    uint64_t floor;    /* the highest version that it confirmed (FENCE-1) */
+    uint64_t told;     /* the version that its last registration told */
+    uint64_t said;     /* the highest version that it named in this life */
+    uint64_t released; /* the highest version that it gave up in this life (LEASE-6) */
+};
+
+/* A lease that the master has promised to a server (model.c). */
+struct promise {
+    uint32_t server;
+    uint64_t incarnation, session, version;
+    bool confirmed;                /* by its holder: the stream has carried its word (LEASE-8) */
+    struct lh_instant holder_end;  /* on the holder's clock */
+    struct lh_instant grantor_end; /* on the master's */
+};
+
+/* What the master has heard against a primary that lives (INV-9). */
+struct words {
+    uint64_t version;
+    uint64_t first_at, last_at; /* true ns */
+    unsigned count;
+};
+
+/* More refused grants of a chunk within a second are a storm (LEASE-6). */
+#define REFUSALS_A_SECOND 24
+
+struct chunk {
+    uint64_t id;
+    UT_hash_handle hh;
+
+    /* As the master's store has it. */
+    bool known, removed;
+    uint64_t file, index, start, version, length, checksum;
+    bool created, sealed;
+    bool intent;             /* to seal (FAIL-2a) */
+    uint64_t seal_recorders; /* servers that recorded its seal, a bit each, also if lost since */
+    uint64_t seal_logs;     /* servers whose log reached the seal when it was decided, a bit each */
+    size_t logs_at_seal;    /* so many full members there were to answer, when that was decided, as
+                              are needed */
+    bool sealed_by_primary; /* and it was the primary that said at which length */
+    int32_t holder;         /* server; -1: nobody */
+    uint64_t holder_incarnation;
+    struct member members[MEMBERS_MAX];
+    size_t member_count;
+
+    uint64_t highest; /* version ever durable (INV-3) */
+
+    /* What the master has decided and perhaps not yet made durable. */
+    uint64_t decided_version, decided_granted;
+    int32_t decided_holder;
+    bool decided_intent, decided_sealed;
+    struct lh_instant intent_at; /* on the master's clock: when it decided that */
+    struct lh_instant refused_at[REFUSALS_A_SECOND]; /* likewise, the last grants that were refused:
+                                                        a ring */
+    size_t refusals;
+    uint64_t refused_version; /* the newest one */
+
+    /* The last SealReport that the master has heard, and when a primary last told it that too few
+     * members are left (true ns; 0: never). */
+    uint64_t report_version, report_length, report_checksum;
+    uint64_t member_failed_at;
+    uint64_t sure_version; /* at this one its primary said that it can do without some (REC-2a) */
+
+    struct promise *promises;
+    size_t promise_count, promise_capacity;
+
+    /* What is committed, as far as anybody was told (committed.c). */
+    struct lh_sim_batch *log;
+    size_t log_count, log_capacity;
+    uint64_t committed;
+    uint64_t acknowledged; /* what clients were told is stored ends here */
+    bool loss_reported;    /* REC-2a */
+    uint64_t kept;         /* then: the length that no such loss went below */
+    bool loss_told;        /* the master's log has it: for a seal that is to come (FAIL-2a) */
+    /* There was a moment without a good member, and not by loss of power alone. Rot behind the
+     * length at which equality was confirmed last cannot be told from a torn tail
+     * (docs/formats.md), so what was committed may be gone and nobody can know. Such a chunk is
+     * judged no more. */
+    bool hopeless;
+
+    uint64_t recovered;        /* the highest version at which all members were equal (REC-2) */
+    uint64_t acknowledged_at;  /* true ns: when clients were last told so */
+    uint64_t recalled_at;      /* true ns: an operator asked for its lease last; 0: never */
+    struct words lost, lonely; /* by clients, by the primary itself */
+    uint64_t consent_at;       /* true ns: since then it is asked to let another one; 0: never */
+    int32_t consent_holder;
+
+    struct replica *replicas; /* by server */
+};
+
+struct file {
+    uint64_t id;
+    UT_hash_handle hh;
+    char *path;
+    bool removed, synced;
+    bool trashed;
+    uint64_t trashed_at; /* true ns */
+    bool purge_asked;    /* for good, by an operator */
+    uint64_t short_at;   /* true ns: when too few members were last left for appends; 0: never */
+    uint32_t replication, min_replicas;
+    struct chunk **chunks; /* by index */
+    size_t chunk_count, chunk_capacity;
+    /* What was acknowledged by when, in the order of time: the furthest batch begins at `begin`,
+     * all of it ends at `end`. */
+    struct ack {
+        uint64_t at; /* true ns */
+        uint64_t begin, end;
+    } * acks;
+    size_t ack_count, ack_capacity;
+    bool loss_reported;   /* of some chunk of it (REC-2a) */
+    uint64_t recalled_at; /* true ns: an operator asked for its tail's lease last; 0: never */
+    uint64_t consent_at; /* true ns: when a primary of it was last asked to let another; 0: never */
+};
+
+/* ---- Links ---- */
+
+/* What a served link was asked for, until it ends. */
+struct note {
+    uint64_t link;
+    UT_hash_handle hh;
+    uint32_t actor; /* who serves it */
+    enum lh_method method;
+    uint64_t chunk, version;
+    uint64_t writer;          /* SETTLE */
+    bool require_primary;     /* READ */
+    bool recovery;            /* READ */
+    uint64_t offset;          /* READ */
+    uint64_t acknowledged_at; /* READ: chunk.acknowledged when it was asked */
+    struct fed *fed;          /* REPLICATE: one for each chunk */
+    struct laned *lanes;      /* APPEND */
+    uint64_t rest_lane;       /* APPEND: of the batch that came in part */
+    struct lh_buf rest;
+};
+
+/* A lane of an append link. */
+struct laned {
+    struct laned *next;
+    uint64_t lane, chunk, version;
+    bool over; /* the server has said so: what still comes is ignored */
+};
+
+/* What a replicate link feeds. */
+struct fed {
+    struct fed *next;
+    uint64_t chunk, version, feed;
+    /* CONFIRMs that were taken and not answered. */
+    struct confirm {
+        uint64_t length, checksum;
+    } * confirms;
+    size_t confirm_first, confirm_count, confirm_capacity;
+};
+
+/* ---- All together ---- */
+
+struct lh_sim_observers {
+    struct lh_sim_observers_config config;
+    struct lh_sim_cluster *cluster;
+    struct lh_sim *sim;
+
+    struct actor actors[LH_SIM_NODES_MAX];
+    size_t actor_count;
+    struct actor *master;
+    uint32_t server_count;
+    struct actor **servers;  /* by number */
+    uint8_t by_address[256]; /* actor + 1, open addressing by the node's address */
+
+    struct chunk *chunks;
+    struct file *files;
+    struct note *notes;
+    struct pieces *pieces;
+    Leasehold__Register *whole; /* the registration that ends with what is seen now (pieces.c) */
+    struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
+
+    struct lease_model *model;
+    struct history *history;
+    struct lease_watch *inv1;
+    struct health *health;
+    struct causes *causes;
+
+    uint64_t master_term;
+    bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
+    bool resumed;     /* and the operator has looked */
+    bool ruin;        /* more damage than the protocol survives: no answer is due */
+    bool nobody_left; /* some chunk had no good member left to look at */
+    bool over;        /* faults are */
+    uint64_t over_at, next_due;      /* true ns */
+    struct lh_duration longest_term; /* that any master has had */
+    uint64_t seen_inv1, seen_inv2;
+    uint64_t copies; /* of chunks, that servers called done */
+};
+
+/* Has something gone wrong already? Then models may be incomplete: nothing is checked any more. */
+static inline bool failed(const struct lh_sim_observers *o)
+{
+    return lh_sim_failure(o->sim) != NULL || o->restored;
+}
