@@ -559,7 +559,7 @@ void lh_ob_model_takes(struct lh_sim_observers *o, struct actor *a, const struct
     }
 }
 
-void lh_ob_model_stepped(struct lh_sim_observers *o, const struct actor *a)
+static void answer_taken(struct lh_sim_observers *o, const struct actor *a)
 {
     struct server_model *b = model_of(o, a);
 
@@ -568,11 +568,19 @@ void lh_ob_model_stepped(struct lh_sim_observers *o, const struct actor *a)
     b->answer.link = 0;
 }
 
+void lh_ob_model_stepped(struct lh_sim_observers *o, const struct actor *a)
+{
+    answer_taken(o, a);
+}
+
 void lh_ob_model_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     if (a->part == PART_SERVER && s->effect->kind == LH_FX_CLOSE && s->link != 0 &&
         s->link == model_of(o, a)->answer.link)
         model_of(o, a)->answer.link = 0;
+    /* Who refuses it hangs up first. What else is said in this step is said in the new session. */
+    if (a->part == PART_SERVER && s->effect->kind == LH_FX_SEND)
+        answer_taken(o, a);
     if (s->method != LH_METHOD_SESSION || s->message == NULL || s->peer == NULL)
         return;
     if (a->part == PART_MASTER)
