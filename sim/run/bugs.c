@@ -315,6 +315,10 @@ static const struct lh_sim_bug bugs[] = {
         "a copy's checksum is not compared with the seal's; what was there before is of another "
         "log",
         "INV-4"},
+    {"longer-log-needs-a-source", "REC-5",
+        "a log that goes on behind the seal is refreshed from a source only; when all of those are "
+        "lost nobody reads what lies whole on a disk",
+        "INV-8"},
     {"repair-source-stale", "REC-4",
         "a member that has not recorded the seal is a source of copies, and has not all of it",
         "KEEP-1"},
