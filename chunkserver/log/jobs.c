@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "chunkserver/log/replica.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
@@ -51,6 +52,7 @@ static void apply(struct lh_cs_replica *r, const struct lh_cs_job *j)
         if (r->state == LH_CS_REPLICA_READY) /* not lost, not to be removed meanwhile */
             lh_cs_scan_start(r);
         break;
+    case LH_CS_JOB_COMPARE:
     case LH_CS_JOB_TRIM:
     case LH_CS_JOB_LOSE:
     case LH_CS_JOB_REMOVE:
@@ -147,9 +149,11 @@ static void step_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
 {
     struct lh_cs_replica *r = t->replica;
     struct lh_cs_job *j = r->motion->jobs;
+    uint8_t chain[LH_BATCH_CHAIN_BYTES];
 
-    (void)bytes;
     LH_ASSERT(r->motion->job_running && j != NULL);
+    if (t->op == LH_DISK_READ && error == LH_OK) /* less than was asked for: the file is shorter */
+        j->matches = lh_buf_read(bytes, 0, chain, sizeof chain) && lh_get64(chain) == j->checksum;
     if (t->op == LH_DISK_CREATE && error == LH_ERR_ALREADY_EXISTS) {
         lh_fx_log(r->cs->fx, LH_ERROR, "chunk %" PRIu64 ": its file exists already; not touched",
             r->chunk);

@@ -14,6 +14,7 @@ enum lh_cs_job_kind {
     LH_CS_JOB_CREATE,
     LH_CS_JOB_ADOPT,
     LH_CS_JOB_CONFIRM,
+    LH_CS_JOB_COMPARE, /* with a seal, changing nothing (REC-5) */
     LH_CS_JOB_SEAL,
     LH_CS_JOB_TRUNCATE,
     LH_CS_JOB_COPY, /* says that it is incomplete, then cuts the log to `length` (REC-4) */
@@ -36,6 +37,7 @@ struct lh_cs_job {
     uint64_t version;
     uint64_t length;
     uint64_t checksum;
+    bool matches;         /* COMPARE: the log has this running checksum at `length` */
     bool at_start;        /* TRUNCATE: what goes was no whole batch when the log was read back */
     uint64_t barrier;     /* the log's end when it was submitted */
     lh_cs_job_step *next; /* steps.c */

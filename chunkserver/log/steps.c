@@ -211,6 +211,27 @@ static bool confirm(struct lh_cs_replica *r, struct lh_cs_job *j)
 }
 
 /* ------------------------------------------------------------------------------------------------
+ * COMPARE (REC-5): every batch carries the running checksum behind it, so eight bytes say whether
+ * one ends at that length, and whether all before it is what was sealed. */
+
+static bool compare(struct lh_cs_replica *r, struct lh_cs_job *j)
+{
+    if (j->length < r->end && LH_PLANTED("longer-log-needs-a-source"))
+        return true;
+    if (j->length >= r->end || j->length < LH_BATCH_CHAIN_BYTES) {
+        uint64_t at_end = j->length == 0 ? lh_log_seed(r->chunk) : r->checksum;
+        j->matches = (j->length == 0 || j->length == r->end) && at_end == j->checksum;
+        return true;
+    }
+    j->next = done;
+    lh_cs_disk_ask(r->logs, &lh_cs_job_disk, r, NULL,
+        &(struct lh_cs_disk_request){.op = LH_DISK_READ,
+            .offset = LH_LOG_START + j->length - LH_BATCH_CHAIN_BYTES,
+            .length = LH_BATCH_CHAIN_BYTES});
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------
  * SEAL (SEAL-1): the log first, as in CONFIRM: nothing is scanned any more below a seal. */
 
 static bool seal_header_written(struct lh_cs_replica *r, struct lh_cs_job *j)
@@ -325,6 +346,7 @@ step *const lh_cs_job_first_steps[] = {
     [LH_CS_JOB_CREATE] = create,
     [LH_CS_JOB_ADOPT] = adopt,
     [LH_CS_JOB_CONFIRM] = confirm,
+    [LH_CS_JOB_COMPARE] = compare,
     [LH_CS_JOB_SEAL] = seal,
     [LH_CS_JOB_TRUNCATE] = truncate,
     [LH_CS_JOB_COPY] = copy,

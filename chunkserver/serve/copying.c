@@ -216,7 +216,7 @@ static bool begin(struct lh_cs_copying *c)
             lh_cs_copy_ask(c, true);
         return false;
     }
-    if (!r->incomplete || kept(c) < r->end) {
+    if (!r->header.copying || kept(c) < r->end) {
         if (kept(c) == 0 && r->end > 0 && !c->met)
             lh_cs_copy_ask(c, true);
         else

@@ -121,24 +121,43 @@ static void sealed(struct lh_cs_replica *r, const struct lh_cs_job *j, int error
         seal_recorded(r->cs, r->chunk, j->version, LH_OK);
 }
 
-/* REC-5: this server missed the seal's version and has more than it covers. What lies below may be
- * all of it, and maybe nobody else has it any more: a copy that needs no source. */
-static void copy_from_itself(
-    struct lh_cs_session *s, const struct lh_cs_replica *r, const Leasehold__RecordSeal *m)
+static void record(struct lh_cs_replica *r, struct lh_cs_job seal)
 {
-    Leasehold__CopyReplica copy = LEASEHOLD__COPY_REPLICA__INIT;
+    LH_MARK("seal-recorded");
+    seal.owner = sealed;
+    lh_cs_replica_seal(r, seal);
+}
 
-    LH_MARK("seal-of-missed-version-is-shorter");
-    copy.session = m->session;
-    copy.master_term = m->master_term;
-    copy.chunk = m->chunk;
-    copy.version = m->version;
-    copy.chunk_size = r->header.chunk_size;
-    copy.durability = (Leasehold__Durability)r->header.durability;
-    copy.sealed = true;
-    copy.length = m->length;
-    copy.checksum = m->checksum;
-    lh_cs_copying_message(s->serving, &copy);
+/* REC-5: it has all that the seal covers, and nobody else may have it any more; or another log, and
+ * it is refreshed. */
+static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)
+{
+    if (!asked_now(r, j) || r->adopting >= j->version)
+        return; /* the master tells it again when this server registers */
+    if (error != LH_OK || !j->matches || r->state != LH_CS_REPLICA_READY || r->incomplete ||
+        lh_cs_primary_of(r) != NULL) {
+        seal_recorded(r->cs, r->chunk, j->version, LH_ERR_UNAVAILABLE);
+        return;
+    }
+    LH_MARK("seal-of-missed-version-adds-up");
+    if (r->end > j->length)
+        LH_MARK("seal-of-missed-version-is-shorter");
+    lh_cs_replica_fence(r, j->version);
+    lh_cs_secondary_end(r, LH_ERR_CHUNK_FULL);
+    record(r, (struct lh_cs_job){
+                  .session = j->session,
+                  .version = j->version,
+                  .length = j->length,
+                  .checksum = j->checksum,
+              });
+}
+
+static bool is_being_compared(const struct lh_cs_replica *r, uint64_t version)
+{
+    for (const struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
+        if (j->kind == LH_CS_JOB_COMPARE && j->version == version)
+            return true;
+    return false;
 }
 
 static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
@@ -159,20 +178,25 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         seal_recorded(cs, m->chunk, r->header.version, LH_OK);
         return;
     }
+    const struct lh_cs_job seal = {
+        .session = m->session,
+        .version = m->version,
+        .length = m->length,
+        .checksum = m->checksum,
+    };
     /* Only a member of the sealed version holds everything below the sealed length. One that was
-     * not reached by the fence is made equal by a copy, unless its log adds up to the very seal:
-     * then there is nothing to copy, and maybe nobody else who has it (REC-5). */
+     * not reached by the fence is made equal by a copy, unless its log adds up to the very seal. */
     if (r->state == LH_CS_REPLICA_READY && r->adopting < m->version &&
         lh_cs_primary_of(r) == NULL) {
         LH_MARK("seal-of-a-version-that-was-missed");
-        if (r->end != m->length || r->checksum != m->checksum) {
-            seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
-            if (r->end > m->length && !LH_PLANTED("longer-log-needs-a-source"))
-                copy_from_itself(s, r, m);
-            return;
+        if (!is_being_compared(r, m->version)) {
+            struct lh_cs_job comparison = seal;
+            comparison.kind = LH_CS_JOB_COMPARE;
+            comparison.owner = compared;
+            lh_cs_replica_submit(r, comparison);
+            lh_cs_replica_pump(r);
         }
-        LH_MARK("seal-of-missed-version-adds-up");
-        lh_cs_replica_fence(r, m->version);
+        return;
     }
     if (r->state != LH_CS_REPLICA_READY || r->adopting != m->version)
         return; /* the master resends it when this server registers */
@@ -188,14 +212,7 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
         return;
     }
-    LH_MARK("seal-recorded");
-    lh_cs_replica_seal(r, (struct lh_cs_job){
-                              .owner = sealed,
-                              .session = m->session,
-                              .version = m->version,
-                              .length = m->length,
-                              .checksum = m->checksum,
-                          });
+    record(r, seal);
 }
 
 static void created(struct lh_cs_replica *r, const struct lh_cs_job *j, int error)

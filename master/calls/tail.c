@@ -37,7 +37,8 @@ static bool tail_ready(
         return false;
     }
     /* A hint, no proof (INV-9): the primary keeps its lease, but may be the last to know. */
-    if (lh_m_chunk_is_lost_to(tail, w) && lh_instant_before(m->now, w->hold_until) &&
+    if (lh_m_chunk_is_lost_to(tail, w) && w->failed_version == tail->version &&
+        lh_instant_before(m->now, w->hold_until) &&
         !lh_instant_before(w->arrived_at, lh_m_holder(tail)->session.lessee.received_at)) {
         LH_MARK("tail-held-back-by-hint");
         return false;

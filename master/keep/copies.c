@@ -304,7 +304,7 @@ static void copied_unasked(struct lh_master *m, struct lh_m_chunk *c, struct lh_
         return; /* it goes, whatever it was */
     LH_MARK("copied-unasked");
     if (lh_m_member(c, s) != NULL) {
-        if (whole)
+        if (whole && !lh_m_member(c, s)->lost) /* FAIL-5: nobody has asked it to make that good */
             lh_m_complete(m, c, s);
         return;
     }

@@ -17,7 +17,8 @@ struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id)
 
 bool lh_m_chunk_is_lost_to(const struct lh_m_chunk *c, const struct lh_m_waiter *w)
 {
-    return w->failed_chunk == c->id && w->failed_version == c->version;
+    return w->failed_chunk == c->id && w->failed_version != 0 &&
+           w->failed_version == w->arrival_version;
 }
 
 struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id)

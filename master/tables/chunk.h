@@ -48,7 +48,7 @@ struct lh_m_chunk *lh_m_chunk_find(const struct lh_master *m, uint64_t id); /* n
 struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id);
 /* Is it removed, and that not durable yet? */
 bool lh_m_chunk_leaves(const struct lh_master *m, uint64_t id);
-/* Could this caller not reach the primary of the chunk's present version? */
+/* Could this caller not reach the primary that the chunk had when it called? */
 bool lh_m_chunk_is_lost_to(const struct lh_m_chunk *c, const struct lh_m_waiter *w);
 struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id);
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);

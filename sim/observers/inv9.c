@@ -134,8 +134,11 @@ static void check_consent(struct lh_sim_observers *o, struct chunk *c, const cha
 static void hears_of_loss(struct lh_sim_observers *o, const Leasehold__OpenTailRequest *m)
 {
     struct chunk *c = lh_ob_chunk_find(o, m->failed_chunk);
+    const struct file *f = c == NULL ? NULL : lh_ob_file_find(o, c->file);
 
-    if (c != NULL && m->failed_version != 0 && m->failed_version == c->decided_version)
+    if (f != NULL && !f->removed && f->chunk_count > 0 && f->chunks[f->chunk_count - 1] == c &&
+        (m->file != 0 ? f->id == m->file : strcmp(f->path, m->path) == 0) &&
+        m->failed_version != 0 && m->failed_version == c->decided_version)
         note_word(o, &c->lost, m->failed_version);
 }
 

@@ -951,6 +951,50 @@ STORY(a_source_keeps_its_pace)
     assert_int_equal(read_error(w, A, LEASEHOLD__READ_MODE__CLIENT), LH_OK);
 }
 
+/* REC-4: also if the log is cut back, since the disk is full, before the mark is made. */
+STORY(the_mark_is_made_before_the_first_foreign_byte_is_written)
+{
+    struct conn *c = given_a_written_chunk(w, 3);
+
+    w->stalled[A][C] = true;
+    w->nodes[B].disk_stalled = true;
+    append(c, 4, 100);
+    append(c, 5, 100);
+    settle(w);
+    hang_up(c);
+    settle(w);
+    uint64_t whole = node_status(w, A).checksum;
+    assert_int_equal(node_status(w, A).length, 5 * BATCH);
+    master_fence(w, A, 2);
+    settle(w);
+    master_record_seal(w, A, 2, 5 * BATCH, whole);
+    settle(w);
+    assert_true(node_status(w, A).sealed);
+    master_copy(w, B, 2, true, 5 * BATCH, whole, 1u << A);
+    settle(w);
+    node_fail_disk(w, B, LH_DISK_WRITE, 0, LH_ERR_DISK_FULL);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    assert_int_equal(heard(w, B)->copied.error, LH_ERR_DISK_FULL);
+    w->nodes[B].disk_stalled = true;
+    master_copy(w, B, 2, true, 5 * BATCH, whole, 1u << A);
+    for (int i = 0; i < 100 && node_file(w, B, CHUNK)->size <= LH_LOG_START + 3 * BATCH; i++) {
+        size_t n = 0;
+        while (n < w->op_count && w->ops[n].node != B)
+            n++;
+        if (n < w->op_count)
+            disk_complete(w, n);
+        settle(w);
+        pass(w, 10);
+    }
+    assert_true(node_file(w, B, CHUNK)->size > LH_LOG_START + 3 * BATCH); /* foreign bytes */
+    node_kill(w, B, false);
+    w->nodes[B].disk_stalled = false;
+    node_start(w, B);
+    settle(w);
+    assert_true(node_status(w, B).copying || node_status(w, B).sealed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -988,6 +1032,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_nobody_asks_for_in_a_new_session_is_given_up),
         cmocka_unit_test(a_copy_keeps_its_pace),
         cmocka_unit_test(a_source_keeps_its_pace),
+        cmocka_unit_test(the_mark_is_made_before_the_first_foreign_byte_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

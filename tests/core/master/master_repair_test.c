@@ -621,6 +621,21 @@ static void a_lost_replica_stays_lost_until_it_is_copied(void **state)
     assert_int_equal(order_count, 1);
 }
 
+/* FAIL-5: not by a word that nobody has asked for. */
+static void a_lost_replica_is_made_good_by_no_late_word(void **state)
+{
+    (void)state;
+    w.config.repair_streams = 0;
+    restart_master();
+    start(3);
+    uint64_t chunk = sealed_chunk("/f");
+    lose(c, chunk);
+    assert_int_equal(repair()->chunks_degraded, 1);
+    struct order unasked = {.target = c, .chunk = chunk, .version = 1, .sealed = true};
+    copied(&unasked, LH_OK);
+    assert_int_equal(repair()->chunks_degraded, 1);
+}
+
 static void nothing_is_copied_from_who_missed_the_seal(void **state)
 {
     (void)state;
@@ -1147,6 +1162,7 @@ int main(void)
         STORY(a_server_gets_so_many_copies_at_a_time),
         STORY(who_comes_back_without_its_replicas_gets_them_again),
         STORY(a_lost_replica_stays_lost_until_it_is_copied),
+        STORY(a_lost_replica_is_made_good_by_no_late_word),
         STORY(nothing_is_copied_from_who_missed_the_seal),
         STORY(the_seal_is_told_again_to_who_did_not_answer),
         STORY(a_copy_that_fails_goes_elsewhere),

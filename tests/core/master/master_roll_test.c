@@ -347,6 +347,19 @@ static void a_primary_that_hangs_is_asked_first(void **state)
     assert_non_null(fence_of(primary)); /* it may wake up */
 }
 
+/* What it had said before is not lost with the version that it had then. */
+static void a_primary_that_hangs_after_its_version_has_risen_is_lost_too(void **state)
+{
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    open_tail(1, 9000);
+    assert_non_null(world_next(&w, primary->link, LEASEHOLD__SESSION_REPLY__BODY_INQUIRY));
+    server_member_failed(&w, primary, chunk, 1, third->id); /* it was on its way */
+    world_advance(&w, 400);
+    assert_true(anybody_fenced());
+}
+
 static void a_living_primary_keeps_its_lease_whatever_a_client_says(void **state)
 {
     (void)state;
@@ -1536,6 +1549,7 @@ int main(void)
         STORY(a_growing_files_spare_goes_on_without_the_suspect),
         STORY(who_waits_is_told_how_far_the_roll_is),
         STORY(a_primary_that_hangs_is_asked_first),
+        STORY(a_primary_that_hangs_after_its_version_has_risen_is_lost_too),
         STORY(a_living_primary_keeps_its_lease_whatever_a_client_says),
         STORY(a_storm_of_reports_is_one_inquiry_and_one_roll),
         STORY(a_stream_that_breaks_while_callers_wait_is_enough),
