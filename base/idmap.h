@@ -35,6 +35,7 @@ void *lh_idmap_from(const struct lh_idmap *map, uint64_t id);
 
 /* All records, in order. The loop's body may add others, and remove this one before it frees it. */
 #define LH_IDMAP_FOREACH(record, map)                                                              \
-    for (uint64_t lh_idmap_at_ = 0;                                                                \
-         ((record) = lh_idmap_from((map), lh_idmap_at_)) != NULL &&                                \
-         (lh_idmap_at_ = *(const uint64_t *)(const void *)(record) + 1, 1);)
+    for (uint64_t lh_idmap_at_ = 0, lh_idmap_more_ = 1;                                            \
+         lh_idmap_more_ && ((record) = lh_idmap_from((map), lh_idmap_at_)) != NULL &&              \
+         (lh_idmap_at_ = *(const uint64_t *)(const void *)(record) + 1,                            \
+         lh_idmap_more_ = lh_idmap_at_ != 0, 1);)

@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 #include "chunkserver/host/bounds.h"
+#include "lease/service.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,8 +47,10 @@ struct lh_chunkserver_config {
     struct lh_chunkserver_bounds bounds;
 };
 
-/* The file that the core writes to see whether the disk answers (SES-6). Chunk ids start at 1. */
+/* The file that the core writes to see whether the disk answers (SES-6). */
 #define LH_PROBE_FILE 0u
+/* The numbers that chunks have. */
+#define LH_CS_IS_CHUNK(id) ((id) != LH_PROBE_FILE && (id) <= LH_LEASE_ID_LAST)
 
 /* The keys of what this core persists, to be kept in the data directory and given back in the
  * config: the cluster's id, learnt at the first registration, the highest master's term, in digits,

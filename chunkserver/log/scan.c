@@ -42,7 +42,7 @@ void lh_cs_scan_load(struct lh_cs_logs *logs)
     /* All of them from the beginning: a peer may ask for the last one before it is looked at, and
      * is not to hear that there is no replica. */
     for (size_t i = 0; i < c->chunk_count; i++)
-        if (c->chunks[i] != LH_PROBE_FILE && lh_cs_replica_find(logs, c->chunks[i]) == NULL)
+        if (LH_CS_IS_CHUNK(c->chunks[i]) && lh_cs_replica_find(logs, c->chunks[i]) == NULL)
             lh_cs_replica_add(logs, c->chunks[i], LH_CS_REPLICA_LOADING);
     load_more(logs);
 }

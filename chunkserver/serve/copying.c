@@ -352,7 +352,7 @@ void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyRepl
     struct lh_cs_copying *c = r == NULL ? NULL : lh_cs_served(r)->copying;
     int error = LH_OK;
 
-    if (!lh_cs_session_named(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE ||
+    if (!lh_cs_session_named(cs, m->session, m->master_term) || !LH_CS_IS_CHUNK(m->chunk) ||
         cs->stopping)
         return;
     if (!sound(m))

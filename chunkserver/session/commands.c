@@ -226,7 +226,7 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     struct lh_cs_host *cs = s->cs;
     struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
 
-    if (!lh_cs_session_named(cs, m->session, m->master_term) || m->chunk == LH_PROBE_FILE)
+    if (!lh_cs_session_named(cs, m->session, m->master_term) || !LH_CS_IS_CHUNK(m->chunk))
         return;
     if (m->chunk_size < LH_CHUNK_BYTES_MIN || m->chunk_size > LH_CHUNK_BYTES_MAX ||
         m->version > 1) {

@@ -62,6 +62,7 @@ static void probed(const struct lh_cs_ticket *t, int error, struct lh_buf *bytes
         if (!s->disk.failing)
             lh_fx_log(cs->fx, LH_ERROR, "the disk fails: %s", lh_error_text(error));
         s->disk.probing = false; /* the next heartbeat reports it and tries again */
+        s->disk.created = false; /* it may have been set aside (FAIL-5a) */
         s->disk.failed = true;
         return;
     }

@@ -104,6 +104,22 @@ static void rising(void **state)
     forget(&map);
 }
 
+/* Found by a fuzzer: a loop over them began anew behind the last one. */
+static void the_last_number_there_is(void **state)
+{
+    uint64_t first = 0, last = UINT64_MAX, seen = 0;
+    struct lh_idmap map = {0};
+    const uint64_t *record;
+
+    (void)state;
+    lh_idmap_add(&map, &last);
+    lh_idmap_add(&map, &first);
+    LH_IDMAP_FOREACH(record, &map)
+        assert_true(++seen <= 2);
+    assert_int_equal(seen, 2);
+    lh_idmap_deinit(&map);
+}
+
 /* What is left of many does not keep their pages. */
 static void thinned_out(void **state)
 {
@@ -125,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_changes),
         cmocka_unit_test(rising),
+        cmocka_unit_test(the_last_number_there_is),
         cmocka_unit_test(thinned_out),
     };
 

@@ -108,6 +108,23 @@ static void a_server_that_starves_gives_its_leases_up(void **state)
     world_destroy(w);
 }
 
+/* FAIL-5a: what the process before wrote there could not be written, and it was set aside. */
+static void a_probe_whose_file_is_gone_makes_a_new_one(void **state)
+{
+    (void)state;
+    struct world *w = world_create(1, true);
+    pass(w, 1000);
+    node_file(w, B, LH_PROBE_FILE)->id = 1000;
+    for (int i = 0; i < 10 && !heard(w, B)->heartbeat.failing; i++)
+        pass(w, 1000);
+    assert_true(heard(w, B)->heartbeat.failing);
+    for (int i = 0; i < 10 && heard(w, B)->heartbeat.failing; i++)
+        pass(w, 1000);
+    assert_false(heard(w, B)->heartbeat.failing);
+    assert_non_null(node_file(w, B, LH_PROBE_FILE));
+    world_destroy(w);
+}
+
 static void a_start_amid_a_shortage_loses_nothing(void **state)
 {
     (void)state;
@@ -476,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_sync_that_met_a_shortage_is_not_forgotten),
         cmocka_unit_test(a_reader_is_sent_on_when_a_shortage_lasts),
         cmocka_unit_test(a_server_that_starves_gives_its_leases_up),
+        cmocka_unit_test(a_probe_whose_file_is_gone_makes_a_new_one),
         cmocka_unit_test(a_start_amid_a_shortage_loses_nothing),
         cmocka_unit_test(what_is_not_yet_read_back_is_not_called_missing),
         cmocka_unit_test(a_replica_is_created_when_a_shortage_is_over),
