@@ -54,13 +54,14 @@ class LargeWriter(Writer):
 
 
 class Follower:
-    """`leasehold tail -f` from when the file was empty: each record once, in the file's order."""
+    """`leasehold tail -f`, with all that is there when it gets to it: each record once, in the
+    file's order."""
 
     def __init__(self, cluster, path):
         self.seen = {}  # writer: records
         self.complaint = None
         self.process = subprocess.Popen(
-            [binary("leasehold"), "tail", "-n", "0", "-f", "--positions", path],
+            [binary("leasehold"), "tail", "-n", "1000000", "-f", "--positions", path],
             stdout=subprocess.PIPE, env=cluster.environment())
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
