@@ -132,7 +132,6 @@ OVERLONG = """
 client/library/leasehold.h
 sim/cluster/program.c
 sim/observers/model.c
-sim/observers/internal.h
 sim/observers/inv4.c
 sim/report/narrative.c
 sim/report/story_beliefs.c
@@ -141,7 +140,6 @@ sim/scenario/action.c
 sim/scenario/actor.c
 sim/scenario/phrase.c
 sim/world/network.c
-sim/world/world.h
 """.split()
 
 SOURCES = (".c", ".h")

@@ -8,11 +8,6 @@
 
 struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node);
 
-/* Does the master listen to what this server says in that session? It is over, and counts for
- * nothing (SES-3), when the master says so. */
-bool lh_ob_said_in_session(
-    const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
-
 /* -1: no chunkserver is called so. */
 int32_t lh_ob_server_named(const struct lh_sim_observers *o, const char *name);
 
@@ -266,6 +261,10 @@ void lh_ob_inv9_takes(struct lh_sim_observers *o, struct actor *a, const struct 
 void lh_ob_inv9_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_life what);
 
+/* Does the master listen to what this server says in that session? It is over, and counts for
+ * nothing (SES-3), when the master says so. */
+bool lh_ob_said_in_session(
+    const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
 void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 
 /* The server told a client that this batch is stored (LEASE-4). */

@@ -32,6 +32,17 @@ static bool is_unheld(
            !lh_ob_believes(server, c->id, lh_sim_clock(server->node), &version);
 }
 
+bool lh_ob_said_in_session(
+    const struct lh_sim_observers *o, const struct actor *server, uint64_t session)
+{
+    const struct lh_master *master = lh_sim_core(o->master->node);
+    struct lh_instant end;
+    uint64_t present;
+
+    return lh_master_session_of(master, server->name, o->master->clock, &present, &end) &&
+           present == session;
+}
+
 void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     struct chunk *c, *next;

@@ -1,5 +1,5 @@
-/* What the observers know: who is who, what the master's store says, and what is known of each chunk
- * and of each replica. Inside sim/observers only. */
+/* What the observers know: who is who, what the master's store says, and what is known of each
+ * chunk and of each replica. Inside sim/observers only. */
 #pragma once
 
 #include "sim/observers/observers.h"

@@ -30,17 +30,6 @@ struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *
     return &o->actors[o->by_address[slot] - 1];
 }
 
-bool lh_ob_said_in_session(
-    const struct lh_sim_observers *o, const struct actor *server, uint64_t session)
-{
-    const struct lh_master *master = lh_sim_core(o->master->node);
-    struct lh_instant end;
-    uint64_t present;
-
-    return lh_master_session_of(master, server->name, o->master->clock, &present, &end) &&
-           present == session;
-}
-
 int32_t lh_ob_server_named(const struct lh_sim_observers *o, const char *name)
 {
     for (uint32_t i = 0; i < o->server_count; i++)

@@ -601,8 +601,8 @@ STORY(nor_one_that_does_not_read_where_its_batches_are)
     it_goes_on_once_it_reads(w, c);
 }
 
-/* FAIL-4, FAIL-5: who has lost its replica vouches for nothing in it, nor for what it had decided on
- * and not sent. The client asks the next primary. */
+/* FAIL-4, FAIL-5: who has lost its replica vouches for nothing in it, nor for what it had decided
+ * on and not sent. The client asks the next primary. */
 STORY(an_answer_that_has_not_left_is_not_sent_once_the_replica_is_lost)
 {
     struct conn *c = given_a_bound_of_answers(w);

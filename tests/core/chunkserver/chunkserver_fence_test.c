@@ -298,8 +298,8 @@ STORY(a_seal_above_a_members_log_leaves_what_it_has)
     assert_false(node_status(w, B).lost || node_status(w, B).sealed);
 }
 
-/* B missed the fence and has more than the seal covers, and nobody else is left. The checksum at the
- * first `sealed` batches. */
+/* B missed the fence and has more than the seal covers, and nobody else is left. The checksum of
+ * the first `sealed` batches. */
 static uint64_t given_more_than_the_seal(struct world *w, uint64_t sealed, uint64_t more)
 {
     struct conn *c = given_a_written_chunk(w, sealed);

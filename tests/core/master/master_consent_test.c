@@ -105,8 +105,8 @@ static void words_that_are_few_or_far_between_move_nothing(void **state)
     }
 }
 
-/* All chunks begin at version 1. A file that has gone on to the next one leaves clients behind whose
- * words are still about the last one. */
+/* All chunks begin at version 1. A file that has gone on to the next one leaves clients behind
+ * whose words are still about the last one. */
 static void what_is_said_of_another_chunk_moves_nothing(void **state)
 {
     (void)state;
