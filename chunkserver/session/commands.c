@@ -246,6 +246,8 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     }
     if (r == NULL)
         r = lh_cs_replica_add(s->logs, m->chunk, LH_CS_REPLICA_CREATING);
+    else
+        lh_cs_replica_clear(r, true); /* its file could not be removed */
     struct lh_chunk_header h = {
         .chunk = m->chunk,
         .version = m->version,

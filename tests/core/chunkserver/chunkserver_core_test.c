@@ -1020,6 +1020,22 @@ STORY(a_file_that_cannot_be_removed_is_not_forgotten)
     assert_false(node_status(w, A).lost);
 }
 
+/* Found by a fuzzer: what had been written to it counted, and was not there. */
+STORY(what_is_made_in_its_place_is_empty)
+{
+    (void)given_a_written_chunk(w, 3);
+    node_fail_disk(w, B, LH_DISK_REMOVE, 0, LH_ERR_IO);
+    master_remove(w, B, 1);
+    settle(w);
+    assert_int_equal(heard(w, B)->removed.error, LH_ERR_IO);
+    heard_clear(w);
+    master_create(w, 1u << B);
+    settle(w);
+    assert_int_equal(heard(w, B)->created.error, LH_OK);
+    assert_int_equal(node_status(w, B).length, 0);
+    assert_int_equal(node_status(w, B).committed, 0);
+}
+
 STORY(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away)
 {
     given_a_chunk(w, ABC);
@@ -2129,6 +2145,7 @@ int main(void)
         cmocka_unit_test(a_seal_below_what_was_acknowledged_is_recorded),
         cmocka_unit_test(a_seal_that_is_found_at_a_start_is_on_the_disk_before_it_is_told),
         cmocka_unit_test(a_file_that_cannot_be_removed_is_not_forgotten),
+        cmocka_unit_test(what_is_made_in_its_place_is_empty),
         cmocka_unit_test(a_replica_whose_tail_cannot_be_cut_does_not_keep_its_server_away),
         cmocka_unit_test(rot_below_the_confirmed_length_loses_the_replica),
         cmocka_unit_test(a_replica_that_is_lost_while_its_server_registers_is_reported),
