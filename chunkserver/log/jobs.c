@@ -186,6 +186,17 @@ void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job)
     *last = j;
 }
 
+bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job)
+{
+    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after) {
+        if (j->kind == job->kind && j->owner == job->owner && j->version == job->version) {
+            j->session = job->session;
+            return true;
+        }
+    }
+    return false;
+}
+
 void lh_cs_jobs_free(struct lh_cs_replica *r)
 {
     while (r->motion->jobs != NULL) {

@@ -45,6 +45,9 @@ struct lh_cs_job {
 };
 
 void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job);
+/* Is this job submitted already, by its kind, owner and version? Then its answer goes to the
+ * session that asks now. */
+bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job);
 /* May the first job run now? */
 bool lh_cs_jobs_ready(const struct lh_cs_replica *r);
 /* Begins it. The replica may be freed here. */

@@ -218,11 +218,12 @@ static bool compare(struct lh_cs_replica *r, struct lh_cs_job *j)
 {
     if (j->length < r->end && LH_PLANTED("longer-log-needs-a-source"))
         return true;
-    if (j->length >= r->end || j->length < LH_BATCH_CHAIN_BYTES) {
-        uint64_t at_end = j->length == 0 ? lh_log_seed(r->chunk) : r->checksum;
-        j->matches = (j->length == 0 || j->length == r->end) && at_end == j->checksum;
+    if (j->length == 0 || j->length == r->end) {
+        j->matches = j->checksum == (j->length == 0 ? lh_log_seed(r->chunk) : r->checksum);
         return true;
     }
+    if (j->length > r->end || j->length < LH_BATCH_CHAIN_BYTES)
+        return true; /* no batch of this log ends there */
     j->next = done;
     lh_cs_disk_ask(r->logs, &lh_cs_job_disk, r, NULL,
         &(struct lh_cs_disk_request){.op = LH_DISK_READ,

@@ -51,18 +51,6 @@ static int refusal(const struct lh_cs_replica *r, uint64_t version)
 
 static void job_done(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
 
-/* Asked again while the first adoption is under way: its answer goes to the present session. */
-static bool under_way(struct lh_cs_replica *r, const Leasehold__Fence *m)
-{
-    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after) {
-        if (j->kind == LH_CS_JOB_ADOPT && j->owner == job_done && j->version == m->version) {
-            j->session = m->session;
-            return true;
-        }
-    }
-    return false;
-}
-
 void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m)
 {
     struct lh_cs_host *cs = room->cs;
@@ -84,15 +72,16 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
         answer(cs, r, m->chunk, error == LH_ERR_STALE_VERSION ? r->adopting : m->version, error);
         return;
     }
-    if (under_way(r, m))
+    const struct lh_cs_job adoption = {
+        .kind = LH_CS_JOB_ADOPT,
+        .owner = job_done,
+        .session = m->session,
+        .version = m->version,
+    };
+    if (lh_cs_job_asked_again(r, &adoption))
         return;
     LH_MARK("fence-adopts");
-    lh_cs_replica_submit(r, (struct lh_cs_job){
-                                .kind = LH_CS_JOB_ADOPT,
-                                .owner = job_done,
-                                .session = m->session,
-                                .version = m->version,
-                            });
+    lh_cs_replica_submit(r, adoption);
     /* Both name the version that they are fenced by. */
     struct lh_cs_primary *p = lh_cs_primary_of(r);
     if (p != NULL) {

@@ -144,20 +144,7 @@ static void compared(struct lh_cs_replica *r, const struct lh_cs_job *j, int err
         LH_MARK("seal-of-missed-version-is-shorter");
     lh_cs_replica_fence(r, j->version);
     lh_cs_secondary_end(r, LH_ERR_CHUNK_FULL);
-    record(r, (struct lh_cs_job){
-                  .session = j->session,
-                  .version = j->version,
-                  .length = j->length,
-                  .checksum = j->checksum,
-              });
-}
-
-static bool is_being_compared(const struct lh_cs_replica *r, uint64_t version)
-{
-    for (const struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
-        if (j->kind == LH_CS_JOB_COMPARE && j->version == version)
-            return true;
-    return false;
+    record(r, *j); /* of the same seal */
 }
 
 static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal *m)
@@ -189,13 +176,13 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
     if (r->state == LH_CS_REPLICA_READY && r->adopting < m->version &&
         lh_cs_primary_of(r) == NULL) {
         LH_MARK("seal-of-a-version-that-was-missed");
-        if (!is_being_compared(r, m->version)) {
-            struct lh_cs_job comparison = seal;
-            comparison.kind = LH_CS_JOB_COMPARE;
-            comparison.owner = compared;
-            lh_cs_replica_submit(r, comparison);
-            lh_cs_replica_pump(r);
-        }
+        struct lh_cs_job comparison = seal;
+        comparison.kind = LH_CS_JOB_COMPARE;
+        comparison.owner = compared;
+        if (lh_cs_job_asked_again(r, &comparison))
+            return;
+        lh_cs_replica_submit(r, comparison);
+        lh_cs_replica_pump(r);
         return;
     }
     if (r->state != LH_CS_REPLICA_READY || r->adopting != m->version)

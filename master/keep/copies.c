@@ -303,8 +303,9 @@ static void copied_unasked(struct lh_master *m, struct lh_m_chunk *c, struct lh_
     if (e != NULL && e->going)
         return; /* it goes, whatever it was */
     LH_MARK("copied-unasked");
-    if (lh_m_member(c, s) != NULL) {
-        if (whole && !lh_m_member(c, s)->lost) /* FAIL-5: nobody has asked it to make that good */
+    const struct lh_m_member *member = lh_m_member(c, s);
+    if (member != NULL) {
+        if (whole && !member->lost) /* FAIL-5: nobody has asked it to make that good */
             lh_m_complete(m, c, s);
         return;
     }

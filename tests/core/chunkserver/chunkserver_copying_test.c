@@ -956,13 +956,8 @@ STORY(the_mark_is_made_before_the_first_foreign_byte_is_written)
 {
     struct conn *c = given_a_written_chunk(w, 3);
 
-    w->stalled[A][C] = true;
     w->nodes[B].disk_stalled = true;
-    append(c, 4, 100);
-    append(c, 5, 100);
-    settle(w);
-    hang_up(c);
-    settle(w);
+    append_without_c(w, c, 4, 5);
     uint64_t whole = node_status(w, A).checksum;
     assert_int_equal(node_status(w, A).length, 5 * BATCH);
     master_fence(w, A, 2);

@@ -305,13 +305,8 @@ static uint64_t given_more_than_the_seal(struct world *w, uint64_t sealed, uint6
     struct conn *c = given_a_written_chunk(w, sealed);
     uint64_t checksum = node_status(w, B).checksum;
 
-    w->stalled[A][C] = true;
-    for (uint64_t s = sealed + 1; s <= sealed + more; s++)
-        append(c, s, 100);
-    settle(w);
+    append_without_c(w, c, sealed + 1, sealed + more);
     assert_int_equal(node_status(w, B).length, (sealed + more) * BATCH);
-    hang_up(c);
-    settle(w);
     node_kill(w, A, false);
     node_kill(w, C, false);
     settle(w);
@@ -390,17 +385,34 @@ static void whatever_interrupts_it(void **state)
     assert_in_range(operations, 4, 20); /* it compares, cuts, and writes and syncs the header */
 }
 
+/* What waits for the disk is answered to the session that asks now. */
+STORY(also_when_it_is_told_again_in_the_next_session)
+{
+    uint64_t checksum = given_more_than_the_seal(w, 3, 2);
+
+    w->nodes[B].disk_stalled = true;
+    master_record_seal(w, B, 2, 3 * BATCH, checksum);
+    settle(w);
+    unsigned registrations = w->nodes[B].registrations;
+    break_wire(w, w->nodes[B].session_wire);
+    pass(w, 1000);
+    assert_true(w->nodes[B].registrations > registrations);
+    master_record_seal(w, B, 2, 3 * BATCH, checksum);
+    settle(w);
+    w->nodes[B].disk_stalled = false;
+    settle(w);
+    assert_true(node_status(w, B).sealed);
+    assert_int_equal(heard(w, B)->recorded.n, 1);
+    assert_int_equal(heard(w, B)->recorded.error, LH_OK);
+}
+
 STORY(also_beside_a_disk_that_gets_full)
 {
     struct conn *c = given_a_written_chunk(w, 3);
     uint64_t checksum = node_status(w, B).checksum;
 
-    w->stalled[A][C] = true;
     w->nodes[B].disk_stalled = true;
-    append(c, 4, 100);
-    append(c, 5, 100);
-    settle(w);
-    hang_up(c);
+    append_without_c(w, c, 4, 5);
     node_kill(w, A, false);
     settle(w);
     master_record_seal(w, B, 2, 3 * BATCH, checksum); /* waits until those two are written */
@@ -536,6 +548,7 @@ int main(void)
         cmocka_unit_test(who_missed_the_fence_and_has_more_than_the_seal_keeps_what_that_covers),
         cmocka_unit_test(also_if_it_covers_nothing),
         cmocka_unit_test(whatever_interrupts_it),
+        cmocka_unit_test(also_when_it_is_told_again_in_the_next_session),
         cmocka_unit_test(also_beside_a_disk_that_gets_full),
         cmocka_unit_test(unless_what_it_covers_does_not_add_up),
         cmocka_unit_test(a_fence_after_the_seal_is_ignored),

@@ -72,6 +72,17 @@ static inline struct conn *given_a_writer(
     return c;
 }
 
+/* From here on A orders what C does not get; the writer hangs up behind it. */
+static inline void append_without_c(struct world *w, struct conn *c, uint64_t first, uint64_t last)
+{
+    w->stalled[A][C] = true;
+    for (uint64_t s = first; s <= last; s++)
+        append(c, s, 100);
+    settle(w);
+    hang_up(c);
+    settle(w);
+}
+
 /* A chunk at A, B and C whose primary is A at version 1, with `count` batches of the writer. */
 static inline struct conn *given_a_written_chunk(struct world *w, uint64_t count)
 {

@@ -595,15 +595,22 @@ static void who_comes_back_without_its_replicas_gets_them_again(void **state)
     assert_true(replica(c, chunk)->there);
 }
 
-static void a_lost_replica_stays_lost_until_it_is_copied(void **state)
+/* And nothing is copied. */
+static uint64_t given_a_lost_replica(void)
 {
-    (void)state;
     w.config.repair_streams = 0;
     restart_master();
     start(3);
     uint64_t chunk = sealed_chunk("/f");
     lose(c, chunk);
     assert_int_equal(repair()->chunks_degraded, 1);
+    return chunk;
+}
+
+static void a_lost_replica_stays_lost_until_it_is_copied(void **state)
+{
+    (void)state;
+    uint64_t chunk = given_a_lost_replica();
     replica(c, chunk)->lost = false; /* a restart makes it look well */
     restart(c);
     assert_int_equal(repair()->chunks_degraded, 1);
@@ -625,12 +632,7 @@ static void a_lost_replica_stays_lost_until_it_is_copied(void **state)
 static void a_lost_replica_is_made_good_by_no_late_word(void **state)
 {
     (void)state;
-    w.config.repair_streams = 0;
-    restart_master();
-    start(3);
-    uint64_t chunk = sealed_chunk("/f");
-    lose(c, chunk);
-    assert_int_equal(repair()->chunks_degraded, 1);
+    uint64_t chunk = given_a_lost_replica();
     struct order unasked = {.target = c, .chunk = chunk, .version = 1, .sealed = true};
     copied(&unasked, LH_OK);
     assert_int_equal(repair()->chunks_degraded, 1);
