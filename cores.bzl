@@ -12,6 +12,7 @@ PROBED_USERS = [
     "//chunkserver:__subpackages__",
     "//client:__subpackages__",
     "//evidence:__pkg__",
+    "//finder:__pkg__",
     "//lease:__pkg__",
     "//master:__subpackages__",
     "//sim:__subpackages__",

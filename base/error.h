@@ -46,7 +46,8 @@ enum lh_advice { LH_GIVE_UP, LH_RETRY, LH_ASK_MASTER };
     X(NOT_LEASED, 32, 9, RETRY, "nobody holds the lease now")                                      \
     X(PERMISSION, 33, 7, GIVE_UP, "permission denied")                                             \
     X(SYSTEM, 34, 13, GIVE_UP, "the operating system refused")                                     \
-    X(SHORTAGE, 35, 8, RETRY, "short of descriptors or memory for the moment")
+    X(SHORTAGE, 35, 8, RETRY, "short of descriptors or memory for the moment")                     \
+    X(NOT_ACTIVE, 36, 14, RETRY, "another master is the active one")
 
 enum lh_error {
     LH_OK = 0,

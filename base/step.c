@@ -28,6 +28,14 @@ void lh_fx_open(struct lh_effects *fx, uint64_t link, enum lh_method method, con
     e->timeout = timeout;
 }
 
+void lh_fx_open_with_token(struct lh_effects *fx, uint64_t link, enum lh_method method,
+    const char *address, struct lh_duration timeout, const char *token)
+{
+    lh_fx_open(fx, link, method, address, timeout);
+    if (token != NULL)
+        fx->items[fx->count - 1].token = lh_strdup(token);
+}
+
 void lh_fx_close(struct lh_effects *fx, uint64_t link, int error, const char *text)
 {
     struct lh_effect *e = lh_effects_add(fx, LH_FX_CLOSE);
@@ -121,6 +129,7 @@ void lh_fx_delete(struct lh_effects *fx, const void *key, size_t key_size)
 void lh_effect_deinit(struct lh_effect *e)
 {
     free(e->text);
+    free(e->token);
     lh_buf_clear(&e->header);
     lh_buf_clear(&e->payload);
     for (size_t i = 0; i < e->change_count; i++) {
@@ -129,6 +138,7 @@ void lh_effect_deinit(struct lh_effect *e)
     }
     free(e->changes);
     e->text = NULL;
+    e->token = NULL;
     e->changes = NULL;
     e->change_count = 0;
 }

@@ -23,6 +23,8 @@
  *     it and effects that it still emits for it are ignored.
  *   - LH_IN_HALF_CLOSED says that the peer of a served stream will send nothing more, and still
  *     listens. It comes behind the last message, at most once; the core ends the link.
+ *   - Methods of etcd are opened like all others, at a member's address; rpc/rpc.h says which
+ *     errors and texts their links end with.
  *   - A unary call is a link with one message each way; the served side closes it after the reply.
  *   - LH_FX_HOLD stops the reading of further messages from a link until LH_FX_UNHOLD; one message
  *     that was already under way may still arrive.
@@ -76,11 +78,20 @@ enum lh_method {
     LH_METHOD_EXPLAIN,
     LH_METHOD_LIST_CHUNKS,
     LH_METHOD_GARBAGE,
+    LH_METHOD_MASTERS,
+    LH_METHOD_TRANSFER,
     /* leasehold.ChunkServer */
     LH_METHOD_APPEND,
     LH_METHOD_REPLICATE,
     LH_METHOD_READ,
     LH_METHOD_SETTLE,
+    /* Of etcd, where masters keep their metadata; called, never served (proto/etcd.proto). */
+    LH_METHOD_ETCD_RANGE,
+    LH_METHOD_ETCD_TXN,
+    LH_METHOD_ETCD_COMPACT,
+    LH_METHOD_ETCD_WATCH,
+    LH_METHOD_ETCD_STATUS,
+    LH_METHOD_ETCD_AUTHENTICATE,
     LH_METHOD_COUNT
 };
 
@@ -158,11 +169,13 @@ struct lh_effect {
     uint64_t link;
     enum lh_method method;      /* OPEN */
     char *text;                 /* OPEN: address; CLOSE, LOG: text; owned */
+    char *token;                /* OPEN, of a foreign method: who asks, sent as the call's metadata
+                                   `token`; NULL: none; owned. A secret: never logged */
     struct lh_duration timeout; /* OPEN: the call's deadline from now, or LH_DURATION_FOREVER */
     struct lh_buf header;       /* SEND: the encoded message without its payload field */
     struct lh_buf payload;      /* SEND: the payload field's bytes (empty: the field is left out);
                                    DISK: what to write */
-    bool tell; /* SEND: LH_IN_SENT when it has left */
+    bool tell;                  /* SEND: LH_IN_SENT when it has left */
     uint64_t ticket;
     uint64_t file;
     enum lh_disk_op op;
@@ -187,6 +200,9 @@ struct lh_effect *lh_effects_add(struct lh_effects *fx, enum lh_effect_kind kind
 
 void lh_fx_open(struct lh_effects *fx, uint64_t link, enum lh_method method, const char *address,
     struct lh_duration timeout);
+/* The same, of a foreign method. `token`: what etcd's Authenticate answered, copied; NULL: none. */
+void lh_fx_open_with_token(struct lh_effects *fx, uint64_t link, enum lh_method method,
+    const char *address, struct lh_duration timeout, const char *token);
 void lh_fx_close(struct lh_effects *fx, uint64_t link, int error, const char *text);
 void lh_fx_hold(struct lh_effects *fx, uint64_t link);
 void lh_fx_unhold(struct lh_effects *fx, uint64_t link);

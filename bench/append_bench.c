@@ -1,6 +1,6 @@
 /* Measures appends and reads against a running cluster, through the public C API alone.
  *
- *   append_bench --master HOST:PORT --mode async|sync|read --path PATH
+ *   append_bench --master HOST:PORT,... --mode async|sync|read --path PATH
  *                [--appenders N] [--files N] [--size BYTES] [--seconds S]
  *
  * With several files (PATH-0, PATH-1, ...) the appenders take them in turn. Time begins when every
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
 
     if (o.path == NULL || o.appenders == 0 || o.files == 0 || o.size == 0 || argc % 2 == 0) {
         fprintf(stderr,
-            "usage: append_bench --path PATH [--master HOST:PORT] [--mode async|sync|read]\n"
+            "usage: append_bench --path PATH [--master HOST:PORT,...] [--mode async|sync|read]\n"
             "                    [--appenders N] [--files N] [--size BYTES] [--seconds S]\n");
         return 64;
     }

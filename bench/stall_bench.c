@@ -1,7 +1,7 @@
 /* How long writers stand still: appends 100-byte records one after the other and notes each
  * appender's longest pause, through the public C API alone.
  *
- *   stall_bench --master HOST:PORT --path PATH [--appenders N] [--size BYTES] [--async]
+ *   stall_bench --master HOST:PORT,... --path PATH [--appenders N] [--size BYTES] [--async]
  *
  * Commands on the standard input, a line each:
  *   begin   forget what was, measure from now on
@@ -170,8 +170,8 @@ int main(int argc, char **argv)
     double began = now_s();
 
     if (!parse(argc, argv, &o)) {
-        fputs("usage: stall_bench --master HOST:PORT --path PATH [--appenders N] [--size BYTES] "
-              "[--async]\n",
+        fputs("usage: stall_bench --master HOST:PORT,... --path PATH [--appenders N] "
+              "[--size BYTES] [--async]\n",
             stderr);
         return 64;
     }

@@ -4,28 +4,18 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/log/scan.h"
-#include "chunkserver/primary/appending.h"
-#include "chunkserver/primary/members.h"
-#include "chunkserver/primary/pair.h"
-#include "chunkserver/primary/streams.h"
 #include "chunkserver/rooms.h"
-#include "chunkserver/serve/copying.h"
-#include "chunkserver/serve/feeder.h"
-#include "chunkserver/serve/reading.h"
-#include "chunkserver/serve/secondary.h"
-#include "chunkserver/serve/settling.h"
 
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------------------------------------
- * What happens to a replica, and who does something about it (log/logs.h). */
+ * What happens to a replica, and who does something about it (log/log.h). */
 
 static void loaded(void *self)
 {
     struct lh_chunkserver *cs = self;
 
-    lh_cs_session_start(&cs->session);
+    lh_cs_session_start(cs->session);
 }
 
 static void pressure_fell(void *self)
@@ -80,7 +70,7 @@ static const struct lh_cs_log_users log_users = {
     .cut_back = cut_back,
     .lost = lost,
     .differs = lh_cs_serving_differs,
-    .read_back = lh_cs_settlings_answer,
+    .read_back = lh_cs_serving_read_back,
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -93,9 +83,9 @@ struct lh_chunkserver *lh_chunkserver_create(const struct lh_chunkserver_config 
     lh_cs_config_init(&cs->host.config, config);
     cs->host.holder = lh_holder_create();
     lh_cs_logs_init(&cs->logs, &cs->host, &log_users, cs);
-    lh_cs_primaries_init(&cs->primaries, &cs->host, &cs->logs);
-    lh_cs_serving_init(&cs->serving, &cs->host, &cs->logs);
-    lh_cs_session_init(&cs->session, &cs->primaries, &cs->serving);
+    cs->primaries = lh_cs_primaries_create(&cs->host, &cs->logs);
+    cs->serving = lh_cs_serving_create(&cs->host, &cs->logs);
+    cs->session = lh_cs_session_create(&cs->host, &cs->logs, cs->primaries, cs->serving);
     return cs;
 }
 
@@ -105,18 +95,18 @@ void lh_chunkserver_destroy(struct lh_chunkserver *cs)
     struct lh_cs_replica *r;
 
     cs->host.fx = &none;
-    lh_cs_scrub_stop(&cs->serving.scrub);
+    lh_cs_scrub_stop(cs->serving);
     LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
-        if (lh_cs_served(r)->copying != NULL)
-            lh_cs_copying_end(lh_cs_served(r)->copying);
+        lh_cs_copying_stop(r);
         if (lh_cs_primary_of(r) != NULL)
             lh_cs_primary_discard(lh_cs_primary_of(r), LH_ERR_SHUTTING_DOWN);
         lh_cs_serving_refuse(r, LH_ERR_SHUTTING_DOWN);
     }
     lh_cs_links_deinit(&cs->host);
     lh_cs_logs_deinit(&cs->logs);
-    lh_cs_primaries_deinit(&cs->primaries);
-    lh_cs_session_deinit(&cs->session);
+    lh_cs_serving_destroy(cs->serving);
+    lh_cs_primaries_destroy(cs->primaries);
+    lh_cs_session_destroy(cs->session);
     lh_effects_deinit(&none);
     lh_holder_destroy(cs->host.holder);
     lh_timers_deinit(&cs->host.timers);
@@ -132,14 +122,13 @@ static void on_stop(struct lh_chunkserver *cs)
     if (cs->host.stopping)
         return;
     cs->host.stopping = true;
-    lh_cs_scrub_stop(&cs->serving.scrub);
+    lh_cs_scrub_stop(cs->serving);
     cs->stop_at =
         lh_instant_add(cs->host.now, lh_duration_add(c->drain_timeout, lh_milliseconds(500)));
     LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
         if (lh_cs_primary_of(r) != NULL)
             lh_cs_primary_recall(lh_cs_primary_of(r));
-        if (lh_cs_served(r)->copying != NULL)
-            lh_cs_copying_end(lh_cs_served(r)->copying);
+        lh_cs_copying_stop(r);
     }
 }
 
@@ -152,15 +141,14 @@ static void stop_if_done(struct lh_chunkserver *cs)
         return;
     if (!lh_instant_reached(cs->host.now, cs->stop_at)) {
         LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
-            if (lh_cs_primary_of(r) != NULL || r->motion->unwritten > 0 || r->motion->writing > 0 ||
-                r->motion->jobs != NULL)
+            if (lh_cs_primary_of(r) != NULL || lh_cs_replica_has_work(r))
                 return;
         }
-        if (lh_cs_session_farewell(&cs->session))
+        if (lh_cs_session_farewell(cs->session))
             return;
     }
     cs->host.stopped = true;
-    lh_cs_session_close(&cs->session);
+    lh_cs_session_close(cs->session);
     lh_fx_stopped(cs->host.fx, LH_OK);
 }
 
@@ -173,16 +161,16 @@ static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
 
     switch (in->method) {
     case LH_METHOD_APPEND:
-        lh_cs_link_add(host, in->link, &lh_cs_append_links, &cs->primaries, NULL);
+        lh_cs_link_add(host, in->link, &lh_cs_append_links, cs->primaries, NULL);
         break;
     case LH_METHOD_REPLICATE:
-        lh_cs_link_add(host, in->link, &lh_cs_replicate_links, &cs->serving, NULL);
+        lh_cs_link_add(host, in->link, &lh_cs_replicate_links, cs->serving, NULL);
         break;
     case LH_METHOD_READ:
-        lh_cs_link_add(host, in->link, &lh_cs_read_links, &cs->serving, NULL);
+        lh_cs_link_add(host, in->link, &lh_cs_read_links, cs->serving, NULL);
         break;
     case LH_METHOD_SETTLE:
-        lh_cs_link_add(host, in->link, &lh_cs_settle_links, &cs->serving, NULL);
+        lh_cs_link_add(host, in->link, &lh_cs_settle_links, cs->serving, NULL);
         break;
     default:
         lh_fx_close(host->fx, in->link, LH_ERR_UNIMPLEMENTED,
@@ -191,27 +179,11 @@ static void on_link_opened(struct lh_chunkserver *cs, const struct lh_input *in)
     }
 }
 
-/* Moves a moment from which on somebody's silence counts by what this process has slept since, and
- * a little more, so that what arrived meanwhile is read before anybody is judged. Once: when
- * nothing has been heard since then, a next sleep changes nothing. So a process that is held up
- * again and again, perhaps by the very disk that hangs, does not excuse it for ever. */
-static void forgive(const struct lh_cs_host *host, struct lh_instant *since,
-    struct lh_instant *forgiven, struct lh_duration slept)
-{
-    struct lh_duration more = lh_milliseconds(host->config.bounds.pause_ms);
-
-    if (since->ns == forgiven->ns)
-        return;
-    *since = lh_instant_min(host->now, lh_instant_add(*since, lh_duration_add(slept, more)));
-    *forgiven = *since;
-}
-
 /* Was this process paused, or its machine? Then neither the disk nor anybody else was silent for as
  * long as the clock says: patience counts only time in which we ran. Leases know nothing of this:
  * they end by the clock (TIME-5). */
 static void wake_up(struct lh_chunkserver *cs, struct lh_instant wanted)
 {
-    struct lh_cs_primary *p;
     struct lh_duration slept = lh_instant_until(wanted, cs->host.now);
 
     if (slept.ns < lh_milliseconds(cs->host.config.bounds.pause_ms).ns ||
@@ -219,13 +191,9 @@ static void wake_up(struct lh_chunkserver *cs, struct lh_instant wanted)
         return;
     LH_MARK("pause-noticed");
     cs->host.counts.pauses++;
-    forgive(&cs->host, &cs->logs.disk.quiet_since, &cs->logs.disk.forgiven, slept);
-    forgive(&cs->host, &cs->session.answered_at, &cs->session.forgiven, slept);
-    DL_FOREACH(cs->primaries.all, p) {
-        for (size_t i = 0; i < p->member_count; i++)
-            forgive(&cs->host, &p->members[i].progress_at, &p->members[i].forgiven, slept);
-        lh_cs_primary_set_timer(p);
-    }
+    lh_cs_logs_forgive(&cs->logs, slept);
+    lh_cs_session_forgive(cs->session, slept);
+    lh_cs_primaries_forgive(cs->primaries, slept);
 }
 
 void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct lh_effects *fx)
@@ -240,8 +208,8 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         wake_up(cs, wanted);
     if (!cs->started) {
         cs->started = true;
-        lh_cs_scan_load(&cs->logs);
-        lh_cs_session_start(&cs->session);
+        lh_cs_logs_load(&cs->logs);
+        lh_cs_session_start(cs->session);
     }
     switch (in->kind) {
     case LH_IN_LINK_OPENED:
@@ -260,7 +228,7 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         lh_cs_link_half_closed(&cs->host, in->link);
         break;
     case LH_IN_LINK_CLOSED:
-        lh_cs_link_closed(&cs->host, in->link, in->text);
+        lh_cs_link_closed(&cs->host, in->link, in->error, in->text);
         break;
     case LH_IN_DISK:
         lh_cs_disk_done(&cs->logs, in);
@@ -278,10 +246,10 @@ void lh_chunkserver_step(struct lh_chunkserver *cs, struct lh_input *in, struct 
         break;
     }
     lh_timers_fire(&cs->host.timers, &cs->host, cs->host.now);
-    lh_cs_pairs_flush(&cs->primaries);
-    lh_cs_feeders_flush(&cs->serving);
-    lh_cs_streams_flush(&cs->primaries);
-    lh_cs_motions_settle(&cs->logs);
+    lh_cs_pairs_flush(cs->primaries);
+    lh_cs_feeders_flush(cs->serving);
+    lh_cs_streams_flush(cs->primaries);
+    lh_cs_logs_settle(&cs->logs);
     stop_if_done(cs);
     cs->host.fx = NULL;
 }

@@ -1,8 +1,9 @@
 /* The chunkserver's core: one session with the master and any number of replicas. Pure: see
  * base/step.h for how it is driven.
  *
- * Rooms, lowest first; each is a package that knows only those before it:
- *   host/     the step under way, configuration, links, the way to the master
+ * Rooms, lowest first; each is a package that knows only those before it, by their doors (the
+ * header with the folder's name):
+ *   host/     the step under way, counts, links, the way to the master
  *   log/      what is on the disk: one chunk's header and log, changes of them, reading them back
  *   primary/  the order of appends, their commit, recovery, reports of leases to the master
  *   serve/    everybody else's requests to a replica, copies of it, the scrub
@@ -13,7 +14,7 @@
 
 #include "base/metrics.h"
 #include "base/step.h"
-#include "chunkserver/host/config.h"
+#include "chunkserver/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>

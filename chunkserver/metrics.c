@@ -1,5 +1,4 @@
 /* The chunkserver's figures for Prometheus; docs/metrics.md describes each of them. */
-#include "chunkserver/log/space.h"
 #include "chunkserver/rooms.h"
 
 #include <stdio.h>
@@ -30,18 +29,14 @@ static void histogram(
 
 static void leases(const struct lh_chunkserver *cs, struct lh_metrics *out, struct lh_instant now)
 {
-    const struct lh_cs_primary *p;
-    uint64_t primaries = 0, open = 0;
+    const struct lh_cs_primary_figures figures = lh_cs_primaries_figures(cs->primaries);
 
-    DL_FOREACH(cs->primaries.all, p) {
-        primaries++;
-        open += p->state == LH_CS_PRIMARY_OPEN;
-    }
     GAUGE("in_session", "1 while its session with the master lives.",
         lh_chunkserver_in_session(cs, now));
-    GAUGE("failing", "1 while its disk does not answer (SES-6).", cs->session.disk.failing);
-    GAUGE("primaries", "Chunks that it is primary of.", primaries);
-    GAUGE("primaries_open", "Of these, chunks that take appends.", open);
+    GAUGE("failing", "1 while its disk does not answer (SES-6).",
+        lh_cs_session_is_failing(cs->session));
+    GAUGE("primaries", "Chunks that it is primary of.", figures.primaries);
+    GAUGE("primaries_open", "Of these, chunks that take appends.", figures.open);
     COUNTER(registrations, "registrations", "Registrations sent.");
     COUNTER(heartbeats, "heartbeats", "Heartbeats sent.");
     COUNTER(grants, "grants", "Leases received.");
@@ -61,34 +56,24 @@ static void appends(const struct lh_chunkserver *cs, struct lh_metrics *out)
     histogram(out, "leasehold_chunkserver_append_seconds",
         "From the order of a batch to its commit on every member.", &cs->host.counts.append);
     GAUGE("uncommitted_bytes", "Bytes ordered and not committed.",
-        cs->primaries.streams.pending_bytes);
+        lh_cs_primaries_figures(cs->primaries).pending_bytes);
     by_error(out, "leasehold_chunkserver_append_errors_total",
         "Lanes of append streams, and writers, refused, by error.", cs->host.counts.append_errors);
 }
 
 static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
-    const struct lh_cs_replica *r;
-    const struct lh_cs_ticket *t;
-    uint64_t bytes = 0, lost = 0, sealed = 0, copying = 0, starved, writers = 0;
+    const struct lh_cs_log_figures logs = lh_cs_logs_figures(&cs->logs);
 
-    DL_COUNT(cs->logs.disk.shortage.starved, t, starved);
-    LH_IDMAP_FOREACH(r, &cs->logs.replicas) {
-        bytes += r->end;
-        writers += HASH_COUNT(r->motion->writers.by_id);
-        lost += r->state == LH_CS_REPLICA_LOST;
-        sealed += r->header.sealed;
-        copying += r->header.copying;
-    }
     GAUGE("replicas", "Replicas here.", cs->logs.replicas.count);
-    GAUGE("replicas_sealed", "Of these, sealed ones.", sealed);
-    GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", copying);
-    GAUGE("replicas_unusable", "Of these, lost ones.", lost);
-    GAUGE("log_bytes", "Bytes in their logs.", bytes);
+    GAUGE("replicas_sealed", "Of these, sealed ones.", logs.sealed);
+    GAUGE("replicas_copying", "Of these, incomplete ones (REC-4).", logs.copying);
+    GAUGE("replicas_unusable", "Of these, lost ones.", logs.lost);
+    GAUGE("log_bytes", "Bytes in their logs.", logs.bytes);
     GAUGE("capacity_bytes", "Bytes of the disk, or of --capacity.", cs->host.config.capacity_bytes);
     GAUGE("free_bytes", "Bytes that are free.", cs->host.config.free_bytes);
-    GAUGE("promised_bytes", "Of these, bytes promised to growing logs: not offered.",
-        lh_cs_space_promised(&cs->logs));
+    GAUGE(
+        "promised_bytes", "Of these, bytes promised to growing logs: not offered.", logs.promised);
     by_error(out, "leasehold_chunkserver_replicas_lost_total",
         "Replicas lost until they are copied again, by reason.", cs->host.counts.replicas_lost);
     histogram(out, "leasehold_chunkserver_disk_write_seconds", "Writes to chunk files.",
@@ -97,12 +82,12 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
         &cs->host.counts.disk_sync);
     COUNTER(disk_shortages, "disk_shortages",
         "Times that the machine had no descriptor or memory for an operation on the disk.");
-    GAUGE("disk_starved", "Operations on the disk that wait because of a shortage.", starved);
+    GAUGE("disk_starved", "Operations on the disk that wait because of a shortage.", logs.starved);
     COUNTER(pauses, "pauses", "Times that the process was paused: it ran later than planned.");
     GAUGE("unwritten_bytes", "Bytes accepted as primary or secondary and not written.",
         cs->logs.unwritten);
-    GAUGE("writers", "Writers in the tables of all logs in memory.", writers);
-    GAUGE("settle_tables", "Sealed logs whose writer tables are in memory.", cs->logs.tables.count);
+    GAUGE("writers", "Writers in the tables of all logs in memory.", logs.writers);
+    GAUGE("settle_tables", "Sealed logs whose writer tables are in memory.", logs.settle_tables);
     COUNTER(reads, "reads", "Reads answered.");
     COUNTER(bytes_read, "read_bytes", "Bytes of these.");
     by_error(out, "leasehold_chunkserver_read_errors_total", "Reads refused, by error.",
@@ -112,15 +97,17 @@ static void data(const struct lh_chunkserver *cs, struct lh_metrics *out)
 
 static void upkeep(const struct lh_chunkserver *cs, struct lh_metrics *out)
 {
+    const struct lh_cs_serving_figures serving = lh_cs_serving_figures(cs->serving);
+
     COUNTER(copies, "copies", "Replicas copied to here completely.");
     COUNTER(copies_failed, "copies_failed", "Copies given up.");
-    TOTAL("copied_bytes", "Bytes copied to here.", cs->serving.copied_in);
-    TOTAL("copied_out_bytes", "Bytes copied from here.", cs->serving.copied_out);
-    TOTAL("scrub_bytes", "Bytes that the scrub has read.", cs->serving.scrub.read);
+    TOTAL("copied_bytes", "Bytes copied to here.", serving.copied_in);
+    TOTAL("copied_out_bytes", "Bytes copied from here.", serving.copied_out);
+    TOTAL("scrub_bytes", "Bytes that the scrub has read.", serving.scrub.read);
     COUNTER(scrub_replicas, "scrub_replicas", "Replicas that the scrub has found good.");
-    TOTAL("scrub_errors", "Replicas in which the scrub has found rot.", cs->serving.scrub.found);
-    TOTAL("scrub_rounds", "Times that the scrub has gone through everything.",
-        cs->serving.scrub.passes);
+    TOTAL("scrub_errors", "Replicas in which the scrub has found rot.", serving.scrub.found);
+    TOTAL(
+        "scrub_rounds", "Times that the scrub has gone through everything.", serving.scrub.passes);
 }
 
 void lh_chunkserver_metrics(
@@ -135,8 +122,8 @@ void lh_chunkserver_metrics(
 bool lh_chunkserver_ready(
     const struct lh_chunkserver *cs, struct lh_instant now, char *why, size_t why_size)
 {
-    const char *because = cs->host.stopping || cs->host.stopped ? "the server is stopping"
-                          : cs->session.disk.failing            ? "the disk does not answer"
+    const char *because = cs->host.stopping || cs->host.stopped   ? "the server is stopping"
+                          : lh_cs_session_is_failing(cs->session) ? "the disk does not answer"
                           : lh_chunkserver_in_session(cs, now)
                               ? NULL
                               : "there is no session with the master";

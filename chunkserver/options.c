@@ -1,48 +1,10 @@
 /* The options of leasehold-chunkserver: a row of the table each. */
 #include "chunkserver/options.h"
 
+#include "finder/finder.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-/* Whether others can connect to `address`: one host, one port. */
-static bool reachable(const char *address)
-{
-    static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
-    const char *colon = strrchr(address, ':');
-
-    if (strncmp(address, "unix:", 5) == 0)
-        return address[5] != '\0';
-    if (colon == NULL || strspn(colon + 1, "0") == strlen(colon + 1) ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
-        return false;
-    for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
-        if (strlen(any_host[i]) == (size_t)(colon - address) &&
-            strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
-            return false;
-    return strtoul(colon + 1, NULL, 10) <= 65535;
-}
-
-/* What others can connect to: --advertise, or --listen. NULL: neither says; said on stderr. */
-static const char *advertised(const struct lh_chunkserver_options *o)
-{
-    const char *address = o->advertise != NULL ? o->advertise : o->server.listen;
-
-    if (reachable(address))
-        return address;
-    if (o->advertise != NULL)
-        (void)fprintf(stderr,
-            "leasehold-chunkserver: --advertise %s is not where others can connect to; give one "
-            "host and one port, for example 10.0.0.11:7500\n",
-            o->advertise);
-    else
-        (void)fprintf(stderr,
-            "leasehold-chunkserver: --listen %s is not where others can connect to; give "
-            "--advertise too\n",
-            o->server.listen);
-    return NULL;
-}
 
 bool lh_chunkserver_options_parse(
     struct lh_chunkserver_options *o, int argc, char **argv, int *code)
@@ -57,7 +19,7 @@ bool lh_chunkserver_options_parse(
         {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-chunkserver"), .metavar = "DIRECTORY",
             .help = "where chunks are kept; created if missing"},
         {LH_FLAG("master", LIST, &o->masters, "127.0.0.1:7400"), .metavar = "ADDRESS,...",
-            .help = "the master's addresses"},
+            .help = "the master's address, or those of any of several masters"},
         {LH_FLAG("server-id", STRING, &o->server_id, NULL), .metavar = "NAME",
             .help = "this server's lasting name; by default the data directory's, or a random one"},
         {LH_FLAG("failure-domain", STRING, &o->failure_domain, o->host), .metavar = "NAME",
@@ -105,11 +67,14 @@ bool lh_chunkserver_options_parse(
 
     if (!lh_server_parse(&flags, argc, argv, &o->args, code))
         return false;
-    o->advertise = advertised(o);
-    if (o->masters.count > 0 && o->advertise != NULL)
+    char wrong[256];
+    o->advertise = lh_server_advertised(
+        "leasehold-chunkserver", o->advertise, o->server.listen, "10.0.0.11:7500");
+    int error = lh_masters_check(o->masters.items, o->masters.count, wrong, sizeof wrong);
+    if (error == LH_OK && o->advertise != NULL)
         return true;
-    if (o->masters.count == 0)
-        (void)fputs("leasehold-chunkserver: --master names no address\n", stderr);
+    if (error != LH_OK)
+        (void)fprintf(stderr, "leasehold-chunkserver: --master: %s\n", wrong);
     *code = LH_SERVER_USAGE;
     lh_flags_free(&o->args);
     return false;

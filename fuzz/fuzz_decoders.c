@@ -90,27 +90,59 @@ static void decode_header(const uint8_t *data, size_t size)
     lh_buf_clear(&bytes);
 }
 
+/* By the first byte of a pair: it is loaded, or another master puts or removes it, with those of
+ * its kind that follow in one commit. */
+static int load_or_amend(struct lh_master *m, struct lh_change *commit, size_t *count, size_t room,
+    unsigned how, const struct lh_change *pair)
+{
+    char text[512];
+    int error = LH_OK;
+
+    if (how > 0) {
+        commit[*count] = *pair;
+        if (how == 2)
+            commit[*count].value = NULL;
+        ++*count;
+    }
+    if ((how == 0 || *count == room) && *count > 0) {
+        error = lh_master_amend(m, commit, *count, text, sizeof text);
+        *count = 0;
+    }
+    if (how == 0 && error == LH_OK)
+        error = lh_master_load(
+            m, pair->key, pair->key_size, pair->value, pair->value_size, text, sizeof text);
+    return error;
+}
+
 /* Pairs of a length each, in the order in which they stand. */
 static void load_store(const uint8_t *data, size_t size)
 {
     struct lh_master_config config = lh_master_config_default();
     struct lh_effects fx = {0};
+    struct lh_change commit[8];
+    size_t count = 0;
     char text[512];
     int error = LH_OK;
 
     config.seed = 1;
     struct lh_master *m = lh_master_create(&config);
     while (size >= 2 && error == LH_OK) {
+        unsigned how = data[0] < 192 ? 0 : data[0] < 240 ? 1 : 2;
         size_t key = data[0] % 24, value = data[1];
         data += 2;
         size -= 2;
         key = key < size ? key : size;
         value = value < size - key ? value : size - key;
-        error = lh_master_load(m, data, key, data + key, value, text, sizeof text);
+        struct lh_change pair = {(uint8_t *)(uintptr_t)data, (uint8_t *)(uintptr_t)(data + key),
+            (uint32_t)key, (uint32_t)value};
+        error = load_or_amend(m, commit, &count, sizeof commit / sizeof *commit, how, &pair);
         data += key + value;
         size -= key + value;
     }
+    if (error == LH_OK)
+        error = lh_master_amend(m, commit, count, text, sizeof text);
     if (error == LH_OK) {
+        lh_master_check(m);
         struct lh_input in = {.kind = LH_IN_TIMER, .now = {UINT64_C(1000000000)}};
         lh_master_step(m, &in, &fx);
         lh_master_check(m);

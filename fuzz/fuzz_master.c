@@ -152,9 +152,20 @@ static void ask(struct world *w, enum lh_method method, const void *m)
         world_say(w, l, m, NULL);
 }
 
+/* One of few, so that it comes again (HA-12); or none. */
+static Leasehold__CallId *id_of(Leasehold__CallId *id, unsigned what)
+{
+    leasehold__call_id__init(id);
+    id->client = 1;
+    id->number = what & 3;
+    id->repeated = (what & 4) != 0;
+    return id->number == 0 ? NULL : id;
+}
+
 static void usual(struct world *w, unsigned what)
 {
     char *path = (char *)((what & 64) != 0 ? "/b" : "/a");
+    Leasehold__CallId id;
     Leasehold__CreateRequest create = LEASEHOLD__CREATE_REQUEST__INIT;
     Leasehold__OpenTailRequest tail = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
     Leasehold__RemoveRequest gone = LEASEHOLD__REMOVE_REQUEST__INIT;
@@ -171,6 +182,7 @@ static void usual(struct world *w, unsigned what)
     case 3:
         create.path = path;
         create.on_primary_loss = 1 + (what >> 3 & 1);
+        create.call = id_of(&id, what >> 4);
         ask(w, LH_METHOD_CREATE, &create);
         break;
     case 4:
@@ -189,6 +201,7 @@ static void usual(struct world *w, unsigned what)
     case 6:
         gone.path = path;
         gone.now = (what & 8) != 0;
+        gone.call = id_of(&id, what >> 4);
         ask(w, LH_METHOD_REMOVE, &gone);
         break;
     default:

@@ -163,6 +163,19 @@ void lh_lease_to_last(struct lh_lease *lease)
     TAILQ_INSERT_TAIL(&lease->holder->held, lease, held_link);
 }
 
+void lh_lease_reorder(struct lh_leases *l, struct lh_lease *lease)
+{
+    lh_lease_to_last(lease);
+    if (lease->in_todo) {
+        TAILQ_REMOVE(&lease->holder->todo, lease, todo_link);
+        TAILQ_INSERT_TAIL(&lease->holder->todo, lease, todo_link);
+    }
+    if (lease->waiting) {
+        TAILQ_REMOVE(&l->waiting, lease, waiting_link);
+        TAILQ_INSERT_TAIL(&l->waiting, lease, waiting_link);
+    }
+}
+
 bool lh_lease_recall(struct lh_leases *l, struct lh_lease *lease)
 {
     if (lease->recalling || lease->ending)

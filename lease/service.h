@@ -254,6 +254,9 @@ void lh_lease_extend_many(struct lh_leases *l, struct lh_lessee *lessee,
 void lh_lease_let_end(struct lh_lease *lease);
 /* The last one in its holder's list. */
 void lh_lease_to_last(struct lh_lease *lease);
+/* The last one in every list that it stands in. Called for every lease, before lh_leases_start():
+ * so it does not matter in which order they were restored. */
+void lh_lease_reorder(struct lh_leases *l, struct lh_lease *lease);
 /* False: it is being recalled already, or ends. */
 bool lh_lease_recall(struct lh_leases *l, struct lh_lease *lease);
 /* It is over: free in the engine, and reported to its owner. */

@@ -39,7 +39,10 @@
     X(census, 10000, "between two counts of what is where; and 10 us more for each chunk")         \
     X(census_draining, 1000, "likewise, while a server is drained")                                \
     X(move_timeout, 600000, "a move that has not happened by then is given up")                    \
-    X(move_settle, 10000, "within this after a move servers have told how much room they have")
+    X(move_settle, 10000, "within this after a move servers have told how much room they have")    \
+    /* Calls that happen once (HA-12). */                                                          \
+    X(call_keep, 600000, "a call's answer is kept for so long; clients repeat for half of it")     \
+    X(call_rest, 10, "between two commits that drop old ones, if nothing else is committed")
 
 /* X(name, default, what it is for) */
 #define LH_MASTER_COUNTS(X)                                                                        \
@@ -56,4 +59,6 @@
     X(list_default, 1000, "items of a listing's page if the caller does not say")                  \
     X(list_max, 10000, "and at most")                                                              \
     X(locate_default, 64, "chunks of a Locate if the caller does not say")                         \
-    X(locate_max, 1024, "and at most")
+    X(locate_max, 1024, "and at most")                                                             \
+    X(calls_max, 100000, "answers of calls that are kept; beyond it the oldest goes")              \
+    X(calls_dropped, 64, "of these, so many go in a step")

@@ -1,5 +1,6 @@
 /* What must hold between any two steps. */
 #include "master/master.h"
+#include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
@@ -189,6 +190,68 @@ static void check_repair(const struct lh_master *m)
     }
 }
 
+/* Before the first step there is what loading makes, and nothing is left of what an amendment has
+ * replaced. */
+static void check_loaded(const struct lh_master *m)
+{
+    size_t open = 0, leased = 0, waiting = 0, creating = 0, rolls = 0, rolling = 0, held = 0;
+    const struct lh_m_creation *creation;
+    const struct lh_lease *lease;
+    const struct lh_m_chunk *c;
+    const struct lh_m_file *f;
+    const struct lh_m_server *s;
+    struct lh_m_motion *mo;
+    const struct lh_m_roll *roll;
+
+    LH_IDMAP_FOREACH(c, &m->chunks) {
+        LH_ASSERT(c->sealed == (c->motion == &lh_m_idle) && !c->removed && !c->enqueued);
+        open += !c->sealed;
+        leased += lh_m_holder(c) != NULL;
+        creating += !c->created;
+        rolling += c->motion->seal.roll != NULL;
+    }
+    LH_IDMAP_FOREACH(f, &m->files)
+        LH_ASSERT(
+            f->trashed == (f->motion != &lh_m_file_idle) && f->chunk_count <= m->chunks.count);
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        held += s->session.lessee.count;
+    TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
+        waiting++;
+    TAILQ_FOREACH(creation, &m->creating, link)
+        creating--;
+    TAILQ_FOREACH(roll, &m->rolls, link)
+        rolls++;
+    LH_ASSERT(creating == 0 && rolls == rolling && waiting == leased && held == leased);
+    RB_FOREACH(mo, lh_m_open, (struct lh_m_open *)(uintptr_t)&m->open) {
+        open--;
+    }
+    RB_FOREACH(mo, lh_m_leased, (struct lh_m_leased *)(uintptr_t)&m->leased) {
+        leased--;
+    }
+    LH_ASSERT(open == 0 && leased == 0 && TAILQ_EMPTY(&m->stirred) &&
+              TAILQ_EMPTY(&m->stirred_files) && TAILQ_EMPTY(&m->work) && m->enqueued.count == 0);
+    LH_ASSERT(m->timers.count <= 1); /* of the service of leases */
+}
+
+static void check_calls(const struct lh_master *m)
+{
+    const struct lh_m_call *call, *last = NULL;
+    size_t count = 0;
+
+    TAILQ_FOREACH(call, &m->calls.by_order, link) {
+        LH_ASSERT(lh_m_call_find(m, call->client, call->number) == call && call->client != 0);
+        LH_ASSERT(call->ticket < m->commit.next_ticket);
+        LH_ASSERT(!m->started || ((last == NULL || last->order <= call->order) &&
+                                     call->order < m->calls.next_order));
+        last = call;
+        count++;
+    }
+    LH_ASSERT(count == m->calls.count);
+    LH_ASSERT(!m->started || count == 0 || lh_timer_is_set(&m->calls.timer));
+    LH_ASSERT(m->calls.dirty == NULL && TAILQ_EMPTY(&m->calls.dropped));
+    LH_ASSERT(m->calls.taken.client == 0);
+}
+
 static void check_moving(const struct lh_master *m)
 {
     const struct lh_m_moving *v = &m->moving;
@@ -221,7 +284,10 @@ void lh_master_check(const struct lh_master *m)
         check_file(m, f);
     for (s = m->servers; s != NULL; s = s->hh.next)
         check_server(m, s);
+    if (!m->started)
+        check_loaded(m);
     check_extras(m);
+    check_calls(m);
     check_moving(m);
     check_repair(m);
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)

@@ -11,19 +11,23 @@
 #include <stdint.h>
 
 /* The format of the metadata store that this code reads and writes. */
-#define LH_MASTER_FORMAT 1u
+#define LH_MASTER_FORMAT 2u
 
-#define LH_PATH_BYTES_MAX        1024u
-#define LH_REPLICATION_MAX       16u
-#define LH_SESSION_TERM_MIN_NS   200000000ull
-#define LH_SESSION_TERM_MAX_NS   3600000000000ull
-#define LH_OPEN_TAIL_WAIT_MS_MAX 10000u
-#define LH_REPAIR_STREAMS_MAX    64u
+#define LH_PATH_BYTES_MAX         1024u
+#define LH_REPLICATION_MAX        16u
+#define LH_SESSION_TERM_MIN_NS    200000000ull
+#define LH_SESSION_TERM_MAX_NS    3600000000000ull
+#define LH_OPEN_TAIL_WAIT_MS_MAX  10000u
+#define LH_REPAIR_STREAMS_MAX     64u
 #define LH_TRASH_RETENTION_MAX_NS (UINT64_C(10) * 365 * 24 * LH_SESSION_TERM_MAX_NS)
 
 /* What becomes of a file's appends when its tail's primary is lost (FAIL-2, FAIL-2a). The wire's
  * numbers. */
 enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
+
+/* What a restored master skips of every kind of number, its term among them: more than can have
+ * been given out since the backup (KEEP-4). */
+#define LH_MASTER_RESTORED_LEAP (UINT64_C(1) << 20)
 
 struct lh_master_config {
     struct lh_duration session_term;         /* T_session: 200 ms to an hour */
@@ -42,15 +46,17 @@ struct lh_master_config {
                                  any more: what it has is copied elsewhere (KEEP-1) */
     uint32_t repair_streams;  /* replicas that are copied to one chunkserver at a time; at most
                                  LH_REPAIR_STREAMS_MAX; 0: none are */
-    uint64_t seed;                     /* gives a new store its cluster id: draw it at random */
-    uint32_t waiters_max;              /* calls that wait for a primary, all together */
-    uint32_t waiters_file_max;         /* likewise, for one file */
-    uint32_t servers_max;              /* chunkservers ever registered */
-    uint32_t replicas_max;             /* of a chunkserver; it is refused with more */
+    uint64_t seed;            /* gives a new store its cluster id: draw it at random */
+    uint32_t waiters_max;     /* calls that wait for a primary, all together */
+    uint32_t waiters_file_max; /* likewise, for one file */
+    uint32_t servers_max;      /* chunkservers ever registered */
+    uint32_t replicas_max;     /* of a chunkserver; it is refused with more */
     bool balance; /* moves replicas and primaries from busy chunkservers to idle ones */
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
+    uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
+                       not below the stored one (HA-3). 0: the stored one, plus one */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for
                                           this long; 0: a session term and a heartbeat */
     /* What bounds the core's work (bounds.h); 0: the default. */

@@ -1,157 +1,100 @@
-/* Stored records to tables, at the start. The keys are in master/tables/write.c. */
+/* Stored records to tables, at the start: each pair once, in the order of keys. How records are
+ * read is in stored.c; how a loaded core follows another master's commits, in amend.c. */
+#include "master/load.h"
+
 #include "master/grants/grants.h"
 #include "master/growth/growth.h"
 #include "master/master.h"
 #include "master/seal/seal.h"
+#include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
-#include "master/tables/tables.h"
-#include "proto/stored.pb-c.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 
-/* What a stored record is unpacked into: nothing in it is freed by itself. One that does not fit
- * makes no sense. */
-struct arena {
-    ProtobufCAllocator allocator;
-    size_t used;
-    _Alignas(max_align_t) uint8_t bytes[32768];
-};
+#define CORRUPT LH_M_STORED_CORRUPT
 
-static void *arena_take(void *data, size_t size)
+static void load_master(struct lh_master *m, const LeaseholdStored__Master *record)
 {
-    struct arena *arena = data;
-    size_t step = _Alignof(max_align_t), whole = (size + step - 1) / step * step;
-
-    if (whole < size || whole > sizeof arena->bytes - arena->used)
-        return NULL;
-    arena->used += whole;
-    return arena->bytes + arena->used - whole;
-}
-
-static void arena_free(void *data, void *part)
-{
-    (void)data;
-    (void)part;
-}
-
-static ProtobufCAllocator *arena_open(struct arena *arena)
-{
-    arena->allocator = (ProtobufCAllocator){arena_take, arena_free, arena};
-    arena->used = 0;
-    return &arena->allocator;
-}
-
-static uint64_t get_u64(const uint8_t *from)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < 8; i++)
-        value = value << 8 | from[i];
-    return value;
-}
-
-/* ---- Loading. */
-
-__attribute__((format(printf, 4, 5))) static int refuse(
-    char *text, size_t text_size, int error, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, text_size, format, args);
-    va_end(args);
-    return error;
-}
-
-#define CORRUPT(...) refuse(text, text_size, LH_ERR_CORRUPT, "metadata store: " __VA_ARGS__)
-
-static int load_master(
-    struct lh_master *m, const uint8_t *value, size_t size, char *text, size_t text_size)
-{
-    struct arena arena;
-    LeaseholdStored__Master *record =
-        leasehold_stored__master__unpack(arena_open(&arena), size, value);
-
-    if (record == NULL)
-        return CORRUPT("the master's record cannot be read; restore the store from a backup");
-    if (record->format > LH_MASTER_FORMAT)
-        return refuse(text, text_size, LH_ERR_WRONG_FORMAT,
-            "metadata store: written in format %u by a newer release; this one reads up to %u: "
-            "start the newer release",
-            record->format, LH_MASTER_FORMAT);
-    if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
-        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0)
-        return CORRUPT("the master's record is incomplete; restore the store from a backup");
     free(m->cluster_id);
+    free(m->behind);
     m->cluster_id = lh_strdup(record->cluster_id);
     m->term = record->master_term;
     m->longest_session_ns = record->longest_session_ns;
     m->next_file = record->next_file;
     m->next_chunk = record->next_chunk;
     m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
-    return LH_OK;
 }
 
-static int load_file(struct lh_master *m, uint64_t id, const uint8_t *value, size_t size,
-    char *text, size_t text_size)
+/* The file gets its name; one that has another is out of its index. */
+static struct lh_m_file *name_file(struct lh_master *m, const LeaseholdStored__File *record)
 {
-    struct arena arena;
-    LeaseholdStored__File *record = leasehold_stored__file__unpack(arena_open(&arena), size, value);
+    struct lh_m_file *f = lh_m_file_by_id(m, record->file);
 
-    if (record == NULL)
-        return CORRUPT("file %" PRIu64 " cannot be read", id);
-    if (record->file != id || id == 0 || id >= m->next_file || record->replication == 0 ||
-        record->replication > LH_REPLICATION_MAX || record->min_replicas == 0 ||
-        record->min_replicas > record->replication || record->durability > 1 ||
-        record->on_primary_loss > LEASEHOLD__ON_PRIMARY_LOSS__WAIT)
-        return CORRUPT("the record of file %" PRIu64 " makes no sense", id);
+    if (f == NULL)
+        return lh_m_file_new(m, record->file, record->path, record->trashed);
+    free(f->path);
+    f->path = lh_strdup(record->path);
+    f->trashed = record->trashed;
+    f->removed = false;
+    lh_m_file_enter(m, f);
+    return f;
+}
+
+static int load_file(
+    struct lh_master *m, const LeaseholdStored__File *record, char *text, size_t text_size)
+{
+    struct lh_m_file *f = lh_m_file_by_id(m, record->file);
+
+    if (record->file >= m->next_file)
+        return CORRUPT("the record of file %" PRIu64 " makes no sense", record->file);
+    if (f != NULL && !f->removed)
+        return CORRUPT("file %" PRIu64 " has two records", record->file);
     if (!record->trashed && lh_m_file_by_path(m, record->path) != NULL)
         return CORRUPT("two files have the path \"%s\"", record->path);
-    struct lh_m_file *f = lh_m_file_new(m, id, record->path, record->trashed);
+    f = name_file(m, record);
     f->durability = (uint8_t)record->durability;
     f->replication = (uint8_t)record->replication;
     f->min_replicas = (uint8_t)record->min_replicas;
     f->chunk_size = record->chunk_size;
     f->created_unix_ms = record->created_unix_ms;
     f->on_primary_loss = (uint8_t)record->on_primary_loss;
-    if (record->trashed) {
+    if (record->trashed || f->motion != &lh_m_file_idle) {
         struct lh_m_file_motion *fm = lh_m_move_file(m, f);
-        fm->trash_left = lh_milliseconds(record->trash_left_ms);
-        fm->trash_number = record->trash_number;
-        if (record->trash_number >= m->trash_number)
-            m->trash_number = record->trash_number + 1;
+        fm->trash_left = lh_milliseconds(record->trashed ? record->trash_left_ms : 0);
+        fm->trash_number = record->trashed ? record->trash_number : 0;
     }
+    lh_m_file_motions_settle(m);
     return LH_OK;
 }
 
-/* Does the record follow the chunks of `f` that were loaded so far? */
-static bool follows(
+static bool joins(const struct lh_m_chunk *before, uint64_t start)
+{
+    return before != NULL && before->sealed && start == before->start + before->length;
+}
+
+/* Has the record a place in `f`, between its neighbours as far as they are there? */
+static bool fits(
     const struct lh_master *m, const struct lh_m_file *f, const LeaseholdStored__Chunk *record)
 {
-    if (record->index != f->chunk_count || record->chunk == 0 || record->chunk >= m->next_chunk ||
-        lh_m_chunk_find(m, record->chunk) != NULL || record->n_members == 0 ||
-        record->n_members > LH_REPLICATION_MAX || record->created != (record->version > 0))
+    const struct lh_m_chunk *next;
+
+    if (record->index > f->chunk_count || record->chunk >= m->next_chunk ||
+        lh_m_chunk_find(m, record->chunk) != NULL)
         return false;
-    for (size_t i = 0; i < record->n_members; i++) {
-        size_t size = strlen(record->members[i]->server_id);
-        if (size == 0 || size > LH_NAME_BYTES_MAX)
-            return false;
-    }
-    if (strlen(record->holder) > LH_NAME_BYTES_MAX || record->granted_version > record->version ||
-        (record->intent_to_seal && !record->created))
+    if (record->index < f->chunk_count && lh_m_file_chunk(f, record->index) != NULL)
         return false;
-    if (f->chunk_count == 0)
-        return record->start == 0;
-    const struct lh_m_chunk *last = lh_m_tail(f);
-    return last->sealed && record->start == last->start + last->length;
+    if (record->index == 0 ? record->start != 0
+                           : !joins(lh_m_file_chunk(f, record->index - 1), record->start))
+        return false;
+    next = record->index + 1 < f->chunk_count ? lh_m_file_chunk(f, record->index + 1) : NULL;
+    return next == NULL || (record->sealed && next->start == record->start + record->length);
 }
 
 static void take_chunk(
     struct lh_master *m, struct lh_m_file *f, const LeaseholdStored__Chunk *record)
 {
-    struct lh_m_chunk *c = lh_m_chunk_new(m, f, record->chunk);
+    struct lh_m_chunk *c = lh_m_chunk_new_at(m, f, (uint32_t)record->index, record->chunk);
 
     c->version = record->version;
     for (size_t i = 0; i < record->n_members; i++) {
@@ -183,38 +126,25 @@ static void take_chunk(
     }
 }
 
-static int load_chunk(struct lh_master *m, uint64_t file, uint64_t index, const uint8_t *value,
-    size_t size, char *text, size_t text_size)
+static int load_chunk(
+    struct lh_master *m, const LeaseholdStored__Chunk *record, char *text, size_t text_size)
 {
-    struct lh_m_file *f = lh_m_file_by_id(m, file);
+    struct lh_m_file *f = lh_m_file_by_id(m, record->file);
 
     if (f == NULL)
-        return CORRUPT("a chunk belongs to file %" PRIu64 ", which does not exist", file);
-    struct arena arena;
-    LeaseholdStored__Chunk *record =
-        leasehold_stored__chunk__unpack(arena_open(&arena), size, value);
-    if (record == NULL)
-        return CORRUPT("chunk %" PRIu64 " of \"%s\" cannot be read", index, f->path);
-    if (record->file != file || record->index != index || !follows(m, f, record))
+        return CORRUPT("a chunk belongs to file %" PRIu64 ", which does not exist", record->file);
+    if (!fits(m, f, record))
         return CORRUPT(
-            "chunk %" PRIu64 " of \"%s\" does not fit what is before it", index, f->path);
+            "chunk %" PRIu64 " of \"%s\" does not fit what is around it", record->index, f->path);
     take_chunk(m, f, record);
     lh_m_motions_settle(m);
     return LH_OK;
 }
 
-static int load_server(
-    struct lh_master *m, const uint8_t *value, size_t size, char *text, size_t text_size)
+static void load_server(struct lh_master *m, const LeaseholdStored__Server *record)
 {
-    struct arena arena;
-    LeaseholdStored__Server *record =
-        leasehold_stored__server__unpack(arena_open(&arena), size, value);
-
-    if (record == NULL || record->server_id[0] == 0 ||
-        strlen(record->server_id) > LH_NAME_BYTES_MAX ||
-        record->admin > LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING)
-        return CORRUPT("a chunkserver's record cannot be read");
     struct lh_m_server *s = lh_m_server_get(m, record->server_id);
+
     s->incarnation = s->session.lessee.process = record->incarnation;
     s->registration = record->registration;
     s->process = record->process;
@@ -225,30 +155,43 @@ static int load_server(
     s->address = lh_strdup(record->address);
     s->failure_domain = lh_strdup(record->failure_domain);
     s->admin = (Leasehold__ServerAdmin)record->admin;
+}
+
+int lh_m_load_record(
+    struct lh_master *m, const struct lh_m_stored *record, char *text, size_t text_size)
+{
+    switch (record->key.kind) {
+    case LH_M_STORED_MASTER:
+        load_master(m, record->master);
+        break;
+    case LH_M_STORED_FILE:
+        return load_file(m, record->file, text, text_size);
+    case LH_M_STORED_CHUNK:
+        return load_chunk(m, record->chunk, text, text_size);
+    case LH_M_STORED_TOMBSTONE:
+        LH_MARK("restart-with-tombstone");
+        lh_m_tombstone_put(m, record->key.id, record->version);
+        break;
+    case LH_M_STORED_SERVER:
+        load_server(m, record->server);
+        break;
+    case LH_M_STORED_CALL:
+        LH_MARK("restart-with-call");
+        lh_m_call_load(m, record->key.id, record->key.index, record->call->order,
+            record->call->request, record->call->reply.data, record->call->reply.len);
+        break;
+    }
     return LH_OK;
 }
 
 int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const void *value,
     size_t value_size, char *text, size_t text_size)
 {
-    const uint8_t *k = key;
+    struct lh_m_stored record;
 
     LH_ASSERT(!m->started);
-    if (key_size == 1 && k[0] == 'M')
-        return load_master(m, value, value_size, text, text_size);
-    if (m->cluster_id == NULL)
+    if (m->cluster_id == NULL && (key_size != 1 || *(const char *)key != LH_M_STORED_MASTER))
         return CORRUPT("it has no master's record; is this a master's data directory?");
-    if (key_size == 9 && k[0] == 'f')
-        return load_file(m, get_u64(k + 1), value, value_size, text, text_size);
-    if (key_size == 17 && k[0] == 'k')
-        return load_chunk(m, get_u64(k + 1), get_u64(k + 9), value, value_size, text, text_size);
-    if (key_size == 9 && k[0] == 'r' && value_size == 8) {
-        LH_MARK("restart-with-tombstone");
-        lh_m_tombstone_put(m, get_u64(k + 1), get_u64(value));
-        return LH_OK;
-    }
-    if (key_size > 1 && k[0] == 's')
-        return load_server(m, value, value_size, text, text_size);
-    return CORRUPT("a key of %zu bytes that begins with 0x%02x has no meaning", key_size,
-        key_size == 0 ? 0u : (unsigned)k[0]);
+    int error = lh_m_stored_read(&record, key, key_size, value, value_size, text, text_size);
+    return error != LH_OK ? error : lh_m_load_record(m, &record, text, text_size);
 }

@@ -10,8 +10,10 @@
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
+#include "master/order.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
+#include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
@@ -43,14 +45,21 @@ static void start(struct lh_master *m)
     struct lh_duration longest = lh_nanoseconds(m->longest_session_ns);
     if (LH_PLANTED("restart-waits-by-new-setting"))
         longest = m->config.session_term;
+    lh_m_order(m);
+    if (m->config.reign != 0 && LH_PLANTED("takeover-waits-less"))
+        longest.ns /= 2;
     lh_leases_start(&m->leases, m->now, lh_term_grantor_end(m->now, longest));
     lh_m_servers_start(m);
     lh_m_moving_start(m);
     lh_m_sweep_start(m);
+    LH_ASSERT(m->config.reign == 0 || m->config.reign >= m->term);
     m->term++;
     if (m->config.restored)
         lh_m_restored(m);
+    if (m->config.reign != 0)
+        m->term = m->config.reign;
     lh_m_trash_start(m);
+    lh_m_calls_start(m);
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
@@ -166,6 +175,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         return;
     m->fx = fx;
     m->now = LH_PLANTED("wall-clock") ? wall_clock(m, in) : in->now;
+    m->said_at = lh_instant_max(m->now, m->said_at);
     m->wall_ms = in->wall_ms;
     m->purged = 0;
     if (!m->started)
@@ -182,6 +192,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             fm->in_work = false;
             lh_m_file_advance(m, fm->file);
         }
+        lh_m_calls_step(m);
         lh_m_flush(m);
         lh_m_motions_settle(m);
         lh_m_file_motions_settle(m);
@@ -234,6 +245,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->trash);
     TAILQ_INIT(&m->garbage.extras);
     lh_m_garbage_init(m);
+    lh_m_calls_init(m);
     RB_INIT(&m->open);
     RB_INIT(&m->leased);
     TAILQ_INIT(&m->all_servers);
@@ -253,6 +265,43 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
     return m;
+}
+
+uint64_t lh_master_term(const struct lh_master *m)
+{
+    return m->term;
+}
+
+void lh_master_set_reign(struct lh_master *m, uint64_t reign)
+{
+    LH_ASSERT(!m->started);
+    m->config.reign = reign;
+}
+
+void lh_master_say_at(struct lh_master *m, struct lh_instant now)
+{
+    m->said_at = now;
+}
+
+void lh_master_records(struct lh_master *m, struct lh_effects *fx)
+{
+    LH_ASSERT(TAILQ_EMPTY(&m->commit.under_way));
+    m->fx = fx;
+    lh_m_write_all(m);
+    m->fx = NULL;
+}
+
+void lh_master_know_masters(struct lh_master *m, const char *const *addresses, size_t count)
+{
+    char **copies = lh_alloc_array(count, sizeof *copies);
+
+    for (size_t i = 0; i < count; i++)
+        copies[i] = lh_strdup(addresses[i]);
+    for (size_t i = 0; i < m->master_count; i++)
+        free(m->masters[i]);
+    free(m->masters);
+    m->masters = copies;
+    m->master_count = count;
 }
 
 static void free_queues(struct lh_master *m)
@@ -325,7 +374,10 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
+    lh_m_calls_deinit(m);
     lh_leases_deinit(&m->leases);
+    lh_master_know_masters(m, NULL, 0);
+    free(m->masters);
     free(m->cluster_id);
     free(m->behind);
     free(m);

@@ -6,8 +6,11 @@
  * message that depends on a commit is emitted by that commit's LH_IN_PERSISTED or later. If a
  * commit fails, memory is ahead for good, so the core stops with the error (LH_FX_STOPPED).
  *
- * Life: lh_master_create(), lh_master_load() for every stored pair in the order of keys, then
- * steps. The first step is the master's start in the sense of LEASE-7: feed it without delay.
+ * Life: lh_master_create(); lh_master_load() for every stored pair in the order of keys; if it then
+ * follows another master (HA-8), lh_master_amend() for each of that one's commits, in their order;
+ * and, once it is to act, lh_master_set_reign() and steps. The first step is the master's start in
+ * the sense of LEASE-7: feed it without delay. What it does from then on depends on what is stored,
+ * not on the way by which that came in.
  *
  * Keys in the store: one letter, then numbers of 8 bytes, big-endian (see master/tables/write.c).
  *
@@ -45,6 +48,34 @@ void lh_master_destroy(struct lh_master *m);
  *   WRONG_FORMAT  written by a newer release */
 LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,
     const void *value, size_t value_size, char *text, size_t text_size);
+
+/* Takes in one whole commit of another master, after loading and before the first step: puts, and
+ * deletes (`value` is NULL), in any order, a key at most once. They stay the caller's. The cost is
+ * proportional to the commit, times the logarithm of what is stored.
+ *   LH_OK         the core is as if the store that results had been loaded
+ *   CORRUPT, WRONG_FORMAT   as lh_master_load(): the core must not be used any more. CORRUPT also
+ *                 if the record of the master or of a chunkserver is deleted: no master does it */
+LH_MUST_USE int lh_master_amend(struct lh_master *m, const struct lh_change *changes, size_t count,
+    char *text, size_t text_size);
+
+/* The master term as it was loaded; 0: nothing was. */
+uint64_t lh_master_term(const struct lh_master *m);
+
+/* Sets the config's `reign`, before the first step: a standby learns it only when it begins. */
+void lh_master_set_reign(struct lh_master *m, uint64_t reign);
+
+/* The next steps' inputs have waited and are taken as of when they came (HA-2), and `now` is a
+ * reading of the present: what these steps say leaves after it. Not below an earlier one. */
+void lh_master_say_at(struct lh_master *m, struct lh_instant now);
+
+/* All that is durable, as one LH_FX_PERSIST with ticket 0: puts, in no particular order. For tests;
+ * the core is between steps, and no commit is under way. O(n). */
+void lh_master_records(struct lh_master *m, struct lh_effects *fx);
+
+/* Addresses of all masters of the cluster, this one's too: from now on answers list them (HA-10).
+ * They are copied, and replace the list before. `count` 0, as at first: this is the only master,
+ * and no list is sent. Call it between steps. */
+void lh_master_know_masters(struct lh_master *m, const char *const *addresses, size_t count);
 
 void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx);
 struct lh_instant lh_master_deadline(const struct lh_master *m);

@@ -110,6 +110,9 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
         if (m->counts.errors[error] > 0)
             lh_metrics_count(out, &label, 1, m->counts.errors[error]);
     }
+    COUNTER(calls_repeated, "calls_repeated",
+        "Calls that were answered as when they came first (HA-12).");
+    GAUGE("calls_kept", "Answers that are kept for repeats of their calls.", m->calls.count);
     GAUGE("term", "The master's term: counts its starts.", m->term);
     COUNTER(commits, "commits", "Commits of the metadata store.");
     GAUGE("commits_pending", "Commits in flight.", m->commit.next_ticket - 1 - m->commit.durable);

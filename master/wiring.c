@@ -56,6 +56,7 @@ static const struct lh_m_growth_owner growth_owner = {
     X(EXPLAIN, lh_m_explain)                                                                       \
     X(LIST_CHUNKS, lh_m_list_chunks)                                                               \
     X(GARBAGE, lh_m_garbage_call)                                                                  \
+    X(MASTERS, lh_m_masters_call)                                                                  \
     X(LOCATE, lh_m_locate)                                                                         \
     X(OPEN_TAIL, lh_m_open_tail)                                                                   \
     X(LIST_LEASES, lh_m_list_leases)                                                               \
@@ -83,7 +84,10 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
 {
     if ((size_t)method >= sizeof calls / sizeof *calls || calls[method] == NULL)
         return false;
+    if (lh_m_once_begin(m, link, method, message))
+        return true;
     calls[method](m, link, message);
+    lh_m_once_end(m);
     return true;
 }
 

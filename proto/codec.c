@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text.h"
+#include "proto/etcd.pb-c.h"
 #include "proto/leasehold.pb-c.h"
 
 #include <stdlib.h>
@@ -17,7 +18,14 @@ LH_ERRORS(SAME)
     {                                                                                              \
         "/leasehold." service "/" name, req_stream, rep_stream,                                    \
             &leasehold__##Lower##_request__descriptor, &leasehold__##Lower##_reply__descriptor,    \
-            req_payload, rep_payload                                                               \
+            req_payload, rep_payload, false                                                        \
+    }
+/* A method of etcd's: unary, or a stream both ways. */
+#define ETCD(service, name, Lower, stream)                                                         \
+    {                                                                                              \
+        "/etcdserverpb." service "/" name, stream, stream,                                         \
+            &etcdserverpb__##Lower##_request__descriptor,                                          \
+            &etcdserverpb__##Lower##_response__descriptor, 0, 0, true                              \
     }
 
 static const struct lh_method_info methods[LH_METHOD_COUNT] = {
@@ -37,10 +45,18 @@ static const struct lh_method_info methods[LH_METHOD_COUNT] = {
     [LH_METHOD_EXPLAIN] = M("Master", "Explain", explain, false, false, 0, 0),
     [LH_METHOD_LIST_CHUNKS] = M("Master", "ListChunks", list_chunks, false, false, 0, 0),
     [LH_METHOD_GARBAGE] = M("Master", "Garbage", garbage, false, false, 0, 0),
+    [LH_METHOD_MASTERS] = M("Master", "Masters", masters, false, false, 0, 0),
+    [LH_METHOD_TRANSFER] = M("Master", "Transfer", transfer, false, false, 0, 0),
     [LH_METHOD_APPEND] = M("ChunkServer", "Append", append, true, true, 15, 0),
     [LH_METHOD_REPLICATE] = M("ChunkServer", "Replicate", replicate, true, true, 15, 0),
     [LH_METHOD_READ] = M("ChunkServer", "Read", read, false, false, 0, 15),
     [LH_METHOD_SETTLE] = M("ChunkServer", "Settle", settle, false, false, 0, 0),
+    [LH_METHOD_ETCD_RANGE] = ETCD("KV", "Range", range, false),
+    [LH_METHOD_ETCD_TXN] = ETCD("KV", "Txn", txn, false),
+    [LH_METHOD_ETCD_COMPACT] = ETCD("KV", "Compact", compaction, false),
+    [LH_METHOD_ETCD_WATCH] = ETCD("Watch", "Watch", watch, true),
+    [LH_METHOD_ETCD_STATUS] = ETCD("Maintenance", "Status", status, false),
+    [LH_METHOD_ETCD_AUTHENTICATE] = ETCD("Auth", "Authenticate", authenticate, false),
 };
 
 const struct lh_method_info *lh_method_info(enum lh_method method)
@@ -52,7 +68,8 @@ const struct lh_method_info *lh_method_info(enum lh_method method)
 enum lh_method lh_method_by_path(const char *path, size_t size)
 {
     for (int m = LH_METHOD_NONE + 1; m < LH_METHOD_COUNT; m++)
-        if (strlen(methods[m].path) == size && memcmp(methods[m].path, path, size) == 0)
+        if (!methods[m].foreign && strlen(methods[m].path) == size &&
+            memcmp(methods[m].path, path, size) == 0)
             return (enum lh_method)m;
     return LH_METHOD_NONE;
 }

@@ -21,12 +21,13 @@ struct lh_method_info {
     bool request_stream, reply_stream; /* several messages; a single one may come in pieces */
     const ProtobufCMessageDescriptor *request, *reply;
     uint32_t request_payload, reply_payload; /* field number of the payload; 0: none */
+    bool foreign;                            /* called, never served: not a service of ours */
 };
 
 /* `method` is above LH_METHOD_NONE and below LH_METHOD_COUNT. Static. */
 const struct lh_method_info *lh_method_info(enum lh_method method);
 
-/* LH_METHOD_NONE when no method has that path. `path` need not end in NUL. */
+/* LH_METHOD_NONE when no method that is served has that path. `path` need not end in NUL. */
 enum lh_method lh_method_by_path(const char *path, size_t size);
 
 /* Emits LH_FX_SEND of `message` (its payload field left empty); takes over `payload`'s slices, NULL

@@ -22,7 +22,8 @@ void lh_rpc_link_create_call(struct lh_rpc_link *link)
 {
     struct lh_rpc *rpc = link->rpc;
     gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    grpc_channel *channel = lh_rpc_channel(rpc, link->address);
+    grpc_channel *channel =
+        lh_rpc_channel(rpc, link->address, lh_method_info(link->method)->foreign);
 
     if (link->timeout.ns < (uint64_t)INT64_MAX)
         deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -59,10 +60,15 @@ void lh_rpc_link_start_send(
     grpc_op ops[3];
     size_t n = 0;
     grpc_slice message = grpc_empty_slice();
+    grpc_metadata metadata[FOREIGN_METADATA_MAX];
+    size_t metadata_count = initial && !link->served ? lh_rpc_foreign_metadata(link, metadata) : 0;
 
     memset(ops, 0, sizeof ops);
-    if (initial)
-        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    if (initial) {
+        ops[n].op = GRPC_OP_SEND_INITIAL_METADATA;
+        ops[n].data.send_initial_metadata.count = metadata_count;
+        ops[n++].data.send_initial_metadata.metadata = metadata;
+    }
     if (q != NULL) {
         link->sent = lh_rpc_bytes_out(q->bytes);
         free(q);
@@ -86,6 +92,8 @@ void lh_rpc_link_start_send(
     }
     start_batch(link, ops, n, &link->send_tag);
     grpc_slice_unref(message);
+    for (size_t i = 0; i < metadata_count; i++)
+        grpc_slice_unref(metadata[i].value);
 }
 
 void lh_rpc_link_start_read(struct lh_rpc_link *link)

@@ -1,4 +1,4 @@
-/* Channels, one per address, and the settings of both ends. */
+/* Channels, one per address and kind of server, and the settings of both ends. */
 #include "base/alloc.h"
 #include "proto/codec.h"
 #include "rpc/internal.h"
@@ -61,10 +61,11 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     return n;
 }
 
-static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address)
+static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address, bool foreign)
 {
     grpc_arg args[RPC_ARGS_MAX];
-    size_t n = lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
+    size_t n =
+        foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
     INT(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -82,32 +83,35 @@ static grpc_channel *connect_to(const struct lh_rpc *rpc, const char *address)
 #undef INT
 
     grpc_channel_args all = {.num_args = n, .args = args};
+    if (foreign && rpc->foreign_credentials != NULL)
+        return grpc_channel_create(address, rpc->foreign_credentials, &all);
     grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
     grpc_channel *c = grpc_channel_create(address, credentials, &all);
     grpc_channel_credentials_release(credentials);
     return c;
 }
 
-grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address)
+grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address, bool foreign)
 {
+    struct channel **channels = &rpc->channels[foreign];
     struct channel *c;
     struct channel *made = NULL;
 
     pthread_mutex_lock(&rpc->lock);
-    HASH_FIND_STR(rpc->channels, address, c);
+    HASH_FIND_STR(*channels, address, c);
     pthread_mutex_unlock(&rpc->lock);
     if (c != NULL)
         return c->channel;
 
     made = lh_alloc(sizeof *made);
     made->address = lh_strdup(address);
-    made->channel = connect_to(rpc, address);
+    made->channel = connect_to(rpc, address, foreign);
     pthread_mutex_lock(&rpc->lock);
-    HASH_FIND_STR(rpc->channels, address, c);
+    HASH_FIND_STR(*channels, address, c);
     if (c == NULL) {
         c = made;
         made = NULL;
-        HASH_ADD_KEYPTR(hh, rpc->channels, c->address, strlen(c->address), c);
+        HASH_ADD_KEYPTR(hh, *channels, c->address, strlen(c->address), c);
     }
     pthread_mutex_unlock(&rpc->lock);
     if (made != NULL) {
@@ -118,14 +122,22 @@ grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address)
     return c->channel;
 }
 
-void lh_rpc_channels_destroy(struct lh_rpc *rpc)
+static void destroy_all(struct channel *channels)
 {
     struct channel *c, *next;
 
-    HASH_ITER(hh, rpc->channels, c, next) {
-        HASH_DEL(rpc->channels, c);
+    HASH_ITER(hh, channels, c, next) {
+        HASH_DEL(channels, c);
         grpc_channel_destroy(c->channel);
         free(c->address);
         free(c);
     }
+}
+
+void lh_rpc_channels_destroy(struct lh_rpc *rpc)
+{
+    destroy_all(rpc->channels[false]);
+    destroy_all(rpc->channels[true]);
+    if (rpc->foreign_credentials != NULL)
+        grpc_channel_credentials_release(rpc->foreign_credentials);
 }

@@ -41,12 +41,13 @@ struct lh_rpc {
     unsigned thread_count; /* that run */
     struct acceptor *acceptors;
     struct tag server_down_tag;
+    grpc_channel_credentials *foreign_credentials; /* NULL: in the clear */
     _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* server_down, or a link ended while stopping */
-    struct channel *channels;
+    pthread_cond_t changed;       /* server_down, or a link ended while stopping */
+    struct channel *channels[2];  /* by address; those to foreign servers apart */
     struct lh_rpc_link *links;    /* every link with a call that has not ended */
     struct lh_rpc_link *watchers; /* health watches among them */
     bool serving, started, stopping, server_down;
@@ -75,6 +76,7 @@ struct lh_rpc_link {
     bool internal;                    /* the owner has never heard of it */
     struct lh_connection *connection; /* served links: whose; NULL if not known */
     char *address;                    /* opened links, until the call exists */
+    char *token;                      /* opened links of foreign methods; NULL: none */
     struct lh_duration timeout;
 
     grpc_call *call;
@@ -100,9 +102,9 @@ struct lh_rpc_link {
     /* Served links: bytes of messages that count as rpc->unsent, and of the one being sent. */
     uint64_t unsent, sending_bytes;
     bool sending_tell; /* its owner wants to know when it has left */
-    bool over;     /* the call's end was seen: no further batch is of use */
-    bool reported; /* no more callbacks: the owner closed it, or on_closed was called */
-    bool ended;    /* the call was given back to gRPC */
+    bool over;         /* the call's end was seen: no further batch is of use */
+    bool reported;     /* no more callbacks: the owner closed it, or on_closed was called */
+    bool ended;        /* the call was given back to gRPC */
     unsigned under_way, callbacks;
     int end_error;
     char *end_text;
@@ -143,14 +145,29 @@ int lh_rpc_explain_listen(const char *address, char *why, size_t why_size);
 
 /* channel.c */
 
-/* The shared channel to `address`. The channel lives as long as `rpc`. */
-grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address);
+/* The shared channel to `address`, for methods of ours or foreign ones. The channel lives as long
+ * as `rpc`. */
+grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address, bool foreign);
 void lh_rpc_channels_destroy(struct lh_rpc *rpc);
 
 /* Settings that both ends need; see there. Returns how many of `args` were set. */
 #define RPC_ARGS_MAX 40
 size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg *args);
 grpc_arg lh_rpc_int_arg(const char *key, int value);
+
+/* foreign.c */
+
+/* Settings of a channel to a server that is not ours. Returns how many of `args` were set. */
+size_t lh_rpc_foreign_args(grpc_arg *args);
+
+/* What an opened link's call is to say besides its message; how many of `metadata` were set, their
+ * values to be unreferenced. */
+#define FOREIGN_METADATA_MAX 2
+size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *metadata);
+
+/* Reads the files; NULL credentials: no TLS is wanted. Errors as lh_rpc_create(). */
+int lh_rpc_foreign_credentials(const struct lh_rpc_tls *tls, grpc_channel_credentials **credentials,
+    char *why, size_t why_size);
 
 /* link.c */
 
@@ -191,8 +208,9 @@ void lh_rpc_link_start_read(struct lh_rpc_link *link);
 /* "NAME: text", with the error's own text if it is NULL. */
 grpc_slice lh_rpc_status_message(int error, const char *text);
 
-/* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. */
-int lh_rpc_error_of(grpc_status_code status, const char **details);
+/* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. What a
+ * foreign server says is left as it is. */
+int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details);
 
 /* health.c */
 

@@ -74,6 +74,7 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
     grpc_slice_unref(link->status_details);
     pthread_mutex_destroy(&link->lock);
     free(link->address);
+    free(link->token);
     free(link->close_text);
     free(link->end_text);
     lh_rpc_unref(link->rpc);
@@ -393,7 +394,7 @@ static void status_done(struct tag *tag, bool success)
     const char *text = details;
 
     (void)success; /* says nothing: the status does */
-    int error = lh_rpc_error_of(link->status, &text);
+    int error = lh_rpc_error_of(link->status, lh_method_info(link->method)->foreign, &text);
     pthread_mutex_lock(&link->lock);
     link->under_way--;
     link->over = true;

@@ -252,6 +252,7 @@ int lh_rpc_create(
     atomic_init(&rpc->references, 1);
     rpc->config = *config;
     rpc->config.listen = NULL;
+    rpc->config.foreign_tls = (struct lh_rpc_tls){0};
     if (config->health_service != NULL)
         rpc->config.health_service = lh_strdup(config->health_service);
     rpc->config.keepalive = or_default(config->keepalive, 2000);
@@ -272,12 +273,13 @@ int lh_rpc_create(
         gpr_set_log_function(drop_log);
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);
-    if (config->listen != NULL) {
-        int error = listen_on(rpc, config->listen, why, why_size);
-        if (error != LH_OK) {
-            lh_rpc_destroy(rpc);
-            return error;
-        }
+    int error =
+        lh_rpc_foreign_credentials(&config->foreign_tls, &rpc->foreign_credentials, why, why_size);
+    if (error == LH_OK && config->listen != NULL)
+        error = listen_on(rpc, config->listen, why, why_size);
+    if (error != LH_OK) {
+        lh_rpc_destroy(rpc);
+        return error;
     }
     *out = rpc;
     return LH_OK;

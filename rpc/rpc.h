@@ -20,7 +20,27 @@
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
  *
- * The standard grpc.health.v1.Health service is answered here and never shown to the owner. */
+ * The standard grpc.health.v1.Health service is answered here and never shown to the owner.
+ *
+ * Foreign methods (lh_method_info()) are called at servers that are not ours, which is etcd (3.4).
+ * They have connections of their own, even to the same address, encrypted if the config has a CA.
+ * All but Status are asked with `hasleader`: a member without a leader refuses at once and has done
+ * nothing. on_closed gets etcd's message unchanged, and of its statuses
+ *   DEADLINE_EXCEEDED  also "request timed out": it may have been done, or be done yet
+ *   UNAVAILABLE        other UNAVAILABLE, and "raft proposal dropped": the text says whether
+ *                      nothing was done ("etcdserver: no leader"); a lost connection leaves it open
+ *   UNKNOWN_SESSION    authenticate (again): "invalid auth token", "revision of auth store is old",
+ *                      "user name is empty" (there was no token)
+ *   PERMISSION         this user may not, or name or password are wrong
+ *   UNIMPLEMENTED      "authentication is not enabled", of Authenticate; no such method
+ *   STALE_VERSION      the revision has been compacted
+ *   OUT_OF_SEQUENCE    the revision is a future one to this member
+ *   TOO_LARGE          the request, in bytes or operations; or the reply
+ *   DISK_FULL          etcd's quota is used up; it may have been done
+ *   NO_MEMORY          other RESOURCE_EXHAUSTED, and "too many requests": nothing was done
+ *   CORRUPT            DATA_LOSS
+ *   MALFORMED          the token, or the reply
+ *   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, CANCELLED as they are; SYSTEM what is left. */
 #pragma once
 
 #include "base/buf.h"
@@ -34,6 +54,13 @@
 
 struct lh_rpc;
 struct lh_rpc_link;
+
+/* Files in PEM; NULL: none. */
+struct lh_rpc_tls {
+    const char *ca_file; /* whose certificates are trusted; NULL: no TLS */
+    /* What this side shows of itself, if it is asked: both or neither, and only with a CA. */
+    const char *cert_file, *key_file;
+};
 
 struct lh_rpc_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
@@ -63,6 +90,9 @@ struct lh_rpc_config {
     /* The service whose health is told besides the server's own (""):
      * "leasehold.Master"; or NULL. */
     const char *health_service;
+    /* Of connections to foreign servers. The files are read once, in lh_rpc_create(). That their
+     * contents are damaged or do not match is found by the first call, which ends UNAVAILABLE. */
+    struct lh_rpc_tls foreign_tls;
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
     void *arg;
@@ -88,10 +118,11 @@ struct lh_rpc_config {
 
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
  * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
- * names the address.
+ * names the address, or the file of foreign_tls.
  *   ADDRESS_IN_USE    somebody listens there
- *   INVALID_ARGUMENT  not an address
- *   UNAVAILABLE       not one of this machine */
+ *   INVALID_ARGUMENT  not an address; a file that is not in PEM, or is missing from the config
+ *   UNAVAILABLE       not one of this machine
+ *   NOT_FOUND, PERMISSION, ...  why a file cannot be read */
 LH_MUST_USE int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
 
@@ -135,6 +166,10 @@ void lh_rpc_destroy(struct lh_rpc *rpc);
  * none. For a unary method exactly one message is sent and at most one read. */
 struct lh_rpc_link *lh_rpc_link_open(
     struct lh_rpc *rpc, enum lh_method method, const char *address, struct lh_duration timeout);
+
+/* Before the first flush of a link of a foreign method: its call carries `token` as the metadata of
+ * that name. It is copied. One that no call can carry ends the link with MALFORMED. */
+void lh_rpc_link_set_token(struct lh_rpc_link *link, const char *token);
 
 /* The owner's bytes. */
 void *lh_rpc_link_data(struct lh_rpc_link *link);

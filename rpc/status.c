@@ -52,12 +52,57 @@ static int error_from_grpc(grpc_status_code status, const char *details)
     }
 }
 
-int lh_rpc_error_of(grpc_status_code status, const char **details)
+/* etcd's statuses say too little: a code stands for several things, and some errors have lost
+ * theirs (UNKNOWN). Beginnings of its messages (etcdserver/api/v3rpc/rpctypes/error.go). */
+static const struct {
+    const char *begin;
+    int error;
+} etcd_says[] = {
+    {"etcdserver: request timed out", LH_ERR_DEADLINE_EXCEEDED},
+    {"context deadline exceeded", LH_ERR_DEADLINE_EXCEEDED},
+    {"context canceled", LH_ERR_CANCELLED},
+    {"raft proposal dropped", LH_ERR_UNAVAILABLE},
+    {"etcdserver: too many requests", LH_ERR_NO_MEMORY},
+    {"etcdserver: request is too large", LH_ERR_TOO_LARGE},
+    {"etcdserver: too many operations in txn request", LH_ERR_TOO_LARGE},
+    {"etcdserver: mvcc: database space exceeded", LH_ERR_DISK_FULL},
+    {"etcdserver: mvcc: required revision has been compacted", LH_ERR_STALE_VERSION},
+    {"etcdserver: mvcc: required revision is a future revision", LH_ERR_OUT_OF_SEQUENCE},
+    {"etcdserver: revision of auth store is old", LH_ERR_UNKNOWN_SESSION},
+    {"etcdserver: user name is empty", LH_ERR_UNKNOWN_SESSION},
+    {"etcdserver: authentication failed", LH_ERR_PERMISSION},
+    {"etcdserver: authentication is not enabled", LH_ERR_UNIMPLEMENTED},
+};
+
+static int error_from_etcd(grpc_status_code status, const char *details)
+{
+    for (size_t i = 0; i < sizeof etcd_says / sizeof etcd_says[0]; i++)
+        if (strncmp(details, etcd_says[i].begin, strlen(etcd_says[i].begin)) == 0)
+            return etcd_says[i].error;
+    switch (status) {
+    case GRPC_STATUS_UNAUTHENTICATED:
+        return LH_ERR_UNKNOWN_SESSION;
+    case GRPC_STATUS_ALREADY_EXISTS:
+        return LH_ERR_ALREADY_EXISTS;
+    case GRPC_STATUS_DATA_LOSS:
+        return LH_ERR_CORRUPT;
+    default:
+        return error_from_grpc(status, details);
+    }
+}
+
+int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details)
 {
     const char *colon = strstr(*details, ": ");
 
     if (status == GRPC_STATUS_OK)
         return LH_OK;
+    if (foreign) { /* whose messages may begin as ours do */
+        /* All that gRPC says of keys and certificates that OpenSSL refuses. */
+        if (strncmp(*details, "empty address list", 18) == 0)
+            *details = "the CA, the client certificate or its key is damaged, or they do not match";
+        return error_from_etcd(status, *details);
+    }
     if (colon != NULL) {
         size_t n = (size_t)(colon - *details);
         for (unsigned i = 1; i <= 255; i++) {

@@ -113,6 +113,8 @@ static void open_link(struct lh_loop *loop, struct lh_dispatch *d, const struct 
 {
     LH_ASSERT((e->link & LH_LINK_SERVED) == 0 && find(loop, e->link) == NULL);
     struct lh_rpc_link *rpc = lh_rpc_link_open(loop->rpc, e->method, e->text, e->timeout);
+    if (e->token != NULL)
+        lh_rpc_link_set_token(rpc, e->token);
     lh_dispatch_want_message(d, lh_loop_enter_link(loop, rpc, e->link, e->method));
 }
 

@@ -235,6 +235,8 @@ static bool long_option(struct parser *p, struct words *w)
         return fail(p, "", "there is no option --%.*s", (int)n, word);
     if (f->type == LH_FLAG_BOOL)
         return give(p, f, "", value == NULL ? "true" : value);
+    if (value == NULL)
+        value = f->bare;
     if (value == NULL && !needed(p, w, w->argv[w->at], &value))
         return false;
     return give(p, f, "", value);

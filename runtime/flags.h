@@ -46,6 +46,7 @@ struct lh_flag {
     const char *metavar;        /* "ADDRESS"; NULL: by type */
     const char *const *choices; /* ENUM: NULL-terminated */
     uint64_t min, max;          /* UINT, SIZE, DURATION (ns): inclusive; max 0: no limit */
+    const char *bare;           /* STRING: what --x alone means; then another value needs the '=' */
     char letter;                /* -f; 0: none. A bool's letters may be combined: -fn */
     bool command_line_only;     /* what it does cannot be undone: what lies in the environment is
                                    ignored, and in the config file it is an error */

@@ -35,6 +35,8 @@ static void help_option(FILE *out, const struct lh_flag *f)
         for (int i = 0; f->choices[i] != NULL && n < sizeof left; i++)
             n += (size_t)snprintf(
                 left + n, sizeof left - n, "%c%s", i == 0 ? ' ' : '|', f->choices[i]);
+    } else if (f->bare != NULL) {
+        n += (size_t)snprintf(left + n, sizeof left - n, "[=%s]", metavar(f));
     } else if (*metavar(f) != '\0') {
         n += (size_t)snprintf(left + n, sizeof left - n, " %s", metavar(f));
     }

@@ -378,6 +378,7 @@ int lh_loop_create(
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,
         .served_message_max = config->served_message_max,
+        .foreign_tls = config->foreign_tls,
         .link_data_size = sizeof(struct lh_loop_link),
         .arg = loop,
         .on_opened = on_opened,

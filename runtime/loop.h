@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "rpc/rpc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,7 @@ struct lh_loop_config {
     const char *health_service;
     unsigned calls_max; /* what peers may take */
     size_t memory_max, unsent_max, served_message_max;
+    struct lh_rpc_tls foreign_tls; /* of connections to etcd */
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
     size_t piece_bytes;                   /* of a larger one, at once; 0: LH_PIECE_BYTES */
@@ -88,7 +90,6 @@ void lh_loop_lock(struct lh_loop *loop);
 void lh_loop_unlock(struct lh_loop *loop);
 
 /* What peers have of this process: calls, and replies that they do not take. */
-struct lh_rpc_figures;
 void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
 
 /* lh_rpc_tend() of the loop's network. */

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,43 @@ bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
 static void log_connections(enum lh_level level, const char *text)
 {
     lh_log(level, "network", "%s", text);
+}
+
+/* Whether others can connect to `address`: one host, one port. */
+static bool reachable(const char *address)
+{
+    static const char *const any_host[] = {"", "0", "0.0.0.0", "[::]", "[::0]", "[0::0]"};
+    const char *colon = strrchr(address, ':');
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return address[5] != '\0';
+    if (colon == NULL || strspn(colon + 1, "0") == strlen(colon + 1) ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
+        return false;
+    for (size_t i = 0; i < sizeof any_host / sizeof any_host[0]; i++)
+        if (strlen(any_host[i]) == (size_t)(colon - address) &&
+            strncmp(any_host[i], address, (size_t)(colon - address)) == 0)
+            return false;
+    return strtoul(colon + 1, NULL, 10) <= 65535;
+}
+
+const char *lh_server_advertised(
+    const char *command, const char *advertise, const char *listen, const char *example)
+{
+    const char *address = advertise != NULL ? advertise : listen;
+
+    if (reachable(address))
+        return address;
+    if (advertise != NULL)
+        (void)fprintf(stderr,
+            "%s: --advertise %s is not where others can connect to; give one host and one port, "
+            "for example %s\n",
+            command, advertise, example);
+    else
+        (void)fprintf(stderr,
+            "%s: --listen %s is not where others can connect to; give --advertise too\n", command,
+            listen);
+    return NULL;
 }
 
 bool lh_server_prepare(

@@ -100,6 +100,11 @@ extern const char *const lh_server_log_formats[];
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_flags_result *args, int *exit_code);
 
+/* What others can connect to: `advertise`, or `listen` if that is NULL. NULL: neither is one host
+ * and one port; said on stderr, with `example`. */
+const char *lh_server_advertised(
+    const char *command, const char *advertise, const char *listen, const char *example);
+
 /* Sets the log up, shares out the descriptors that the process may have and says how, and begins to
  * limit connections. `*files` is how many files the server would keep open, and may; 0: none.
  * False: there are too few; `*exit_code` is what to exit with. */

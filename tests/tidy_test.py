@@ -6,6 +6,9 @@
          its back.
   layer  Only rpc/ includes gRPC, and tests/unit/stranger.c, which plays a stranger to it; pure code
          includes nothing of runtime/ or rpc/.
+  door   Of a folder within a core others include its door alone: the header with the folder's name,
+         or those in DOORS. Its BUILD exports nothing else, but what the door is made of. gcc does
+         not see that a header is private to its target.
   bound  What bounds a core (how much at once, how many, how long) is a field of its config, where
          tests and the simulator can make it absurdly small; a bare constant is out of their reach.
          So it is in the client's library, where an option stands for the config.
@@ -27,12 +30,13 @@ import sys
 
 # In these folders every source is pure that is not named below: whoever adds a file that touches
 # the system names it here, and a reviewer sees it.
-PURE = ("base", "batch", "lease", "master", "chunkserver", "client", "proto", "sim")
+PURE = ("base", "batch", "finder", "lease", "master", "chunkserver", "client", "proto", "sim")
 IMPURE = re.compile(
     r"^(\w+/main\.[ch]"
     r"|\w+/fuzz_\w+\.c"
     r"|master/store/\w+\.[ch]"
     r"|chunkserver/(data_dir\.c|options\.[ch])"
+    r"|master/options\.[ch]"
     r"|client/(library|command)/\w+\.[ch]"
     r"|sim/command/\w+\.[ch]"
     r"|sim/scenario/load\.c)$"
@@ -51,7 +55,33 @@ PURE_INCLUDES = re.compile(
 )
 GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 
-CORES = ("master", "chunkserver", "client", "lease")
+# Headers that others may include, of folders where that is not, or not only, the one with their
+# name.
+DOORS = {
+    "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
+    "client/core": ("client.h",),
+    "client/library": ("leasehold.h",),
+    "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
+    # Records, and what is done with all of them.
+    "master/tables": (
+        "tables.h",
+        "call.h",
+        "changed.h",
+        "chunk.h",
+        "dirty.h",
+        "path.h",
+        "replies.h",
+        "write.h",
+    ),
+}
+# A test of something that only its own folder uses.
+INSIDE = {("tests/unit/chunkserver_format_test.c", "chunkserver/log/writers.h")}
+ROOM_INCLUDE = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*\"(((?:master|chunkserver|client)/\w+)/(\w+\.h))\"", re.M
+)
+EXPORTED = re.compile(r"\bhdrs = \[(.*?)\]", re.S)
+
+CORES = ("master", "chunkserver", "client", "lease", "finder")
 BOUND = re.compile(
     r"(?:#[ \t]*define[ \t]+|\benum\b[^{;]*\{[^}]*?\b|^[ \t]*)"
     r"([A-Z][A-Z0-9_]*_(?:MAX|MIN|LIMIT|BYTES|NS|US|MS|S|SECONDS|TIMEOUT|COUNT|BATCHES|CAPACITY"
@@ -64,10 +94,16 @@ UNBOUND = {
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
+    "ADDRESS_BYTES_MAX": "limit of the protocol",
+    "LH_MASTERS_MAX": "limit of a setting",
     "LH_PATH_BYTES_MAX": "limit of the protocol",
     "LH_REPLICATION_MAX": "limit of a setting",
     "LH_SESSION_TERM_MIN_NS": "limit of a setting",
     "LH_SESSION_TERM_MAX_NS": "limit of a setting",
+    "LH_REIGN_TERM_MIN_NS": "limit of a setting",
+    "LH_REIGN_TERM_MAX_NS": "limit of a setting",
+    "LH_ETCD_MEMBERS_MAX": "limit of a setting",
+    "LH_MASTER_ID_BYTES_MAX": "limit of a setting",
     "LH_TRASH_RETENTION_MAX_NS": "limit of a setting",
     "LH_REPAIR_STREAMS_MAX": "limit of a setting",
     "LH_DRIFT_PPM_MAX": "limit of a setting",
@@ -103,6 +139,10 @@ UNBOUND = {
     "PIECE_BYTES": "of one READ of a check; a reply may have fewer",
     "WAITING_MS": "when a program is told what is waited for",
     "RECALL_WAIT_MS_MAX": "limit of the protocol",
+    "ANSWER_MS": "when an operator is told that a master does not answer",
+    "POLL_ANSWER_MS": "likewise, while a successor is waited for",
+    "POLL_PAUSE_MS": "between two looks at whether a successor acts",
+    "LH_SURVEY_MAX": "more masters than any list has",
     "LH_RECORD_BYTES_MAX": "limit of the format",
     # Data structures; no work waits for them.
     "LH_INDEX_BUCKETS_MIN": "size of a hash table",
@@ -115,14 +155,15 @@ UNBOUND = {
 }
 CONFIGS = (
     ("master/config.h", "lh_master_config"),
-    ("chunkserver/host/config.h", "lh_chunkserver_config"),
+    ("chunkserver/config.h", "lh_chunkserver_config"),
     ("client/core/client.h", "lh_client_config"),
+    ("finder/finder.h", "lh_finder_config"),
 )
 # Who somebody is and what he has; what only a process knows.
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " restored"
+    " reign restored"
 ).split()
 
 # How long a file may be, and those that still are longer.
@@ -197,6 +238,12 @@ def check_file(path, text):
         yield most + 1, "%d lines; at most %d: it is two things" % (len(lines) - 1, most)
     elif path in OVERLONG and not overlong:
         yield 1, "it is short enough now: take it off OVERLONG"
+    for match in ROOM_INCLUDE.finditer(text):
+        header, folder, name = match.groups()
+        if os.path.dirname(path) != folder and name not in doors_of(folder):
+            if (path, header) not in INSIDE:
+                number = text.count("\n", 0, match.start()) + 1
+                yield number, "%s is private to its folder: include a door of it" % header
     pure = is_pure(path)
     in_rpc = path.startswith("rpc/") or path == "tests/unit/stranger.c"
     bounded = (pure and path.split("/")[0] in CORES) or path.startswith("client/library/")
@@ -214,6 +261,41 @@ def check_file(path, text):
         include = PURE_INCLUDES.search(line)
         if include:
             yield number, "a pure source includes %s" % include.group(1)
+
+
+def doors_of(folder):
+    return DOORS.get(folder, (os.path.basename(folder) + ".h",))
+
+
+def parts_of(headers, texts):
+    """These headers, and those of the same folder that they include."""
+    found = set()
+    left = list(headers)
+    while left:
+        header = left.pop()
+        if header in found:
+            continue
+        found.add(header)
+        for part, folder, _ in ROOM_INCLUDE.findall(texts.get(header, "")):
+            if folder == os.path.dirname(header):
+                left.append(part)
+    return found
+
+
+def check_exports(texts):
+    """Yields (path of a BUILD, complaint); `texts` are those of the files of all cores, by path."""
+    for path in sorted(texts):
+        folder = os.path.dirname(path)
+        if os.path.basename(path) != "BUILD" or not re.match(r"(master|chunkserver|client)/", path):
+            continue
+        if folder.count("/") != 1:
+            continue
+        doors = {folder + "/" + door for door in doors_of(folder)}
+        parts = parts_of(doors, texts)
+        for listed in EXPORTED.findall(texts[path]):
+            for name in re.findall(r'"([^"]+)"', listed):
+                if folder + "/" + name not in parts:
+                    yield path, "%s is no door, nor a part of one: it belongs in srcs" % name
 
 
 def files_of(root):
@@ -256,11 +338,13 @@ def check_tree(root):
     complaints = 0
     checked = 0
     pure = set()
+    texts = {}
     for full in files_of(root):
         path = os.path.relpath(full, root).replace(os.sep, "/")
         with open(full, encoding="utf-8") as f:
             text = f.read()
         checked += 1
+        texts[path] = text
         if is_pure(path):
             pure.add(path.split("/")[0])
         for number, complaint in check_file(path, text):
@@ -268,6 +352,9 @@ def check_tree(root):
             complaints += 1
     for path, field in check_bounds(root):
         print("%s: the simulator does not draw %s: a row in sim/scenario/bounds.c" % (path, field))
+        complaints += 1
+    for path, complaint in check_exports(texts):
+        print("%s: %s" % (path, complaint))
         complaints += 1
     for path in OVERLONG:
         if not os.path.exists(os.path.join(root, path)):
@@ -309,6 +396,9 @@ def selftest():
         ("lease/holder.h", "\n" * 300, "301 lines; at most 300"),
         ("lease/holder.c", "\n" * 500, "501 lines; at most 500"),
         (OVERLONG[0], "int a;", "short enough now"),
+        ("sim/world/x.c", '#include "chunkserver/log/jobs.h"', "private to its folder"),
+        ("master/keep/keep.c", '#include "master/calls/internal.h"', "private to its folder"),
+        ("tests/unit/x.c", '#include "chunkserver/log/writers.h"', "private to its folder"),
         ("client/library/pending.c", "#define SPARE_COUNT 32u", "SPARE_COUNT bounds"),
     ]
     good = [
@@ -321,6 +411,10 @@ def selftest():
         ("runtime/clock.c", "clock_gettime(CLOCK_BOOTTIME, &t);"),
         ("rpc/rpc.c", "#include <grpc/grpc.h>"),
         ("lease/holder.c", "x" * 100),
+        ("chunkserver/serve/x.c", '#include "chunkserver/log/log.h"'),
+        ("chunkserver/log/x.c", '#include "chunkserver/log/jobs.h"'),
+        ("bench/x.c", '#include "chunkserver/log/header.h"'),
+        ("tests/unit/chunkserver_format_test.c", '#include "chunkserver/log/writers.h"'),
         ("lease/holder.h", "\n" * 299),
         ("tests/long_test.c", "\n" * 999),
         ("chunkserver/log/replica.c", "/* #define WRITE_BYTES_MAX (8u << 20) */"),
@@ -354,6 +448,15 @@ def selftest():
     )
     if list(undrawn(headers, "a wait")) != [("client/core/client.h", "b")]:
         print("selftest: undrawn: %s" % list(undrawn(headers, "a wait")))
+        failures += 1
+    room = {
+        "master/keep/BUILD": 'srcs = ["a.h"],\nhdrs = [\n    "keep.h",\n    "b.h",\n    "c.h",\n]',
+        "master/keep/keep.h": '#include "master/keep/b.h"\n#include "master/tables/c.h"',
+        "master/BUILD": 'hdrs = ["master.h"]',
+    }
+    found = list(check_exports(room))
+    if len(found) != 1 or not found[0][1].startswith("c.h is no door"):
+        print("selftest: exports: %s" % found)
         failures += 1
     print("tidy: self-test: %d failures" % failures)
     return 1 if failures else 0

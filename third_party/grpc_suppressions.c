@@ -12,6 +12,8 @@ const char *__tsan_default_suppressions(void)
            "race:libgrpc.so\n"
            "race:libgpr.so\n"
            "race:libabsl_\n"
+           "race:libcrypto.so\n"
+           "race:libssl.so\n"
            "mutex:libabsl_\n";
 }
 

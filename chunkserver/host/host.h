@@ -1,17 +1,142 @@
 /* What every room of a chunkserver stands on: the step under way, the configuration, timers, links,
- * and the way to the master. It knows nothing of chunks. */
+ * counts, and the way to the master. It knows nothing of chunks. */
 #pragma once
 
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/metrics.h"
 #include "base/probe.h"
 #include "base/step.h"
 #include "base/timers.h"
-#include "chunkserver/host/config.h"
-#include "chunkserver/host/counts.h"
-#include "chunkserver/host/links.h"
-#include "chunkserver/host/uplink.h"
+#include "chunkserver/config.h"
 #include "lease/holder.h"
+#include "proto/codec.h"
+#include "proto/leasehold.pb-c.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+struct lh_cs_host;
+struct lh_cs_link;
+
+/* ---- What a chunkserver counts since its start, for its operator. It decides nothing. */
+
+/* One more than the highest error number. */
+#define LH_COUNTED_ERRORS 37u
+
+struct lh_chunkserver_counts {
+    uint64_t registrations, heartbeats;
+    uint64_t grants, grants_refused, releases, expiries, fenced, recoveries;
+    uint64_t batches_ordered, bytes_ordered, batches_committed, repeats;
+    uint64_t append_errors[LH_COUNTED_ERRORS]; /* streams and writers refused, by number */
+    uint64_t reads, bytes_read, settles;
+    uint64_t read_errors[LH_COUNTED_ERRORS];
+    uint64_t replicas_lost[LH_COUNTED_ERRORS]; /* by why */
+    uint64_t copies, copies_failed;
+    uint64_t scrub_replicas;
+    uint64_t pauses;                           /* of this process or its machine, noticed */
+    uint64_t disk_shortages;                   /* operations that could not be begun */
+    struct lh_histogram append;                /* from the order of a batch to its commit */
+    struct lh_histogram disk_write, disk_sync; /* of chunk files */
+};
+
+/* ---- links.c: links, and messages that arrive slowly. Whom a link concerns is in its table of
+ * functions. */
+
+/* What is to happen with the links of one kind. What is NULL does not concern them. */
+struct lh_cs_link_user {
+    void (*message)(struct lh_cs_link *l, const void *message, struct lh_buf *payload);
+    /* It has ended, and not by our own hand: `gone` is a copy, with `error`. `text` may be NULL. */
+    void (*closed)(struct lh_cs_link *gone, const char *text);
+    /* A part of a message has come. */
+    void (*progress)(struct lh_cs_link *l);
+    /* What was sent with `tell` has left. */
+    void (*sent)(struct lh_cs_link *l);
+    /* The peer will send nothing more. NULL: nothing is said of it. */
+    void (*half_closed)(struct lh_cs_link *l);
+    /* Its user holds it: it is not read, and its silence is no fault of the peer's. */
+    bool (*held)(const struct lh_cs_link *l);
+    /* It was silent for too long. False: nobody has ended it. */
+    bool (*late)(struct lh_cs_link *l, const char *text);
+};
+
+struct lh_cs_link {
+    uint64_t id;
+    struct lh_cs_host *cs;
+    void *room;    /* a peer opened it: the user's, whatever it is for; else NULL */
+    void *owner;   /* what the link is for, once that is known */
+    bool arriving; /* a message has begun and is not whole */
+    bool held;     /* by lh_cs_link_hold() */
+
+    /* Of links.c alone. */
+    const struct lh_cs_link_user *user;
+    struct lh_duration silence; /* ours: it is over when nothing comes for so long */
+    struct lh_instant arriving_since;
+    struct lh_timer timer;          /* when its silence has lasted too long */
+    int error;                      /* that it has ended with, for `closed` */
+    struct lh_cs_link *prev, *next; /* of those that are held */
+    UT_hash_handle hh;
+};
+
+/* A link that a peer opened. */
+struct lh_cs_link *lh_cs_link_add(struct lh_cs_host *cs, uint64_t id,
+    const struct lh_cs_link_user *user, void *room, void *owner);
+/* Ours. It ends, as if by itself, when nothing at all comes for `silence`. */
+struct lh_cs_link *lh_cs_link_open(struct lh_cs_host *cs, const struct lh_cs_link_user *user,
+    void *owner, enum lh_method method, const char *address, struct lh_duration silence);
+struct lh_cs_link *lh_cs_link_find(struct lh_cs_host *cs, uint64_t id);
+/* Closes and forgets it; a link that is gone already is ignored. */
+void lh_cs_link_close(struct lh_cs_host *cs, uint64_t id, int error, const char *text);
+
+/* Nothing more is read from it before lh_cs_links_unhold(). */
+void lh_cs_link_hold(struct lh_cs_link *l);
+/* Reads again from all that are held. */
+void lh_cs_links_unhold(struct lh_cs_host *cs);
+
+/* The message that came ends within something that must come as if it were a message: in pieces,
+ * and whole in time, counted from `since`. Else its user's `late` is asked. */
+void lh_cs_link_await_rest(struct lh_cs_link *l, struct lh_instant since);
+
+/* Inputs. */
+void lh_cs_link_message(
+    struct lh_cs_host *cs, uint64_t id, const void *message, struct lh_buf *payload);
+void lh_cs_link_progress(struct lh_cs_host *cs, uint64_t id);
+void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id);
+void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id);
+/* It has ended: forgets it and tells its user. */
+void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text);
+
+/* Closes one that the peer has half closed, and tells its user. */
+void lh_cs_link_end_with_peer(struct lh_cs_link *l);
+
+/* Forgets all links; for those that peers opened they have ended. */
+void lh_cs_links_deinit(struct lh_cs_host *cs);
+
+/* ---- uplink.c: the way to the master, as far as every room needs it to send the master something.
+ * The session itself, which opens and ends it, is session/. */
+
+enum lh_cs_session_state { LH_CS_SESSION_DOWN, LH_CS_SESSION_REGISTERING, LH_CS_SESSION_LIVE };
+
+struct lh_cs_uplink {
+    enum lh_cs_session_state state;
+    uint64_t link;        /* 0: none */
+    uint64_t master_term; /* the highest seen (LEASE-7) */
+    uint64_t stamp_sent;  /* the largest stamp sent in this session */
+};
+
+/* False: there is no link to the master. */
+bool lh_cs_send(struct lh_cs_host *cs, Leasehold__SessionRequest *m);
+/* In session: what is sent counts. */
+bool lh_cs_session_live(const struct lh_cs_host *cs);
+/* The present session with the master; 0: none. */
+uint64_t lh_cs_session_id(const struct lh_cs_host *cs);
+/* The message names the present session, and no older master than the newest one seen. */
+bool lh_cs_session_named(const struct lh_cs_host *cs, uint64_t session, uint64_t master_term);
+/* From when on a term counts that answers what was sent with this stamp (TIME-4). */
+struct lh_instant lh_cs_term_begins(const struct lh_cs_host *cs, uint64_t stamp);
+
+/* ---- The host itself. */
 
 struct lh_cs_host {
     struct lh_chunkserver_config config; /* strings and arrays are ours */
@@ -21,7 +146,11 @@ struct lh_cs_host {
     struct lh_effects *fx;
 
     struct lh_timers timers; /* each is called with the host */
-    struct lh_cs_links links;
+    struct {                 /* links.c */
+        struct lh_cs_link *by_id;
+        struct lh_cs_link *held;
+        uint64_t last; /* the number of the last one that was opened */
+    } links;
     struct lh_cs_uplink master;
     struct lh_holder *holder; /* of the leases */
     struct lh_chunkserver_counts counts;
@@ -29,3 +158,8 @@ struct lh_cs_host {
     bool stopping;
     bool stopped;
 };
+
+/* This process has slept, and heard nothing meanwhile: moves `*since`, from which on the silence of
+ * others counts, by that time. `*forgiven` is what this set last, the caller's to keep. */
+void lh_cs_host_forgive(const struct lh_cs_host *cs, struct lh_instant *since,
+    struct lh_instant *forgiven, struct lh_duration slept);

@@ -4,10 +4,9 @@
  * waits for one counts from the last piece. But nobody may hold a message open for ever: a message
  * that others have begun to send here has to go on within `arrival_pause_ms`, and to be whole
  * within `arrival_ms`; so has one that this server has asked for. */
-#include "chunkserver/host/links.h"
+#include "chunkserver/host/host.h"
 
 #include "base/alloc.h"
-#include "chunkserver/host/host.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -48,7 +47,8 @@ struct lh_cs_link *lh_cs_link_find(struct lh_cs_host *cs, uint64_t id)
     return l;
 }
 
-void lh_cs_link_forget(struct lh_cs_host *cs, uint64_t id)
+/* Drops our record of a link that has ended. */
+static void forget(struct lh_cs_host *cs, uint64_t id)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);
 
@@ -65,7 +65,7 @@ void lh_cs_link_close(struct lh_cs_host *cs, uint64_t id, int error, const char 
 {
     if (lh_cs_link_find(cs, id) == NULL)
         return;
-    lh_cs_link_forget(cs, id);
+    forget(cs, id);
     lh_fx_close(cs->fx, id, error, text);
 }
 
@@ -89,20 +89,21 @@ void lh_cs_links_unhold(struct lh_cs_host *cs)
 }
 
 /* The end of a link that did not end here. */
-static void closed(struct lh_cs_link *l, const char *text)
+static void closed(struct lh_cs_link *l, int error, const char *text)
 {
     struct lh_cs_link gone = *l;
 
-    lh_cs_link_forget(l->cs, l->id);
+    gone.error = error;
+    forget(l->cs, l->id);
     gone.user->closed(&gone, text);
 }
 
-void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, const char *text)
+void lh_cs_link_closed(struct lh_cs_host *cs, uint64_t id, int error, const char *text)
 {
     struct lh_cs_link *l = lh_cs_link_find(cs, id);
 
     if (l != NULL)
-        closed(l, text);
+        closed(l, error, text);
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ static void too_late(void *core, struct lh_timer *timer)
         return;
     LH_MARK("link-silent");
     lh_fx_close(l->cs->fx, l->id, LH_ERR_DEADLINE_EXCEEDED, text);
-    closed(l, text);
+    closed(l, LH_ERR_DEADLINE_EXCEEDED, text);
 }
 
 void lh_cs_link_sent(struct lh_cs_host *cs, uint64_t id)
@@ -196,7 +197,7 @@ void lh_cs_link_half_closed(struct lh_cs_host *cs, uint64_t id)
 void lh_cs_link_end_with_peer(struct lh_cs_link *l)
 {
     lh_fx_close(l->cs->fx, l->id, LH_OK, NULL);
-    closed(l, NULL);
+    closed(l, LH_OK, NULL);
 }
 
 void lh_cs_links_deinit(struct lh_cs_host *cs)
@@ -206,6 +207,6 @@ void lh_cs_links_deinit(struct lh_cs_host *cs)
     HASH_ITER(hh, cs->links.by_id, l, next) {
         if (l->room != NULL)
             l->user->closed(l, NULL);
-        lh_cs_link_forget(cs, l->id);
+        forget(cs, l->id);
     }
 }

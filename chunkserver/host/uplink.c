@@ -1,6 +1,4 @@
 /* The way to the master. */
-#include "chunkserver/host/uplink.h"
-
 #include "chunkserver/host/host.h"
 
 bool lh_cs_send(struct lh_cs_host *cs, Leasehold__SessionRequest *m)

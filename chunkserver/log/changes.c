@@ -1,5 +1,6 @@
 /* What rooms above may do to a replica as a whole. */
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
+#include "chunkserver/log/jobs.h"
 
 void lh_cs_replica_create(
     struct lh_cs_replica *r, const struct lh_chunk_header *h, struct lh_cs_job job)

@@ -5,70 +5,83 @@
  * it sees only that it takes long, and SES-6 sees the same. Asking a sync again is sound: it was
  * not tried (FAIL-5), and a later one covers what the first was to cover. Nor does the order among
  * operations suffer: to the rest of the core what waits is under way. */
-#include "chunkserver/log/disk.h"
+#include "chunkserver/log/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/log/replica.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <utlist.h>
 
-static void ask(struct lh_cs_logs *logs, struct lh_cs_ticket *t, struct lh_buf *data)
+struct lh_cs_operation {
+    struct lh_cs_ticket ticket; /* its owner's */
+    uint64_t id;
+    const struct lh_cs_disk_user *user;
+    struct lh_instant began;
+    uint64_t offset;
+    bool for_reply;                      /* lh_effect's */
+    struct lh_buf bytes;                 /* waiting: what it writes */
+    bool starved;                        /* it met a shortage at least once */
+    bool waiting;                        /* and is to be asked again */
+    struct lh_cs_operation *prev, *next; /* of those that are starved */
+    UT_hash_handle hh;
+};
+
+static void ask(struct lh_cs_logs *logs, struct lh_cs_operation *o, struct lh_buf *data)
 {
     struct lh_effects *fx = logs->cs->fx;
 
-    lh_fx_disk(fx, t->id, t->replica == NULL ? LH_PROBE_FILE : t->replica->chunk, t->op, t->offset,
-        t->length, data);
-    fx->items[fx->count - 1].for_reply = t->for_reply;
+    lh_fx_disk(fx, o->id, o->ticket.replica == NULL ? LH_PROBE_FILE : o->ticket.replica->chunk,
+        o->ticket.op, o->offset, o->ticket.length, data);
+    fx->items[fx->count - 1].for_reply = o->for_reply;
 }
 
 struct lh_cs_ticket *lh_cs_disk_ask(struct lh_cs_logs *logs, const struct lh_cs_disk_user *user,
     struct lh_cs_replica *r, void *owner, const struct lh_cs_disk_request *request)
 {
-    struct lh_cs_disk *d = &logs->disk;
-    struct lh_cs_ticket *t = lh_alloc(sizeof *t);
+    struct lh_cs_disk *d = &logs->internal->disk;
+    struct lh_cs_operation *o = lh_alloc(sizeof *o);
 
-    t->id = ++d->last;
-    t->user = user;
-    t->replica = r;
-    t->owner = owner;
-    t->began = logs->cs->now;
-    t->op = request->op;
-    t->offset = request->offset;
-    t->length = request->length;
-    t->for_reply = request->for_reply;
-    if (HASH_COUNT(d->tickets) == 0)
+    o->id = ++d->last;
+    o->user = user;
+    o->ticket.replica = r;
+    o->ticket.owner = owner;
+    o->began = logs->cs->now;
+    o->ticket.op = request->op;
+    o->offset = request->offset;
+    o->ticket.length = request->length;
+    o->for_reply = request->for_reply;
+    if (HASH_COUNT(d->operations) == 0)
         d->quiet_since = logs->cs->now;
-    HASH_ADD(hh, d->tickets, id, sizeof t->id, t);
+    HASH_ADD(hh, d->operations, id, sizeof o->id, o);
     if (r != NULL)
         r->outstanding++;
-    ask(logs, t, request->data);
-    return t;
+    ask(logs, o, request->data);
+    return &o->ticket;
 }
 
 /* ------------------------------------------------------------------------------------------------
  * Shortages. */
 
 /* Does it still matter to anybody? A read whose reader is gone does not. */
-static bool wanted(const struct lh_cs_ticket *t)
+static bool wanted(const struct lh_cs_operation *o)
 {
-    return !t->user->owned || t->owner != NULL;
+    return !o->user->owned || o->ticket.owner != NULL;
 }
 
 /* A reader can ask another member: it is not kept waiting for long. */
-static bool patient(const struct lh_cs_logs *logs, const struct lh_cs_ticket *t)
+static bool patient(const struct lh_cs_logs *logs, const struct lh_cs_operation *o)
 {
-    struct lh_duration waited = lh_instant_until(t->began, logs->cs->now);
+    struct lh_duration waited = lh_instant_until(o->began, logs->cs->now);
 
-    return !t->user->impatient ||
+    return !o->user->impatient ||
            waited.ns < lh_milliseconds(logs->cs->config.bounds.shortage_read_ms).ns;
 }
 
-static void starve(struct lh_cs_logs *logs, struct lh_cs_ticket *t, struct lh_buf *bytes)
+static void starve(struct lh_cs_logs *logs, struct lh_cs_operation *o, struct lh_buf *bytes)
 {
-    struct lh_cs_disk *d = &logs->disk;
+    struct lh_cs_disk *d = &logs->internal->disk;
     struct lh_cs_host *cs = logs->cs;
 
     LH_MARK("disk-shortage");
@@ -80,22 +93,22 @@ static void starve(struct lh_cs_logs *logs, struct lh_cs_ticket *t, struct lh_bu
             "the machine is short of descriptors or memory for the disk: what cannot be begun now "
             "is tried again");
     }
-    if (!t->starved) {
-        t->starved = true;
-        DL_APPEND(d->shortage.starved, t);
+    if (!o->starved) {
+        o->starved = true;
+        DL_APPEND(d->shortage.starved, o);
     }
     d->shortage.times++;
-    t->waiting = true;
-    t->bytes = lh_buf_take(bytes);
+    o->waiting = true;
+    o->bytes = lh_buf_take(bytes);
     if (!lh_timer_is_set(&d->shortage.timer))
         lh_timer_set(&cs->timers, &d->shortage.timer, lh_instant_add(cs->now, d->shortage.pause));
 }
 
-static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
+static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_operation *o)
 {
-    struct lh_cs_disk *d = &logs->disk;
+    struct lh_cs_disk *d = &logs->internal->disk;
 
-    DL_DELETE(d->shortage.starved, t);
+    DL_DELETE(d->shortage.starved, o);
     if (d->shortage.starved != NULL)
         return;
     LH_MARK("disk-shortage-over");
@@ -106,108 +119,130 @@ static void no_longer_starved(struct lh_cs_logs *logs, struct lh_cs_ticket *t)
 /* What waits because of a shortage is tried again. */
 static void ask_again(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, disk.shortage.timer);
-    struct lh_cs_disk *d = &logs->disk;
-    struct lh_cs_ticket *t, *next;
+    struct lh_cs_logs *logs =
+        LH_OWNER(timer, struct lh_cs_logs_internal, disk.shortage.timer)->logs;
+    struct lh_cs_disk *d = &logs->internal->disk;
+    struct lh_cs_operation *o, *next;
 
     (void)core;
     d->shortage.pause = lh_duration_min(lh_nanoseconds(d->shortage.pause.ns * 2),
         lh_milliseconds(logs->cs->config.bounds.shortage_pause_most_ms));
-    DL_FOREACH_SAFE(d->shortage.starved, t, next) {
-        if (!t->waiting)
+    DL_FOREACH_SAFE(d->shortage.starved, o, next) {
+        if (!o->waiting)
             continue;
-        t->waiting = false;
-        if (wanted(t)) {
-            struct lh_buf bytes = lh_buf_take(&t->bytes);
-            ask(logs, t, &bytes);
+        o->waiting = false;
+        if (wanted(o)) {
+            struct lh_buf bytes = lh_buf_take(&o->bytes);
+            ask(logs, o, &bytes);
             continue;
         }
         struct lh_input in = {
-            .kind = LH_IN_DISK, .ticket = t->id, .op = t->op, .error = LH_ERR_CANCELLED};
+            .kind = LH_IN_DISK, .ticket = o->id, .op = o->ticket.op, .error = LH_ERR_CANCELLED};
         lh_cs_disk_done(logs, &in);
     }
 }
 
 bool lh_cs_disk_stands_still(const struct lh_cs_logs *logs, struct lh_duration limit)
 {
-    const struct lh_cs_disk *d = &logs->disk;
-    const struct lh_cs_ticket *t;
+    const struct lh_cs_disk *d = &logs->internal->disk;
+    const struct lh_cs_operation *o;
 
-    if (HASH_COUNT(d->tickets) > 0 &&
+    if (HASH_COUNT(d->operations) > 0 &&
         lh_instant_until(d->quiet_since, logs->cs->now).ns >= limit.ns)
         return true;
-    DL_FOREACH(d->shortage.starved, t) {
-        if (!t->user->owned && !t->user->unleased &&
-            lh_instant_until(t->began, logs->cs->now).ns >= limit.ns)
+    DL_FOREACH(d->shortage.starved, o) {
+        if (!o->user->owned && !o->user->unleased &&
+            lh_instant_until(o->began, logs->cs->now).ns >= limit.ns)
             return true;
     }
     return false;
 }
 
+uint64_t lh_cs_disk_starved(const struct lh_cs_logs *logs)
+{
+    const struct lh_cs_operation *o;
+    uint64_t count;
+
+    DL_COUNT(logs->internal->disk.shortage.starved, o, count);
+    return count;
+}
+
+struct lh_duration lh_cs_disk_silence(const struct lh_cs_logs *logs)
+{
+    return lh_instant_until(logs->internal->disk.quiet_since, logs->cs->now);
+}
+
+void lh_cs_logs_forgive(struct lh_cs_logs *logs, struct lh_duration slept)
+{
+    struct lh_cs_disk *d = &logs->internal->disk;
+
+    lh_cs_host_forgive(logs->cs, &d->quiet_since, &d->forgiven, slept);
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Completions. */
 
-static bool shortage_counts(const struct lh_cs_ticket *t)
+static bool shortage_counts(const struct lh_cs_operation *o)
 {
     return !LH_PLANTED("shortage-condemns-replica") &&
-           !(t->op == LH_DISK_SYNC && LH_PLANTED("shortage-of-sync-forgotten"));
+           !(o->ticket.op == LH_DISK_SYNC && LH_PLANTED("shortage-of-sync-forgotten"));
 }
 
-static void measure(struct lh_cs_host *cs, const struct lh_cs_ticket *t)
+static void measure(struct lh_cs_host *cs, const struct lh_cs_operation *o)
 {
-    if (t->op == LH_DISK_WRITE)
-        lh_histogram_note(&cs->counts.disk_write, lh_instant_until(t->began, cs->now));
-    else if (t->op == LH_DISK_SYNC)
-        lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(t->began, cs->now));
+    if (o->ticket.op == LH_DISK_WRITE)
+        lh_histogram_note(&cs->counts.disk_write, lh_instant_until(o->began, cs->now));
+    else if (o->ticket.op == LH_DISK_SYNC)
+        lh_histogram_note(&cs->counts.disk_sync, lh_instant_until(o->began, cs->now));
 }
 
 void lh_cs_disk_done(struct lh_cs_logs *logs, struct lh_input *in)
 {
-    struct lh_cs_disk *d = &logs->disk;
-    struct lh_cs_ticket *t;
+    struct lh_cs_disk *d = &logs->internal->disk;
+    struct lh_cs_operation *o;
     int error = in->error;
 
-    HASH_FIND(hh, d->tickets, &in->ticket, sizeof in->ticket, t);
-    if (t == NULL)
+    HASH_FIND(hh, d->operations, &in->ticket, sizeof in->ticket, o);
+    if (o == NULL)
         return;
-    if (error == LH_ERR_SHORTAGE && shortage_counts(t) && wanted(t) && patient(logs, t)) {
-        starve(logs, t, &in->payload);
+    if (error == LH_ERR_SHORTAGE && shortage_counts(o) && wanted(o) && patient(logs, o)) {
+        starve(logs, o, &in->payload);
         return;
     }
-    if (error == LH_ERR_SHORTAGE && t->op == LH_DISK_SYNC &&
+    if (error == LH_ERR_SHORTAGE && o->ticket.op == LH_DISK_SYNC &&
         LH_PLANTED("shortage-of-sync-forgotten"))
         error = LH_OK;
-    HASH_DELETE(hh, d->tickets, t);
-    if (t->starved)
-        no_longer_starved(logs, t);
-    struct lh_cs_ticket done = *t;
-    free(t);
+    HASH_DELETE(hh, d->operations, o);
+    if (o->starved)
+        no_longer_starved(logs, o);
+    struct lh_cs_operation done = *o;
+    free(o);
     if (error != LH_ERR_SHORTAGE)
         d->quiet_since = logs->cs->now;
     measure(logs->cs, &done);
-    struct lh_cs_replica *r = done.replica;
+    struct lh_cs_replica *r = done.ticket.replica;
     if (r != NULL) {
         LH_ASSERT(r->outstanding > 0);
         r->outstanding--;
     }
     if (wanted(&done))
-        done.user->done(&done, error, &in->payload);
+        done.user->done(&done.ticket, error, &in->payload);
     if (r != NULL && !done.user->frees)
         lh_cs_replica_pump(r);
 }
 
 void lh_cs_disk_init(struct lh_cs_logs *logs)
 {
-    logs->disk.shortage.timer.fire = ask_again;
+    logs->internal->disk.shortage.timer.fire = ask_again;
 }
 
 void lh_cs_disk_deinit(struct lh_cs_logs *logs)
 {
-    struct lh_cs_ticket *t, *next;
+    struct lh_cs_operation *o, *next;
 
-    HASH_ITER(hh, logs->disk.tickets, t, next) {
-        HASH_DELETE(hh, logs->disk.tickets, t);
-        lh_buf_clear(&t->bytes);
-        free(t);
+    HASH_ITER(hh, logs->internal->disk.operations, o, next) {
+        HASH_DELETE(hh, logs->internal->disk.operations, o);
+        lh_buf_clear(&o->bytes);
+        free(o);
     }
 }

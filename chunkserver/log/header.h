@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "chunkserver/host/config.h"
+#include "chunkserver/config.h"
 
 #define LH_SLOT_BYTES 4096u
 

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
 #include "chunkserver/log/steps.h"
@@ -195,6 +195,12 @@ bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job)
         }
     }
     return false;
+}
+
+void lh_cs_jobs_asked_again(struct lh_cs_replica *r, uint64_t session)
+{
+    for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
+        j->session = session;
 }
 
 void lh_cs_jobs_free(struct lh_cs_replica *r)

@@ -1,8 +1,8 @@
 /* What a log has only while something goes on with it, and when that is over. */
-#include "chunkserver/log/motion.h"
+#include "chunkserver/log/internal.h"
 
 #include "base/alloc.h"
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/jobs.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
 #include "chunkserver/log/tables.h"
@@ -24,13 +24,13 @@ bool lh_cs_is_idle(const struct lh_cs_replica *r)
 
 void lh_cs_stir(struct lh_cs_replica *r)
 {
-    struct lh_cs_logs *logs = r->logs;
+    struct lh_cs_logs_internal *in = r->logs->internal;
 
     if (r->stirred)
         return;
     r->stirred = true;
-    LH_GROW(logs->stirred, logs->stirred_capacity, logs->stirred_count + 1);
-    logs->stirred[logs->stirred_count++] = r->chunk;
+    LH_GROW(in->stirred, in->stirred_capacity, in->stirred_count + 1);
+    in->stirred[in->stirred_count++] = r->chunk;
 }
 
 struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r)
@@ -65,10 +65,12 @@ void lh_cs_motion_free(struct lh_cs_replica *r)
     forget(r);
 }
 
-void lh_cs_motions_settle(struct lh_cs_logs *logs)
+void lh_cs_logs_settle(struct lh_cs_logs *logs)
 {
-    for (size_t i = 0; i < logs->stirred_count; i++) {
-        struct lh_cs_replica *r = lh_cs_replica_find(logs, logs->stirred[i]);
+    struct lh_cs_logs_internal *in = logs->internal;
+
+    for (size_t i = 0; i < in->stirred_count; i++) {
+        struct lh_cs_replica *r = lh_cs_replica_find(logs, in->stirred[i]);
         if (r == NULL)
             continue; /* removed */
         r->stirred = false;
@@ -76,5 +78,5 @@ void lh_cs_motions_settle(struct lh_cs_logs *logs)
             forget(r);
         logs->users->settled(r);
     }
-    logs->stirred_count = 0;
+    in->stirred_count = 0;
 }

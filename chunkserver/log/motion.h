@@ -9,10 +9,12 @@
 
 #include "base/buf.h"
 #include "base/time.h"
-#include "chunkserver/log/jobs.h"
 #include "chunkserver/log/writers.h"
 
-struct lh_cs_logs;
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lh_cs_job;
 struct lh_cs_replica;
 
 /* Whole batches that were accepted and go to the disk with one write. */
@@ -46,7 +48,7 @@ struct lh_cs_motion {
 
     struct lh_cs_scan *scan; /* NULL: no reads of one are under way */
 
-    struct {                /* space.c: room reserved ahead */
+    struct {               /* space.c: room reserved ahead */
         uint64_t reserved; /* bytes of the log that have room for sure */
         uint64_t tried;    /* up to here a reservation was tried: a full disk gives a part of it */
         bool reserving;    /* and is under way */
@@ -73,9 +75,3 @@ struct lh_cs_motion *lh_cs_move(struct lh_cs_replica *r);
 bool lh_cs_is_idle(const struct lh_cs_replica *r);
 /* Frees what all of this is about, and the record. */
 void lh_cs_motion_free(struct lh_cs_replica *r);
-
-/* At the end of the step it is seen whether anything still goes on with this replica, here and in
- * the rooms above. */
-void lh_cs_stir(struct lh_cs_replica *r);
-/* The end of a step: frees the records in which all is idle. */
-void lh_cs_motions_settle(struct lh_cs_logs *logs);

@@ -1,6 +1,7 @@
-#include "chunkserver/log/piece.h"
-
-#include "chunkserver/log/replica.h"
+/* A piece of a log that is read from the disk for a reader, a member or a copy. Every batch of it
+ * is checked, also that it stands where it belongs (FAIL-4): so the bytes in front of the piece are
+ * read too, which have the running checksum there. */
+#include "chunkserver/log/internal.h"
 
 /* How many bytes in front of the piece have the running checksum there. */
 static uint64_t before(uint64_t offset)

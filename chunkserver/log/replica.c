@@ -3,11 +3,11 @@
  * The log is written by one write and synced by one sync at a time: what arrives meanwhile goes
  * with the next, so the cost of a write or a sync is shared by everything that waited for it.
  * Changes of the header, of the file's length or of its existence are jobs: see jobs.c. */
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/log/reports.h"
+#include "chunkserver/log/jobs.h"
 #include "chunkserver/log/scan.h"
 #include "chunkserver/log/space.h"
 #include "chunkserver/log/tables.h"
@@ -23,6 +23,8 @@ void lh_cs_logs_init(
     logs->cs = cs;
     logs->users = users;
     logs->self = self;
+    logs->internal = lh_alloc(sizeof *logs->internal);
+    logs->internal->logs = logs;
     lh_cs_disk_init(logs);
     lh_cs_space_init(logs);
     lh_cs_tables_init(logs);
@@ -30,6 +32,7 @@ void lh_cs_logs_init(
 
 void lh_cs_logs_deinit(struct lh_cs_logs *logs)
 {
+    struct lh_cs_logs_internal *in = logs->internal;
     struct lh_cs_replica *r;
 
     lh_cs_disk_deinit(logs);
@@ -37,7 +40,11 @@ void lh_cs_logs_deinit(struct lh_cs_logs *logs)
         lh_cs_replica_free(r);
     }
     lh_idmap_deinit(&logs->replicas);
-    free(logs->stirred);
+    lh_timer_unset(&logs->cs->timers, &in->disk.shortage.timer);
+    lh_timer_unset(&logs->cs->timers, &in->space.timer);
+    lh_timer_unset(&logs->cs->timers, &in->tables.timer);
+    free(in->stirred);
+    free(in);
 }
 
 struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk)
@@ -103,6 +110,26 @@ bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r)
 bool lh_cs_replica_usable(const struct lh_cs_replica *r)
 {
     return r->state == LH_CS_REPLICA_READY && !lh_cs_replica_sealing(r);
+}
+
+bool lh_cs_replica_sealed_now(const struct lh_cs_replica *r)
+{
+    return r->header.sealed && !r->motion->job_running;
+}
+
+bool lh_cs_replica_changes(const struct lh_cs_replica *r)
+{
+    return r->motion->jobs != NULL || r->motion->scan != NULL;
+}
+
+bool lh_cs_replica_has_work(const struct lh_cs_replica *r)
+{
+    return r->motion->unwritten > 0 || r->motion->writing > 0 || r->motion->jobs != NULL;
+}
+
+bool lh_cs_replica_is_left_over(const struct lh_cs_replica *r)
+{
+    return r->state == LH_CS_REPLICA_LOST && r->headless && r->motion->jobs == NULL;
 }
 
 /* A write holds whole batches, so that a log's length, written or synced, here or as a member tells

@@ -1,12 +1,22 @@
-/* One chunk's log and header on this server's disk. */
+/* One chunk's log and header on this server's disk, and what rooms above may do to it. A part of
+ * log.h. */
 #pragma once
 
 #include "batch/batch.h"
 #include "chunkserver/log/header.h"
-#include "chunkserver/log/logs.h"
-#include "chunkserver/log/motion.h"
+#include "chunkserver/log/writers.h"
 
-#include <utlist.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lh_cs_host;
+struct lh_cs_job;
+struct lh_cs_logs;
+struct lh_cs_motion;
+struct lh_cs_replica;
+
+/* Rooms above keep a record of their own with a replica, each in its slot. */
+enum lh_cs_slot { LH_CS_SLOT_PRIMARY, LH_CS_SLOT_SERVED, LH_CS_SLOTS };
 
 enum lh_cs_replica_state {
     LH_CS_REPLICA_CREATING,
@@ -23,25 +33,26 @@ struct lh_cs_replica {
     struct lh_cs_logs *logs;
     struct lh_cs_host *cs; /* theirs */
     void *slots[LH_CS_SLOTS];
-    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
     enum lh_cs_replica_state state;
-    unsigned outstanding; /* tickets under way: disk.c */
 
-    /* The header: replica.c, jobs.c; who begins or copies a replica writes it, too. */
+    /* The header: replica.c, jobs.c. */
     struct lh_chunk_header header; /* as durable, or being written by the running job */
     uint64_t adopting;             /* the highest version adopted or being adopted */
-    bool headless;                 /* no valid header was found */
-    bool header_unsynced;          /* it was written, not synced; the other slot is on the disk */
     bool incomplete;               /* REC-4: nobody's full member until it is copied or has joined;
                                       on the disk before the first foreign byte is */
     bool added_up;                 /* serve/: a copy of this life has compared it with the seal */
 
-    bool loading;      /* registration waits for its header and log to be read: scan.c */
-    bool stirred;      /* it is looked at when the step ends: motion.c */
-    struct {           /* reports.c: what a registration did not report */
-        bool creation; /* it was created after a registration that did not name it */
-        int loss;      /* why it was lost, after a registration that called it good */
+    /* Of log/ alone. */
+    bool headless;        /* no valid header was found */
+    bool header_unsynced; /* it was written, not synced; the other slot is on the disk */
+    bool loading;         /* registration waits for its header and log to be read: scan.c */
+    bool stirred;         /* it is looked at when the step ends: motion.c */
+    struct {              /* reports.c: what a registration did not report */
+        bool creation;    /* it was created after a registration that did not name it */
+        int loss;         /* why it was lost, after a registration that called it good */
     } unreported;
+    unsigned outstanding;              /* tickets under way: disk.c */
+    const struct lh_cs_motion *motion; /* what goes on with the log: motion.h */
 
     /* The log: replica.c. */
     uint64_t end;       /* bytes accepted */
@@ -51,10 +62,7 @@ struct lh_cs_replica {
     uint64_t committed; /* as far as known here (APP-6) */
 };
 
-struct lh_cs_replica *lh_cs_replica_find(struct lh_cs_logs *logs, uint64_t chunk);
-struct lh_cs_replica *lh_cs_replica_add(
-    struct lh_cs_logs *logs, uint64_t chunk, enum lh_cs_replica_state state);
-void lh_cs_replica_free(struct lh_cs_replica *r);
+/* ---- replica.c: what it is. */
 
 uint64_t lh_cs_replica_durable(const struct lh_cs_replica *r);
 /* REC-2a: bytes of it may have gone with the machine. */
@@ -65,6 +73,104 @@ bool lh_cs_replica_sealing(const struct lh_cs_replica *r);
 bool lh_cs_replica_sealed_durably(const struct lh_cs_replica *r);
 /* READY and not sealed or being sealed */
 bool lh_cs_replica_usable(const struct lh_cs_replica *r);
+/* It is sealed, and no job runs that may change that. */
+bool lh_cs_replica_sealed_now(const struct lh_cs_replica *r);
+/* Jobs wait or run, or its log is read back. */
+bool lh_cs_replica_changes(const struct lh_cs_replica *r);
+/* Bytes are to be written, or jobs to be done. */
+bool lh_cs_replica_has_work(const struct lh_cs_replica *r);
+/* Nothing but a file that could not be removed: another replica may be created in place of it. */
+bool lh_cs_replica_is_left_over(const struct lh_cs_replica *r);
+/* The largest committed length that is known here, even if the log does not reach it any more. */
+uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r);
+/* Walks its invariants and asserts them. */
+void lh_cs_replica_check(const struct lh_cs_replica *r);
+
+/* At the end of the step it is seen whether anything still goes on with this replica, here and in
+ * the rooms above. */
+void lh_cs_stir(struct lh_cs_replica *r);
+
+/* ---- tables.c: its writers (APP-5). */
+
+/* Of what its log holds, as far as that is in memory. */
+const struct lh_writers *lh_cs_replica_writers(const struct lh_cs_replica *r);
+/* False for a sealed log that was not read back lately. */
+bool lh_cs_table_known(const struct lh_cs_replica *r);
+/* The writer table of a sealed log was asked for: it stays in memory for a while. */
+void lh_cs_table_asked(struct lh_cs_replica *r);
+/* Reads the sealed log back for it; the users' `read_back` says when that is done. */
+void lh_cs_table_read(struct lh_cs_replica *r);
+
+/* ---- replica.c: its log. */
+
+/* Accepts one checked batch at the log's end, which has that running checksum then. False: it
+ * breaks its writer's sequence. */
+bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header *h,
+    uint64_t checksum, struct lh_buf *bytes);
+/* Accepts the batches that another server has stored, one after another, as long as the log gets no
+ * longer than `limit`. So many bytes of them as `*taken` says.
+ *   WOULD_BLOCK      the last one is not whole; those before it were taken
+ *   CORRUPT          one is damaged
+ *   CHUNK_FULL       one ends behind `limit`
+ *   OUT_OF_SEQUENCE  one is sound and does not continue this log */
+LH_MUST_USE int lh_cs_replica_take(
+    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit, size_t *taken);
+/* The committed length that this replica may show rises to `committed`, if it has that much. */
+void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
+/* Another operation that lets more be read: whoever reads looks again. */
+void lh_cs_replica_readable(struct lh_cs_replica *r);
+/* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
+void lh_cs_replica_pump(struct lh_cs_replica *r);
+/* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
+void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
+
+/* ---- jobs.c: changes of its header, of its file's length or of its existence. A job runs alone,
+ * after every byte that was accepted before it has been written and before any byte after it. */
+
+enum lh_cs_job_kind {
+    LH_CS_JOB_CREATE,
+    LH_CS_JOB_ADOPT,
+    LH_CS_JOB_CONFIRM,
+    LH_CS_JOB_COMPARE, /* with a seal, changing nothing (REC-5) */
+    LH_CS_JOB_SEAL,
+    LH_CS_JOB_TRUNCATE,
+    LH_CS_JOB_COPY, /* says that it is incomplete, then cuts the log to `length` (REC-4) */
+    LH_CS_JOB_TRIM, /* gives back what is reserved behind the log's end */
+    LH_CS_JOB_LOSE,
+    LH_CS_JOB_REMOVE
+};
+
+/* True: nothing is left to do. */
+typedef bool lh_cs_job_step(struct lh_cs_replica *r, struct lh_cs_job *j);
+
+/* Who wanted it. Called once, when it is done or cannot be done any more. */
+typedef void lh_cs_job_owner(struct lh_cs_replica *r, const struct lh_cs_job *j, int error);
+
+struct lh_cs_job {
+    enum lh_cs_job_kind kind;
+    lh_cs_job_owner *owner; /* NULL: nobody waits for it */
+    uint64_t feed;          /* its owner's: whom to answer */
+    uint64_t session;       /* its owner's: in which session it was asked */
+    uint64_t version;
+    uint64_t length;
+    uint64_t checksum;
+    bool matches; /* COMPARE: the log has this running checksum at `length` */
+
+    /* Of log/ alone. */
+    bool at_start;        /* TRUNCATE: what goes was no whole batch when the log was read back */
+    uint64_t barrier;     /* the log's end when it was submitted */
+    lh_cs_job_step *next; /* steps.c */
+    struct lh_cs_job *after;
+};
+
+void lh_cs_replica_submit(struct lh_cs_replica *r, struct lh_cs_job job);
+/* Is this job submitted already, by its kind, owner and version? Then its answer goes to the
+ * session that asks now. */
+bool lh_cs_job_asked_again(struct lh_cs_replica *r, const struct lh_cs_job *job);
+/* Its jobs were asked for again: their answers go to this session. */
+void lh_cs_jobs_asked_again(struct lh_cs_replica *r, uint64_t session);
+
+/* ---- changes.c: the replica as a whole. */
 
 /* Writes an empty replica with this header, in place of what is there if that has none. */
 void lh_cs_replica_create(
@@ -82,32 +188,5 @@ void lh_cs_replica_seal(struct lh_cs_replica *r, struct lh_cs_job job);
 void lh_cs_replica_remove(struct lh_cs_replica *r, struct lh_cs_job job);
 /* For "shortest-log-wins": what the primary has not is taken away here. */
 void lh_cs_replica_take_away(struct lh_cs_replica *r, uint64_t length, uint64_t checksum);
-
-/* Accepts one checked batch at the log's end, which has that running checksum then. False: it
- * breaks its writer's sequence. */
-bool lh_cs_replica_accept(struct lh_cs_replica *r, const struct lh_batch_header *h,
-    uint64_t checksum, struct lh_buf *bytes);
-/* Accepts the batches that another server has stored, one after another, as long as the log gets no
- * longer than `limit`. So many bytes of them as `*taken` says.
- *   WOULD_BLOCK      the last one is not whole; those before it were taken
- *   CORRUPT          one is damaged
- *   CHUNK_FULL       one ends behind `limit`
- *   OUT_OF_SEQUENCE  one is sound and does not continue this log */
-LH_MUST_USE int lh_cs_replica_take(
-    struct lh_cs_replica *r, const struct lh_buf *batches, uint64_t limit, size_t *taken);
-/* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
-void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
-/* Writes, syncs and begins jobs, as far as that may be done now. The replica may be freed here. */
-void lh_cs_replica_pump(struct lh_cs_replica *r);
-/* Of no use any more (FAIL-4, FAIL-5): ends every role of it, marks it, reports it. */
-void lh_cs_replica_lose(struct lh_cs_replica *r, int error, uint64_t offset);
-
 /* Another server's log does not fit this one: whoever can reads this one back. */
 void lh_cs_replica_differs(struct lh_cs_replica *r);
-
-/* The largest committed length that is known here, even if the log does not reach it any more. */
-uint64_t lh_cs_replica_known_committed(const struct lh_cs_replica *r);
-/* The committed length that this replica may show rises to `committed`, if it has that much. */
-void lh_cs_replica_note_committed(struct lh_cs_replica *r, uint64_t committed);
-/* Another operation that lets more be read: whoever reads looks again. */
-void lh_cs_replica_readable(struct lh_cs_replica *r);

@@ -1,7 +1,6 @@
 /* What is reported to the master of replicas that come and go. */
-#include "chunkserver/log/reports.h"
 
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 
 void lh_cs_report_created(struct lh_cs_host *cs, uint64_t chunk, int error)
 {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 #include "chunkserver/log/tables.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@ static void load_more(struct lh_cs_logs *logs)
 {
     const struct lh_chunkserver_config *c = &logs->cs->config;
 
-    while (logs->loading < c->bounds.scan_files && logs->load_next < c->chunk_count) {
-        struct lh_cs_replica *r = lh_cs_replica_find(logs, c->chunks[logs->load_next++]);
+    while (logs->loading < c->bounds.scan_files && logs->internal->load_next < c->chunk_count) {
+        struct lh_cs_replica *r = lh_cs_replica_find(logs, c->chunks[logs->internal->load_next++]);
         if (r == NULL || r->state != LH_CS_REPLICA_LOADING || r->loading)
             continue;
         r->loading = true;
@@ -35,7 +35,7 @@ static void load_more(struct lh_cs_logs *logs)
     }
 }
 
-void lh_cs_scan_load(struct lh_cs_logs *logs)
+void lh_cs_logs_load(struct lh_cs_logs *logs)
 {
     const struct lh_chunkserver_config *c = &logs->cs->config;
 

@@ -1,13 +1,8 @@
 /* Reading replicas back, at the start and whenever a log was cut. */
 #pragma once
 
-#include <stdbool.h>
-
-struct lh_cs_logs;
 struct lh_cs_replica;
 
-/* Loads what the data directory holds, some files at once; more when some are done. */
-void lh_cs_scan_load(struct lh_cs_logs *logs);
 /* The replica is read back, or given up: the registration waits for it no longer. */
 void lh_cs_scan_loaded(struct lh_cs_replica *r);
 /* Reads its log back from the beginning. */

@@ -12,12 +12,12 @@
 #include "chunkserver/log/space.h"
 
 #include "base/assert.h"
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 
 /* Of the one that was written to longest ago. */
 static struct lh_instant rests_at(const struct lh_cs_logs *logs)
 {
-    return lh_instant_add(logs->space.growing->space.grown_at,
+    return lh_instant_add(logs->internal->space.growing->space.grown_at,
         lh_milliseconds(logs->cs->config.bounds.reserve_idle_ms));
 }
 
@@ -29,7 +29,7 @@ static void leave(struct lh_cs_replica *r)
         return;
     struct lh_cs_motion *mo = lh_cs_move(r);
     mo->space.growing = false;
-    DL_DELETE2(logs->space.growing, mo, space.before, space.after);
+    DL_DELETE2(logs->internal->space.growing, mo, space.before, space.after);
 }
 
 void lh_cs_space_grows(struct lh_cs_replica *r)
@@ -40,9 +40,9 @@ void lh_cs_space_grows(struct lh_cs_replica *r)
     leave(r);
     mo->space.growing = true;
     mo->space.grown_at = r->cs->now;
-    DL_APPEND2(logs->space.growing, mo, space.before, space.after);
-    if (!lh_timer_is_set(&logs->space.timer))
-        lh_timer_set(&r->cs->timers, &logs->space.timer, rests_at(logs));
+    DL_APPEND2(logs->internal->space.growing, mo, space.before, space.after);
+    if (!lh_timer_is_set(&logs->internal->space.timer))
+        lh_timer_set(&r->cs->timers, &logs->internal->space.timer, rests_at(logs));
 }
 
 /* So much is reserved ahead of a log of `length` bytes. A reservation holds up the file's writes:
@@ -113,21 +113,22 @@ void lh_cs_space_rests(struct lh_cs_replica *r)
 
 static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, space.timer);
+    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs_internal, space.timer)->logs;
 
     (void)core;
-    while (logs->space.growing != NULL && lh_instant_reached(logs->cs->now, rests_at(logs))) {
-        struct lh_cs_replica *r = logs->space.growing->replica;
+    while (logs->internal->space.growing != NULL &&
+           lh_instant_reached(logs->cs->now, rests_at(logs))) {
+        struct lh_cs_replica *r = logs->internal->space.growing->replica;
         lh_cs_space_rests(r);
         lh_cs_replica_pump(r);
     }
-    if (logs->space.growing != NULL)
-        lh_timer_set(&logs->cs->timers, &logs->space.timer, rests_at(logs));
+    if (logs->internal->space.growing != NULL)
+        lh_timer_set(&logs->cs->timers, &logs->internal->space.timer, rests_at(logs));
 }
 
 void lh_cs_space_init(struct lh_cs_logs *logs)
 {
-    logs->space.timer.fire = look;
+    logs->internal->space.timer.fire = look;
 }
 
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
@@ -135,7 +136,7 @@ uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
     const struct lh_cs_motion *mo;
     uint64_t sum = 0;
 
-    DL_FOREACH2(logs->space.growing, mo, space.after) {
+    DL_FOREACH2(logs->internal->space.growing, mo, space.after) {
         const struct lh_cs_replica *r = mo->replica;
         uint64_t has = mo->space.reserved > r->end ? mo->space.reserved : r->end;
         sum += r->header.chunk_size - has;
@@ -143,7 +144,7 @@ uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs)
     return sum;
 }
 
-uint64_t lh_cs_space_free(const struct lh_cs_logs *logs)
+uint64_t lh_cs_logs_free_bytes(const struct lh_cs_logs *logs)
 {
     uint64_t promised = lh_cs_space_promised(logs);
 

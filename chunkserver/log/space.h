@@ -17,5 +17,3 @@ void lh_cs_space_given_back(struct lh_cs_replica *r);
 void lh_cs_space_rests(struct lh_cs_replica *r);
 /* Bytes that growing logs may still take: not to be promised to others. */
 uint64_t lh_cs_space_promised(const struct lh_cs_logs *logs);
-/* What is offered to the master. */
-uint64_t lh_cs_space_free(const struct lh_cs_logs *logs);

@@ -1,7 +1,7 @@
 /* What each kind of job does. */
 #include "chunkserver/log/steps.h"
 
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
 #include "chunkserver/log/space.h"
 
 #include <inttypes.h>

@@ -2,8 +2,7 @@
  * the step that follows when that is done. */
 #pragma once
 
-#include "chunkserver/log/disk.h"
-#include "chunkserver/log/jobs.h"
+#include "chunkserver/log/log.h"
 
 /* By the kind of job. */
 extern lh_cs_job_step *const lh_cs_job_first_steps[];

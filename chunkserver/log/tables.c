@@ -2,7 +2,8 @@
  * after. What is dropped is read back from the log when somebody asks. */
 #include "chunkserver/log/tables.h"
 
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/internal.h"
+#include "chunkserver/log/scan.h"
 
 static void leave(struct lh_cs_replica *r)
 {
@@ -12,8 +13,8 @@ static void leave(struct lh_cs_replica *r)
         return;
     struct lh_cs_motion *mo = lh_cs_move(r);
     mo->table.kept = false;
-    DL_DELETE2(logs->tables.kept, mo, table.before, table.after);
-    logs->tables.count--;
+    DL_DELETE2(logs->internal->tables.kept, mo, table.before, table.after);
+    logs->internal->tables.count--;
 }
 
 void lh_cs_table_forget(struct lh_cs_replica *r)
@@ -36,7 +37,7 @@ static void rest(struct lh_cs_replica *r)
 
 static struct lh_instant rests_at(const struct lh_cs_logs *logs)
 {
-    return lh_instant_add(logs->tables.kept->table.asked_at,
+    return lh_instant_add(logs->internal->tables.kept->table.asked_at,
         lh_milliseconds(logs->cs->config.bounds.settle_table_ms));
 }
 
@@ -48,28 +49,49 @@ void lh_cs_table_keep(struct lh_cs_replica *r)
     leave(r);
     mo->table.kept = true;
     mo->table.asked_at = r->cs->now;
-    DL_APPEND2(logs->tables.kept, mo, table.before, table.after);
-    logs->tables.count++;
-    if (logs->tables.count > r->cs->config.bounds.settle_tables) {
+    DL_APPEND2(logs->internal->tables.kept, mo, table.before, table.after);
+    logs->internal->tables.count++;
+    if (logs->internal->tables.count > r->cs->config.bounds.settle_tables) {
         LH_MARK("writer-table-makes-room");
-        rest(logs->tables.kept->replica);
+        rest(logs->internal->tables.kept->replica);
     }
-    if (!lh_timer_is_set(&logs->tables.timer))
-        lh_timer_set(&r->cs->timers, &logs->tables.timer, rests_at(logs));
+    if (!lh_timer_is_set(&logs->internal->tables.timer))
+        lh_timer_set(&r->cs->timers, &logs->internal->tables.timer, rests_at(logs));
 }
 
 static void look(void *core, struct lh_timer *timer)
 {
-    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs, tables.timer);
+    struct lh_cs_logs *logs = LH_OWNER(timer, struct lh_cs_logs_internal, tables.timer)->logs;
 
     (void)core;
-    while (logs->tables.kept != NULL && lh_instant_reached(logs->cs->now, rests_at(logs)))
-        rest(logs->tables.kept->replica);
-    if (logs->tables.kept != NULL)
-        lh_timer_set(&logs->cs->timers, &logs->tables.timer, rests_at(logs));
+    while (logs->internal->tables.kept != NULL && lh_instant_reached(logs->cs->now, rests_at(logs)))
+        rest(logs->internal->tables.kept->replica);
+    if (logs->internal->tables.kept != NULL)
+        lh_timer_set(&logs->cs->timers, &logs->internal->tables.timer, rests_at(logs));
 }
 
 void lh_cs_tables_init(struct lh_cs_logs *logs)
 {
-    logs->tables.timer.fire = look;
+    logs->internal->tables.timer.fire = look;
+}
+
+const struct lh_writers *lh_cs_replica_writers(const struct lh_cs_replica *r)
+{
+    return &r->motion->writers;
+}
+
+bool lh_cs_table_known(const struct lh_cs_replica *r)
+{
+    return r->motion->writers_known;
+}
+
+void lh_cs_table_asked(struct lh_cs_replica *r)
+{
+    if (r->motion->table.kept)
+        lh_cs_table_keep(r);
+}
+
+void lh_cs_table_read(struct lh_cs_replica *r)
+{
+    lh_cs_scan_start(r);
 }

@@ -117,8 +117,7 @@ bool lh_writers_cut(struct lh_writers *w, uint64_t length)
 {
     struct lh_writer *writer, *next;
 
-    HASH_ITER(hh, w->by_id, writer, next)
-    {
+    HASH_ITER(hh, w->by_id, writer, next) {
         if (!cut_writer(w, writer, length))
             return false;
     }
@@ -129,8 +128,7 @@ void lh_writers_clear(struct lh_writers *w)
 {
     struct lh_writer *writer, *next;
 
-    HASH_ITER(hh, w->by_id, writer, next)
-    {
+    HASH_ITER(hh, w->by_id, writer, next) {
         forget(w, writer);
     }
 }

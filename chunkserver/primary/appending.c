@@ -74,7 +74,7 @@ static void half_closed(struct lh_cs_link *l)
 static void open_writer(struct lh_cs_lane *lane, struct lh_cs_lane_writer *w)
 {
     struct lh_cs_replica *r = lane->primary->replica;
-    const struct lh_writer *known = lh_writers_find(&r->motion->writers, w->id);
+    const struct lh_writer *known = lh_writers_find(lh_cs_replica_writers(r), w->id);
     Leasehold__AppendAnswer m = LEASEHOLD__APPEND_ANSWER__INIT;
 
     if (known != NULL &&

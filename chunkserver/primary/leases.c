@@ -2,8 +2,6 @@
 #include "chunkserver/primary/leases.h"
 
 #include "base/alloc.h"
-#include "chunkserver/primary/pair.h"
-#include "chunkserver/primary/primary.h"
 
 #include <stdlib.h>
 
@@ -80,8 +78,7 @@ void lh_cs_seals_resend(struct lh_cs_primaries *room)
 {
     struct lh_cs_unconfirmed_seal *seal, *next;
 
-    HASH_ITER(hh, room->unreported.seals, seal, next)
-    {
+    HASH_ITER(hh, room->unreported.seals, seal, next) {
         const struct lh_cs_replica *r = lh_cs_replica_find(room->logs, seal->chunk);
         if (r != NULL && r->adopting > seal->version) {
             /* The version rose before the report arrived: the chunk goes on. */
@@ -103,7 +100,7 @@ void lh_cs_seals_resend(struct lh_cs_primaries *room)
     }
 }
 
-bool lh_cs_seal_is_reported(const struct lh_cs_primaries *room, uint64_t chunk)
+static bool seal_is_reported(const struct lh_cs_primaries *room, uint64_t chunk)
 {
     return find_seal(room, chunk) != NULL;
 }
@@ -139,6 +136,22 @@ void lh_cs_seal_report(struct lh_cs_primaries *room, struct lh_cs_replica *r, ui
         lh_cs_seals_resend(room);
 }
 
+void lh_cs_lease_recall(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version)
+{
+    struct lh_cs_replica *r = lh_cs_replica_find(room->logs, chunk);
+    struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
+
+    if (p != NULL) {
+        if (p->version >= version)
+            lh_cs_primary_recall(p);
+        return;
+    }
+    LH_MARK("recall-of-what-is-not-held");
+    lh_cs_seals_resend(room);
+    if (!seal_is_reported(room, chunk))
+        lh_cs_lease_release(room, chunk, version, false);
+}
+
 /* ------------------------------------------------------------------------------------------------
  * Possible losses (REC-2a). */
 
@@ -148,8 +161,7 @@ void lh_cs_losses_resend(struct lh_cs_primaries *room)
 
     if (!lh_cs_session_live(room->cs))
         return;
-    LL_FOREACH(room->unreported.losses, l)
-    {
+    LL_FOREACH(room->unreported.losses, l) {
         Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
         Leasehold__PossibleLoss loss = LEASEHOLD__POSSIBLE_LOSS__INIT;
         if (l->session == lh_cs_session_id(room->cs))
@@ -169,8 +181,7 @@ void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp)
 {
     struct lh_cs_unreported_loss *l, *next;
 
-    LL_FOREACH_SAFE(room->unreported.losses, l, next)
-    {
+    LL_FOREACH_SAFE(room->unreported.losses, l, next) {
         if (l->session != lh_cs_session_id(room->cs) || stamp <= l->heartbeat)
             continue;
         LL_DELETE(room->unreported.losses, l);
@@ -188,20 +199,16 @@ void lh_cs_loss_report(
     lh_cs_losses_resend(room);
 }
 
-void lh_cs_primaries_deinit(struct lh_cs_primaries *room)
+void lh_cs_leases_deinit(struct lh_cs_primaries *room)
 {
     struct lh_cs_unconfirmed_seal *seal, *next_seal;
     struct lh_cs_unreported_loss *loss, *next_loss;
 
-    lh_batch_stamper_deinit(&room->stamper);
-    lh_cs_pairs_deinit(room);
-    HASH_ITER(hh, room->unreported.seals, seal, next_seal)
-    {
+    HASH_ITER(hh, room->unreported.seals, seal, next_seal) {
         HASH_DELETE(hh, room->unreported.seals, seal);
         free(seal);
     }
-    LL_FOREACH_SAFE(room->unreported.losses, loss, next_loss)
-    {
+    LL_FOREACH_SAFE(room->unreported.losses, loss, next_loss) {
         free(loss);
     }
 }

@@ -1,8 +1,8 @@
 /* A primary's connection to each other member. */
 #pragma once
 
+#include "chunkserver/primary/internal.h"
 #include "chunkserver/primary/pair.h"
-#include "chunkserver/primary/primary.h"
 
 enum lh_cs_member_state {
     LH_CS_MEMBER_DOWN,       /* no link; tried again at `retry_at` */

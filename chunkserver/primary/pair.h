@@ -2,7 +2,7 @@
  * this server is the primary. */
 #pragma once
 
-#include "chunkserver/primary/primaries.h"
+#include "chunkserver/primary/internal.h"
 
 struct lh_cs_member;
 
@@ -24,7 +24,7 @@ struct lh_cs_pair {
     bool resting; /* not read (LH_FX_HOLD) until something is sent: nothing is awaited */
     struct lh_instant writing_since;
     struct lh_instant progress_at; /* of any of its members, or when the stream was opened */
-    bool touched; /* in the room's list */
+    bool touched;                  /* in the room's list */
     struct lh_cs_pair *next_touched;
     struct lh_timer idle; /* set while nobody uses it */
     UT_hash_handle hh;    /* of the room, by address */
@@ -41,6 +41,4 @@ void lh_cs_pair_ready(struct lh_cs_member *m);
 /* The member has been waited for in vain. If its part waits behind a message that does not leave,
  * the stream is given up, and with it all its feeds: each member begins anew on another one. */
 void lh_cs_pair_unstick(struct lh_cs_member *m);
-/* Ends a step: sends what gathered in it. */
-void lh_cs_pairs_flush(struct lh_cs_primaries *room);
 void lh_cs_pairs_deinit(struct lh_cs_primaries *room);

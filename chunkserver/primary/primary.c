@@ -4,7 +4,7 @@
  * A primary part lives for one version. A new grant ends it and begins another one: lanes end
  * with STALE_VERSION, and their writers' repeats are recognised by the log (APP-5). Before it
  * takes appends it recovers: recovery.c. */
-#include "chunkserver/primary/primary.h"
+#include "chunkserver/primary/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -71,12 +71,15 @@ void lh_cs_primary_grant(
     lh_cs_replica_pump(r);
 }
 
-void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g)
+void lh_cs_primary_grant_again(struct lh_cs_primary *p, const Leasehold__Grant *g)
 {
     for (size_t i = 0; i < p->member_count; i++)
         for (size_t j = 0; j < g->n_members; j++)
             if (strcmp(g->members[j]->server_id, p->members[i].server_id) == 0)
                 lh_cs_member_update(&p->members[i], g->members[j]);
+    lh_cs_primary_set_timer(p);
+    if (p->replica->header.version == g->version && p->state != LH_CS_PRIMARY_ADOPTING)
+        lh_cs_grant_confirm(p->room, g->chunk, g->version, LH_OK);
 }
 
 size_t lh_cs_primary_full_members(const struct lh_cs_primary *p)
@@ -317,7 +320,7 @@ bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_lane *lane,
 
     if (p->state != LH_CS_PRIMARY_OPEN)
         return false; /* draining: the lane's end says so, and the batch is unknown (APP-5a) */
-    switch (lh_writers_classify(&r->motion->writers, h, w->first_sequence, &stored)) {
+    switch (lh_writers_classify(lh_cs_replica_writers(r), h, w->first_sequence, &stored)) {
     case LH_SEQUENCE_NEXT:
         if (h->size > r->header.chunk_size - r->end) {
             LH_MARK("append-chunk-full");

@@ -1,66 +1,45 @@
-/* The primary part of a replica: the order of appends and their commit. */
+/* The primary parts of a server's replicas: the order of appends and their commit, recovery at a
+ * new version, streams of clients and to other members, and what is reported to the master about
+ * leases. */
 #pragma once
 
-#include "chunkserver/primary/primaries.h"
+#include "chunkserver/log/log.h"
 
-struct lh_cs_lane;
-struct lh_cs_lane_writer;
-struct lh_cs_member;
+struct lh_cs_primaries; /* all of a server's, and what they share */
+struct lh_cs_primary;   /* of one replica, at one version */
 
-enum lh_cs_primary_state {
-    LH_CS_PRIMARY_ADOPTING,   /* its own header is being written */
-    LH_CS_PRIMARY_GATHERING,  /* members adopt and report (REC-2) */
-    LH_CS_PRIMARY_FETCHING,   /* a member's log is longer: get the rest */
-    LH_CS_PRIMARY_EQUALIZING, /* members are brought to the same end and confirm it */
-    LH_CS_PRIMARY_OPEN,       /* takes appends */
-    LH_CS_PRIMARY_SEALING,    /* orders no more; what is under way commits, every member has it all,
-                                 then SEAL-1 */
-    LH_CS_PRIMARY_RECALLED    /* orders no more; what is under way commits, then Release */
+/* ---- primaries.c: all of them. */
+
+struct lh_cs_primaries *lh_cs_primaries_create(struct lh_cs_host *cs, struct lh_cs_logs *logs);
+/* All primary parts have ended before. */
+void lh_cs_primaries_destroy(struct lh_cs_primaries *room);
+
+/* Links that clients opened to append; their room is the primaries'. */
+extern const struct lh_cs_link_user lh_cs_append_links;
+
+/* End a step: send what gathered in it, to other servers and to clients. The latter ends streams of
+ * which nothing more will come once all that came is answered. */
+void lh_cs_pairs_flush(struct lh_cs_primaries *room);
+void lh_cs_streams_flush(struct lh_cs_primaries *room);
+
+/* This process has slept: members were not silent for as long as the clock says. */
+void lh_cs_primaries_forgive(struct lh_cs_primaries *room, struct lh_duration slept);
+/* The disk does not answer (SES-6): gives up every lease. */
+void lh_cs_primaries_abandon(struct lh_cs_primaries *room, int error);
+/* A session has begun, and the holder knows which leases go on in it: primary parts without one
+ * end. The others report that they have recovered, if they have. */
+void lh_cs_primaries_continue(struct lh_cs_primaries *room);
+/* The terms of leases are new. */
+void lh_cs_primaries_extended(struct lh_cs_primaries *room);
+
+struct lh_cs_primary_figures {
+    uint64_t primaries, open; /* `open`: of these, that take appends */
+    uint64_t pending_bytes;   /* ordered and not committed */
 };
 
-/* The name of a client's lane. */
-struct lh_cs_lane_key {
-    uint64_t link, number;
-};
+struct lh_cs_primary_figures lh_cs_primaries_figures(const struct lh_cs_primaries *room);
 
-/* A batch that was ordered and is not committed. */
-struct lh_cs_uncommitted {
-    uint64_t offset;
-    uint64_t writer;
-    uint64_t sequence;
-    uint32_t count;
-    struct lh_cs_lane_key lane; /* to answer, if it is still there */
-    uint64_t checksum;          /* running checksum behind it */
-    struct lh_instant ordered_at;
-    struct lh_buf bytes;
-};
-
-struct lh_cs_primary {
-    struct lh_cs_primaries *room;
-    struct lh_cs_replica *replica;
-    uint64_t version;
-    uint32_t min_replicas;
-    enum lh_cs_primary_state state;
-    struct lh_cs_member *members; /* the others, in the grant's order */
-    size_t member_count;
-    bool self_equal;             /* our own LH_CS_JOB_CONFIRM is done */
-    uint64_t committed_checksum; /* OPEN: running checksum at the replica's `committed` */
-    uint64_t fetch_link;
-    struct lh_cs_member *fetch_from;
-    uint64_t appends;          /* batches ordered since the grant */
-    uint64_t appends_extended; /* of them, at the last extension asked (LEASE-4) */
-    struct lh_timer timer;
-    struct lh_instant drain_until; /* SEALING, RECALLED: when to stop waiting */
-    struct lh_instant notice_at;   /* when to tell idle members the committed length */
-
-    struct { /* queue.c */
-        struct lh_cs_uncommitted *items;
-        size_t first, count, capacity;
-    } queue;
-
-    struct lh_cs_lane *lanes;
-    struct lh_cs_primary *prev, *next; /* of the room */
-};
+/* ---- primary.c: one of them. */
 
 /* NULL: this server is not its primary, nor becoming it. */
 static inline struct lh_cs_primary *lh_cs_primary_of(const struct lh_cs_replica *r)
@@ -68,14 +47,25 @@ static inline struct lh_cs_primary *lh_cs_primary_of(const struct lh_cs_replica 
     return r->slots[LH_CS_SLOT_PRIMARY];
 }
 
+uint64_t lh_cs_primary_version(const struct lh_cs_primary *p);
+/* Batches ordered since the grant. */
+uint64_t lh_cs_primary_appends(const struct lh_cs_primary *p);
+/* It takes appends. */
+bool lh_cs_primary_is_open(const struct lh_cs_primary *p);
+/* Its recovery is complete: it takes appends, or has taken them and ends. */
+bool lh_cs_primary_has_recovered(const struct lh_cs_primary *p);
+/* The running checksum at the replica's committed length. Only once it has recovered. */
+uint64_t lh_cs_primary_committed_checksum(const struct lh_cs_primary *p);
+bool lh_cs_primary_may_act(const struct lh_cs_primary *p);
+
 /* Does the grant name this server as a full member? Another one is refused (REC-4). */
 bool lh_cs_grant_names(const struct lh_cs_host *cs, const Leasehold__Grant *g);
 /* A new primary part begins; one of an older version has ended before. */
 void lh_cs_primary_grant(
     struct lh_cs_primaries *room, struct lh_cs_replica *r, const Leasehold__Grant *g);
-/* The grant of this version was sent again: members may be found elsewhere by now, or have become
- * full ones. */
-void lh_cs_primary_addresses(struct lh_cs_primary *p, const Leasehold__Grant *g);
+/* The grant of this version was sent again: its term is new, members may be found elsewhere by now,
+ * or have become full ones. It is confirmed again if the version is durable by now. */
+void lh_cs_primary_grant_again(struct lh_cs_primary *p, const Leasehold__Grant *g);
 /* Ends the primary part and says nothing of its lease: a new version of it begins, or a seal report
  * gives it up. Lanes end with `error`. Every other end is one of those below. */
 void lh_cs_primary_discard(struct lh_cs_primary *p, int error);
@@ -83,22 +73,43 @@ void lh_cs_primary_discard(struct lh_cs_primary *p, int error);
 void lh_cs_primary_recall(struct lh_cs_primary *p);
 /* Gives the lease up at once, whatever is under way (its outcome is unknown to the clients). */
 void lh_cs_primary_abandon(struct lh_cs_primary *p, int error);
-/* The lease has run out on this server's clock. The master may think otherwise: it is reported. */
-void lh_cs_primary_run_out(struct lh_cs_primary *p);
-bool lh_cs_primary_may_act(const struct lh_cs_primary *p);
-/* Members that are not joining, this server included: what `min_replicas` counts (REC-4). */
-size_t lh_cs_primary_full_members(const struct lh_cs_primary *p);
-void lh_cs_primary_local_durable(struct lh_cs_primary *p);
-void lh_cs_primary_set_timer(struct lh_cs_primary *p);
-/* Takes one checked batch of `w`: orders it, recognises it, or refuses its writer. False: the chunk
- * takes no more now. Nothing is sent before lh_cs_primary_pump(). */
-bool lh_cs_primary_order(struct lh_cs_primary *p, struct lh_cs_lane *lane,
-    struct lh_cs_lane_writer *w, const struct lh_batch_header *h, struct lh_buf *bytes);
-/* Sends and writes what was ordered; ends a drained primary (then `p` is gone). */
-void lh_cs_primary_pump(struct lh_cs_primary *p);
-void lh_cs_primary_member_changed(struct lh_cs_primary *p);
+/* A primary of this newer version has asked for the replica. */
 void lh_cs_primary_fenced(struct lh_cs_primary *p, uint64_t version);
-/* Members have to make progress now: somebody waits for them. */
-bool lh_cs_primary_needs_members(const struct lh_cs_primary *p);
-/* Tells the master which members fail (REC-3, FAIL-1). */
-void lh_cs_primary_report_failed(struct lh_cs_primary *p);
+/* More of the replica's log is durable. */
+void lh_cs_primary_local_durable(struct lh_cs_primary *p);
+/* Walks its invariants and asserts them. */
+void lh_cs_primary_check(const struct lh_cs_primary *p);
+
+/* ---- leases.c: what is reported to the master of leases and of chunks that were led. */
+
+void lh_cs_grant_confirm(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error);
+/* This version is not acted on, now or later (LEASE-6): as a release of it. */
+void lh_cs_grant_refuse(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, int error);
+/* The master wants the lease of that version back: its primary part drains. If there is none, and
+ * no seal report of the chunk that says so, it is released at once. */
+void lh_cs_lease_recall(struct lh_cs_primaries *room, uint64_t chunk, uint64_t version);
+void lh_cs_lease_release(
+    struct lh_cs_primaries *room, uint64_t chunk, uint64_t version, bool ran_out);
+
+/* Reports of full chunks that the master has not answered (SEAL-1). */
+void lh_cs_seals_resend(struct lh_cs_primaries *room);
+/* The master has sealed the chunk, or its replica goes. */
+void lh_cs_seal_forget(struct lh_cs_primaries *room, uint64_t chunk);
+/* A session has begun: reports possible losses (REC-2a) that it has not heard of. */
+void lh_cs_losses_resend(struct lh_cs_primaries *room);
+/* The master has answered the heartbeat with this stamp: it has had what was sent before. */
+void lh_cs_losses_reported(struct lh_cs_primaries *room, uint64_t stamp);
+
+/* ---- showing.c: what the master is shown of the leases that this server may act on. */
+
+/* What has run out ends: first, before leases are shown. */
+void lh_cs_showing_end_run_out(struct lh_cs_primaries *room);
+/* The lease that this server may act on with this replica; false: there is none. */
+bool lh_cs_showing_lease(const struct lh_cs_replica *r, Leasehold__ChunkVersion *lease);
+/* For a heartbeat: the sum of the leases that were reported to the master (LEASE-8), and the leases
+ * that want an extension (LEASE-4), which are freed with lh_cs_showing_active_free(). */
+void lh_cs_showing_sum(struct lh_cs_primaries *room, Leasehold__LeaseSum *sum);
+void lh_cs_showing_active(struct lh_cs_primaries *room, Leasehold__Heartbeat *hb);
+void lh_cs_showing_active_free(Leasehold__Heartbeat *hb);
+/* The master believes otherwise. */
+void lh_cs_showing_answer(struct lh_cs_primaries *room);

@@ -1,7 +1,7 @@
 /* The queue of ordered, uncommitted batches of a primary: a ring, in offset order without gaps. */
 #pragma once
 
-#include "chunkserver/primary/primary.h"
+#include "chunkserver/primary/internal.h"
 
 struct lh_cs_uncommitted *lh_cs_queue_at(struct lh_cs_primary *p, size_t index);
 /* Index in the queue of the batch in which log offset `offset` lies; there must be one. */

@@ -1,7 +1,7 @@
 /* The recovery of a primary at a new version (REC-2). */
 #pragma once
 
-#include "chunkserver/primary/primary.h"
+#include "chunkserver/primary/internal.h"
 
 /* A member or this replica has come further: takes the next step of the recovery, if all have come
  * as far as it needs. */

@@ -1,5 +1,4 @@
 /* What a primary sends to a member: new batches from the queue, older ones from its own disk. */
-#include "chunkserver/log/piece.h"
 #include "chunkserver/primary/members.h"
 #include "chunkserver/primary/queue.h"
 

@@ -354,10 +354,7 @@ static void show_life(void *core, struct lh_timer *timer)
     }
 }
 
-void lh_cs_primaries_init(
-    struct lh_cs_primaries *room, struct lh_cs_host *cs, struct lh_cs_logs *logs)
+void lh_cs_streams_init(struct lh_cs_primaries *room)
 {
-    room->cs = cs;
-    room->logs = logs;
     room->streams.alive.fire = show_life;
 }

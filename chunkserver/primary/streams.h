@@ -2,7 +2,7 @@
  * And what is said on them. */
 #pragma once
 
-#include "chunkserver/primary/primary.h"
+#include "chunkserver/primary/internal.h"
 
 /* A writer on a lane. */
 struct lh_cs_lane_writer {
@@ -93,6 +93,7 @@ bool lh_cs_lanes_arrive(const struct lh_cs_primary *p);
 
 /* ---- streams ---- */
 
+void lh_cs_streams_init(struct lh_cs_primaries *room);
 struct lh_cs_stream *lh_cs_stream_begin(struct lh_cs_primaries *room, struct lh_cs_link *l);
 /* Its link is gone. */
 void lh_cs_stream_free(struct lh_cs_stream *s);
@@ -122,6 +123,3 @@ void lh_cs_stream_rest_if_alone(struct lh_cs_stream *s);
 void lh_cs_streams_release_pressure(struct lh_cs_primaries *room);
 /* From now on somebody waits for an answer. */
 void lh_cs_streams_expect_life(struct lh_cs_primaries *room);
-/* Ends a step: sends what gathered in it, and ends streams of which nothing more will come once all
- * that came is answered. */
-void lh_cs_streams_flush(struct lh_cs_primaries *room);

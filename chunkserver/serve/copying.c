@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
-#include "chunkserver/serve/secondary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -245,7 +244,7 @@ void lh_cs_copying_pump(struct lh_cs_copying *c)
 {
     struct lh_cs_replica *r = c->replica;
 
-    if (c->sealing || c->link != 0 || r->motion->jobs != NULL || r->motion->scan != NULL)
+    if (c->sealing || c->link != 0 || lh_cs_replica_changes(r))
         return;
     if (r->state == LH_CS_REPLICA_LOST) {
         lost(c);
@@ -415,4 +414,36 @@ void lh_cs_copying_session_begins(struct lh_cs_serving *room)
             lh_timer_is_set(&c->timer) ? lh_instant_min(c->timer.at, c->forgotten_at)
                                        : c->forgotten_at);
     }
+}
+
+void lh_cs_copying_progress(const struct lh_cs_serving *room, Leasehold__Heartbeat *hb)
+{
+    const struct lh_cs_copying *c;
+    size_t n = 0;
+
+    DL_COUNT(room->copies, c, n);
+    if (n == 0)
+        return;
+    Leasehold__CopyProgress *copies = lh_alloc_array(n, sizeof *copies);
+    hb->copies = lh_alloc_array(n, sizeof(void *));
+    DL_FOREACH(room->copies, c) {
+        Leasehold__CopyProgress *progress = &copies[hb->n_copies];
+        leasehold__copy_progress__init(progress);
+        progress->chunk = c->replica->chunk;
+        progress->length = c->replica->written;
+        hb->copies[hb->n_copies++] = progress;
+    }
+}
+
+void lh_cs_copying_progress_free(Leasehold__Heartbeat *hb)
+{
+    if (hb->n_copies > 0)
+        free(hb->copies[0]);
+    free(hb->copies);
+}
+
+void lh_cs_copying_stop(struct lh_cs_replica *r)
+{
+    if (lh_cs_served(r)->copying != NULL)
+        lh_cs_copying_end(lh_cs_served(r)->copying);
 }

@@ -1,7 +1,7 @@
 /* Copying a replica from other servers (REC-4). */
 #pragma once
 
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/internal.h"
 
 /* `cut_to`: nothing is to be cut. */
 #define LH_CS_NO_CUT UINT64_MAX
@@ -45,15 +45,12 @@ struct lh_cs_copying {
     struct lh_cs_copying *prev, *next;
 };
 
-void lh_cs_copying_message(struct lh_cs_serving *room, const Leasehold__CopyReplica *m);
 /* Something about the replica has changed: goes on if it can. The copying may end here. */
 void lh_cs_copying_pump(struct lh_cs_copying *c);
 /* Ends it without a word to the master. What is here stays, and stays incomplete. */
 void lh_cs_copying_end(struct lh_cs_copying *c);
 /* Ends it with an error that is reported to the master. */
 void lh_cs_copying_fail(struct lh_cs_copying *c, int error);
-/* A new session: what is not asked for in it is given up after a while. */
-void lh_cs_copying_session_begins(struct lh_cs_serving *room);
 
 /* What is here does not go on as any source does, or does not add up to the seal. Once it is begun
  * anew, from another source. The copying may end here. */

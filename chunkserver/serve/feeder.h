@@ -2,7 +2,7 @@
  * server is the primary. */
 #pragma once
 
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/internal.h"
 
 /* An answer that has not been sent. */
 struct lh_cs_feed_answer {
@@ -17,8 +17,8 @@ struct lh_cs_feeder {
     struct lh_cs_feed_answer *answers;
     size_t answer_count, answer_capacity;
     uint64_t gone; /* answers that were before these: sent, or of no use any more */
-    bool writing; /* the last message has not left: answers gather */
-    bool touched; /* in the room's list */
+    bool writing;  /* the last message has not left: answers gather */
+    bool touched;  /* in the room's list */
     struct lh_cs_feeder *next_touched;
 };
 
@@ -26,15 +26,15 @@ struct lh_cs_feeder {
 struct lh_cs_feed {
     struct lh_cs_feeder *feeder;
     struct lh_cs_replica *replica;
-    uint64_t id;                   /* unlike that of any other feed that this process ever had */
-    uint64_t number;               /* the primary's name for it */
-    uint64_t version;              /* that it adopts */
-    uint64_t acked;                /* the durable length that was last reported */
-    uint64_t reporting;            /* the number of that report, counted from the feeder's first
+    uint64_t id;                    /* unlike that of any other feed that this process ever had */
+    uint64_t number;                /* the primary's name for it */
+    uint64_t version;               /* that it adopts */
+    uint64_t acked;                 /* the durable length that was last reported */
+    uint64_t reporting;             /* the number of that report, counted from the feeder's first
                                       answer, from 1 on; up to `gone`: it does not wait any more */
-    bool adopted;                  /* its ADOPT was answered: bytes may come */
-    struct lh_instant reported_at; /* when the primary last heard that bytes come */
-    struct lh_buf rest;            /* of a batch that is not whole yet */
+    bool adopted;                   /* its ADOPT was answered: bytes may come */
+    struct lh_instant reported_at;  /* when the primary last heard that bytes come */
+    struct lh_buf rest;             /* of a batch that is not whole yet */
     struct lh_cs_feed *prev, *next; /* of the feeder */
 };
 
@@ -50,8 +50,6 @@ void lh_cs_feeder_answer(
     struct lh_cs_feeder *feeder, const Leasehold__ReplicateAnswer *m, const char *text);
 /* The same, in place of the feed's last report if that has not been sent. */
 void lh_cs_feed_report(struct lh_cs_feed *f, const Leasehold__ReplicateAnswer *m);
-/* Ends a step: sends what gathered in it. */
-void lh_cs_feeders_flush(struct lh_cs_serving *room);
 
 /* Of a link that another server opened: made when its first message comes. */
 struct lh_cs_feeder *lh_cs_feeder_of(struct lh_cs_link *l);

@@ -1,10 +1,9 @@
 /* Adopting a version that the master names, when the primary of a chunk is lost and the file is to
  * go on in the next one (FAIL-2a). It fences the old primary, which needs this member for every
  * commit, and tells the master how much of the log is here. */
-#include "chunkserver/serve/fencing.h"
+#include "chunkserver/serve/internal.h"
 
 #include "base/assert.h"
-#include "chunkserver/serve/secondary.h"
 
 static void answer(struct lh_cs_host *cs, const struct lh_cs_replica *r, uint64_t chunk,
     uint64_t version, int error)
@@ -87,11 +86,11 @@ void lh_cs_fencing_message(struct lh_cs_serving *room, const Leasehold__Fence *m
     if (p != NULL) {
         LH_MARK("fence-ends-primary");
         /* It knows exactly what was acknowledged: all that it has committed, and nothing more. */
-        if (p->state >= LH_CS_PRIMARY_OPEN) {
+        if (lh_cs_primary_has_recovered(p)) {
             struct lh_cs_served *s = lh_cs_serve(r);
             s->fenced.version = m->version;
             s->fenced.length = r->committed;
-            s->fenced.checksum = p->committed_checksum;
+            s->fenced.checksum = lh_cs_primary_committed_checksum(p);
         }
         lh_cs_primary_abandon(p, LH_ERR_STALE_VERSION);
     }

@@ -4,13 +4,12 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
-#include "chunkserver/log/piece.h"
 
 #include <stdlib.h>
 
 static bool answers_as_primary(const struct lh_cs_replica *r)
 {
-    return lh_cs_primary_of(r) != NULL && lh_cs_primary_of(r)->state >= LH_CS_PRIMARY_OPEN &&
+    return lh_cs_primary_of(r) != NULL && lh_cs_primary_has_recovered(lh_cs_primary_of(r)) &&
            (lh_cs_primary_may_act(lh_cs_primary_of(r)) || LH_PLANTED("read-without-lease"));
 }
 
@@ -25,7 +24,7 @@ static uint64_t readable(const struct lh_cs_replica *r)
 /* The seal is durable here (SEAL-1), not just being written. */
 static bool sealed(const struct lh_cs_replica *r)
 {
-    return r->header.sealed && !r->motion->job_running;
+    return lh_cs_replica_sealed_now(r);
 }
 
 static void reading_free(struct lh_cs_reading *rd)

@@ -1,7 +1,7 @@
 /* Reads. */
 #pragma once
 
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/internal.h"
 
 struct lh_cs_reading {
     uint64_t link;
@@ -19,9 +19,6 @@ struct lh_cs_reading {
     struct lh_timer timer;
     struct lh_cs_reading *prev, *next;
 };
-
-/* Links that readers opened; their room is the serving one. */
-extern const struct lh_cs_link_user lh_cs_read_links;
 
 /* The committed length rose, the chunk was sealed, or the replica changed: look again. */
 void lh_cs_readings_look(struct lh_cs_replica *r);

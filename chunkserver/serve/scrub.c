@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "batch/batch.h"
+#include "chunkserver/serve/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,8 +121,10 @@ static void set_timer(struct lh_cs_scrub *s)
 
 static void go(void *core, struct lh_timer *timer);
 
-void lh_cs_scrub_start(struct lh_cs_scrub *s)
+void lh_cs_scrub_start(struct lh_cs_serving *room)
 {
+    struct lh_cs_scrub *s = &room->scrub;
+
     if (s->cs->stopping)
         return;
     s->timer.fire = go;
@@ -160,7 +163,6 @@ static void leave(struct lh_cs_scrub *s)
 
 void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r)
 {
-
     if (s->replica != r)
         return;
     leave(s);
@@ -326,8 +328,10 @@ static void read_done(const struct lh_cs_ticket *t, int error, struct lh_buf *by
     set_timer(s);
 }
 
-void lh_cs_scrub_stop(struct lh_cs_scrub *s)
+void lh_cs_scrub_stop(struct lh_cs_serving *room)
 {
+    struct lh_cs_scrub *s = &room->scrub;
+
     if (s->stopped || s->timer.fire == NULL)
         return; /* or it never began */
     s->stopped = true;

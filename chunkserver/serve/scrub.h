@@ -1,8 +1,8 @@
 /* Scrubbing (FAIL-4). */
 #pragma once
 
-#include "chunkserver/host/pacing.h"
-#include "chunkserver/log/replica.h"
+#include "chunkserver/log/log.h"
+#include "chunkserver/serve/pacing.h"
 
 struct lh_cs_scrub {
     struct lh_cs_host *cs;
@@ -20,7 +20,7 @@ struct lh_cs_scrub {
 
     uint64_t soon; /* this chunk's log is read before all others; 0: none */
     bool in_turn; /* the one under way, or the last one, is the pass's next, and not one of those */
-    uint64_t rate; /* of the pass, bytes a second */
+    uint64_t rate;              /* of the pass, bytes a second */
     struct lh_instant paced_at; /* when that was found */
 
     struct lh_cs_replica *replica; /* under way; NULL: none */
@@ -32,11 +32,8 @@ struct lh_cs_scrub {
     uint64_t passes, read, found;
 };
 
-void lh_cs_scrub_start(struct lh_cs_scrub *s);
 /* Something is wrong with its log, or another server's: it is read before all others. Only one
  * waits for that; who finds that it was not read asks again. */
 void lh_cs_scrub_soon(struct lh_cs_scrub *s, struct lh_cs_replica *r);
 /* The replica's log is not, or no longer, what is being read: it is left alone in this pass. */
 void lh_cs_scrub_turn_away(struct lh_cs_scrub *s, struct lh_cs_replica *r);
-/* Keeps the position, before a clean stop, and ends. */
-void lh_cs_scrub_stop(struct lh_cs_scrub *s);

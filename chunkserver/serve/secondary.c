@@ -1,6 +1,6 @@
 /* What a primary asks of this replica: to adopt its version (FENCE-1), to store bytes in the order
  * of their offsets (APP-2), to confirm equality (REC-2). One feed at a time feeds a replica. */
-#include "chunkserver/serve/secondary.h"
+#include "chunkserver/serve/internal.h"
 
 #include "base/assert.h"
 #include "chunkserver/serve/copying.h"
@@ -132,7 +132,7 @@ static void adopt(
         return;
     }
     if (lh_cs_primary_of(r) != NULL) {
-        if (lh_cs_primary_of(r)->version == m->version) {
+        if (lh_cs_primary_version(lh_cs_primary_of(r)) == m->version) {
             refuse_part(feeder, m, r, LH_ERR_INVALID_ARGUMENT,
                 "this server is itself the primary at that version");
             return;

@@ -1,25 +1,58 @@
 /* What the room keeps with a replica, and what happens to that. */
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "chunkserver/serve/copying.h"
 #include "chunkserver/serve/reading.h"
-#include "chunkserver/serve/secondary.h"
 #include "chunkserver/serve/settling.h"
 
 #include <stdlib.h>
 
 const struct lh_cs_served lh_cs_unserved;
 
-void lh_cs_serving_init(struct lh_cs_serving *room, struct lh_cs_host *cs, struct lh_cs_logs *logs)
+struct lh_cs_serving *lh_cs_serving_create(struct lh_cs_host *cs, struct lh_cs_logs *logs)
 {
+    struct lh_cs_serving *room = lh_alloc(sizeof *room);
+
     room->cs = cs;
     room->logs = logs;
     room->copy_in.rate = room->copy_out.rate = cs->config.repair_rate;
     room->scrub.cs = cs;
     room->scrub.logs = logs;
     logs->rooms[LH_CS_SLOT_SERVED] = room;
+    return room;
+}
+
+void lh_cs_serving_destroy(struct lh_cs_serving *room)
+{
+    lh_timer_unset(&room->cs->timers, &room->scrub.timer);
+    free(room);
+}
+
+struct lh_cs_serving_figures lh_cs_serving_figures(const struct lh_cs_serving *room)
+{
+    struct lh_cs_serving_figures f = {
+        .copied_in = room->copied_in,
+        .copied_out = room->copied_out,
+        .scrub.passes = room->scrub.passes,
+        .scrub.read = room->scrub.read,
+        .scrub.found = room->scrub.found,
+        .scrub.chunk = room->scrub.finished,
+        .scrub.rate = room->scrub.rate,
+    };
+    const struct lh_cs_copying *c;
+
+    DL_COUNT(room->copies, c, f.copies);
+    return f;
+}
+
+void lh_cs_serving_check(const struct lh_cs_replica *r)
+{
+    const struct lh_cs_served *s = lh_cs_served(r);
+
+    LH_ASSERT(!r->incomplete || s->readings == NULL);
+    LH_ASSERT(s->copying == NULL || s->copying->replica == r);
 }
 
 struct lh_cs_served *lh_cs_serve(struct lh_cs_replica *r)
@@ -51,8 +84,7 @@ void lh_cs_serving_removed(struct lh_cs_replica *r)
     const struct lh_cs_served *s = lh_cs_served(r);
 
     LH_ASSERT(s->readings == NULL && s->settlings == NULL);
-    if (s->copying != NULL)
-        lh_cs_copying_end(s->copying);
+    lh_cs_copying_stop(r);
     lh_cs_scrub_turn_away(&lh_cs_serving_of(r)->scrub, r);
     forget(r);
 }
@@ -73,6 +105,16 @@ void lh_cs_serving_refuse(struct lh_cs_replica *r, int error)
 {
     lh_cs_readings_refuse_all(r, error);
     lh_cs_settlings_refuse_all(r, error);
+}
+
+void lh_cs_serving_end(struct lh_cs_replica *r)
+{
+    lh_cs_secondary_end(r, LH_ERR_NOT_FOUND);
+    if (lh_cs_served(r)->copying != NULL)
+        LH_MARK("copy-removed");
+    lh_cs_copying_stop(r);
+    lh_cs_scrub_turn_away(&lh_cs_serving_of(r)->scrub, r);
+    lh_cs_serving_refuse(r, LH_ERR_NO_REPLICA);
 }
 
 void lh_cs_serving_cut_back(struct lh_cs_replica *r, int error)

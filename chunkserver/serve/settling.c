@@ -2,8 +2,6 @@
 #include "chunkserver/serve/settling.h"
 
 #include "base/alloc.h"
-#include "chunkserver/log/scan.h"
-#include "chunkserver/log/tables.h"
 
 #include <stdlib.h>
 
@@ -19,7 +17,7 @@ static void send_refusal(struct lh_cs_host *cs, uint64_t link, int error, const 
 
 static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
 {
-    const struct lh_writer *w = lh_writers_find(&r->motion->writers, writer);
+    const struct lh_writer *w = lh_writers_find(lh_cs_replica_writers(r), writer);
     Leasehold__SettleReply m = LEASEHOLD__SETTLE_REPLY__INIT;
     Leasehold__Stored stored[LH_WRITER_WINDOW];
     Leasehold__Stored *list[LH_WRITER_WINDOW];
@@ -43,8 +41,7 @@ static void send_answer(struct lh_cs_replica *r, uint64_t link, uint64_t writer)
         m.n_last = w->count;
     }
     r->cs->counts.settles++;
-    if (r->motion->table.kept)
-        lh_cs_table_keep(r);
+    lh_cs_table_asked(r);
     lh_fx_send(r->cs->fx, link, &m.base, NULL);
     lh_cs_link_close(r->cs, link, LH_OK, NULL);
 }
@@ -81,11 +78,11 @@ static void look(struct lh_cs_settling *st)
         return;
     }
     if (lh_cs_replica_sealing(r) ||
-        (r->motion->writers_known && LH_PLANTED("settled-by-unsealed-replica"))) {
-        if (r->motion->writers_known)
+        (lh_cs_table_known(r) && LH_PLANTED("settled-by-unsealed-replica"))) {
+        if (lh_cs_table_known(r))
             answer(st);
-        else if (r->header.sealed && !r->motion->job_running)
-            lh_cs_scan_start(r);
+        else if (lh_cs_replica_sealed_now(r))
+            lh_cs_table_read(r);
         return; /* while it is being cut: when that is done */
     }
     if (lh_instant_reached(r->cs->now, st->until)) {
@@ -106,12 +103,12 @@ void lh_cs_settlings_look(struct lh_cs_replica *r)
     }
 }
 
-void lh_cs_settlings_answer(struct lh_cs_replica *r)
+void lh_cs_serving_read_back(struct lh_cs_replica *r)
 {
     struct lh_cs_settling *st, *next;
 
     DL_FOREACH_SAFE(lh_cs_served(r)->settlings, st, next) {
-        if (r->motion->writers_known)
+        if (lh_cs_table_known(r))
             look(st);
         else
             refuse(st, LH_ERR_CORRUPT, NULL);

@@ -1,7 +1,7 @@
 /* What of a writer is in a sealed chunk (APP-5a). */
 #pragma once
 
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/internal.h"
 
 struct lh_cs_settling {
     uint64_t link;
@@ -13,11 +13,6 @@ struct lh_cs_settling {
     struct lh_cs_settling *prev, *next;
 };
 
-/* Links of those who ask; their room is the serving one. */
-extern const struct lh_cs_link_user lh_cs_settle_links;
-
 /* The chunk was sealed, or the replica has changed: look again. */
 void lh_cs_settlings_look(struct lh_cs_replica *r);
-/* The log was read back for them. */
-void lh_cs_settlings_answer(struct lh_cs_replica *r);
 void lh_cs_settlings_refuse_all(struct lh_cs_replica *r, int error);

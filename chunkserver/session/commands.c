@@ -1,13 +1,8 @@
 /* What the master asks of this server within a session, and the answers: grants and recalls
  * (LEASE-1 to LEASE-6), seals (SEAL-1), replicas to create and to remove. */
-#include "chunkserver/session/commands.h"
+#include "chunkserver/session/internal.h"
 
 #include "batch/batch.h"
-#include "chunkserver/log/reports.h"
-#include "chunkserver/primary/leases.h"
-#include "chunkserver/serve/copying.h"
-#include "chunkserver/serve/fencing.h"
-#include "chunkserver/serve/secondary.h"
 
 #include <string.h>
 
@@ -19,7 +14,7 @@ static void on_grant(struct lh_cs_session *s, const Leasehold__Grant *g)
 
     if (!lh_cs_session_named(cs, g->session, g->master_term) || g->stamp > cs->master.stamp_sent)
         return;
-    if (p != NULL && g->version < p->version)
+    if (p != NULL && g->version < lh_cs_primary_version(p))
         return;
     int refusal = LH_OK;
     if (r == NULL || r->state == LH_CS_REPLICA_CREATING || r->incomplete)
@@ -54,13 +49,8 @@ static void on_grant(struct lh_cs_session *s, const Leasehold__Grant *g)
     }
     if (error != LH_OK)
         return;
-    if (p != NULL && p->version == g->version) {
-        /* Resent: the term is new, and addresses may be. Confirm again if the version is durable by
-         * now. */
-        lh_cs_primary_addresses(p, g);
-        lh_cs_primary_set_timer(p);
-        if (r->header.version == g->version && p->state != LH_CS_PRIMARY_ADOPTING)
-            lh_cs_grant_confirm(s->primaries, g->chunk, g->version, LH_OK);
+    if (p != NULL && lh_cs_primary_version(p) == g->version) {
+        lh_cs_primary_grant_again(p, g);
         return;
     }
     cs->counts.grants++;
@@ -82,17 +72,7 @@ static void on_recall(struct lh_cs_session *s, const Leasehold__RecallLease *m)
 
     if (!lh_cs_session_live(cs) || m->session != lh_cs_session_id(cs))
         return;
-    struct lh_cs_replica *r = lh_cs_replica_find(s->logs, m->chunk);
-    struct lh_cs_primary *p = r == NULL ? NULL : lh_cs_primary_of(r);
-    if (p != NULL) {
-        if (p->version >= m->version)
-            lh_cs_primary_recall(p);
-        return;
-    }
-    LH_MARK("recall-of-what-is-not-held");
-    lh_cs_seals_resend(s->primaries);
-    if (!lh_cs_seal_is_reported(s->primaries, m->chunk))
-        lh_cs_lease_release(s->primaries, m->chunk, m->version, false);
+    lh_cs_lease_recall(s->primaries, m->chunk, m->version);
 }
 
 static void seal_recorded(struct lh_cs_host *cs, uint64_t chunk, uint64_t version, int error)
@@ -161,7 +141,7 @@ static void on_record_seal(struct lh_cs_session *s, const Leasehold__RecordSeal 
         seal_recorded(cs, m->chunk, m->version, LH_ERR_UNAVAILABLE);
         return; /* the copy records it (REC-4) */
     }
-    if (r->header.sealed && r->state == LH_CS_REPLICA_READY && !r->motion->job_running) {
+    if (r->state == LH_CS_REPLICA_READY && lh_cs_replica_sealed_now(r)) {
         seal_recorded(cs, m->chunk, r->header.version, LH_OK);
         return;
     }
@@ -222,7 +202,7 @@ static void on_create(struct lh_cs_session *s, const Leasehold__CreateReplica *m
     }
     if (r != NULL && r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
         return; /* asked again: the answer is on its way */
-    if (r != NULL && !(r->state == LH_CS_REPLICA_LOST && r->headless && r->motion->jobs == NULL)) {
+    if (r != NULL && !lh_cs_replica_is_left_over(r)) {
         /* At version 1 also where 0 was asked for: it was created ahead, and a master that started
          * since knows of the chunk alone. */
         bool empty = r->state == LH_CS_REPLICA_READY && r->adopting >= m->version &&
@@ -280,8 +260,7 @@ static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m
     if (r->state == LH_CS_REPLICA_CREATING && !r->incomplete)
         return;
     if (r->state == LH_CS_REPLICA_REMOVING) {
-        for (struct lh_cs_job *j = r->motion->jobs; j != NULL; j = j->after)
-            j->session = m->session; /* asked again: the answer goes there */
+        lh_cs_jobs_asked_again(r, m->session);
         return;
     }
     if (m->version == 0 ? r->adopting > 1 || r->end > 0 || lh_cs_primary_of(r) != NULL
@@ -296,14 +275,8 @@ static void on_remove(struct lh_cs_session *s, const Leasehold__RemoveReplica *m
     }
     if (lh_cs_primary_of(r) != NULL)
         lh_cs_primary_abandon(lh_cs_primary_of(r), LH_ERR_NOT_FOUND);
-    lh_cs_secondary_end(r, LH_ERR_NOT_FOUND);
-    if (lh_cs_served(r)->copying != NULL) {
-        LH_MARK("copy-removed");
-        lh_cs_copying_end(lh_cs_served(r)->copying);
-    }
-    lh_cs_scrub_turn_away(&s->serving->scrub, r);
+    lh_cs_serving_end(r);
     lh_cs_seal_forget(s->primaries, r->chunk);
-    lh_cs_serving_refuse(r, LH_ERR_NO_REPLICA);
     lh_holder_forget(cs->holder, r->chunk);
     lh_cs_replica_remove(r, (struct lh_cs_job){.owner = removed, .session = m->session});
 }

@@ -1,5 +1,5 @@
 /* Does the disk answer (SES-6)? */
-#include "chunkserver/session/probe.h"
+#include "chunkserver/session/internal.h"
 
 #include <string.h>
 

@@ -5,12 +5,9 @@
  * Meanwhile no lease begins here, for there is no session, and no replica goes. What is lost or
  * created behind the number that was reached is not shown: it is reported when the session begins
  * (log/reports.c). */
-#include "chunkserver/session/registration.h"
+#include "chunkserver/session/internal.h"
 
 #include "base/alloc.h"
-#include "chunkserver/log/reports.h"
-#include "chunkserver/log/space.h"
-#include "chunkserver/session/showing.h"
 
 #include <stdlib.h>
 
@@ -43,7 +40,7 @@ static void fill_head(const struct lh_cs_session *s, Leasehold__Register *m)
     m->machine_id = (char *)(uintptr_t)cs->config.machine_id;
     m->address = (char *)(uintptr_t)cs->config.address;
     m->capacity_bytes = cs->config.capacity_bytes;
-    m->free_bytes = lh_cs_space_free(s->logs);
+    m->free_bytes = lh_cs_logs_free_bytes(s->logs);
     m->failure_domain = (char *)(uintptr_t)cs->config.failure_domain;
     m->cluster_id = s->cluster_id;
     m->master_term_seen = cs->master.master_term;
@@ -65,7 +62,7 @@ static void send_piece(struct lh_cs_session *s)
     held = lh_alloc_array(most, sizeof *held);
     piece.replicas = lh_alloc_array(most, sizeof *piece.replicas);
     piece.held = lh_alloc_array(most, sizeof *piece.held);
-    lh_cs_showing_end_run_out(s);
+    lh_cs_showing_end_run_out(s->primaries);
     for (; r != NULL && piece.n_replicas < most;
          r = lh_idmap_from(&s->logs->replicas, s->registration.next)) {
         s->registration.next = r->chunk + 1;

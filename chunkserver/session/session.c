@@ -1,17 +1,7 @@
 /* The session with the master: the lease that covers all the others (SES-1 to SES-6). */
-#include "chunkserver/session/session.h"
+#include "chunkserver/session/internal.h"
 
 #include "base/alloc.h"
-#include "chunkserver/log/reports.h"
-#include "chunkserver/log/space.h"
-#include "chunkserver/primary/leases.h"
-#include "chunkserver/primary/recovery.h"
-#include "chunkserver/primary/streams.h"
-#include "chunkserver/serve/copying.h"
-#include "chunkserver/session/commands.h"
-#include "chunkserver/session/probe.h"
-#include "chunkserver/session/registration.h"
-#include "chunkserver/session/showing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,9 +19,8 @@ static const struct lh_cs_link_user master_links = {
 static void session_connect(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
-    const char *address = cs->config.masters[s->master];
-    struct lh_cs_link *l =
-        lh_cs_link_open(cs, &master_links, s, LH_METHOD_SESSION, address, LH_DURATION_FOREVER);
+    struct lh_cs_link *l = lh_cs_link_open(
+        cs, &master_links, s, LH_METHOD_SESSION, lh_cs_active_take(s), LH_DURATION_FOREVER);
 
     cs->master.link = l->id;
     cs->master.state = LH_CS_SESSION_REGISTERING;
@@ -40,23 +29,25 @@ static void session_connect(struct lh_cs_session *s)
 }
 
 /* The way to the master is gone. The leases are not: they run by the clock (SES-4). */
-static void session_down(struct lh_cs_session *s)
+static void session_down(struct lh_cs_session *s, int error)
 {
     struct lh_cs_host *cs = s->cs;
 
     cs->master.link = 0;
     cs->master.state = LH_CS_SESSION_DOWN;
-    s->master = (s->master + 1) % cs->config.master_count;
     s->retry_at = lh_instant_add(cs->now, s->backoff);
     s->backoff = lh_duration_min(lh_nanoseconds(s->backoff.ns * 2), cs->config.reconnect_max);
+    lh_cs_active_failed(s, error);
 }
 
 static void session_set_timer(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
+    struct lh_instant at = cs->master.state == LH_CS_SESSION_LIVE ? s->heartbeat_at : s->retry_at;
 
-    lh_timer_set(&cs->timers, &s->timer,
-        cs->master.state == LH_CS_SESSION_LIVE ? s->heartbeat_at : s->retry_at);
+    if (cs->master.state == LH_CS_SESSION_DOWN && s->active.finder.state == LH_FINDER_LOST)
+        at = LH_INSTANT_NEVER; /* until a master is found */
+    lh_timer_set(&cs->timers, &s->timer, at);
 }
 
 /* A piece of the registration is on its way: the next one. */
@@ -74,7 +65,7 @@ void lh_cs_session_start(struct lh_cs_session *s)
 {
     if (s->logs->loading > 0 || s->registration.number > 0)
         return;
-    lh_cs_scrub_start(&s->serving->scrub);
+    lh_cs_scrub_start(s->serving);
     session_connect(s);
     session_set_timer(s);
 }
@@ -88,6 +79,7 @@ void lh_cs_session_close(struct lh_cs_session *s)
     cs->master.link = 0;
     cs->master.state = LH_CS_SESSION_DOWN;
     lh_timer_unset(&cs->timers, &s->timer);
+    lh_cs_active_stop(s);
 }
 
 static void link_closed(struct lh_cs_link *gone, const char *why)
@@ -98,23 +90,45 @@ static void link_closed(struct lh_cs_link *gone, const char *why)
         s->unreachable_logged, lh_milliseconds(cs->config.bounds.unreachable_again_ms));
 
     if (cs->master.state == LH_CS_SESSION_LIVE) {
-        lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke",
-            cs->config.masters[s->master]);
+        lh_fx_log(cs->fx, LH_WARN, "the connection to the master at %s broke", s->active.address);
     } else if (s->unreachable_logged.ns == 0 || lh_instant_reached(cs->now, again)) {
         lh_fx_log(cs->fx, LH_WARN, "cannot reach the master at %s, trying on: %s",
-            cs->config.masters[s->master], why != NULL ? why : "the connection broke");
+            s->active.address, why != NULL ? why : "the connection broke");
         s->unreachable_logged = cs->now;
     }
-    session_down(s);
+    session_down(s, gone->error);
     session_set_timer(s);
 }
 
-static void hang_up(struct lh_cs_session *s)
+static void hang_up(struct lh_cs_session *s, int error)
 {
     struct lh_cs_host *cs = s->cs;
 
     lh_cs_link_close(cs, cs->master.link, LH_ERR_CANCELLED, NULL);
-    session_down(s);
+    session_down(s, error);
+    session_set_timer(s);
+}
+
+/* Somewhere else: there at once, and what is shown there is shown as after any broken link. At the
+ * same master: once the pause is over. */
+void lh_cs_session_chosen(struct lh_cs_session *s)
+{
+    struct lh_cs_host *cs = s->cs;
+    const char *address = lh_finder_address(&s->active.finder);
+    bool elsewhere = strcmp(s->active.address, address) != 0;
+
+    if (cs->master.state != LH_CS_SESSION_DOWN && !elsewhere) {
+        s->active.choice = s->active.finder.choices;
+        return;
+    }
+    if (cs->master.state == LH_CS_SESSION_LIVE)
+        lh_fx_log(cs->fx, LH_WARN, "the master at %s is silent, and the one at %s acts now",
+            s->active.address, address);
+    if (elsewhere) {
+        if (cs->master.link != 0)
+            lh_cs_link_close(cs, cs->master.link, LH_ERR_CANCELLED, NULL);
+        session_connect(s);
+    }
     session_set_timer(s);
 }
 
@@ -133,15 +147,15 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         error = LH_ERR_MALFORMED;
     if (error != LH_OK) {
         lh_fx_log(cs->fx, LH_ERROR, "the master at %s refused this server: %s%s%s",
-            cs->config.masters[s->master], lh_error_text(error),
-            m->error_text[0] == '\0' ? "" : ": ", m->error_text);
+            s->active.address, lh_error_text(error), m->error_text[0] == '\0' ? "" : ": ",
+            m->error_text);
         if (error == LH_ERR_WRONG_IDENTITY) {
             cs->stopped = true;
             lh_cs_session_close(s);
             lh_fx_stopped(cs->fx, error);
             return;
         }
-        hang_up(s);
+        hang_up(s, error);
         return;
     }
     if (s->cluster_id[0] == '\0' && m->cluster_id[0] != '\0') {
@@ -161,6 +175,7 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
     struct lh_instant sent_at = lh_cs_term_begins(cs, m->stamp);
     cs->master.state = LH_CS_SESSION_LIVE;
     cs->master.master_term = m->master_term;
+    lh_cs_active_registered(s, m);
     cs->master.stamp_sent = s->last_stamp = m->stamp;
     s->answered_at = cs->now;
     s->heartbeat = lh_nanoseconds(m->heartbeat_ns);
@@ -177,25 +192,10 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
         lh_cs_lease_release(s->primaries, c->chunk, c->version, false);
     }
     lh_holder_session_settle(cs->holder, NULL, NULL);
-    struct lh_cs_primary *p, *next;
-    DL_FOREACH_SAFE(s->primaries->all, p, next) {
-        if (lh_holder_version(cs->holder, p->replica->chunk) != p->version) {
-            LH_MARK("primary-not-continued");
-            lh_cs_primary_abandon(p, LH_ERR_NOT_PRIMARY);
-            continue;
-        }
-        if (!lh_cs_primary_may_act(p)) {
-            lh_cs_primary_run_out(p);
-            continue;
-        }
-        LH_MARK("primary-continued");
-        lh_cs_primary_set_timer(p);
-        if (p->state >= LH_CS_PRIMARY_OPEN)
-            lh_cs_primary_report_recovered(p); /* the session before may have taken it along */
-    }
+    lh_cs_primaries_continue(s->primaries);
     lh_fx_log(cs->fx, LH_INFO,
         "session %" PRIu64 " with the master at %s (term %" PRIu64 ") begins", m->session,
-        cs->config.masters[s->master], m->master_term);
+        s->active.address, m->master_term);
     lh_cs_seals_resend(s->primaries);
     lh_cs_losses_resend(s->primaries);
     lh_cs_report_unreported(s->logs);
@@ -206,98 +206,51 @@ static void on_registered(struct lh_cs_session *s, const Leasehold__Registered *
 /* ------------------------------------------------------------------------------------------------
  * Heartbeats. */
 
-/* LEASE-4: chunks in use since the last extension was asked. An append that is still arriving is
- * use, or one that takes longer than a term could never be stored. */
-static bool wants_extension(const struct lh_cs_primary *p)
-{
-    if (p->state == LH_CS_PRIMARY_RECALLED)
-        return false;
-    return p->state != LH_CS_PRIMARY_OPEN || p->queue.count > 0 || lh_cs_lanes_arrive(p) ||
-           (p->appends != p->appends_extended && !LH_PLANTED("extension-not-asked"));
-}
-
-/* How far the copies have come that the master asked for (REC-4). */
-static void fill_copies(struct lh_cs_session *s, Leasehold__Heartbeat *hb)
-{
-    const struct lh_cs_copying *c;
-    size_t n = 0;
-
-    DL_COUNT(s->serving->copies, c, n);
-    if (n == 0)
-        return;
-    Leasehold__CopyProgress *copies = lh_alloc_array(n, sizeof *copies);
-    hb->copies = lh_alloc_array(n, sizeof(void *));
-    DL_FOREACH(s->serving->copies, c) {
-        Leasehold__CopyProgress *progress = &copies[hb->n_copies];
-        leasehold__copy_progress__init(progress);
-        progress->chunk = c->replica->chunk;
-        progress->length = c->replica->written;
-        hb->copies[hb->n_copies++] = progress;
-    }
-}
-
-static void free_copies(Leasehold__Heartbeat *hb)
-{
-    if (hb->n_copies > 0)
-        free(hb->copies[0]);
-    free(hb->copies);
-}
-
 static void heartbeat(struct lh_cs_session *s)
 {
     struct lh_cs_host *cs = s->cs;
     Leasehold__SessionRequest m = LEASEHOLD__SESSION_REQUEST__INIT;
     Leasehold__Heartbeat hb = LEASEHOLD__HEARTBEAT__INIT;
     Leasehold__LeaseSum sum = LEASEHOLD__LEASE_SUM__INIT;
-    struct lh_cs_primary *p, *next;
-    size_t n = 0;
 
     if (!s->disk.failing && lh_cs_disk_fails(s) && !LH_PLANTED("heartbeats-from-stalled-disk")) {
         s->disk.failing = true;
         lh_fx_log(cs->fx, LH_ERROR,
             "the disk has not answered well for %" PRIu64 " ms: giving up every "
             "lease (SES-6)",
-            lh_duration_ms(lh_instant_until(s->logs->disk.quiet_since, cs->now)));
-        DL_FOREACH_SAFE(s->primaries->all, p, next) {
-            LH_MARK("lease-given-up-for-stalled-disk");
-            lh_cs_primary_abandon(p, LH_ERR_IO);
-        }
+            lh_duration_ms(lh_cs_disk_silence(s->logs)));
+        lh_cs_primaries_abandon(s->primaries, LH_ERR_IO);
     }
     lh_cs_probe(s);
-    lh_cs_showing_sum(s, &sum);
-
-    DL_COUNT(s->primaries->all, p, n);
-    Leasehold__ChunkVersion *active = lh_alloc_array(n, sizeof *active);
-    Leasehold__ChunkVersion **list = lh_alloc_array(n, sizeof *list);
-    hb.active = list;
-    DL_FOREACH(s->primaries->all, p) {
-        if (!wants_extension(p))
-            continue;
-        Leasehold__ChunkVersion *a = &active[hb.n_active];
-        leasehold__chunk_version__init(a);
-        a->chunk = p->replica->chunk;
-        a->version = p->version;
-        a->appends = p->appends;
-        p->appends_extended = p->appends;
-        list[hb.n_active++] = a;
-    }
+    lh_cs_showing_sum(s->primaries, &sum);
+    lh_cs_showing_active(s->primaries, &hb);
     cs->counts.heartbeats++;
     hb.session = lh_cs_session_id(cs);
     hb.stamp = cs->master.stamp_sent = cs->now.ns;
     hb.last_stamp = s->last_stamp;
-    hb.free_bytes = lh_cs_space_free(s->logs);
+    hb.free_bytes = lh_cs_logs_free_bytes(s->logs);
     hb.replicas = s->logs->replicas.count;
     hb.failing = s->disk.failing;
     hb.leases = &sum;
-    fill_copies(s, &hb);
+    lh_cs_copying_progress(s->serving, &hb);
     m.body_case = LEASEHOLD__SESSION_REQUEST__BODY_HEARTBEAT;
     m.heartbeat = &hb;
     lh_cs_send(cs, &m);
-    free(active);
-    free(list);
-    free_copies(&hb);
+    lh_cs_showing_active_free(&hb);
+    lh_cs_copying_progress_free(&hb);
     lh_cs_seals_resend(s->primaries);
     s->heartbeat_at = lh_instant_add(cs->now, s->heartbeat);
+    lh_cs_active_heartbeat(s);
+}
+
+void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept)
+{
+    lh_cs_host_forgive(s->cs, &s->answered_at, &s->forgiven, slept);
+}
+
+bool lh_cs_session_is_failing(const struct lh_cs_session *s)
+{
+    return s->disk.failing;
 }
 
 bool lh_cs_session_farewell(struct lh_cs_session *s)
@@ -326,13 +279,13 @@ static void out_of_time(void *core, struct lh_timer *timer)
             lh_fx_log(cs->fx, LH_WARN,
                 "no answer from the master for %" PRIu64 " ms: registering anew",
                 lh_duration_ms(silent));
-            hang_up(s);
+            hang_up(s, LH_ERR_DEADLINE_EXCEEDED);
             return;
         }
         heartbeat(s);
     } else if (cs->master.state == LH_CS_SESSION_REGISTERING) {
         LH_MARK("registration-unanswered");
-        hang_up(s);
+        hang_up(s, LH_ERR_DEADLINE_EXCEEDED);
         return;
     } else {
         session_connect(s);
@@ -353,7 +306,7 @@ static void on_heartbeat_reply(struct lh_cs_session *s, const Leasehold__Heartbe
          * that restarted lets it go on in the new session (LEASE-7). */
         lh_fx_log(cs->fx, LH_WARN, "the master knows this session no more: %s; registering anew",
             lh_error_text(lh_error_from_wire(m->error)));
-        hang_up(s);
+        hang_up(s, lh_error_from_wire(m->error));
         return;
     }
     struct lh_instant sent_at = lh_cs_term_begins(cs, m->stamp);
@@ -363,6 +316,8 @@ static void on_heartbeat_reply(struct lh_cs_session *s, const Leasehold__Heartbe
     s->answered_at = cs->now;
     if (m->stamp > s->last_stamp)
         s->last_stamp = m->stamp;
+    if (m->stamp == cs->master.stamp_sent)
+        lh_cs_active_answered(s);
     lh_cs_losses_reported(s->primaries, m->stamp);
     for (size_t i = 0; i < m->n_extended; i++) {
         const Leasehold__Continued *e = m->extended[i];
@@ -370,12 +325,9 @@ static void on_heartbeat_reply(struct lh_cs_session *s, const Leasehold__Heartbe
             cs->holder, m->session, e->chunk, e->version, sent_at, lh_nanoseconds(e->term_ns));
         (void)ignored; /* released or superseded meanwhile */
     }
-    struct lh_cs_primary *p;
-    DL_FOREACH(s->primaries->all, p) {
-        lh_cs_primary_set_timer(p);
-    }
+    lh_cs_primaries_extended(s->primaries);
     if (m->show_leases)
-        lh_cs_showing_answer(s);
+        lh_cs_showing_answer(s->primaries);
 }
 
 /* Somebody cannot reach this server: the master wants to know whether it lives (INV-9). */
@@ -406,20 +358,27 @@ static void message(struct lh_cs_link *l, const void *reply, struct lh_buf *payl
         lh_cs_commands_message(s, m);
 }
 
-void lh_cs_session_init(
-    struct lh_cs_session *s, struct lh_cs_primaries *primaries, struct lh_cs_serving *serving)
+struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_logs *logs,
+    struct lh_cs_primaries *primaries, struct lh_cs_serving *serving)
 {
-    s->cs = primaries->cs;
-    s->logs = primaries->logs;
+    struct lh_cs_session *s = lh_alloc(sizeof *s);
+
+    s->cs = cs;
+    s->logs = logs;
     s->primaries = primaries;
     s->serving = serving;
     s->cluster_id = lh_strdup(s->cs->config.cluster_id == NULL ? "" : s->cs->config.cluster_id);
     s->backoff = s->cs->config.reconnect_min;
     s->cs->master.master_term = s->cs->config.master_term;
     s->timer.fire = out_of_time;
+    lh_cs_active_init(s);
+    return s;
 }
 
-void lh_cs_session_deinit(struct lh_cs_session *s)
+void lh_cs_session_destroy(struct lh_cs_session *s)
 {
+    lh_timer_unset(&s->cs->timers, &s->timer);
     free(s->cluster_id);
+    lh_cs_active_deinit(s);
+    free(s);
 }

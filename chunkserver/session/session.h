@@ -1,43 +1,14 @@
-/* The session with the master: the lease that covers all the others (SES-1 to SES-6). */
+/* The session with the master: the lease that covers all the others (SES-1 to SES-6). And what the
+ * master commands within it. */
 #pragma once
 
-#include "chunkserver/serve/serving.h"
+#include "chunkserver/serve/serve.h"
 
-struct lh_cs_session {
-    struct lh_cs_host *cs;
-    struct lh_cs_logs *logs;
-    struct lh_cs_primaries *primaries;
-    struct lh_cs_serving *serving;
+struct lh_cs_session;
 
-    char *cluster_id;
-    size_t master;            /* index of the address in use */
-    struct {                  /* registration.c: the one under way, or the last one (SES-1a) */
-        uint64_t number;      /* 0: there was none */
-        uint64_t pieces;      /* sent */
-        uint64_t next;        /* replicas from this number on were not shown yet */
-        uint64_t first, last; /* stamps of its pieces */
-    } registration;
-    uint64_t last_stamp; /* of the last answer received (SES-4) */
-    uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
-    struct lh_instant answered_at;
-    struct lh_instant forgiven; /* `answered_at` as a pause of ours has moved it */
-    struct lh_duration heartbeat;
-    struct lh_instant heartbeat_at; /* the next one is due */
-    struct lh_instant retry_at;     /* there is no session */
-    struct lh_duration backoff;
-    struct lh_instant unreachable_logged; /* last; 0: not in this outage */
-    struct lh_timer timer;
-    struct {          /* probe.c */
-        bool failing; /* SES-6: every lease was given up */
-        bool probing;
-        bool failed; /* with an error; not `probing` any more */
-        bool created;
-    } disk;
-};
-
-void lh_cs_session_init(
-    struct lh_cs_session *s, struct lh_cs_primaries *primaries, struct lh_cs_serving *serving);
-void lh_cs_session_deinit(struct lh_cs_session *s);
+struct lh_cs_session *lh_cs_session_create(struct lh_cs_host *cs, struct lh_cs_logs *logs,
+    struct lh_cs_primaries *primaries, struct lh_cs_serving *serving);
+void lh_cs_session_destroy(struct lh_cs_session *s);
 
 /* All logs are read back: registers. */
 void lh_cs_session_start(struct lh_cs_session *s);
@@ -46,3 +17,7 @@ void lh_cs_session_close(struct lh_cs_session *s);
  * all. Closing an opened link can lose it; the stream is ordered, so the answer to a last heartbeat
  * says that it has arrived. */
 bool lh_cs_session_farewell(struct lh_cs_session *s);
+/* This process has slept: the master was not silent for as long as the clock says. */
+void lh_cs_session_forgive(struct lh_cs_session *s, struct lh_duration slept);
+/* The disk does not answer, and every lease was given up (SES-6). */
+bool lh_cs_session_is_failing(const struct lh_cs_session *s);

@@ -33,6 +33,31 @@ static char *find_program(const char *name)
     return lh_strdup(name);
 }
 
+static bool is_in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *folders = lh_strdup(path == NULL ? "" : path), *rest = NULL;
+    bool found = false;
+
+    for (char *f = strtok_r(folders, ":", &rest); f != NULL && !found;
+         f = strtok_r(NULL, ":", &rest)) {
+        char at[PATH_MAX];
+        int n = snprintf(at, sizeof at, "%s/%s", f, name);
+        found = n > 0 && (size_t)n < sizeof at && access(at, X_OK) == 0;
+    }
+    free(folders);
+    return found;
+}
+
+bool lh_child_can_run(const char *program)
+{
+    char *found = find_program(program);
+    bool can = strchr(found, '/') != NULL || is_in_path(found);
+
+    free(found);
+    return can;
+}
+
 void lh_child_init(struct lh_child *c, const char *name, const char *program, const char *log)
 {
     (void)snprintf(c->name, sizeof c->name, "%s", name);

@@ -24,6 +24,9 @@ struct lh_child {
 void lh_child_init(struct lh_child *child, const char *name, const char *program, const char *log);
 void lh_child_deinit(struct lh_child *child);
 
+/* Whether lh_child_start() would find a program of that name. */
+bool lh_child_can_run(const char *program);
+
 /* Adds --flag=value; nothing when `value` is NULL. */
 void lh_child_argument(struct lh_child *child, const char *flag, const char *value);
 

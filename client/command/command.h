@@ -149,6 +149,7 @@ int lh_command_trash(int argc, char **argv);
 int lh_command_restore(int argc, char **argv);
 int lh_command_leases(int argc, char **argv);
 int lh_command_servers(int argc, char **argv);
+int lh_command_masters(int argc, char **argv);
 int lh_command_drain(int argc, char **argv);
 int lh_command_undrain(int argc, char **argv);
 int lh_command_decommission(int argc, char **argv);

@@ -122,6 +122,16 @@ json_t *lh_json_server(const struct lh_server_info *s)
     return json;
 }
 
+json_t *lh_json_master(const struct lh_master_info *m)
+{
+    return json_pack("{s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "master_id",
+        lh_json_text(m->master_id), "address", lh_json_text(m->address), "answered",
+        (int)m->answered, "trouble", lh_json_text(m->trouble), "acting", (int)m->acting, "state",
+        lh_json_text(m->state), "state_ms", number(m->state_ms), "reign", number(m->reign),
+        "revision", json_integer(m->revision), "behind",
+        m->follows ? number(m->behind) : json_null());
+}
+
 json_t *lh_json_repair(const struct lh_repair_info *r)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "chunks_degraded",

@@ -2,11 +2,12 @@
  *
  * A server that dies is reported and left dead: what the others do then is what a user of `local`
  * may want to see. At the end chunkservers are stopped first (they release their leases to the
- * master), the master last. */
+ * master), then the masters (the active one resigns, which it tells etcd), etcd last. */
 #include "client/command/command.h"
 
 #include "base/alloc.h"
 #include "client/command/child.h"
+#include "client/command/local_etcd.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 
 #define COMMAND          "local"
 #define CHUNKSERVERS_MAX 64u
+#define MASTERS_MAX      9u
 #define STOP_SECONDS     15
 
 /* The master's own default, too many for a smaller cluster. */
@@ -29,7 +31,7 @@
 
 struct options {
     struct lh_duration timeout;
-    uint64_t chunkservers, port;
+    uint64_t chunkservers, masters, etcd, port;
     const char *dir, *session_term, *chunk_term, *replication, *min_replicas, *log_level,
         *log_format;
 };
@@ -38,10 +40,12 @@ struct cluster {
     const struct options *options;
     char *dir;
     bool dir_is_temporary;
-    struct lh_child children[CHUNKSERVERS_MAX + 1]; /* the master first */
+    struct lh_child children[LH_LOCAL_ETCD_MAX + MASTERS_MAX + CHUNKSERVERS_MAX];
     size_t count;
-    sigset_t signals; /* that take_signal() takes */
-    bool stop;        /* one of them asked for it */
+    size_t etcd, masters; /* etcd's members first, if any, then so many masters */
+    char *addresses;      /* of the masters, with commas */
+    sigset_t signals;     /* that take_signal() takes */
+    bool stop;            /* one of them asked for it */
 };
 
 static char *path_in(const char *dir, const char *name, const char *suffix)
@@ -59,16 +63,21 @@ static struct lh_child *add(
 {
     const struct options *o = cluster->options;
     struct lh_child *c = &cluster->children[cluster->count++];
-    char *log = path_in(cluster->dir, name, ".log"), *data = path_in(cluster->dir, name, "");
+    char *log = path_in(cluster->dir, name, ".log");
     lh_child_init(c, name, program, log);
     (void)snprintf(c->address, sizeof c->address, "127.0.0.1:%" PRIu64, port);
     lh_child_argument(c, "listen", c->address);
-    lh_child_argument(c, "data-dir", data);
     lh_child_argument(c, "log-level", o->log_level);
     lh_child_argument(c, "log-format", o->log_format);
     free(log);
-    free(data);
     return c;
+}
+
+static void add_data_dir(const struct cluster *cluster, struct lh_child *c)
+{
+    char *data = path_in(cluster->dir, c->name, "");
+    lh_child_argument(c, "data-dir", data);
+    free(data);
 }
 
 /* A server finds out by itself; but by then somebody else's master could have answered in the place
@@ -91,32 +100,112 @@ static bool port_is_free(const char *address)
     return bound;
 }
 
-static int start_all(struct cluster *cluster)
+static bool is_of_one_master(const struct cluster *cluster)
+{
+    char *path = path_in(cluster->dir, "master", "");
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* A directory keeps the kind of store that it began with: the chunkservers' data belongs to the
+ * metadata there. */
+static int check_store(const struct cluster *cluster)
 {
     const struct options *o = cluster->options;
-    struct lh_child *master = add(cluster, "master", "leasehold-master", o->port);
-    lh_child_argument(master, "session-term", o->session_term);
-    lh_child_argument(master, "chunk-term", o->chunk_term);
+    if (o->masters > 1 && is_of_one_master(cluster))
+        return lh_command_error(LH_EXIT_FAILED, COMMAND,
+            "%s was made with a single master, whose metadata is not in etcd: leave --masters out, "
+            "or give another --dir",
+            cluster->dir);
+    if (o->masters == 1 && lh_local_etcd_is_in(cluster->dir))
+        return lh_command_error(LH_EXIT_FAILED, COMMAND,
+            "%s was made with several masters, whose metadata is in etcd: give --masters, or "
+            "another --dir",
+            cluster->dir);
+    if (o->masters == 1)
+        return LH_EXIT_OK;
+    if (!lh_local_etcd_is_installed())
+        return LH_EXIT_SYSTEM;
+    return lh_local_etcd_fits(cluster->dir, o->etcd, o->port) ? LH_EXIT_OK : LH_EXIT_FAILED;
+}
+
+static void describe_master(struct cluster *cluster, uint64_t number, const char *store)
+{
+    const struct options *o = cluster->options;
+    char name[32] = "master";
+    if (store != NULL)
+        (void)snprintf(name, sizeof name, "m%" PRIu64, number);
+    struct lh_child *c = add(cluster, name, "leasehold-master", o->port + number - 1);
+    cluster->masters++;
+    if (store == NULL)
+        add_data_dir(cluster, c);
+    else
+        lh_child_argument(c, "master-id", name);
+    lh_child_argument(c, "store", store);
+    lh_child_argument(c, "session-term", o->session_term);
+    lh_child_argument(c, "chunk-term", o->chunk_term);
     /* A small cluster's files have as many replicas as it can give them. */
     char replicas[32];
     (void)snprintf(replicas, sizeof replicas, "%" PRIu64, o->chunkservers);
     bool few = o->replication == NULL && o->chunkservers < REPLICATION_DEFAULT;
-    lh_child_argument(master, "replication", few ? replicas : o->replication);
-    lh_child_argument(master, "min-replicas",
-        o->min_replicas == NULL && o->chunkservers == 1 ? "1" : o->min_replicas);
+    lh_child_argument(c, "replication", few ? replicas : o->replication);
+    lh_child_argument(
+        c, "min-replicas", o->min_replicas == NULL && o->chunkservers == 1 ? "1" : o->min_replicas);
+}
+
+static void describe_masters(struct cluster *cluster)
+{
+    const struct options *o = cluster->options;
+    char *store = NULL;
+    if (o->masters > 1) {
+        lh_local_etcd_prepare_environment();
+        lh_local_etcd_describe(cluster->children, o->etcd, cluster->dir, o->port);
+        cluster->count = cluster->etcd = o->etcd;
+        store = lh_local_etcd_store(cluster->children, o->etcd);
+    }
+    for (uint64_t i = 1; i <= o->masters; i++)
+        describe_master(cluster, i, store);
+    free(store);
+
+    size_t size = 1, n = 0;
+    for (size_t i = cluster->etcd; i < cluster->count; i++)
+        size += strlen(cluster->children[i].address) + 1;
+    cluster->addresses = lh_alloc(size);
+    for (size_t i = cluster->etcd; i < cluster->count; i++)
+        n += (size_t)snprintf(cluster->addresses + n, size - n, "%s%s", n > 0 ? "," : "",
+            cluster->children[i].address);
+}
+
+static void describe_chunkservers(struct cluster *cluster)
+{
+    const struct options *o = cluster->options;
     for (uint64_t i = 1; i <= o->chunkservers; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "cs%" PRIu64, i);
         struct lh_child *c = add(cluster, name, "leasehold-chunkserver", o->port + 100 + i);
+        add_data_dir(cluster, c);
         lh_child_argument(c, "server-id", name);
-        lh_child_argument(c, "master", master->address);
+        lh_child_argument(c, "master", cluster->addresses);
     }
+}
+
+static int start_all(struct cluster *cluster)
+{
+    int code = check_store(cluster);
+    if (code != LH_EXIT_OK)
+        return code;
+    describe_masters(cluster);
+    describe_chunkservers(cluster);
     for (size_t i = 0; i < cluster->count; i++) {
         const char *address = cluster->children[i].address;
         if (!port_is_free(address))
             return lh_command_error(LH_EXIT_FAILED, COMMAND,
                 "%s is in use; stop what listens there, or give another --port", address);
     }
+    const struct options *o = cluster->options;
+    if (cluster->etcd > 0 && !lh_local_etcd_note(cluster->dir, o->etcd, o->port))
+        return LH_EXIT_SYSTEM;
     for (size_t i = 0; i < cluster->count; i++) {
         if (!lh_child_start(&cluster->children[i]))
             return LH_EXIT_SYSTEM;
@@ -144,6 +233,20 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Every master is the active one, or could take over from it. */
+static bool masters_are_ready(const struct cluster *cluster, struct lh_cluster *client)
+{
+    struct lh_master_list list = {0};
+    size_t ready = 0;
+    if (cluster->masters == 1)
+        return true; /* it has answered */
+    int error = lh_masters(client, 500, &list);
+    for (size_t i = 0; i < list.count; i++)
+        ready += list.masters[i].acting || strcmp(list.masters[i].state, "STANDBY") == 0;
+    lh_master_list_deinit(&list);
+    return error == LH_OK && ready == cluster->masters;
+}
+
 /* Prints what the cluster is once the master has heard of every chunkserver, and is heard by it. */
 static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
 {
@@ -153,7 +256,8 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
         return false;
     for (size_t i = 0; i < list.count; i++)
         ready += list.servers[i].live && list.servers[i].reachable;
-    if (ready >= cluster->options->chunkservers) {
+    bool all = ready >= cluster->options->chunkservers && masters_are_ready(cluster, client);
+    if (all) {
         (void)printf("cluster %s, session term %.1f s, chunk lease term %.1f s, data in %s%s\n",
             list.cluster_id, (double)list.session_term_ms / 1000, (double)list.chunk_term_ms / 1000,
             cluster->dir, cluster->dir_is_temporary ? " (removed at the end)" : "");
@@ -162,11 +266,11 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
             (void)printf(
                 "  %-6s %-15s pid %-7d log %s\n", c->name, c->address, (int)c->pid, c->log);
         }
-        (void)printf("ready at %s; Ctrl-C stops it\n", cluster->children[0].address);
+        (void)printf("ready at %s; Ctrl-C stops it\n", cluster->addresses);
         (void)fflush(stdout);
     }
     lh_server_list_deinit(&list);
-    return ready >= cluster->options->chunkservers;
+    return all;
 }
 
 /* Why the cluster is not ready. */
@@ -189,7 +293,7 @@ static int explain(const struct cluster *cluster)
 static int wait_until_ready(struct cluster *cluster)
 {
     struct lh_cluster *client;
-    int error = lh_cluster_open(cluster->children[0].address, NULL, &client);
+    int error = lh_cluster_open(cluster->addresses, NULL, &client);
     if (error != LH_OK)
         return lh_command_failed(COMMAND, NULL, error);
 
@@ -244,8 +348,10 @@ static int run(struct cluster *cluster)
         (void)puts("stopping");
         (void)fflush(stdout);
     }
-    stop(cluster, cluster->children + 1, cluster->count > 0 ? cluster->count - 1 : 0);
-    stop(cluster, cluster->children, cluster->count);
+    size_t servers = cluster->etcd + cluster->masters;
+    stop(cluster, cluster->children + servers, cluster->count - servers);
+    stop(cluster, cluster->children + cluster->etcd, cluster->masters);
+    stop(cluster, cluster->children, cluster->etcd);
     return code;
 }
 
@@ -287,6 +393,7 @@ static void deinit(struct cluster *cluster)
         (void)nftw(cluster->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
     for (size_t i = 0; i < cluster->count; i++)
         lh_child_deinit(&cluster->children[i]);
+    free(cluster->addresses);
     free(cluster->dir);
     free(cluster);
 }
@@ -297,11 +404,18 @@ int lh_command_local(int argc, char **argv)
     const struct lh_flag table[] = {
         {LH_FLAG("chunkservers", UINT, &o.chunkservers, "3"), .min = 1, .max = CHUNKSERVERS_MAX,
             .help = "how many chunkservers to run"},
+        {LH_FLAG("masters", UINT, &o.masters, "1"), .min = 1, .max = MASTERS_MAX,
+            .help = "how many masters to run; several of them keep their metadata in an etcd that "
+                    "is run, too"},
+        {LH_FLAG("etcd", UINT, &o.etcd, "1"), .min = 1, .max = LH_LOCAL_ETCD_MAX,
+            .help = "with several masters: members of etcd; it works while most of them do"},
         {LH_FLAG("dir", STRING, &o.dir, NULL), .metavar = "DIRECTORY",
             .help = "keep data and logs there; without it, in a temporary directory that is "
                     "removed at the end"},
-        {LH_FLAG("port", UINT, &o.port, "7400"), .min = 1, .max = 65535 - 100 - CHUNKSERVERS_MAX,
-            .help = "the master's port; the chunkservers' are 101, 102, ... higher"},
+        {LH_FLAG("port", UINT, &o.port, "7400"), .min = 1,
+            .max = 65535 - LH_LOCAL_ETCD_PEER - LH_LOCAL_ETCD_MAX,
+            .help = "the first master's port; other masters' are 1, 2, ... higher, the "
+                    "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ..."},
         {LH_FLAG("session-term", STRING, &o.session_term, NULL), .metavar = "DURATION",
             .help = "how long a chunkserver's session lives without a heartbeat"},
         {LH_FLAG("chunk-term", STRING, &o.chunk_term, NULL), .metavar = "DURATION",
@@ -320,8 +434,8 @@ int lh_command_local(int argc, char **argv)
     const struct lh_flags flags = {
         .command = "leasehold local",
         .usage = "[OPTION]...",
-        .summary = "Runs a master and chunkservers on this machine until Ctrl-C. What dies is "
-                   "reported, not restarted.",
+        .summary = "Runs a master, or several on an etcd, and chunkservers on this machine until "
+                   "Ctrl-C. What dies is\nreported, not restarted.",
         LH_FLAG_ROWS(table),
     };
     struct lh_flags_result args;

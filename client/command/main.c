@@ -25,6 +25,7 @@ static const struct command {
     {"restore", "take a file out of the trash", lh_command_restore},
     {"leases", "list the chunks' leases", lh_command_leases},
     {"servers", "list the chunkservers, and how the repair goes on", lh_command_servers},
+    {"masters", "list the masters, or have the active one hand over", lh_command_masters},
     {"explain", "say why a file or chunk is or is not writable", lh_command_explain},
     {"fsck", "check all replicas against the metadata", lh_command_fsck},
     {"drain", "empty a chunkserver, so that it can be stopped", lh_command_drain},

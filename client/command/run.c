@@ -101,7 +101,8 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     struct lh_command_common *common = command->options;
     struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3] = {
         {LH_FLAG("master", LIST, &common->masters, "127.0.0.1:7400"),
-            .help = "the master's addresses", .metavar = "ADDRESS,..."},
+            .help = "the master's address, or those of any of several masters",
+            .metavar = "ADDRESS,..."},
         {LH_FLAG("timeout", DURATION, &common->timeout, "30s"), .help = "how long to try",
             .min = 1000000},
     };

@@ -1,8 +1,9 @@
-/* Asking the masters: one after the other, until one answers or the deadline comes. */
+/* Asking the masters: the active one, until it answers or the deadline comes. */
 #include "client/core/ask.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/core/active.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
 #include "proto/codec.h"
@@ -23,33 +24,94 @@ struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures)
     return lh_nanoseconds(ns - lh_prng_below(&c->prng, ns / 2 + 1));
 }
 
+/* ---- Calls that happen once (HA-12). */
+
+/* Does the request change something that others may have changed again when a repeat comes? */
+static bool changes(enum lh_method method, const ProtobufCMessage *request)
+{
+    switch (method) {
+    case LH_METHOD_CREATE:
+    case LH_METHOD_RENAME:
+    case LH_METHOD_REMOVE:
+    case LH_METHOD_RESTORE:
+    case LH_METHOD_SET_SERVER:
+        return true;
+    case LH_METHOD_GARBAGE:
+        return ((const Leasehold__GarbageRequest *)request)->resume;
+    default:
+        return false;
+    }
+}
+
+/* The request goes out with an id: a copy of its struct, which shares all else. */
+static void give_id(struct lh_client_ask *ask)
+{
+    struct lh_client *c = ask->client;
+    const ProtobufCMessageDescriptor *type = ask->request->descriptor;
+    const Leasehold__CallId *id = &ask->id;
+
+    leasehold__call_id__init(&ask->id);
+    ask->id.client = c->call_client;
+    ask->id.number = ++c->last_call;
+    ask->own = lh_alloc(type->sizeof_message);
+    memcpy(ask->own, ask->request, type->sizeof_message);
+    memcpy((char *)ask->own + protobuf_c_message_descriptor_get_field_by_name(type, "call")->offset,
+        &id, sizeof id);
+    ask->request = ask->own;
+}
+
+/* When it ends without an answer. Masters keep answers for twice `repeat_for`: no repeat comes when
+ * its call is forgotten. */
+static struct lh_instant end_of(const struct lh_client_ask *ask)
+{
+    return ask->own != NULL && ask->unknown ? lh_instant_min(ask->deadline, ask->repeat_until)
+                                            : ask->deadline;
+}
+
+/* ---- Tries. */
+
+static void leave(struct lh_client_ask *ask)
+{
+    lh_client_active_leave(ask->client, ask);
+    lh_timer_unset(&ask->client->timers, &ask->timer);
+    free(ask->address);
+    ask->address = NULL;
+    free(ask->own);
+    ask->own = NULL;
+    ask->active = false;
+}
+
 static void end_ask(struct lh_client_ask *ask, int error, const char *text, const void *reply)
 {
-    lh_timer_unset(&ask->client->timers, &ask->timer);
-    ask->active = false;
+    leave(ask);
     ask->done(ask->owner, error, text, reply);
 }
 
 /* Nobody answered in time. */
 static void expire_ask(struct lh_client_ask *ask)
 {
+    bool unknown = ask->own != NULL && (ask->unknown || ask->link.id != 0);
+    const char *remark = unknown ? " (this call may have been carried out)" : "";
+    int error = unknown ? LH_ERR_UNAVAILABLE : ask->reason;
     char text[LH_CALL_TEXT_BYTES];
 
     lh_client_link_close(ask->client, &ask->link);
-    if (ask->reason == LH_OK) {
-        struct lh_client *c = ask->client;
-        snprintf(text, sizeof text, "master %s did not answer in time", c->masters[c->master]);
-        end_ask(ask, LH_ERR_DEADLINE_EXCEEDED, text, NULL);
+    if (ask->reason != LH_OK) {
+        snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
+    } else if (ask->address == NULL) {
+        error = LH_ERR_DEADLINE_EXCEEDED;
+        snprintf(text, sizeof text, "no master says that it is the active one");
     } else {
-        memcpy(text, ask->text, sizeof text);
-        end_ask(ask, ask->reason, text, NULL);
+        error = LH_ERR_DEADLINE_EXCEEDED;
+        snprintf(text, sizeof text, "master %s did not answer in time%s", ask->address, remark);
     }
+    end_ask(ask, error, text, NULL);
 }
 
 static void try_master(struct lh_client_ask *ask)
 {
     struct lh_client *c = ask->client;
-    struct lh_duration left = lh_instant_until(c->now, ask->deadline);
+    struct lh_duration left = lh_instant_until(c->now, end_of(ask));
     struct lh_duration timeout =
         lh_duration_min(left, lh_duration_add(c->config.try_timeout, ask->patience));
 
@@ -57,28 +119,53 @@ static void try_master(struct lh_client_ask *ask)
         expire_ask(ask);
         return;
     }
-    lh_client_link_open(c, &ask->link, ask->link.method, c->masters[c->master], timeout);
+    if (!lh_client_active_ready(c)) {
+        lh_timer_set(&c->timers, &ask->timer, end_of(ask));
+        lh_client_active_wait(c, ask);
+        return;
+    }
+    ask->id.repeated = ask->unknown;
+    if (!ask->unknown)
+        ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
+    ask->choice = c->active.finder.choices;
+    free(ask->address);
+    ask->address = lh_strdup(lh_finder_address(&c->active.finder));
+    lh_client_link_open(c, &ask->link, ask->link.method, ask->address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     lh_timer_set(&c->timers, &ask->timer, lh_instant_add(c->now, timeout));
 }
 
-/* The present master did not help: on to the next, after a pause once all were tried. */
+void lh_client_ask_go_on(struct lh_client_ask *ask)
+{
+    try_master(ask);
+}
+
+/* Its master did not help: again after a pause, or at once the first time that another one is to be
+ * found. */
 static void try_failed(struct lh_client_ask *ask, int error, const char *text)
 {
     struct lh_client *c = ask->client;
+    struct lh_finder *f = &c->active.finder;
 
     ask->failures++;
-    ask->unknown = true;
-    ask->reason = error == LH_ERR_DEADLINE_EXCEEDED ? LH_ERR_UNAVAILABLE : error;
-    snprintf(ask->text, sizeof ask->text, "master %s: %s", c->masters[c->master],
+    if (error != LH_ERR_NOT_ACTIVE) /* else it was not carried out */
+        ask->unknown = true;
+    ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
+                      ? LH_ERR_UNAVAILABLE
+                      : error;
+    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->address,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
-    c->master = (c->master + 1) % c->config.master_count;
-    unsigned rounds = (unsigned)(ask->failures / c->config.master_count);
-    struct lh_duration pause = ask->failures % c->config.master_count != 0
-                                   ? lh_nanoseconds(0)
-                                   : lh_client_backoff(c, rounds + 1);
+    bool moved = f->state == LH_FINDER_LOST || ask->choice != f->choices;
+    struct lh_duration pause = lh_client_backoff(c, ask->failures + (moved ? 0 : 1));
     lh_timer_set(
-        &c->timers, &ask->timer, lh_instant_min(lh_instant_add(c->now, pause), ask->deadline));
+        &c->timers, &ask->timer, lh_instant_min(lh_instant_add(c->now, pause), end_of(ask)));
+}
+
+/* Its master gave no answer, or does not act. */
+static void master_failed(struct lh_client_ask *ask, int error, const char *text)
+{
+    lh_finder_failed(&ask->client->active.finder, ask->choice, error);
+    try_failed(ask, error, text);
 }
 
 static void try_over(void *core, struct lh_timer *timer)
@@ -86,11 +173,11 @@ static void try_over(void *core, struct lh_timer *timer)
     struct lh_client_ask *ask = LH_OWNER(timer, struct lh_client_ask, timer);
     struct lh_client *c = core;
 
-    if (lh_instant_reached(c->now, ask->deadline)) {
+    if (lh_instant_reached(c->now, end_of(ask))) {
         expire_ask(ask);
     } else if (ask->link.id != 0) {
         lh_client_link_close(c, &ask->link);
-        try_failed(ask, LH_ERR_UNAVAILABLE, "no answer");
+        master_failed(ask, LH_ERR_UNAVAILABLE, "no answer");
     } else {
         try_master(ask);
     }
@@ -99,21 +186,19 @@ static void try_over(void *core, struct lh_timer *timer)
 static void ask_answered(void *owner, const void *message, struct lh_buf *payload)
 {
     struct lh_client_ask *ask = owner;
-    char said[LH_CALL_TEXT_BYTES];
     const char *text;
     int error = lh_client_reply_error(message, &text);
 
     (void)payload;
-    if (error == LH_ERR_UNAVAILABLE || error == LH_ERR_SHUTTING_DOWN ||
-        error == LH_ERR_STALE_MASTER) {
-        try_failed(ask, error, text);
+    if (error == LH_ERR_SHUTTING_DOWN || error == LH_ERR_STALE_MASTER ||
+        error == LH_ERR_NOT_ACTIVE) {
+        master_failed(ask, error, text);
         return;
     }
-    if (ask->unknown && (error == LH_ERR_ALREADY_EXISTS || error == LH_ERR_NOT_FOUND)) {
-        snprintf(said, sizeof said,
-            "%s (the answer to an earlier try of this call was lost: it may have been its work)",
-            text);
-        text = said;
+    lh_client_active_answered(ask->client, ask->choice, ask->link.method, message);
+    if (error == LH_ERR_UNAVAILABLE) {
+        try_failed(ask, error, text); /* it acts, and cannot do this now */
+        return;
     }
     end_ask(ask, error, text, message);
 }
@@ -121,12 +206,14 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
 static void ask_closed(void *owner, int error, const char *text)
 {
     struct lh_client_ask *ask = owner;
+    /* No error of a repeat says what became of the message before. */
+    bool unknown = ask->own != NULL && ask->unknown;
 
-    if (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
-        error == LH_ERR_INVALID_ARGUMENT)
+    if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
+                        error == LH_ERR_INVALID_ARGUMENT))
         end_ask(ask, error, text, NULL);
     else
-        try_failed(ask, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
+        master_failed(ask, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);
 }
 
 void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
@@ -135,6 +222,8 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     LH_ASSERT(!ask->active);
     ask->client = c;
     ask->request = request;
+    if (changes(method, request))
+        give_id(ask);
     ask->patience = patience;
     ask->deadline = deadline;
     ask->failures = 0;
@@ -152,8 +241,7 @@ void lh_client_ask_cancel(struct lh_client_ask *ask)
     if (!ask->active)
         return;
     lh_client_link_close(ask->client, &ask->link);
-    lh_timer_unset(&ask->client->timers, &ask->timer);
-    ask->active = false;
+    leave(ask);
 }
 
 /* ---- LH_CALL_MASTER ---- */
@@ -174,6 +262,8 @@ static void unary_done(void *owner, int error, const char *text, const void *rep
     while (*at != u)
         at = &(*at)->next;
     *at = u->next;
+    u->call->id_client = u->ask.id.client;
+    u->call->id_number = u->ask.id.number;
     u->call->reply = reply == NULL ? NULL : lh_client_copy_message(reply);
     lh_client_complete(c, &u->call->call, error, text);
     free(u);

@@ -1,21 +1,30 @@
-/* Requests to the masters, repeated until one answers. */
+/* Requests to the active master, repeated until it answers. */
 #pragma once
 
 #include "base/timers.h"
 #include "client/core/link.h"
+#include "proto/leasehold.pb-c.h"
 
-/* A request to the masters, repeated until one answers or the deadline comes. Lives inside its
+/* A request to the active master, repeated until it answers or the deadline comes. Lives inside its
  * owner. */
 struct lh_client_ask {
     struct lh_client *client;
     struct lh_client_link link;
-    struct lh_timer timer; /* the end of a try or of a pause */
-    const ProtobufCMessage *request;
+    struct lh_timer timer;           /* the end of a try or of a pause */
+    const ProtobufCMessage *request; /* what is sent: the owner's, or `own` */
+    /* HA-12: the owner's request with the call's id in it; NULL: this call needs none. */
+    ProtobufCMessage *own;
+    Leasehold__CallId id;
+    struct lh_instant repeat_until; /* of one whose outcome is unknown */
     struct lh_duration patience;
     struct lh_instant deadline;
     unsigned failures;
     bool active;
-    bool unknown; /* an earlier try may have been carried out though its answer is lost */
+    uint64_t choice; /* the finder's number of the master that the last try went to ... */
+    char *address;   /* ... and where that is; NULL: there was none */
+    bool waiting;    /* until it is known which master to ask (active.h), ... */
+    struct lh_client_ask *prev, *next; /* ... with these */
+    bool unknown; /* an earlier try may have been carried out, though its answer is lost */
     int reason;   /* of the last failed try */
     char text[LH_CALL_TEXT_BYTES];
     void *owner;
@@ -28,6 +37,9 @@ struct lh_client_ask {
 void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline);
 void lh_client_ask_cancel(struct lh_client_ask *ask);
+
+/* One that waited may go to a master now. */
+void lh_client_ask_go_on(struct lh_client_ask *ask);
 
 /* The pause after that many failures in a row. */
 struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);

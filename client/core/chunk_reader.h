@@ -33,7 +33,7 @@ struct lh_client_chunk_reader {
     struct lh_client_chunk_reader *next;
     struct lh_client_reader *reader;
     struct lh_client_chunk chunk;
-    uint64_t offset; /* in the chunk: of the next READ */
+    uint64_t offset;     /* in the chunk: of the next READ */
     uint64_t checksum;   /* of the log in front of it (REC-2) ... */
     bool checksum_known; /* ... from its beginning, or from the READs before */
     struct lh_client_ready *first, *last;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "client/core/active.h"
 #include "client/core/appender.h"
 #include "client/core/ask.h"
 #include "client/core/hedge.h"
@@ -29,7 +30,6 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
 {
     struct lh_client *c = lh_alloc(sizeof *c);
 
-    LH_ASSERT(config->master_count > 0);
     c->config = *config;
     c->config.masters = NULL;
     c->config.try_timeout = or_default(config->try_timeout, 5000);
@@ -43,6 +43,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.backoff_max = or_default(config->backoff_max, 1000);
     c->config.silent_min = or_default(config->silent_min, 5000);
     c->config.silent_max = or_default(config->silent_max, 60000);
+    c->config.repeat_for = or_default(config->repeat_for, 300000);
     c->config.late_first = or_default(config->late_first, 300);
     c->config.late_min = or_default(config->late_min, 50);
     c->config.late_max = or_default(config->late_max, 2000);
@@ -62,10 +63,13 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->part_list = lh_alloc_array(c->config.message_parts + 1, sizeof *c->part_list);
     c->config.stream_lanes = (uint32_t)or_count(config->stream_lanes, 4096);
     c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
-    c->masters = lh_alloc_array(config->master_count, sizeof *c->masters);
-    for (size_t i = 0; i < config->master_count; i++)
-        c->masters[i] = lh_strdup(config->masters[i]);
+    lh_client_active_init(c, config);
     c->prng.state = config->seed;
+    /* From a stream of its own: no writer's id says which calls are this client's. */
+    struct lh_prng ids = {lh_mix64(config->seed ^ UINT64_C(0x63616c6c73))};
+    do
+        c->call_client = lh_prng_next(&ids);
+    while (c->call_client == 0);
     lh_client_hedge_init(c);
     return c;
 }
@@ -82,13 +86,12 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_readers_end(c, false);
     lh_client_questions_end(c, false);
     lh_client_masters_end(c, false);
+    lh_client_active_stop(c);
     lh_effects_deinit(&dropped);
     lh_client_silent_deinit(c);
     free(c->parts);
     free(c->part_list);
-    for (size_t i = 0; i < c->config.master_count; i++)
-        free(c->masters[i]);
-    free(c->masters);
+    lh_client_active_deinit(c);
     lh_timers_deinit(&c->timers);
     free(c);
 }
@@ -126,6 +129,9 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     case LH_CALL_SERVER:
         lh_client_server_ask(c, (struct lh_server_call *)call);
         break;
+    case LH_CALL_KNOWN_MASTERS:
+        lh_client_active_list(c, (struct lh_known_masters_call *)call);
+        break;
     }
 }
 
@@ -138,6 +144,7 @@ static void stop(struct lh_client *c)
     lh_client_readers_end(c, true);
     lh_client_questions_end(c, true);
     lh_client_masters_end(c, true);
+    lh_client_active_stop(c);
     lh_client_streams_flush(c);
     lh_fx_stopped(c->fx, LH_OK);
 }
@@ -200,6 +207,7 @@ struct lh_core lh_client_core(struct lh_client *c)
 void lh_client_check(const struct lh_client *c)
 {
     lh_client_links_check(c);
+    lh_client_active_check(c);
     lh_client_masters_check(c);
     lh_client_streams_check(c);
     lh_client_appenders_check(c);

@@ -12,7 +12,8 @@
  * Files, by concern; each has its header, which is all that the others see of it:
  *   client.c        dispatch
  *   link.c          links, and whose they are
- *   ask.c           requests to the masters and their repetition
+ *   active.c        which master is asked (HA-10)
+ *   ask.c           requests to the active master and their repetition
  *   reply.c         what replies have in common, and the end of a call
  *   chunk.c         what the master says of a chunk
  *   stream.c        streams of appends, one to each server, with lane.c: what goes to one chunk
@@ -27,6 +28,7 @@
 #pragma once
 
 #include "base/step.h"
+#include "finder/finder.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -38,8 +40,8 @@ struct lh_client;
 
 /* Strings are copied. Zero takes the default that stands beside it. */
 struct lh_client_config {
-    const char *const *masters;     /* addresses, tried in turn */
-    size_t master_count;            /* at least 1 */
+    const char *const *masters;     /* addresses; the others that there are are learned (HA-10) */
+    size_t master_count;            /* 1 to LH_MASTERS_MAX, all different */
     uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
     struct lh_duration try_timeout; /* 5 s: one request of which nothing is answered, or no more */
     struct lh_duration stall_timeout;   /* 5 s: appends without an answer, and without any of their
@@ -54,6 +56,8 @@ struct lh_client_config {
     struct lh_duration backoff_max; /* 1 s: ... doubling up to this, less up to half by chance */
     struct lh_duration silent_min;  /* 5 s: a server that did not answer is asked last ... */
     struct lh_duration silent_max;  /* 1 min: ... for that long, doubling up to this */
+    struct lh_duration repeat_for;  /* 5 min: a call that changes something and whose outcome is not
+                                      known is repeated for no longer (HA-12) */
     /* A READ that is late is asked of another member too; the first sound answer counts. */
     struct lh_duration late_first; /* 300 ms: late, as long as none was answered yet; ... */
     struct lh_duration late_min;   /* 50 ms: ... then late by what is usual, at least this ... */
@@ -74,6 +78,7 @@ struct lh_client_config {
     uint32_t message_parts;  /* 256: in a message, and one more */
     uint32_t stream_lanes;   /* 4096: on one stream; its server takes 16384 */
     uint32_t stream_writers; /* 256: that ever join one lane; its server takes 1024 */
+    struct lh_finder_config finder; /* how the active master is found */
 };
 
 struct lh_client *lh_client_create(const struct lh_client_config *config);
@@ -97,7 +102,8 @@ enum lh_call_kind {
     LH_CALL_READER_OPEN,    /* struct lh_reader_open_call */
     LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
     LH_CALL_FETCH,          /* struct lh_fetch_call */
-    LH_CALL_SERVER          /* struct lh_server_call */
+    LH_CALL_SERVER,         /* struct lh_server_call */
+    LH_CALL_KNOWN_MASTERS   /* struct lh_known_masters_call */
 };
 
 #define LH_CALL_TEXT_BYTES 512
@@ -109,10 +115,11 @@ struct lh_call {
     char text[LH_CALL_TEXT_BYTES]; /* out, of an error: a sentence */
 };
 
-/* A unary method of the master, repeated at the masters in turn until one answers. Completes with
- * the reply's error; those that say "not now" of the master itself (UNAVAILABLE, SHUTTING_DOWN,
- * STALE_MASTER) are repeated. At the deadline: the last try's error if there was one, else
- * DEADLINE_EXCEEDED. */
+/* A unary method of the master, repeated at the active one until it answers. Completes with the
+ * reply's error; those that say "not now" of the master itself (UNAVAILABLE, SHUTTING_DOWN,
+ * STALE_MASTER, NOT_ACTIVE) are repeated. At the deadline: the last try's error if there was one,
+ * else DEADLINE_EXCEEDED. A call that changes something happens once, however often it is repeated
+ * (HA-12); with UNAVAILABLE, DEADLINE_EXCEEDED or CANCELLED it is not known whether it has. */
 struct lh_master_call {
     struct lh_call call;
     enum lh_method method;
@@ -121,6 +128,7 @@ struct lh_master_call {
     struct lh_instant deadline;
     ProtobufCMessage
         *reply; /* out, or NULL if no master answered; to be freed with lh_wire_free() */
+    uint64_t id_client, id_number; /* out: what masters know it by, if it changes something */
 };
 
 struct lh_client_appender;
@@ -194,7 +202,8 @@ struct lh_fetch_call {
     uint64_t offset;       /* out: of the first batch in the file */
 };
 
-/* A unary method of one chunkserver, tried once: for whoever wants to hear of that very server.
+/* A unary method of one chunkserver or master, tried once: for whoever wants to hear of that very
+ * server.
  * Completes with the reply's error, with UNAVAILABLE when it cannot be reached, with
  * DEADLINE_EXCEEDED when it does not answer in time. */
 struct lh_server_call {
@@ -206,4 +215,11 @@ struct lh_server_call {
     /* Out: NULL if it did not answer; to be freed with lh_wire_free(). */
     ProtobufCMessage *reply;
     struct lh_buf payload; /* out: the reply's bulk bytes; the caller's to clear */
+};
+
+/* The addresses of all masters that are known now. Completes at once. */
+struct lh_known_masters_call {
+    struct lh_call call;
+    char *addresses[LH_MASTERS_MAX]; /* out: each to be freed by the caller */
+    size_t count;                    /* out */
 };

@@ -1,4 +1,4 @@
-/* LH_CALL_SERVER: one question to one chunkserver, without a second try. What a reader does by
+/* LH_CALL_SERVER: one question to one server, without a second try. What a reader does by
  * itself, going from member to member until one answers, would hide the very thing that is asked
  * here: how this one replica is. */
 #include "client/core/server.h"

@@ -1,4 +1,4 @@
-/* LH_CALL_SERVER: one question to one chunkserver. */
+/* LH_CALL_SERVER: one question to one server. */
 #pragma once
 
 #include "client/core/client.h"

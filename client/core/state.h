@@ -5,6 +5,7 @@
 #include "base/prng.h"
 #include "base/probe.h"
 #include "base/timers.h"
+#include "client/core/active.h"
 #include "client/core/client.h"
 #include "proto/leasehold.pb-c.h"
 
@@ -12,8 +13,6 @@
 
 struct lh_client {
     struct lh_client_config config;
-    char **masters;
-    size_t master; /* the one that is asked first: the last that answered */
     struct lh_prng prng;
     struct lh_timers timers;
     struct lh_instant now; /* during a step */
@@ -24,7 +23,9 @@ struct lh_client {
     uint64_t last_link;
     struct lh_client_link *links[LH_CLIENT_BUCKETS];
 
-    struct lh_client_unary *unaries;      /* ask.c */
+    struct lh_client_active active;       /* active.c */
+    struct lh_client_unary *unaries;      /* ask.c ... */
+    uint64_t call_client, last_call;      /* ... of calls' ids (HA-12) */
     struct lh_client_question *questions; /* server.c */
     struct lh_client_appender *appenders; /* appender.c */
     struct lh_client_reader *readers;     /* reader.c */

@@ -27,9 +27,10 @@
  * - "Exactly once" is per appender: it holds through lost connections, primaries and masters, not
  *   through the end of the process. When a process dies, a record that was not acknowledged may be
  *   stored or not.
- * - An answer to lh_create(), lh_rename() or lh_remove() can get lost. The library sends the call
- *   again. The second try may then find the result of the first and report LH_ERR_ALREADY_EXISTS
- *   or LH_ERR_NOT_FOUND. lh_last_error() says so when that is possible.
+ * - lh_create(), lh_rename(), lh_remove() and lh_restore() happen once, even if an answer is lost
+ *   and the library sends the call again. After LH_ERR_UNAVAILABLE, LH_ERR_DEADLINE_EXCEEDED or
+ *   LH_ERR_CANCELLED it is not known whether the call was carried out, or still will be. Any other
+ *   error says that it was not. A master older than the library does not keep this promise.
  * - Do not use a handle in a child after fork(): open the cluster there.
  * - A reader's record points into the reader's memory and is valid until the next call on that
  *   reader.
@@ -86,11 +87,13 @@ extern "C" {
 /* The path is taken. Use the file that is there or another path. */
 #define LH_ERR_ALREADY_EXISTS (-3)
 /* No master, or no server of the chunk, could be reached within the timeout. Check the addresses
- * and that the servers run; the same call may succeed later. */
+ * and that the servers run; the same call may succeed later. For calls that change a file's name
+ * the outcome may be unknown, see the Caveats. */
 #define LH_ERR_UNAVAILABLE (-4)
-/* The timeout came first. For an append the outcome is unknown, see the Caveats. For other calls:
- * repeat the call, with a longer timeout if it keeps happening. After a primary died, appends wait
- * for its lease to run out: `leasehold leases` shows for how long. */
+/* The timeout came first. For an append, or a call that changes a file's name, the outcome is
+ * unknown, see the Caveats. For other calls: repeat the call, with a longer timeout if it keeps
+ * happening. After a primary died, appends wait for its lease to run out: `leasehold leases` shows
+ * for how long. */
 #define LH_ERR_DEADLINE_EXCEEDED (-5)
 /* The chunk has moved on to a newer version, another server or a next chunk. The library handles
  * these four itself; they are seen only as the reason in lh_last_error(). */
@@ -192,9 +195,11 @@ struct lh_cluster_options {
     void *on_waiting_arg;
 };
 
-/* Opens a cluster and starts the library's threads for it. `masters` is a comma-separated list of
- * host:port; they are tried in turn. Nothing is contacted yet.
- *   INVALID_ARGUMENT  an address is malformed
+/* Opens a cluster and starts the library's threads for it. `masters` is the master's address,
+ * host:port. Of a cluster with several masters it is a list with commas, of any of them, at most
+ * 16: the library finds the active one, follows it, and learns of the others. Nothing is contacted
+ * yet.
+ *   INVALID_ARGUMENT  an address is malformed, or stands there twice; or there are too many
  *   SYSTEM            no thread or socket is available */
 int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);
@@ -244,7 +249,7 @@ void lh_file_info_deinit(struct lh_file_info *info);
 
 /* Creates an empty file. `options` may be NULL. `info` may be NULL; otherwise deinit it
  * afterwards.
- *   ALREADY_EXISTS      see the Caveats for when this call itself created it
+ *   ALREADY_EXISTS      another call created it
  *   INVALID_ARGUMENT    the path is not absolute, has empty, "." or ".." parts or is too long, or
  *                       an option is out of its range
  *   NOT_ENOUGH_SERVERS, UNAVAILABLE, DEADLINE_EXCEEDED */
@@ -435,6 +440,60 @@ void lh_server_info_deinit(struct lh_server_info *info);
  *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
 int lh_set_server(struct lh_cluster *cluster, const char *server_id, enum lh_server_admin admin,
     uint64_t timeout_ms, struct lh_server_info *info);
+
+/* ---- Masters ---- */
+
+struct lh_master_info {
+    char *master_id; /* its lasting name; "": it has none, or has never answered */
+    char *address;
+    bool answered; /* false: what follows is not known */
+    char *trouble; /* why it did not answer, or "" */
+    bool acting;   /* it is the active master, and acts */
+    /* ACTIVE; UNCONFIRMED (it was active, and does not know whether it still is); STANDBY; LOADING
+     * (its copy of the store); RESIGNING */
+    char *state;
+    uint64_t state_ms; /* for so long; 0: not known */
+    uint64_t reign;    /* the newest that it knows of */
+    int64_t revision;  /* of etcd: up to here it knows the store */
+    bool follows;      /* it stands by, and there is an active one to compare it with: */
+    uint64_t behind;   /* revisions that the active one knows and it does not */
+};
+
+struct lh_master_list {
+    struct lh_master_info *masters;
+    size_t count;
+    bool shared;    /* they share a store in etcd; false: a single master with a store of its own */
+    char *active;   /* address of the one that acts, or "" */
+    uint64_t reign; /* the newest that any of them knows of */
+    uint64_t reign_term_ms; /* another one takes over after so much silence */
+    uint64_t store_bytes;   /* what etcd's file takes; 0: not known */
+    char *store_trouble;    /* what etcd's members complain of, or "" */
+};
+
+/* Asks every master: those that `cluster` was opened with, and those that they know of. One try
+ * each, for 2 s at most. Deinit the list afterwards, also after UNAVAILABLE, which fills it.
+ *   UNAVAILABLE   none has answered */
+int lh_masters(struct lh_cluster *cluster, uint64_t timeout_ms, struct lh_master_list *list);
+void lh_master_list_deinit(struct lh_master_list *list);
+
+struct lh_transfer_result {
+    char *from, *to;           /* ids of the masters that acted before and act now */
+    uint64_t old_reign, reign; /* their reigns */
+    uint64_t took_ms;          /* from the request until the other one was seen to act */
+};
+
+/* Has the active master resign, and waits until another one acts: `successor` (its id), if that
+ * still stands by then; NULL or "": any. If `successor` is active already nothing happens. Appends
+ * go on meanwhile, other calls wait. `result` may be NULL; otherwise deinit it afterwards.
+ *   NOT_FOUND           no master has that id, or the master shares its store with no other
+ *   NOT_ENOUGH_SERVERS  `successor`, or without it every other master, does not stand by
+ *   UNAVAILABLE         no master acts
+ *   DEADLINE_EXCEEDED   the active one was asked to resign, and nobody was seen to act since */
+int lh_transfer(struct lh_cluster *cluster, const char *successor, uint64_t timeout_ms,
+    struct lh_transfer_result *result);
+void lh_transfer_result_deinit(struct lh_transfer_result *result);
+
+/* ---- Chunks ---- */
 
 /* A replica of a chunk, as the master sees it. */
 struct lh_replica_info {

@@ -2,6 +2,7 @@
 #include "client/library/library.h"
 
 #include "base/alloc.h"
+#include "finder/finder.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -86,9 +87,46 @@ struct lh_instant lh_deadline(uint64_t timeout_ms)
 struct waiter {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
-    bool done;
+    size_t left; /* calls that are not complete */
+};
+
+/* The owner of a call that is waited for. */
+struct waited {
+    struct waiter *waiter;
     int error;
 };
+
+static void waiter_init(struct waiter *w, size_t calls)
+{
+    *w = (struct waiter){.mutex = PTHREAD_MUTEX_INITIALIZER, .left = calls};
+    lh_cond_init(&w->cond);
+}
+
+static void waiter_deinit(struct waiter *w)
+{
+    pthread_cond_destroy(&w->cond);
+    pthread_mutex_destroy(&w->mutex);
+}
+
+static void tell_waiter(struct waited *waited, int error)
+{
+    struct waiter *w = waited->waiter;
+
+    pthread_mutex_lock(&w->mutex);
+    waited->error = error;
+    w->left--;
+    pthread_cond_signal(&w->cond);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static void feed(struct lh_cluster *cluster, struct lh_call *call, struct waited *waited)
+{
+    call->owner = waited;
+    if (lh_loop_call(cluster->loop, call))
+        return;
+    snprintf(call->text, sizeof call->text, "the cluster is being closed");
+    tell_waiter(waited, LH_ERR_CLOSED);
+}
 
 #define WAITING_MS 2000u
 
@@ -108,6 +146,7 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_SUBMIT:
     case LH_CALL_READER_CLOSE:
     case LH_CALL_FETCH:
+    case LH_CALL_KNOWN_MASTERS:
         break;
     }
     return LH_NO_TIMEOUT;
@@ -129,20 +168,16 @@ static void tell_of_waiting(
 
 int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
 {
-    struct waiter w = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct waiter w;
+    struct waited waited = {.waiter = &w};
     struct timespec begun = {0};
     uint64_t ms = silence_ms(cluster, call);
 
-    lh_cond_init(&w.cond);
-    call->owner = &w;
-    if (!lh_loop_call(cluster->loop, call)) {
-        pthread_cond_destroy(&w.cond);
-        pthread_mutex_destroy(&w.mutex);
-        return lh_fail(LH_ERR_CLOSED, "the cluster is being closed");
-    }
+    waiter_init(&w, 1);
+    feed(cluster, call, &waited);
     pthread_mutex_lock(&w.mutex);
-    while (!w.done) {
-        if (lh_cond_wait(&w.cond, &w.mutex, ms, &begun) || w.done)
+    while (w.left > 0) {
+        if (lh_cond_wait(&w.cond, &w.mutex, ms, &begun) || w.left == 0)
             continue;
         pthread_mutex_unlock(&w.mutex);
         tell_of_waiting(cluster, call, ms);
@@ -150,26 +185,40 @@ int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call)
         pthread_mutex_lock(&w.mutex);
     }
     pthread_mutex_unlock(&w.mutex);
-    pthread_cond_destroy(&w.cond);
-    pthread_mutex_destroy(&w.mutex);
-    return w.error == LH_OK ? LH_OK : lh_fail(w.error, "%s", call->text);
+    waiter_deinit(&w);
+    return waited.error == LH_OK ? LH_OK : lh_fail(waited.error, "%s", call->text);
+}
+
+void lh_calls_wait(
+    struct lh_cluster *cluster, struct lh_call *const *calls, int *errors, size_t count)
+{
+    struct waiter w;
+    struct waited *waited = lh_alloc_array(count, sizeof *waited);
+
+    waiter_init(&w, count);
+    for (size_t i = 0; i < count; i++) {
+        waited[i].waiter = &w;
+        feed(cluster, calls[i], &waited[i]);
+    }
+    pthread_mutex_lock(&w.mutex);
+    while (w.left > 0)
+        pthread_cond_wait(&w.cond, &w.mutex);
+    pthread_mutex_unlock(&w.mutex);
+    for (size_t i = 0; i < count; i++)
+        errors[i] = waited[i].error;
+    waiter_deinit(&w);
+    free(waited);
 }
 
 static void on_complete(void *arg, void *completed, int error)
 {
     struct lh_call *call = completed;
-    struct waiter *w = call->owner;
 
     (void)arg;
-    if (call->kind == LH_CALL_SUBMIT) {
+    if (call->kind == LH_CALL_SUBMIT)
         lh_submit_completed((struct lh_submit_call *)call, error);
-        return;
-    }
-    pthread_mutex_lock(&w->mutex);
-    w->error = error;
-    w->done = true;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->mutex);
+    else
+        tell_waiter(call->owner, error);
 }
 
 /* ---- The callback thread ---- */
@@ -211,35 +260,22 @@ static void *run_errands(void *arg)
 
 /* ---- Clusters ---- */
 
-static bool address_is_sound(const char *address)
+/* Cuts `list` at its commas in place. INVALID_ARGUMENT: lh_fail() was told what is wrong. */
+static int split_addresses(char *list, const char ***addresses, size_t *count)
 {
-    const char *colon = strrchr(address, ':');
-    char *end;
-
-    if (strncmp(address, "unix:", 5) == 0)
-        return address[5] != '\0';
-    if (colon == NULL || colon == address || colon[1] < '0' || colon[1] > '9')
-        return false;
-    unsigned long port = strtoul(colon + 1, &end, 10);
-    return *end == '\0' && port >= 1 && port <= 65535;
-}
-
-/* Cuts `list` at its commas in place. 0 when an address is malformed: `*bad` is it. */
-static size_t split_addresses(char *list, const char ***addresses, const char **bad)
-{
-    size_t count = 0, capacity = 0;
+    size_t capacity = 0;
     char *rest = NULL;
+    char text[256];
 
     *addresses = NULL;
-    *bad = list;
+    *count = 0;
     for (char *a = strtok_r(list, ", ", &rest); a != NULL; a = strtok_r(NULL, ", ", &rest)) {
-        *bad = a;
-        if (!address_is_sound(a))
-            return 0;
-        LH_GROW(*addresses, capacity, count + 1);
-        (*addresses)[count++] = a;
+        LH_GROW(*addresses, capacity, *count + 1);
+        (*addresses)[(*count)++] = a;
     }
-    return count;
+    if (lh_masters_check(*addresses, *count, text, sizeof text) == LH_OK)
+        return LH_OK;
+    return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s", text);
 }
 
 static struct lh_client *create_core(
@@ -287,15 +323,12 @@ int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster)
 {
     const char **addresses;
-    const char *bad;
+    size_t count;
 
     if (masters == NULL || cluster == NULL)
         return lh_fail(LH_ERR_INVALID_ARGUMENT, "no master's address was given");
     char *list = lh_strdup(masters);
-    size_t count = split_addresses(list, &addresses, &bad);
-    if (count == 0) {
-        lh_fail(LH_ERR_INVALID_ARGUMENT,
-            "\"%s\" is no address of a master: host:port is wanted, several with commas", bad);
+    if (split_addresses(list, &addresses, &count) != LH_OK) {
         free(addresses);
         free(list);
         return LH_ERR_INVALID_ARGUMENT;

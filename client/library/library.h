@@ -52,6 +52,11 @@ int lh_fail(int error, const char *format, ...) __attribute__((format(printf, 2,
 /* Feeds the call and waits for its completion; its text goes to lh_last_error(). */
 int lh_call_wait(struct lh_cluster *cluster, struct lh_call *call);
 
+/* Feeds all of them at once and waits until each is complete, which their deadlines bound: nobody
+ * is told of the waiting. `errors` gets what each completed with; their texts are in the calls. */
+void lh_calls_wait(
+    struct lh_cluster *cluster, struct lh_call *const *calls, int *errors, size_t count);
+
 /* Of the clock that the core's deadlines are in. */
 struct lh_instant lh_deadline(uint64_t timeout_ms);
 

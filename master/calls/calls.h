@@ -21,6 +21,14 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
 void lh_m_recall_call(struct lh_master *m, uint64_t link, const Leasehold__RecallRequest *request);
 void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f);
 
+/* ---- once.c */
+
+/* HA-12. True: it is a repeat, and was answered. False: it is to be carried out now; what is
+ * replied on its link until lh_m_once_end() is kept for repeats, if it has an id. */
+bool lh_m_once_begin(
+    struct lh_master *m, uint64_t link, enum lh_method method, const ProtobufCMessage *request);
+void lh_m_once_end(struct lh_master *m);
+
 /* ---- namespace.c */
 
 /* Out of memory and store, with its chunks. It may be in the trash. */
@@ -54,6 +62,11 @@ void lh_m_set_server(
 
 void lh_m_garbage_call(
     struct lh_master *m, uint64_t link, const Leasehold__GarbageRequest *request);
+
+/* ---- masters_call.c */
+
+void lh_m_masters_call(
+    struct lh_master *m, uint64_t link, const Leasehold__MastersRequest *request);
 
 /* ---- explain.c */
 

@@ -130,6 +130,8 @@ void lh_m_locate(struct lh_master *m, uint64_t link, const Leasehold__LocateRequ
     }
     reply.n_chunks = count;
     reply.chunks = pointers;
+    reply.masters = m->masters;
+    reply.n_masters = m->master_count;
     lh_m_reply(m, link, lh_m_ticket(m, f), &reply.base);
     free(pointers);
     free(views);

@@ -24,12 +24,7 @@ void lh_m_file_purge(struct lh_master *m, struct lh_m_file *f)
     fm->in_work = false;
     lh_timer_unset(&m->timers, &fm->timer);
     lh_timer_unset(&m->timers, &fm->trash_timer);
-    if (f->trashed) {
-        RB_REMOVE(lh_m_trash, &m->trash, f);
-        m->trash_count--;
-    } else {
-        RB_REMOVE(lh_m_paths, &m->paths, f);
-    }
+    lh_m_file_leave(m, f);
     lh_idmap_remove(&m->files, f);
     f->removed = true; /* and freed by the step's commit */
 }
@@ -155,10 +150,10 @@ void lh_m_rename(struct lh_master *m, uint64_t link, const Leasehold__RenameRequ
             request->to);
         if (f->chunk_count > 0)
             LH_MARK("rename-of-file-with-chunks");
-        RB_REMOVE(lh_m_paths, &m->paths, f);
+        lh_m_file_leave(m, f);
         free(f->path);
         f->path = lh_strdup(request->to);
-        RB_INSERT(lh_m_paths, &m->paths, f);
+        lh_m_file_enter(m, f);
         lh_m_dirty_file(m, f);
     } else {
         reply.error = lh_m_wire_error(error);

@@ -73,6 +73,8 @@ void lh_m_trash_start(struct lh_master *m)
         struct lh_m_file_motion *fm = lh_m_move_file(m, f);
         fm->trash_timer.fire = trash_timer;
         fm->trash_from = m->now;
+        if (fm->trash_number >= m->trash_number)
+            m->trash_number = fm->trash_number + 1;
         arm(m, fm);
         recall_tail(m, f);
     }
@@ -85,14 +87,13 @@ static void into_trash(struct lh_master *m, struct lh_m_file *f)
     struct lh_m_file_motion *fm = lh_m_move_file(m, f);
     lh_timer_unset(&m->timers, &fm->timer);
     fm->place_in_full_until = LH_INSTANT_NEVER;
-    RB_REMOVE(lh_m_paths, &m->paths, f);
+    lh_m_file_leave(m, f);
     f->trashed = true;
     fm->trash_number = m->trash_number++;
     fm->trash_left = m->config.trash_retention;
     fm->trash_from = m->now;
     fm->trash_timer.fire = trash_timer;
-    RB_INSERT(lh_m_trash, &m->trash, f);
-    m->trash_count++;
+    lh_m_file_enter(m, f);
     arm(m, fm);
     recall_tail(m, f);
     lh_m_dirty_file(m, f);
@@ -168,8 +169,7 @@ static struct lh_m_file *to_restore(const struct lh_master *m,
 
 static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *path)
 {
-    RB_REMOVE(lh_m_trash, &m->trash, f);
-    m->trash_count--;
+    lh_m_file_leave(m, f);
     struct lh_m_file_motion *fm = lh_m_move_file(m, f);
     lh_timer_unset(&m->timers, &fm->trash_timer);
     if (strcmp(f->path, path) != 0) {
@@ -179,7 +179,7 @@ static void out_of_trash(struct lh_master *m, struct lh_m_file *f, const char *p
     }
     f->trashed = false;
     fm->trash_number = 0;
-    RB_INSERT(lh_m_paths, &m->paths, f);
+    lh_m_file_enter(m, f);
     lh_m_dirty_file(m, f);
 }
 

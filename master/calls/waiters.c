@@ -98,6 +98,8 @@ static void answer_tail(struct lh_master *m, struct lh_m_waiter *w, int error, c
     } else {
         reply.retry_after_ms = lh_duration_ms(m->heartbeat);
     }
+    reply.masters = m->masters;
+    reply.n_masters = m->master_count;
     const struct lh_m_chunk *settled = settled_for(m, w);
     if (settled != NULL && lh_m_backed(m, settled)) {
         lh_m_chunk_view(m, settled, &settled_view);

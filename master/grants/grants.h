@@ -38,8 +38,7 @@ void lh_m_push(struct lh_master *m, struct lh_m_chunk *c);
 /* The durable grant at the newest version, to the holder's present session. */
 void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c);
 /* Asks the server, in its present session, to give up what it may act on. */
-void lh_m_send_recall(
-    struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
+void lh_m_send_recall(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version);
 /* The chunk is removed: nobody holds it any more. */
 void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c);
 /* What the store says of a former master's grant. */

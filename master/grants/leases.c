@@ -192,8 +192,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     g->at = m->now;
 }
 
-void lh_m_send_recall(
-    struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
+void lh_m_send_recall(struct lh_master *m, struct lh_m_server *s, uint64_t chunk, uint64_t version)
 {
     Leasehold__SessionReply reply = LEASEHOLD__SESSION_REPLY__INIT;
     Leasehold__RecallLease recall = LEASEHOLD__RECALL_LEASE__INIT;

@@ -67,8 +67,8 @@ int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
         lh_m_reserve(chosen[i], f->chunk_size);
     }
     lh_m_creation_start(m, c);
-    lh_timer_set(
-        &m->timers, &lh_m_creation(m, c)->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(&m->timers, &lh_m_creation(m, c)->timer,
+        lh_instant_add(m->said_at, m->config.create_timeout));
     lh_m_dirty_master(m);
     lh_m_dirty_chunk(m, c);
     lh_fx_log(m->fx, LH_INFO,
@@ -128,6 +128,6 @@ static void chunk_timer(void *core, struct lh_timer *timer)
         if (!c->members[i].created)
             lh_m_creation_replace(m, c, i, "did not create its replica in time");
     lh_m_creation_send(m, c, NULL);
-    lh_timer_set(
-        &m->timers, &lh_m_creation(m, c)->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(&m->timers, &lh_m_creation(m, c)->timer,
+        lh_instant_add(m->said_at, m->config.create_timeout));
 }

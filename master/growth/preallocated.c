@@ -118,7 +118,8 @@ static void prealloc_new(
     lh_m_dirty_tombstone(m, prealloc->id, true);
     prealloc->ticket = m->commit.next_ticket;
     prealloc->timer.fire = not_in_time;
-    lh_timer_set(&m->timers, &prealloc->timer, lh_instant_add(m->now, m->config.create_timeout));
+    lh_timer_set(
+        &m->timers, &prealloc->timer, lh_instant_add(m->said_at, m->config.create_timeout));
     lh_idmap_add(&m->preallocs, prealloc);
     TAILQ_INSERT_TAIL(&m->new_preallocs, prealloc, link);
     lh_m_move_file(m, f)->prealloc = prealloc;

@@ -15,9 +15,6 @@
 #define VERSION_MAX    (UINT64_C(1) << 62)
 #define CHUNK_LEAP_MAX (UINT64_C(1) << 48)
 
-/* What a restored master skips: more than can have been given out since the backup. */
-#define RESTORED_LEAP (UINT64_C(1) << 20)
-
 bool lh_m_deleting(const struct lh_master *m)
 {
     return m->behind == NULL || LH_PLANTED("garbage-goes-on-after-restore");
@@ -44,9 +41,9 @@ void lh_m_set_behind(struct lh_master *m, const char *format, ...)
 void lh_m_restored(struct lh_master *m)
 {
     LH_MARK("metadata-restored");
-    m->term += RESTORED_LEAP;
-    m->next_chunk += RESTORED_LEAP;
-    m->next_file += RESTORED_LEAP;
+    m->term += LH_MASTER_RESTORED_LEAP;
+    m->next_chunk += LH_MASTER_RESTORED_LEAP;
+    m->next_file += LH_MASTER_RESTORED_LEAP;
     lh_m_set_behind(m, "this master was started with --restored: the metadata is an older copy");
 }
 

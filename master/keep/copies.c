@@ -131,7 +131,7 @@ static void progress(struct lh_master *m, struct lh_m_copy *copy)
     /* How far it is comes with heartbeats; one may be lost. */
     if (!LH_PLANTED("copy-stalls-between-heartbeats"))
         patience = lh_duration_max(patience, lh_nanoseconds(3 * m->heartbeat.ns));
-    lh_timer_set(&m->timers, &copy->timer, lh_instant_add(m->now, patience));
+    lh_timer_set(&m->timers, &copy->timer, lh_instant_add(m->said_at, patience));
 }
 
 void lh_m_copies_end(struct lh_master *m, struct lh_m_server *target)

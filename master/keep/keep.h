@@ -93,3 +93,5 @@ void lh_m_garbage_resume(struct lh_master *m);
 
 void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c);
 void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c);
+/* Before the first step: as if it had not been loaded. Its file's place for it is the caller's. */
+void lh_m_chunk_unload(struct lh_master *m, struct lh_m_chunk *c);

@@ -19,12 +19,9 @@ void lh_m_chunk_free(struct lh_master *m, struct lh_m_chunk *c)
     free(c);
 }
 
-void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
+/* Out of everything that acts on it. */
+static void leave(struct lh_master *m, struct lh_m_chunk *c)
 {
-    if (lh_m_holder(c) != NULL)
-        LH_MARK("remove-while-held");
-    else
-        LH_MARK("remove-while-free");
     lh_m_creation_stop(m, c);
     lh_m_roll_free(m, c);
     if (lh_timer_is_set(&c->motion->creation->timer))
@@ -32,8 +29,24 @@ void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
     if (!c->sealed)
         RB_REMOVE(lh_m_open, &m->open, lh_m_move(m, c));
     lh_m_grant_forget(m, c);
-    lh_m_dirty_chunk(m, c);
     lh_m_sweep_forget(m, c);
+}
+
+void lh_m_chunk_unload(struct lh_master *m, struct lh_m_chunk *c)
+{
+    LH_ASSERT(!m->started);
+    leave(m, c);
+    lh_m_chunk_free(m, c);
+}
+
+void lh_m_chunk_remove(struct lh_master *m, struct lh_m_chunk *c)
+{
+    if (lh_m_holder(c) != NULL)
+        LH_MARK("remove-while-held");
+    else
+        LH_MARK("remove-while-free");
+    leave(m, c);
+    lh_m_dirty_chunk(m, c);
     c->removed = true;
 
     lh_m_tombstone_put(m, c->id, c->version);

@@ -127,6 +127,8 @@ static void prepare_answer(struct lh_master *m, struct lh_m_server *s,
     registered.cluster_id = m->cluster_id;
     registered.n_continued = count;
     registered.continued = pointers;
+    registered.masters = m->masters;
+    registered.n_masters = m->master_count;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     reply.registered = &registered;
     lh_m_session_answer(&s->session, &reply.base);

@@ -239,9 +239,9 @@ bool lh_m_session_looks_alive(const struct lh_master *m, const struct lh_m_sessi
 void lh_m_session_inquired(const struct lh_master *m, struct lh_m_session *session)
 {
     if (!lh_m_session_is_asked(session))
-        session->silent_since = m->now;
+        session->silent_since = m->said_at;
     session->inquired = true;
-    session->inquired_at = m->now;
+    session->inquired_at = m->said_at;
 }
 
 bool lh_m_session_is_asked(const struct lh_m_session *session)

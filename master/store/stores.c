@@ -16,10 +16,10 @@ int lh_metastore_open(const char *kind, const char *where, lh_metastore_committe
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i]->name, kind) == 0)
             return kinds[i]->open(where, on_committed, arg, store, why, why_size);
-        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
-            i == 0 ? "" : ", ", kinds[i]->name);
+        length += (size_t)snprintf(
+            names + length, sizeof names - length, "%s%s", i == 0 ? "" : ", ", kinds[i]->name);
     }
-    (void)snprintf(why, why_size, "there is no kind of metadata store \"%.64s\": use %s", kind,
-        names);
+    (void)snprintf(
+        why, why_size, "there is no kind of metadata store \"%.64s\": use %s", kind, names);
     return LH_ERR_INVALID_ARGUMENT;
 }

@@ -39,6 +39,12 @@ bool lh_m_chunk_leaves(const struct lh_master *m, uint64_t id)
 
 struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id)
 {
+    return lh_m_chunk_new_at(m, f, f->chunk_count, id);
+}
+
+struct lh_m_chunk *lh_m_chunk_new_at(
+    struct lh_master *m, struct lh_m_file *f, uint32_t index, uint64_t id)
+{
     struct lh_m_chunk *c = lh_alloc(sizeof *c);
 
     c->id = id;
@@ -46,13 +52,16 @@ struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint
     c->motion = &lh_m_idle;
     c->members = c->few;
     m->repair.conditions[c->condition]++;
-    c->index = f->chunk_count;
-    if (f->chunk_count > 0) {
-        const struct lh_m_chunk *last = lh_m_tail(f);
-        LH_ASSERT(last->sealed);
-        c->start = last->start + last->length;
+    c->index = index;
+    if (index > 0) {
+        const struct lh_m_chunk *before = lh_m_file_chunk(f, index - 1);
+        LH_ASSERT(before->sealed);
+        c->start = before->start + before->length;
     }
-    lh_m_file_append(f, c);
+    if (index == f->chunk_count)
+        lh_m_file_append(f, c);
+    else
+        lh_m_file_set_chunk(f, index, c);
     lh_idmap_add(&m->chunks, c);
     RB_INSERT(lh_m_open, &m->open, lh_m_move(m, c));
     return c;

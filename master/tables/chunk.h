@@ -50,7 +50,11 @@ struct lh_m_chunk *lh_m_chunk_from(const struct lh_master *m, uint64_t id);
 bool lh_m_chunk_leaves(const struct lh_master *m, uint64_t id);
 /* Could this caller not reach the primary that the chunk had when it called? */
 bool lh_m_chunk_is_lost_to(const struct lh_m_chunk *c, const struct lh_m_waiter *w);
+/* The file's next one. */
 struct lh_m_chunk *lh_m_chunk_new(struct lh_master *m, struct lh_m_file *f, uint64_t id);
+/* At that place, which is behind the last one or free. */
+struct lh_m_chunk *lh_m_chunk_new_at(
+    struct lh_master *m, struct lh_m_file *f, uint32_t index, uint64_t id);
 void lh_m_set_sealed(struct lh_master *m, struct lh_m_chunk *c);
 /* Writes the set of members. Pointers to members do not outlive a change of it. */
 void lh_m_members_set(struct lh_m_chunk *c, const struct lh_m_member *members, uint32_t count);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* One more than the highest error number. */
-#define LH_COUNTED_ERRORS 36u
+#define LH_COUNTED_ERRORS 37u
 
 struct lh_master_counts {
     uint64_t registrations, registrations_refused, sessions_ended;
@@ -22,6 +22,7 @@ struct lh_master_counts {
     uint64_t members_dropped, members_added;
     uint64_t replicas_lost, replicas_deleted, possible_losses;
     uint64_t commits;
+    uint64_t calls_repeated; /* and answered as before (HA-12) */
     uint64_t calls[LH_METHOD_COUNT];
     uint64_t errors[LH_COUNTED_ERRORS]; /* calls answered with it, by number */
     struct lh_histogram tail_wait; /* OpenTail, from its arrival to its answer with a primary */

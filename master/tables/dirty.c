@@ -57,6 +57,16 @@ void lh_m_tombstone_put(struct lh_master *m, uint64_t chunk, uint64_t version)
     t->version = version;
 }
 
+void lh_m_tombstone_forget(struct lh_master *m, uint64_t chunk)
+{
+    struct lh_m_tombstone *t = lh_idmap_find(&m->tombstones, chunk);
+
+    if (t == NULL)
+        return;
+    lh_idmap_remove(&m->tombstones, t);
+    free(t);
+}
+
 void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version)
 {
     struct lh_m_mark *mark = lh_alloc(sizeof *mark);

@@ -9,6 +9,7 @@ void lh_m_dirty_tombstone(struct lh_master *m, uint64_t chunk, bool put);
 const struct lh_m_tombstone *lh_m_tombstone_find(const struct lh_master *m, uint64_t chunk);
 /* In memory alone. */
 void lh_m_tombstone_put(struct lh_master *m, uint64_t chunk, uint64_t version);
+void lh_m_tombstone_forget(struct lh_master *m, uint64_t chunk); /* nothing if there is none */
 /* Replicas of a chunk that has no record, up to this version, may go: durably. */
 void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);
 void lh_m_dirty_master(struct lh_master *m);

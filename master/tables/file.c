@@ -40,23 +40,56 @@ static void place_in_full_passed(void *core, struct lh_timer *timer)
     lh_m_touch(m, LH_OWNER(timer, struct lh_m_file_motion, timer)->file);
 }
 
+void lh_m_file_enter(struct lh_master *m, struct lh_m_file *f)
+{
+    struct lh_m_file *other =
+        f->trashed ? RB_INSERT(lh_m_trash, &m->trash, f) : RB_INSERT(lh_m_paths, &m->paths, f);
+
+    LH_ASSERT(other == NULL);
+    m->trash_count += f->trashed;
+}
+
+void lh_m_file_leave(struct lh_master *m, struct lh_m_file *f)
+{
+    if (f->trashed)
+        RB_REMOVE(lh_m_trash, &m->trash, f);
+    else
+        RB_REMOVE(lh_m_paths, &m->paths, f);
+    m->trash_count -= f->trashed;
+}
+
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed)
 {
-    struct lh_m_file *f = lh_alloc(sizeof *f), *other;
+    struct lh_m_file *f = lh_alloc(sizeof *f);
 
     f->id = id;
     f->path = lh_strdup(path);
     f->motion = &lh_m_file_idle;
     lh_idmap_add(&m->files, f);
     f->trashed = trashed;
-    if (trashed) {
-        other = RB_INSERT(lh_m_trash, &m->trash, f);
-        m->trash_count++;
-    } else {
-        other = RB_INSERT(lh_m_paths, &m->paths, f);
-    }
-    LH_ASSERT(other == NULL);
+    lh_m_file_enter(m, f);
     return f;
+}
+
+void lh_m_file_set_chunk(struct lh_m_file *f, uint32_t index, struct lh_m_chunk *c)
+{
+    LH_ASSERT(index < f->chunk_count);
+    if (f->chunk_capacity == 0)
+        f->chunks.only = c;
+    else
+        f->chunks.many[index] = c;
+}
+
+void lh_m_file_drop_last(struct lh_m_file *f)
+{
+    LH_ASSERT(f->chunk_count > 0);
+    f->chunk_count--;
+    if (f->chunk_count > 0)
+        return;
+    if (f->chunk_capacity > 0)
+        free(f->chunks.many);
+    f->chunk_capacity = 0;
+    f->chunks.only = NULL;
 }
 
 void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c)

@@ -75,7 +75,14 @@ static inline struct lh_m_chunk *lh_m_tail(const struct lh_m_file *f)
 struct lh_m_file *lh_m_file_by_path(const struct lh_master *m, const char *path);
 struct lh_m_file *lh_m_file_by_id(const struct lh_master *m, uint64_t id);
 struct lh_m_file *lh_m_file_new(struct lh_master *m, uint64_t id, const char *path, bool trashed);
+/* Into the index of its path, or of the trash if it is trashed, and out of it. No other file that
+ * is there has the path. */
+void lh_m_file_enter(struct lh_master *m, struct lh_m_file *f);
+void lh_m_file_leave(struct lh_master *m, struct lh_m_file *f);
 void lh_m_file_append(struct lh_m_file *f, struct lh_m_chunk *c);
+/* In the place of another one. NULL: nothing is there, until the end of an amendment (amend.c). */
+void lh_m_file_set_chunk(struct lh_m_file *f, uint32_t index, struct lh_m_chunk *c);
+void lh_m_file_drop_last(struct lh_m_file *f);
 void lh_m_file_free(struct lh_master *m, struct lh_m_file *f);
 /* The file's record, to write into it; as lh_m_move(), and lh_m_motions_settle(). */
 struct lh_m_file_motion *lh_m_move_file(struct lh_master *m, struct lh_m_file *f);

@@ -1,6 +1,7 @@
 /* Replies that say no more than what is durable. */
 #include "master/tables/replies.h"
 
+#include "master/tables/call.h"
 #include "master/tables/tables.h"
 
 uint64_t lh_m_ticket(const struct lh_master *m, const struct lh_m_file *f)
@@ -29,10 +30,26 @@ static void refuse_starved(struct lh_master *m, uint64_t link)
         "for may be done yet");
 }
 
+/* HA-12: is this an answer that repeats of its call are to be given, too? A refusal of the master's
+ * that may pass is none. */
+static bool is_kept(const struct lh_master *m, uint64_t link, unsigned error)
+{
+    return m->calls.taken.client != 0 && m->calls.taken.link == link &&
+           (error == LEASEHOLD__ERROR_CODE__OK ||
+               (m->calls.taken.repeated && error != LEASEHOLD__ERROR_CODE__UNAVAILABLE));
+}
+
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message)
 {
-    m->counts.errors[error_of(message)]++;
+    unsigned error = error_of(message);
+
+    m->counts.errors[error]++;
+    if (is_kept(m, link, error)) {
+        lh_m_call_keep(m, message);
+        if (!LH_PLANTED("call-result-not-stored"))
+            ticket = m->commit.next_ticket;
+    }
     if (lh_m_is_durable(m, ticket)) {
         lh_fx_reply(m->fx, link, message, NULL);
         return;

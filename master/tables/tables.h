@@ -13,6 +13,7 @@
  * the end of the step looks at each touched file once. */
 #pragma once
 
+#include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/commit.h"
 #include "master/tables/copy.h"
@@ -27,6 +28,8 @@ struct lh_master {
     struct lh_master_config config;
     struct lh_duration heartbeat;                              /* T_session / 3 */
     struct lh_duration holder_session_term, holder_chunk_term; /* TIME-4, the holder's share */
+    char **masters;      /* addresses of all masters, as answers list them (HA-10) */
+    size_t master_count; /* 0: this is the only one */
 
     /* Durable: the Master record. */
     char *cluster_id;
@@ -48,8 +51,11 @@ struct lh_master {
     /* Of the step under way. */
     struct lh_effects *fx;
     struct lh_instant now;
+    struct lh_instant said_at; /* a reading before what this step says leaves: `now`, or later if
+                                  its input has waited. Who is asked has time from then on */
     uint64_t wall_ms;
 
+    struct lh_m_calls calls;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
 
@@ -78,8 +84,8 @@ struct lh_master {
     struct lh_m_open open;
     struct lh_m_leased leased;
     struct lh_idmap tombstones;
-    struct lh_m_link *links;           /* hash */
-    struct lh_m_waiter *waiters;       /* hash */
+    struct lh_m_link *links;     /* hash */
+    struct lh_m_waiter *waiters; /* hash */
     struct lh_idmap preallocs;
     TAILQ_HEAD(, lh_m_prealloc) new_preallocs;
     TAILQ_HEAD(, lh_m_roll) rolls;
@@ -91,9 +97,9 @@ struct lh_master {
         uint64_t *chunks; /* in order, from `next` on; those that are not `enqueued` do not count */
         size_t next, end, capacity;
         size_t count;
-    } enqueued;                         /* to be looked at in this step or the next ones */
-    TAILQ_HEAD(, lh_m_motion) stirred;  /* chunks that something happened to in this step */
-    struct lh_m_wanting wanting;        /* chunks for which repair has something to do */
+    } enqueued;                        /* to be looked at in this step or the next ones */
+    TAILQ_HEAD(, lh_m_motion) stirred; /* chunks that something happened to in this step */
+    struct lh_m_wanting wanting;       /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {
         size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */

@@ -1,7 +1,8 @@
-/* Tables to stored records (and back: master/load.c).
+/* Tables to stored records (and back: master/stored.c, load.c, amend.c).
  *
  * Keys, in the order in which they are loaded (what refers comes after what it refers to):
  *   'M'                       the Master record
+ *   'c' client number         a Call: what it was answered (HA-12)
  *   'f' file                  a File
  *   'k' file index            a Chunk
  *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
@@ -10,6 +11,7 @@
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/tables/write.h"
 
+#include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
@@ -123,14 +125,40 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
 }
 
-/* The chunk goes, and its tombstone comes. Its file is still there. */
-static void delete_chunk(struct lh_master *m, struct lh_m_chunk *c)
+static size_t call_key(uint8_t *key, uint64_t client, uint64_t number)
+{
+    number_key(key, 'c', client);
+    put_u64(key + 9, number);
+    return 17;
+}
+
+static void put_call(struct lh_master *m, const struct lh_m_call *call)
+{
+    LeaseholdStored__Call record = LEASEHOLD_STORED__CALL__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.order = call->order;
+    record.request = call->request;
+    record.reply.data = (uint8_t *)(uintptr_t)call->reply;
+    record.reply.len = call->reply_size;
+    put_message(m, key, call_key(key, call->client, call->number), &record.base);
+}
+
+static void put_tombstone(struct lh_master *m, uint64_t chunk, uint64_t at)
 {
     uint8_t key[KEY_MAX], version[8];
 
+    put_u64(version, at);
+    lh_fx_put(m->fx, key, number_key(key, 'r', chunk), version, sizeof version);
+}
+
+/* The chunk goes, and its tombstone comes. Its file is still there. */
+static void delete_chunk(struct lh_master *m, struct lh_m_chunk *c)
+{
+    uint8_t key[KEY_MAX];
+
     lh_fx_delete(m->fx, key, chunk_key(key, c->file->id, c->index));
-    put_u64(version, c->version);
-    lh_fx_put(m->fx, key, number_key(key, 'r', c->id), version, sizeof version);
+    put_tombstone(m, c->id, c->version);
     c->file = NULL;
 }
 
@@ -155,11 +183,50 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }
 
+void lh_m_write_all(struct lh_master *m)
+{
+    const struct lh_m_chunk *c;
+    const struct lh_m_file *f;
+    const struct lh_m_server *s;
+    const struct lh_m_tombstone *t;
+    struct lh_m_call *call;
+
+    lh_fx_persist(m->fx, 0);
+    if (m->cluster_id != NULL)
+        put_master(m);
+    TAILQ_FOREACH(call, &m->calls.by_order, link)
+        put_call(m, call);
+    LH_IDMAP_FOREACH(f, &m->files)
+        put_file(m, f);
+    LH_IDMAP_FOREACH(c, &m->chunks)
+        put_chunk(m, c);
+    LH_IDMAP_FOREACH(t, &m->tombstones)
+        put_tombstone(m, t->chunk, t->version);
+    TAILQ_FOREACH(s, &m->all_servers, all_link)
+        put_server(m, s);
+}
+
+/* The answer of the call that this step took, and those that it dropped: never one of both. */
+static void flush_calls(struct lh_master *m)
+{
+    struct lh_m_call *call;
+    uint8_t key[KEY_MAX];
+
+    if (m->calls.dirty != NULL)
+        put_call(m, m->calls.dirty);
+    m->calls.dirty = NULL;
+    while ((call = TAILQ_FIRST(&m->calls.dropped)) != NULL) {
+        TAILQ_REMOVE(&m->calls.dropped, call, link);
+        lh_fx_delete(m->fx, key, call_key(key, call->client, call->number));
+        free(call);
+    }
+}
+
 void lh_m_flush(struct lh_master *m)
 {
-    if (!m->dirty && STAILQ_EMPTY(&m->commit.dirty_servers) &&
-        STAILQ_EMPTY(&m->commit.dirty_chunks) && STAILQ_EMPTY(&m->commit.dirty_files) &&
-        STAILQ_EMPTY(&m->commit.dirty_tombstones))
+    if (!m->dirty && m->calls.dirty == NULL && TAILQ_EMPTY(&m->calls.dropped) &&
+        STAILQ_EMPTY(&m->commit.dirty_servers) && STAILQ_EMPTY(&m->commit.dirty_chunks) &&
+        STAILQ_EMPTY(&m->commit.dirty_files) && STAILQ_EMPTY(&m->commit.dirty_tombstones))
         return;
 
     struct lh_m_commit *commit = lh_alloc(sizeof *commit);
@@ -169,14 +236,14 @@ void lh_m_flush(struct lh_master *m)
     if (m->dirty)
         put_master(m);
     m->dirty = false;
+    flush_calls(m);
 
     struct lh_m_mark *mark;
     while ((mark = STAILQ_FIRST(&m->commit.dirty_tombstones)) != NULL) {
-        uint8_t key[KEY_MAX], version[8];
+        uint8_t key[KEY_MAX];
         STAILQ_REMOVE_HEAD(&m->commit.dirty_tombstones, link);
-        put_u64(version, mark->version);
         if (mark->put)
-            lh_fx_put(m->fx, key, number_key(key, 'r', mark->chunk), version, sizeof version);
+            put_tombstone(m, mark->chunk, mark->version);
         else
             lh_fx_delete(m->fx, key, number_key(key, 'r', mark->chunk));
         free(mark);

@@ -5,3 +5,5 @@
 
 /* Emits the step's commit if anything was marked. */
 void lh_m_flush(struct lh_master *m);
+/* Puts everything that is durable into an effect PERSIST of its own, with ticket 0. */
+void lh_m_write_all(struct lh_master *m);

@@ -18,6 +18,7 @@ struct lh_sim_cluster_config lh_sim_cluster_config_default(uint64_t seed)
         .world = lh_sim_config_default(seed),
         .master = lh_master_config_default(),
         .masters = 1,
+        .etcd = lh_sim_etcd_config_default(),
         .servers = 3,
         .clients = 1,
     };
@@ -56,9 +57,19 @@ void lh_sim_master_restored(struct lh_sim_cluster *c)
     c->masters[0].restored_term = stored_term(c->masters[0].node);
 }
 
+const struct lh_master_config *lh_sim_running_config(
+    const struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    size_t i = 0;
+
+    while (c->masters[i].node != node)
+        i++;
+    return &c->masters[i].running;
+}
+
 static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
 {
-    const struct master *self = arg;
+    struct master *self = arg;
     struct lh_sim_cluster *c = self->cluster;
     char text[512];
 
@@ -66,6 +77,7 @@ static bool master_start(void *arg, struct lh_sim_node *node, struct lh_core *co
         c->config.master.restored = false;
     int error = lh_master_config_check(&c->config.master, text, sizeof text);
     LH_ASSERT(error == LH_OK);
+    self->running = c->config.master;
     struct lh_master *m = lh_master_create(&c->config.master);
     for (size_t i = 0; i < lh_sim_store_count(node); i++) {
         const struct lh_sim_pair *p = lh_sim_store_pair(node, i);
@@ -218,7 +230,8 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
         m->cluster = c;
         (void)snprintf(m->name, sizeof m->name, i == 0 ? "m" : "m%u", (unsigned)(i + 1));
         c->master_names[i] = m->name;
-        m->node = lh_sim_add(c->sim, m->name, &master_role, m);
+        m->node = lh_sim_add(
+            c->sim, m->name, config->etcd_members > 0 ? &lh_sim_reigns_role : &master_role, m);
     }
     c->servers = lh_alloc_array(config->servers, sizeof *c->servers);
     c->server_nodes = lh_alloc_array(config->servers, sizeof(struct lh_sim_node *));
@@ -240,6 +253,8 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
         c->strangers[i] = lh_sim_stranger_create(c, (uint32_t)(i + 1));
         (void)lh_sim_add(c->sim, name, &lh_sim_stranger_role, c->strangers[i]);
     }
+    if (config->etcd_members > 0)
+        lh_sim_shared_init(c);
     measure_space(c);
     return c;
 }
@@ -247,6 +262,7 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
 {
     lh_sim_destroy(c->sim);
+    lh_sim_shared_deinit(c);
     lh_sim_programs_deinit(c);
     lh_sim_requests_deinit(c);
     lh_sim_questions_deinit(c);
@@ -268,7 +284,33 @@ struct lh_sim *lh_sim_world(struct lh_sim_cluster *c)
 
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c)
 {
-    return lh_sim_master_at(c, 1);
+    struct lh_sim_node *best = c->masters[0].node;
+    struct lh_reign_state state;
+    uint64_t reign = 0;
+
+    for (size_t i = 0; i < c->config.masters; i++)
+        if (lh_sim_reign_of(c, c->masters[i].node, &state) && state.phase == LH_REIGN_ACTING &&
+            state.reign > reign) {
+            best = c->masters[i].node;
+            reign = state.reign;
+        }
+    return best;
+}
+
+struct lh_sim_node *lh_sim_store(struct lh_sim_cluster *c)
+{
+    return c->shared.store != NULL ? c->shared.store : c->masters[0].node;
+}
+
+const struct lh_master *lh_sim_acting_core(struct lh_sim_cluster *c, const struct lh_sim_node *node)
+{
+    struct lh_reign_state state;
+
+    if (c->shared.store == NULL)
+        return lh_sim_core(node);
+    return lh_sim_reign_of(c, node, &state) && state.phase == LH_REIGN_ACTING
+               ? lh_reigns_master(lh_sim_core(node))
+               : NULL;
 }
 
 struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number)
@@ -338,10 +380,16 @@ static bool all_in_session(void *arg)
     return lh_sim_all_in_session(arg);
 }
 
-bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound)
+void lh_sim_start_all(struct lh_sim_cluster *c)
 {
     for (size_t i = 0; i < lh_sim_node_count(c->sim); i++)
-        lh_sim_start(lh_sim_node(c->sim, i));
+        if (lh_sim_node(c->sim, i) != c->shared.store)
+            lh_sim_start(lh_sim_node(c->sim, i));
+}
+
+bool lh_sim_cluster_start(struct lh_sim_cluster *c, struct lh_duration bound)
+{
+    lh_sim_start_all(c);
     return lh_sim_run_until(c->sim, all_in_session, c, bound);
 }
 

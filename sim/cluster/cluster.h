@@ -9,6 +9,8 @@
 #include "chunkserver/chunkserver.h"
 #include "client/core/client.h"
 #include "master/master.h"
+#include "master/reigns/reigns.h"
+#include "sim/etcd/etcd.h"
 #include "sim/world/world.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -22,7 +24,11 @@ struct lh_sim_cluster_config {
     struct lh_chunkserver_config server; /* times and limits; identities are filled in for each */
     struct lh_client_config client;      /* the same */
     size_t masters, servers, clients;
-    size_t strangers; /* that misbehave from the beginning on (stranger.h) */
+    /* Not 0: the masters share a store in an etcd of so many members (HA). */
+    uint32_t etcd_members;
+    struct lh_sim_etcd_config etcd;
+    struct lh_reign_config reigns; /* times and limits; identities are filled in for each */
+    size_t strangers;              /* that misbehave from the beginning on (stranger.h) */
     /* Clocks will leave rho: INV-1 and INV-2 may break then, and are not checked (INV-7). */
     bool clocks_beyond_rho;
     /* Faults will make single replicas useless for good (FAIL-5; a `buffered` one that is shorter
@@ -44,12 +50,35 @@ struct lh_sim_cluster *lh_sim_cluster_create(const struct lh_sim_cluster_config 
 void lh_sim_cluster_destroy(struct lh_sim_cluster *c);
 
 struct lh_sim *lh_sim_world(struct lh_sim_cluster *c);
-/* The master that acts: the first. Each has a store of its own; the observers know the first one
- * only. */
+/* The master that acts. Where each has a store of its own that is the first, and observers know no
+ * other one. Where they share one: who reigns and knows it is confirmed, else who reigned last. */
 struct lh_sim_node *lh_sim_master(struct lh_sim_cluster *c);
 struct lh_sim_node *lh_sim_master_at(struct lh_sim_cluster *c, size_t number); /* from 1 */
 struct lh_sim_node *lh_sim_server(struct lh_sim_cluster *c, size_t number);    /* from 1 */
 struct lh_sim_node *lh_sim_client(struct lh_sim_cluster *c, size_t number);    /* from 1 */
+
+/* Whose store (lh_sim_store_get()) is the master's: the first master's, or that of a node without a
+ * process which stands for what the masters share. */
+struct lh_sim_node *lh_sim_store(struct lh_sim_cluster *c);
+
+/* The master's core on that node, if it acts; NULL: it does not, or is down. */
+const struct lh_master *lh_sim_acting_core(
+    struct lh_sim_cluster *c, const struct lh_sim_node *node);
+
+/* NULL: masters share nothing. */
+struct lh_sim_etcd *lh_sim_shared_etcd(const struct lh_sim_cluster *c);
+/* What this master among others knows of its reign. False: it is down, or alone. */
+bool lh_sim_reign_of(
+    const struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_reign_state *state);
+
+/* The keys of the commit that lh_sim_watcher.committed() tells of, while it does; of a store that
+ * is shared. */
+const struct lh_change *lh_sim_shared_commit(const struct lh_sim_cluster *c, size_t *count);
+/* What masters share went back to an older copy. */
+bool lh_sim_shared_restored(const struct lh_sim_cluster *c);
+
+/* The head that the last write left; zeros before the first. */
+void lh_sim_shared_head(const struct lh_sim_cluster *c, uint64_t *reign, uint64_t *number);
 
 size_t lh_sim_masters(const struct lh_sim_cluster *c);
 size_t lh_sim_servers(const struct lh_sim_cluster *c);
@@ -61,6 +90,9 @@ bool lh_sim_is_decommissioned(struct lh_sim_cluster *c, size_t number);
 
 /* What the master's next start will use. */
 struct lh_master_config *lh_sim_master_config(struct lh_sim_cluster *c);
+/* What the present process of that master, or the last one, was started with. */
+const struct lh_master_config *lh_sim_running_config(
+    const struct lh_sim_cluster *c, const struct lh_sim_node *node);
 /* Its store was replaced by an older copy: it is started with `restored`, and so again until such a
  * start has got as far as the store. */
 void lh_sim_master_restored(struct lh_sim_cluster *c);

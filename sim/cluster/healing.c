@@ -20,6 +20,8 @@ void lh_sim_mend(struct lh_sim_cluster *c)
     struct lh_sim *sim = c->sim;
 
     lh_sim_mend_network(sim);
+    if (c->shared.etcd != NULL)
+        lh_sim_etcd_mend(c->shared.etcd);
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_mend_disk(lh_sim_node(sim, i));
         lh_sim_set_rate(lh_sim_node(sim, i), 0);
@@ -27,7 +29,8 @@ void lh_sim_mend(struct lh_sim_cluster *c)
     }
     for (size_t i = 0; i < lh_sim_node_count(sim); i++) {
         lh_sim_resume(lh_sim_node(sim, i));
-        lh_sim_start(lh_sim_node(sim, i));
+        if (lh_sim_node(sim, i) != c->shared.store)
+            lh_sim_start(lh_sim_node(sim, i));
     }
 }
 
@@ -42,6 +45,18 @@ struct waiting {
 static bool is_exempt(const struct waiting *w, const char *path)
 {
     return w->settling->exempt != NULL && w->settling->exempt(w->settling->arg, path);
+}
+
+/* Where masters share an etcd, one of them knows that it acts. */
+static bool a_master_acts(void *arg)
+{
+    const struct waiting *w = arg;
+    const struct lh_sim_node *node = lh_sim_master(w->cluster);
+    struct lh_reign_state state;
+
+    return lh_sim_shared_etcd(w->cluster) == NULL ||
+           (lh_sim_reign_of(w->cluster, node, &state) && state.phase == LH_REIGN_ACTING &&
+               lh_instant_before(lh_sim_clock(node), state.confirmed_until));
 }
 
 static bool all_in_session(void *arg)
@@ -92,13 +107,6 @@ static bool is_settled(void *arg)
     return w->settling->settled == NULL || w->settling->settled(w->settling->arg);
 }
 
-/* A clean stop that was under way when the faults ended takes its node down later. */
-static void keep_up(struct lh_sim *sim)
-{
-    for (size_t i = 0; i < lh_sim_node_count(sim); i++)
-        lh_sim_start(lh_sim_node(sim, i));
-}
-
 /* As lh_sim_run_until(), but asks rarely. */
 static bool wait_for(struct waiting *w, bool (*met)(void *arg), struct lh_duration bound)
 {
@@ -107,7 +115,8 @@ static bool wait_for(struct waiting *w, bool (*met)(void *arg), struct lh_durati
     while (!met(w)) {
         if (lh_sim_failure(w->cluster->sim) != NULL || lh_sim_now(w->cluster->sim) >= end)
             return false;
-        keep_up(w->cluster->sim);
+        /* A clean stop that was under way when the faults ended takes its node down later. */
+        lh_sim_start_all(w->cluster);
         lh_sim_run_for(w->cluster->sim, ASK_AGAIN);
     }
     return lh_sim_failure(w->cluster->sim) == NULL;
@@ -209,6 +218,8 @@ bool lh_sim_settle_all(
     struct waiting w = {.cluster = c, .settling = settling};
 
     lh_sim_programs_end(c);
+    if (!wait_for(&w, a_master_acts, bound))
+        return not_in_time(&w, "no master's reign was confirmed", bound);
     if (!wait_for(&w, all_in_session, bound))
         return not_in_time(&w, "not every chunkserver got a session", bound);
     if (!wait_for(&w, nothing_pending, bound))

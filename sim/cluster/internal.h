@@ -34,6 +34,7 @@ struct master {
     struct lh_sim_cluster *cluster;
     char name[16];
     struct lh_sim_node *node;
+    struct lh_master_config running; /* what the process was started with */
     uint64_t restored_term; /* the restored store's: a higher one tells that it has begun */
 };
 
@@ -43,7 +44,21 @@ struct server {
     char machine[24];
 };
 
+/* The store that masters share (shared.c). */
+struct shared {
+    struct lh_sim_etcd *etcd;
+    struct lh_sim_node *store; /* it has the pairs of the map */
+    struct lh_change *pieces;  /* of a commit that does not count yet */
+    size_t piece_count, piece_capacity;
+    uint64_t named;                  /* pieces of one that counts and is not in place */
+    const struct lh_change *changes; /* of the commit that is told of */
+    size_t change_count;
+    uint64_t reign, number; /* of the last write */
+    bool restored;          /* etcd went back to an older copy */
+};
+
 struct lh_sim_cluster {
+    struct shared shared;
     struct lh_sim_cluster_config config;
     struct lh_sim *sim;
     struct master *masters;
@@ -75,6 +90,14 @@ bool lh_sim_may_act(const struct lh_sim_node *node, uint64_t chunk);
 
 /* Every chunkserver that there still is is up and in session, by its own clock. */
 bool lh_sim_all_in_session(struct lh_sim_cluster *c);
+
+/* Starts every node that is down, but for the one that stands for a shared store. */
+void lh_sim_start_all(struct lh_sim_cluster *c);
+
+/* shared.c */
+void lh_sim_shared_init(struct lh_sim_cluster *c);
+void lh_sim_shared_deinit(struct lh_sim_cluster *c);
+extern const struct lh_sim_role lh_sim_reigns_role;
 
 /* requests.c */
 struct request *lh_sim_request(struct lh_sim_cluster *c, enum lh_call_kind kind);

@@ -46,15 +46,15 @@ static void forget_files(struct lh_sim_cluster *c)
 
 void lh_sim_read_store(struct lh_sim_cluster *c)
 {
-    uint64_t version = lh_sim_store_version(lh_sim_master(c));
+    uint64_t version = lh_sim_store_version(lh_sim_store(c));
 
     if (version == c->store_version)
         return;
     c->store_version = version;
     c->chunk_count = 0;
     forget_files(c);
-    for (size_t i = 0; i < lh_sim_store_count(lh_sim_master(c)); i++) {
-        const struct lh_sim_pair *p = lh_sim_store_pair(lh_sim_master(c), i);
+    for (size_t i = 0; i < lh_sim_store_count(lh_sim_store(c)); i++) {
+        const struct lh_sim_pair *p = lh_sim_store_pair(lh_sim_store(c), i);
         if (p->key[0] == 'k') {
             LH_GROW(c->chunks, c->chunk_capacity, c->chunk_count + 1);
             read_chunk(p, &c->chunks[c->chunk_count++]);
@@ -80,14 +80,14 @@ void lh_sim_questions_deinit(struct lh_sim_cluster *c)
 
 /* ---- Questions ---- */
 
-static uint32_t admin_of(const struct lh_sim_cluster *c, size_t number)
+static uint32_t admin_of(struct lh_sim_cluster *c, size_t number)
 {
     char key[32];
     uint32_t admin = LEASEHOLD__SERVER_ADMIN__ACTIVE;
 
     LH_ASSERT(number >= 1 && number <= c->config.servers);
     int size = snprintf(key, sizeof key, "s%s", c->servers[number - 1].name);
-    const struct lh_sim_pair *p = lh_sim_store_get(c->masters[0].node, key, (size_t)size);
+    const struct lh_sim_pair *p = lh_sim_store_get(lh_sim_store(c), key, (size_t)size);
     if (p == NULL)
         return admin;
     LeaseholdStored__Server *s = leasehold_stored__server__unpack(NULL, p->value_size, p->value);

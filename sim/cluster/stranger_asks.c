@@ -90,7 +90,7 @@ void lh_sim_x_speak_in_a_session(struct lh_sim_stranger *x)
     uint64_t session = 0;
     struct lh_instant end;
     struct lh_sim_node *master = lh_sim_master(x->cluster);
-    const struct lh_master *core = lh_sim_core(master);
+    const struct lh_master *core = lh_sim_acting_core(x->cluster, master);
     if (core == NULL || c.holder[0] == '\0' ||
         !lh_master_session_of(core, c.holder, lh_sim_clock(master), &session, &end))
         session = below(x, 40);

@@ -45,7 +45,10 @@ struct selftest {
     struct lh_sim_subject *stories; /* scenario files */
     size_t story_count;
     /* Seeds that fail without any planted bug: they prove nothing about one. */
-    uint64_t *tainted;
+    struct tainted {
+        uint64_t seed;
+        enum lh_sim_profile profile;
+    } * tainted;
     size_t tainted_count, tainted_capacity;
 };
 
@@ -61,6 +64,14 @@ static const char *name_of(const struct row *row)
     return row->bug != NULL ? row->bug->name : CLOCKS;
 }
 
+/* What is wrong with several masters shows only where there are some. */
+static enum lh_sim_profile profile_of(const struct row *row)
+{
+    if (row->bug == NULL)
+        return LH_SIM_PROFILE_CLOCKS;
+    return strncmp(row->bug->rule, "HA-", 3) == 0 ? LH_SIM_PROFILE_MASTERS : LH_SIM_PROFILE_SWARM;
+}
+
 /* ---- In a worker's process ---- */
 
 static void work(void *arg, const void *task_bytes, void *result)
@@ -71,9 +82,8 @@ static void work(void *arg, const void *task_bytes, void *result)
 
     memcpy(&task, task_bytes, sizeof task);
     const struct row *row = &t->rows[task.row];
-    lh_sim_subject_draw(&subject, task.seed,
-        row->bug != NULL ? LH_SIM_PROFILE_SWARM : LH_SIM_PROFILE_CLOCKS,
-        row->bug != NULL ? row->bug->name : NULL);
+    lh_sim_subject_draw(
+        &subject, task.seed, profile_of(row), row->bug != NULL ? row->bug->name : NULL);
     lh_sim_outcome_of(&subject.plan, NULL, result);
     lh_sim_subject_deinit(&subject);
 }
@@ -90,7 +100,10 @@ static void print_row(const struct row *row)
 {
     char seed[40] = "-";
 
-    if (row->found && row->story == NULL)
+    if (row->found && row->story == NULL && profile_of(row) == LH_SIM_PROFILE_MASTERS)
+        (void)snprintf(
+            seed, sizeof seed, "%" PRIu64 "@%u of masters", row->seed, (unsigned)LH_SIM_GENERATION);
+    else if (row->found && row->story == NULL)
         (void)lh_sim_seed_print(seed, row->seed);
     (void)printf("%-42s %-9s %-9s %-9s %5" PRIu64 " %8.1f  %s\n", name_of(row),
         row->bug != NULL ? row->bug->rule : "TIME-4",
@@ -103,16 +116,16 @@ static void print_row(const struct row *row)
 /* ---- The rounds ---- */
 
 /* Does the seed fail by itself? */
-static bool is_tainted(struct selftest *t, uint64_t seed)
+static bool is_tainted(struct selftest *t, uint64_t seed, enum lh_sim_profile profile)
 {
     struct lh_sim_subject subject;
     struct lh_sim_outcome outcome;
     char text[40];
 
     for (size_t i = 0; i < t->tainted_count; i++)
-        if (t->tainted[i] == seed)
+        if (t->tainted[i].seed == seed && t->tainted[i].profile == profile)
             return true;
-    lh_sim_subject_draw(&subject, seed, LH_SIM_PROFILE_SWARM, NULL);
+    lh_sim_subject_draw(&subject, seed, profile, NULL);
     bool ran = lh_sim_outcome_isolated(&subject.plan, t->o->limit, &outcome, COMMAND);
     lh_sim_subject_deinit(&subject);
     if (ran && outcome.verdict == LH_SIM_EXIT_OK)
@@ -122,7 +135,7 @@ static bool is_tainted(struct selftest *t, uint64_t seed)
             "selftest: seed %s fails without a planted bug too (%s), and finds none\n",
             lh_sim_seed_print(text, seed), outcome.rule);
     LH_GROW(t->tainted, t->tainted_capacity, t->tainted_count + 1);
-    t->tainted[t->tainted_count++] = seed;
+    t->tainted[t->tainted_count++] = (struct tainted){seed, profile};
     return true;
 }
 
@@ -143,7 +156,8 @@ static void take(struct selftest *t, const struct lh_sim_pool_done *done)
         return;
     /* Beyond rho INV-1 and INV-2 are seen to break and excused (INV-7): that they are seen is what
      * counts. Anything else that breaks then is no proof of that. */
-    row->found = row->bug != NULL ? outcome.verdict != LH_SIM_EXIT_OK && !is_tainted(t, task.seed)
+    row->found = row->bug != NULL ? outcome.verdict != LH_SIM_EXIT_OK &&
+                                        !is_tainted(t, task.seed, profile_of(row))
                                   : outcome.excused > 0;
     if (!row->found)
         return;

@@ -94,6 +94,8 @@ void lh_ob_health_granted(
 
     if (h->confirmed && lh_instant_before(o->master->clock, lh_instant_add(h->confirmed_at, term)))
         return;
+    if (o->mixed_at == lh_sim_now(o->sim))
+        return; /* it decides as of when it was asked */
     lh_sim_fail(o->sim, "INV-8", c->id,
         "the master grants chunk %" PRIu64
         " to %s, which has not confirmed for a session's term that it "

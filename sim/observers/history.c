@@ -334,7 +334,12 @@ void lh_ob_history_deinit(struct lh_sim_observers *o)
     struct history *h = o->history;
     struct writer *w, *next_writer;
     struct name *n, *next_name;
+    struct once *once, *next_once;
 
+    HASH_ITER(hh, h->once, once, next_once) {
+        HASH_DELETE(hh, h->once, once);
+        free(once);
+    }
     while (h->calls != NULL)
         forget_call(h, h->calls);
     while (h->readers != NULL)

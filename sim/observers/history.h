@@ -59,7 +59,18 @@ struct name {
     size_t count, capacity;
 };
 
+/* A call that the store says of that it was carried out, or refused (HA-12). */
+struct once {
+    struct {
+        uint64_t client, number;
+    } id;
+    UT_hash_handle hh;
+    uint64_t order; /* of the record that was read last */
+    unsigned times; /* carried out */
+};
+
 struct history {
+    struct once *once;
     struct writer *writers;
     struct call *calls;   /* the list */
     struct call *by_call; /* the hash */
@@ -87,6 +98,10 @@ void lh_ob_inv6_fetched(struct lh_sim_observers *o, const struct call *call,
     const struct lh_fetch_call *fetch, int error);
 
 /* ---- names.c ---- */
+
+/* The record of the client's call of that number is in the store (HA-12). */
+void lh_ob_names_call(struct lh_sim_observers *o, uint64_t client, uint64_t number,
+    const uint8_t *record, size_t size);
 
 void lh_ob_names_answered(
     struct lh_sim_observers *o, const struct call *call, const struct lh_master_call *m, int error);

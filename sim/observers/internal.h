@@ -6,6 +6,9 @@
 
 #include "sim/observers/known.h"
 
+/* The core of the master that acts; NULL: none does. */
+const struct lh_master *lh_ob_master_core(const struct lh_sim_observers *o);
+
 struct actor *lh_ob_actor(struct lh_sim_observers *o, const struct lh_sim_node *node);
 
 /* -1: no chunkserver is called so. */
@@ -29,16 +32,37 @@ struct fed *lh_ob_fed(const struct note *n, const Leasehold__ReplicateAnswer *an
 void lh_ob_fail_unless_excused(struct lh_sim_observers *o, const char *rule, uint64_t chunk,
     uint64_t *seen, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* ---- links.c ---- */
+
+void lh_ob_links_takes(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
+/* After all others have seen the end of the link. */
+void lh_ob_links_does(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_links_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what);
+void lh_ob_links_deinit(struct lh_sim_observers *o);
+
 /* ---- pieces.c ---- */
 
 /* Sets `whole`: before all others look at what is seen. */
 void lh_ob_pieces_note(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_pieces_deinit(struct lh_sim_observers *o);
 
+/* ---- decided.c ---- */
+
+/* A chunk's record, as the master wants it. */
+void lh_ob_decided(struct lh_sim_observers *o, const struct lh_change *change);
+void lh_ob_decided_removal(struct lh_sim_observers *o, uint64_t file, uint64_t index);
+
 /* ---- ledger.c: the master's store ---- */
 
 void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+/* After a step of a master among others that acts. */
+void lh_ob_ledger_looks(struct lh_sim_observers *o);
+/* A master that was not confirmed takes many inputs in one step: has it decided something about the
+ * chunk in the present one? Then what it says in that step may be of before or of after. */
+bool lh_ob_ledger_deciding(const struct lh_sim_observers *o, const struct chunk *c);
 void lh_ob_ledger_committed(struct lh_sim_observers *o);
 void lh_ob_ledger_ended(struct lh_sim_observers *o);
 void lh_ob_ledger_deinit(struct lh_sim_observers *o);
@@ -76,6 +100,7 @@ struct lh_ob_promised {
     struct lh_instant holder, grantor; /* both zero: long over */
     struct lh_duration session_term;   /* of the master that promised it */
     bool this_master;                  /* which is the one that runs */
+    const struct lh_sim_node *clock;   /* `grantor` is a reading of its clock */
 };
 
 void lh_ob_model_promise(

@@ -21,7 +21,7 @@
 static bool is_unheld(
     const struct lh_sim_observers *o, const struct actor *server, const struct chunk *c)
 {
-    const struct lh_master *m = lh_sim_core(o->master->node);
+    const struct lh_master *m = lh_ob_master_core(o);
     struct lh_master_lease lease;
     uint64_t version;
 
@@ -35,7 +35,7 @@ static bool is_unheld(
 bool lh_ob_said_in_session(
     const struct lh_sim_observers *o, const struct actor *server, uint64_t session)
 {
-    const struct lh_master *master = lh_sim_core(o->master->node);
+    const struct lh_master *master = lh_ob_master_core(o);
     struct lh_instant end;
     uint64_t present;
 

@@ -20,9 +20,14 @@
 struct lh_instant lh_ob_grantor_waits_until(
     const struct lh_sim_observers *o, const struct lh_ob_promised *ends)
 {
-    return ends->this_master ? ends->grantor
-                             : lh_instant_min(ends->grantor,
-                                   lh_instant_add(o->master->started, ends->session_term));
+    struct lh_instant waited = lh_instant_add(o->master->started, ends->session_term);
+
+    if (ends->this_master)
+        return ends->grantor;
+    if (ends->clock == o->master->node || ends->clock == NULL)
+        return lh_instant_min(ends->grantor, waited);
+    return lh_instant_reached(lh_sim_clock(ends->clock), ends->grantor) ? (struct lh_instant){0}
+                                                                        : waited;
 }
 
 static void check_promise(struct lh_sim_observers *o, const struct chunk *c,
@@ -85,7 +90,7 @@ void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)
 /* What the master believes of a chunk about which it has promised something in this step. */
 static void check_belief(struct lh_sim_observers *o, const struct chunk *c)
 {
-    const struct lh_master *m = lh_sim_core(o->master->node);
+    const struct lh_master *m = lh_ob_master_core(o);
     struct lh_master_lease lease;
 
     if (m == NULL || !lh_master_lease_of(m, c->id, o->master->clock, &lease))
@@ -124,7 +129,7 @@ void lh_ob_inv2_does(struct lh_sim_observers *o, struct actor *a, const struct l
         return;
     const struct chunk *c = lh_ob_chunk(o, m->grant->chunk);
     const struct actor *to = lh_ob_actor(o, s->peer);
-    if (c->decided_intent)
+    if (c->decided_intent && !lh_ob_ledger_deciding(o, c))
         lh_sim_fail(o->sim, "INV-2", c->id,
             "the master sends %s a grant of chunk %" PRIu64 ", which it intends to seal (FAIL-2a)",
             to->name, c->id);

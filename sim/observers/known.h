@@ -16,7 +16,8 @@ struct observed;
 
 /* ---- Who is who ---- */
 
-enum part { PART_MASTER, PART_SERVER, PART_CLIENT };
+/* Who runs etcd is nobody's concern; of a shared store it is known what becomes durable. */
+enum part { PART_MASTER, PART_SERVER, PART_CLIENT, PART_STORE, PART_OTHER };
 
 struct actor {
     struct lh_sim_node *node;
@@ -244,7 +245,12 @@ struct lh_sim_observers {
 
     struct actor actors[LH_SIM_NODES_MAX];
     size_t actor_count;
-    struct actor *master;
+    struct actor *master;      /* who acts, or did last */
+    struct lh_sim_node *store; /* whose store is the master's */
+    uint64_t master_life;      /* counts starts of the one master, or reigns of many */
+    uint64_t reign;            /* of several masters: the newest that has begun to act; else 0 */
+    uint64_t quiet_reign;      /* one that was confirmed when nothing was broken any more */
+    struct deferred *deferred, *deferred_last; /* inputs that wait until it is confirmed (HA-2) */
     uint32_t server_count;
     struct actor **servers;  /* by number */
     uint8_t by_address[256]; /* actor + 1, open addressing by the node's address */
@@ -255,6 +261,10 @@ struct lh_sim_observers {
     struct pieces *pieces;
     Leasehold__Register *whole; /* the registration that ends with what is seen now (pieces.c) */
     struct pending *pending_first, *pending_last; /* commits under way (ledger.c) */
+    uint64_t
+        mixed_at; /* true ns of the last step in which the master took many inputs (HA-2) ... */
+    uint64_t mixed_since; /* ... and when the first of them came, as of which it was taken */
+    uint64_t ticket;      /* of several masters: the last commit of the reign that was seen */
 
     struct lease_model *model;
     struct history *history;
@@ -270,7 +280,7 @@ struct lh_sim_observers {
     bool over;        /* faults are */
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
-    uint64_t seen_inv1, seen_inv2;
+    uint64_t seen_inv1, seen_inv2, seen_inv11;
     uint64_t copies; /* of chunks, that servers called done */
 };
 

@@ -1,6 +1,6 @@
 /* What the master's store says, read again wherever a commit has changed it; and what the master
  * has decided to write there. */
-#include "sim/observers/internal.h"
+#include "sim/observers/history.h"
 #include "sim/world/disk.h"
 
 #include "proto/stored.pb-c.h"
@@ -13,6 +13,7 @@
 struct pending {
     struct pending *next;
     uint64_t emitted_at; /* true ns */
+    uint64_t ticket;     /* of a master among several */
     size_t count;
     struct key {
         uint8_t bytes[24];
@@ -34,113 +35,48 @@ static bool is_of(const struct key *k, char kind, size_t size)
     return k->size == size && k->bytes[0] == (uint8_t)kind;
 }
 
-/* What the master has learnt of its members may come with what it decides. */
-static void note_lost(struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
+/* Empty: a server's, whose id may be long. */
+static struct key key_of(const struct lh_change *change)
 {
-    for (size_t i = 0; i < s->n_members; i++)
-        for (size_t n = 0; n < c->member_count; n++)
-            if (s->members[i]->lost &&
-                lh_ob_server_named(o, s->members[i]->server_id) == (int32_t)c->members[n].server)
-                c->members[n].lost = true;
-}
+    struct key k = {.size = 0};
 
-/* REC-2a, FAIL-3: until a version is recovered a member that may be the only one to have everything
- * stays in the set, unless its primary has said that those who are there suffice. */
-static void note_left_out(
-    struct lh_sim_observers *o, struct chunk *c, const LeaseholdStored__Chunk *s)
-{
-    bool sure = c->recovered >= c->version || c->sure_version == c->version;
-
-    if (!c->known || !c->created || c->sealed || s->sealed || s->version == c->version || sure ||
-        o->restored || c->hopeless)
-        return;
-    for (size_t i = 0; i < c->member_count; i++) {
-        const struct member *m = &c->members[i];
-        const struct replica *r = &c->replicas[m->server];
-        bool stays = m->joining || m->lost || r->lost || r->damaged || r->missing ||
-                     !lh_ob_kernel(o, c, m->server)->valid;
-        for (size_t n = 0; n < s->n_members; n++)
-            stays = stays || lh_ob_server_named(o, s->members[n]->server_id) == (int32_t)m->server;
-        if (stays || lh_sim_is_decommissioned(o->cluster, m->server + 1) ||
-            lh_sim_is_scrapped(o->servers[m->server]->node))
-            continue;
-        lh_sim_fail(o->sim, "INV-4", c->id,
-            "the master leaves %s out of chunk %" PRIu64 ", whose version %" PRIu64
-            " is not recovered: it may be the only one to have every acknowledged record (REC-2a)",
-            o->servers[m->server]->name, c->id, c->version);
+    if (change->key_size <= sizeof k.bytes) {
+        k.size = change->key_size;
+        memcpy(k.bytes, change->key, k.size);
     }
+    return k;
 }
 
-/* LEASE-2 is about what the master decides, which is in the very step that emits the commit. */
-static void note_decision(struct lh_sim_observers *o, const struct lh_change *change)
+static struct pending *keys_of(const struct lh_change *changes, size_t count)
 {
-    LeaseholdStored__Chunk *s =
-        leasehold_stored__chunk__unpack(NULL, change->value_size, change->value);
+    struct pending *p = lh_alloc(sizeof *p + count * sizeof p->keys[0]);
 
-    LH_ASSERT(s != NULL);
-    struct chunk *c = lh_ob_chunk(o, s->chunk);
-    int32_t holder = lh_ob_server_named(o, s->holder);
-    if (holder >= 0 && (holder != c->decided_holder || s->version != c->decided_version))
-        lh_ob_inv2_decided(o, c, (uint32_t)holder, s->version);
-    if (holder >= 0 && holder != c->decided_holder)
-        lh_ob_health_granted(o, c, o->servers[holder]);
-    if (holder < 0 && c->decided_holder >= 0 && !s->sealed)
-        lh_ob_inv2_freed(o, c);
-    if (s->intent_to_seal && !c->decided_intent)
-        lh_ob_inv9_rolls(o, c);
-    else if (s->intent_to_seal && holder >= 0 && holder != c->decided_holder)
-        lh_sim_fail(o->sim, "INV-2", c->id,
-            "the master grants chunk %" PRIu64 " to %s, and intends to seal it (FAIL-2a)", c->id,
-            o->servers[holder]->name);
-    note_lost(o, c, s);
-    note_left_out(o, c, s);
-    if (s->sealed && !c->decided_sealed && s->intent_to_seal)
-        lh_ob_roll_sealed(o, c, s->version, s->length, s->checksum);
-    c->decided_holder = holder;
-    c->decided_version = s->version;
-    c->decided_granted = s->granted_version == 0 ? s->version : s->granted_version;
-    if (s->intent_to_seal && !c->decided_intent)
-        c->intent_at = o->master->clock;
-    c->decided_intent = s->intent_to_seal;
-    c->decided_sealed = s->sealed;
-    leasehold_stored__chunk__free_unpacked(s, NULL);
+    for (size_t i = 0; i < count; i++) {
+        struct key k = key_of(&changes[i]);
+        if (k.size > 0)
+            p->keys[p->count++] = k;
+    }
+    return p;
 }
 
-/* Its file is removed: nobody holds it any more. */
-static void note_removal(struct lh_sim_observers *o, const struct key *k)
+static struct pending *decides(
+    struct lh_sim_observers *o, const struct lh_change *changes, size_t count)
 {
-    const struct file *f = lh_ob_file_find(o, number_at(k->bytes + 1));
-    uint64_t index = number_at(k->bytes + 9);
+    struct pending *p = keys_of(changes, count);
 
-    if (f != NULL && index < f->chunk_count && f->chunks[index] != NULL)
-        f->chunks[index]->decided_holder = -1;
-}
-
-void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
-{
-    const struct lh_effect *e = s->effect;
-
-    if (e->kind != LH_FX_PERSIST)
-        return;
-    struct pending *p = lh_alloc(sizeof *p + e->change_count * sizeof p->keys[0]);
-    p->emitted_at = lh_sim_now(o->sim);
-    for (size_t i = 0; i < e->change_count; i++) {
-        const struct lh_change *change = &e->changes[i];
-        if (change->key_size > sizeof p->keys[0].bytes)
-            continue; /* a server's: its id may be long */
-        struct key *k = &p->keys[p->count++];
-        k->size = change->key_size;
-        memcpy(k->bytes, change->key, change->key_size);
-        if (is_of(k, 'k', 17) && change->value != NULL)
-            note_decision(o, change);
-        else if (is_of(k, 'k', 17))
-            note_removal(o, k);
+    for (size_t i = 0; i < count; i++) {
+        struct key k = key_of(&changes[i]);
+        if (is_of(&k, 'k', 17) && changes[i].value != NULL)
+            lh_ob_decided(o, &changes[i]);
+        else if (is_of(&k, 'k', 17))
+            lh_ob_decided_removal(o, number_at(k.bytes + 1), number_at(k.bytes + 9));
     }
     if (o->pending_last != NULL)
         o->pending_last->next = p;
     else
         o->pending_first = p;
     o->pending_last = p;
+    return p;
 }
 
 static void pop(struct lh_sim_observers *o)
@@ -155,6 +91,32 @@ static void pop(struct lh_sim_observers *o)
     free(p);
 }
 
+/* Among several masters a commit may wait for long before it is sent, together with others. What
+ * the acting master's core has decided is seen where it waits. */
+void lh_ob_ledger_looks(struct lh_sim_observers *o)
+{
+    const void *core = lh_sim_core(o->master->node);
+    struct lh_reign_commit commit;
+
+    bool any = lh_reigns_commit_after(core, 0, &commit);
+    while (o->pending_first != NULL && (!any || o->pending_first->ticket < commit.ticket))
+        pop(o); /* the core knows that it counts */
+    while (!failed(o) && lh_reigns_commit_after(core, o->ticket, &commit)) {
+        struct pending *p = decides(o, commit.changes, commit.count);
+        /* It may have stood still since its step, in which it may have taken what had waited. */
+        p->emitted_at = o->mixed_at == lh_sim_now(o->sim) ? o->mixed_since : o->master->stepped_at;
+        o->ticket = p->ticket = commit.ticket;
+    }
+}
+
+void lh_ob_ledger_does(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    const struct lh_effect *e = s->effect;
+
+    if (e->kind == LH_FX_PERSIST)
+        decides(o, e->changes, e->change_count)->emitted_at = lh_sim_now(o->sim);
+}
+
 void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s)
 {
     if (s->input->kind == LH_IN_PERSISTED && s->input->error != LH_OK &&
@@ -162,13 +124,46 @@ void lh_ob_ledger_takes(struct lh_sim_observers *o, const struct lh_sim_sight *s
         pop(o); /* it was never told as committed */
 }
 
+bool lh_ob_ledger_deciding(const struct lh_sim_observers *o, const struct chunk *c)
+{
+    struct lh_reign_commit commit = {.ticket = o->ticket};
+    struct lh_reign_state state;
+
+    if (!lh_sim_reign_of(o->cluster, o->master->node, &state))
+        return false;
+    while (lh_reigns_commit_after(lh_sim_core(o->master->node), commit.ticket, &commit))
+        for (size_t i = 0; i < commit.count; i++) {
+            struct key k = key_of(&commit.changes[i]);
+            if (is_of(&k, 'k', 17) && number_at(k.bytes + 1) == c->file &&
+                number_at(k.bytes + 9) == c->index)
+                return true;
+        }
+    return false;
+}
+
 /* ---- Reading ---- */
 
-static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_sim_pair *p)
+/* The file's record is in the commit that counts now. */
+static uint64_t decided_at(const struct lh_sim_observers *o, uint64_t file)
+{
+    const struct pending *p = o->pending_first;
+
+    if (p == NULL || lh_sim_shared_etcd(o->cluster) == NULL)
+        return p == NULL ? lh_sim_now(o->sim) : p->emitted_at;
+    for (; p != NULL; p = p->next)
+        for (size_t i = 0; i < p->count; i++)
+            if (is_of(&p->keys[i], 'f', 9) && number_at(p->keys[i].bytes + 1) == file)
+                return p->emitted_at;
+    return lh_sim_now(o->sim);
+}
+
+/* `value` NULL: it is removed. */
+static void read_file(
+    struct lh_sim_observers *o, uint64_t id, const uint8_t *value, size_t value_size)
 {
     struct file *f = lh_ob_file_find(o, id);
 
-    if (p == NULL) {
+    if (value == NULL) {
         if (f != NULL && !f->removed) {
             f->removed = true;
             lh_ob_keep_purged(o, f);
@@ -177,7 +172,7 @@ static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_s
         }
         return;
     }
-    LeaseholdStored__File *s = leasehold_stored__file__unpack(NULL, p->value_size, p->value);
+    LeaseholdStored__File *s = leasehold_stored__file__unpack(NULL, value_size, value);
     LH_ASSERT(s != NULL);
     if (f == NULL) {
         f = lh_alloc(sizeof *f);
@@ -193,7 +188,7 @@ static void read_file(struct lh_sim_observers *o, uint64_t id, const struct lh_s
             lh_ob_names_changed(o, f->path, id);
     }
     if (s->trashed && !f->trashed)
-        f->trashed_at = o->pending_first->emitted_at; /* when the master was asked */
+        f->trashed_at = decided_at(o, id); /* when the master was asked */
     f->trashed = s->trashed;
     f->replication = s->replication;
     f->synced = s->durability == (uint32_t)LEASEHOLD__DURABILITY__SYNCED;
@@ -329,7 +324,7 @@ static void check_order(struct lh_sim_observers *o, const struct key *k)
 
 static const struct lh_sim_pair *stored(const struct lh_sim_observers *o, const struct key *k)
 {
-    return lh_sim_store_get(o->master->node, k->bytes, k->size);
+    return lh_sim_store_get(o->store, k->bytes, k->size);
 }
 
 static void read_master(struct lh_sim_observers *o, const struct lh_sim_pair *p)
@@ -341,17 +336,19 @@ static void read_master(struct lh_sim_observers *o, const struct lh_sim_pair *p)
     leasehold_stored__master__free_unpacked(s, NULL);
 }
 
-void lh_ob_ledger_committed(struct lh_sim_observers *o)
+static void committed(struct lh_sim_observers *o, const struct pending *p)
 {
-    const struct pending *p = o->pending_first;
-
-    LH_ASSERT(p != NULL);
     /* Files first: what refers to them comes after. */
     for (size_t i = 0; i < p->count; i++) {
+        const struct lh_sim_pair *pair = stored(o, &p->keys[i]);
         if (is_of(&p->keys[i], 'f', 9))
-            read_file(o, number_at(p->keys[i].bytes + 1), stored(o, &p->keys[i]));
+            read_file(o, number_at(p->keys[i].bytes + 1), pair == NULL ? NULL : pair->value,
+                pair == NULL ? 0 : pair->value_size);
         else if (is_of(&p->keys[i], 'M', 1))
-            read_master(o, stored(o, &p->keys[i]));
+            read_master(o, pair);
+        else if (is_of(&p->keys[i], 'c', 17) && pair != NULL)
+            lh_ob_names_call(o, number_at(p->keys[i].bytes + 1), number_at(p->keys[i].bytes + 9),
+                pair->value, pair->value_size);
     }
     for (size_t i = 0; i < p->count; i++) {
         const struct key *k = &p->keys[i];
@@ -366,6 +363,53 @@ void lh_ob_ledger_committed(struct lh_sim_observers *o)
     for (size_t i = 0; i < p->count; i++)
         if (is_of(&p->keys[i], 'k', 17))
             check_order(o, &p->keys[i]);
+}
+
+/* Commits that went together count one after the other, at the same moment: what the later ones
+ * have replaced was so, too. */
+static void read_each(struct lh_sim_observers *o)
+{
+    struct lh_reign_commit commit = {0};
+    struct lh_reign_state state;
+    uint64_t reign, number;
+
+    lh_sim_shared_head(o->cluster, &reign, &number);
+    if (reign != o->reign || !lh_sim_reign_of(o->cluster, o->master->node, &state) ||
+        state.phase != LH_REIGN_ACTING)
+        return;
+    while (
+        lh_reigns_commit_after(lh_sim_core(o->master->node), commit.ticket, &commit) && commit.sent)
+        for (size_t i = 0; i < commit.count; i++) {
+            const struct lh_change *c = &commit.changes[i];
+            struct key k = key_of(c);
+            if (is_of(&k, 'f', 9))
+                read_file(o, number_at(k.bytes + 1), c->value, c->value_size);
+            else if (is_of(&k, 'c', 17) && c->value != NULL)
+                lh_ob_names_call(
+                    o, number_at(k.bytes + 1), number_at(k.bytes + 9), c->value, c->value_size);
+        }
+}
+
+/* It may be of a master that is gone: what it had sent may count long after. */
+static void shared_committed(struct lh_sim_observers *o)
+{
+    size_t count;
+    const struct lh_change *changes = lh_sim_shared_commit(o->cluster, &count);
+    struct pending *keys = keys_of(changes, count);
+
+    read_each(o);
+    committed(o, keys);
+    free(keys);
+}
+
+void lh_ob_ledger_committed(struct lh_sim_observers *o)
+{
+    if (lh_sim_shared_etcd(o->cluster) != NULL) {
+        shared_committed(o);
+        return;
+    }
+    LH_ASSERT(o->pending_first != NULL);
+    committed(o, o->pending_first);
     pop(o);
 }
 

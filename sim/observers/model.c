@@ -23,6 +23,7 @@ struct request {
 struct session {
     uint64_t number, incarnation;
     uint64_t master_life;
+    const struct actor *master;                  /* whose clock `grantor_end` is on */
     struct lh_duration session_term, chunk_term; /* the master's settings */
     uint32_t drift_ppm;
     struct lh_instant holder_end, grantor_end; /* promised */
@@ -322,7 +323,8 @@ static void prune_sessions(struct lh_sim_observers *o, const struct actor *serve
     for (size_t i = 0; i < b->session_count; i++) {
         const struct session *s = &b->sessions[i];
         if (lh_instant_before(holder, s->holder_end) ||
-            lh_instant_before(o->master->clock, s->grantor_end) || s->number == b->session)
+            lh_instant_before(lh_sim_clock(s->master->node), s->grantor_end) ||
+            s->number == b->session)
             b->sessions[kept++] = *s;
     }
     b->session_count = kept;
@@ -346,7 +348,8 @@ static struct session *open_session(
     struct session *s = &b->sessions[b->session_count++];
     *s = (struct session){.number = number,
         .incarnation = incarnation,
-        .master_life = lh_sim_incarnation(o->master->node),
+        .master_life = o->master_life,
+        .master = o->master,
         .session_term = o->model->settings.session_term,
         .chunk_term = o->model->settings.chunk_term,
         .drift_ppm = o->model->settings.drift_ppm};
@@ -434,6 +437,11 @@ static void said_by_master(
         r = find_request(b, m->grant->stamp);
         s = find_session(b, m->grant->session);
         if (r == NULL || s == NULL)
+            return;
+        /* Said between inputs that waited, the release behind it among them: that was looked at. */
+        if (o->mixed_at == lh_sim_now(o->sim) &&
+            m->grant->version <=
+                lh_ob_replica(lh_ob_chunk(o, m->grant->chunk), server->number)->released)
             return;
         promise(o, server, s, r, m->grant->chunk, m->grant->version, true);
         break;
@@ -594,7 +602,7 @@ void lh_ob_model_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_
     if (what != LH_SIM_LIFE_STARTED)
         return;
     if (a->part == PART_MASTER) {
-        const struct lh_master_config *settings = lh_sim_master_config(o->cluster);
+        const struct lh_master_config *settings = lh_sim_running_config(o->cluster, a->node);
         o->model->settings = *settings;
         o->model->promised_count = 0;
         o->longest_term = lh_duration_max(o->longest_term, settings->session_term);
@@ -688,5 +696,6 @@ void lh_ob_model_promise(
     ends->holder = lh_instant_min(p->holder_end, s->holder_end);
     ends->grantor = lh_instant_min(p->grantor_end, s->grantor_end);
     ends->session_term = s->session_term;
-    ends->this_master = s->master_life == lh_sim_incarnation(o->master->node);
+    ends->this_master = s->master_life == o->master_life;
+    ends->clock = s->master->node;
 }

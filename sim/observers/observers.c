@@ -1,10 +1,12 @@
 #include "sim/observers/observers.h"
 
 #include "sim/observers/history.h"
+#include "sim/observers/reign.h"
 
 #include "sim/cluster/internal.h"
 #include "sim/cluster/stranger.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -52,8 +54,17 @@ static void find_actors(struct lh_sim_observers *o)
 {
     const struct lh_sim_cluster_config *config = &o->cluster->config;
 
-    add_actor(o, lh_sim_master(o->cluster), PART_MASTER, 0);
+    bool shared = lh_sim_shared_etcd(o->cluster) != NULL;
+
+    for (uint32_t i = 0; i < (shared ? config->masters : 1); i++)
+        add_actor(o, lh_sim_master_at(o->cluster, i + 1), PART_MASTER, i);
     o->master = &o->actors[0];
+    o->store = lh_sim_store(o->cluster);
+    if (shared) {
+        add_actor(o, o->store, PART_STORE, 0);
+        for (size_t i = 0; i < lh_sim_etcd_members(lh_sim_shared_etcd(o->cluster)); i++)
+            add_actor(o, lh_sim_etcd_member(lh_sim_shared_etcd(o->cluster), i), PART_OTHER, 0);
+    }
     o->ruin = config->ruin;
     o->server_count = (uint32_t)config->servers;
     o->servers = lh_alloc_array(config->servers, sizeof(struct actor *));
@@ -97,158 +108,6 @@ struct file *lh_ob_file_find(const struct lh_sim_observers *o, uint64_t id)
     return f;
 }
 
-/* ---- Links ---- */
-
-struct note *lh_ob_note(const struct lh_sim_observers *o, uint64_t link)
-{
-    struct note *n;
-
-    HASH_FIND(hh, o->notes, &link, sizeof link, n);
-    return n;
-}
-
-static void forget_note(struct lh_sim_observers *o, struct note *n)
-{
-    struct fed *f, *next;
-    struct laned *l, *next_lane;
-
-    HASH_DELETE(hh, o->notes, n);
-    lh_buf_clear(&n->rest);
-    LL_FOREACH_SAFE(n->lanes, l, next_lane) {
-        free(l);
-    }
-    LL_FOREACH_SAFE(n->fed, f, next) {
-        free(f->confirms);
-        free(f);
-    }
-    free(n);
-}
-
-static struct note *get_note(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
-{
-    struct note *n = lh_ob_note(o, s->link);
-
-    if (n != NULL)
-        return n;
-    n = lh_alloc(sizeof *n);
-    n->link = s->link;
-    n->actor = (uint32_t)(a - o->actors);
-    n->method = s->method;
-    HASH_ADD(hh, o->notes, link, sizeof n->link, n);
-    return n;
-}
-
-struct laned *lh_ob_lane(const struct note *n, uint64_t lane)
-{
-    struct laned *l;
-
-    LL_SEARCH_SCALAR(n->lanes, l, lane, lane);
-    return l;
-}
-
-/* What it is first said to be for counts. */
-static void note_lane(struct note *n, const Leasehold__AppendPart *m)
-{
-    if (m->end || lh_ob_lane(n, m->lane) != NULL)
-        return;
-    struct laned *l = lh_alloc(sizeof *l);
-    l->lane = m->lane;
-    l->chunk = m->chunk;
-    l->version = m->version;
-    LL_PREPEND(n->lanes, l);
-}
-
-/* A chunkserver is asked something. */
-static void note_request(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
-{
-    struct note *n;
-
-    switch (s->method) {
-    case LH_METHOD_APPEND: {
-        const Leasehold__AppendRequest *m = (const Leasehold__AppendRequest *)s->message;
-        for (size_t i = 0; i < m->n_parts; i++)
-            note_lane(get_note(o, a, s), m->parts[i]);
-        break;
-    }
-    case LH_METHOD_REPLICATE:
-        lh_ob_note_replicate(get_note(o, a, s), (const Leasehold__ReplicateRequest *)s->message);
-        break;
-    case LH_METHOD_READ: {
-        const Leasehold__ReadRequest *m = (const Leasehold__ReadRequest *)s->message;
-        n = get_note(o, a, s);
-        n->chunk = m->chunk;
-        n->version = m->version;
-        n->offset = m->offset;
-        n->require_primary = m->require_primary;
-        n->recovery = m->mode == LEASEHOLD__READ_MODE__RECOVERY;
-        n->acknowledged_at = lh_ob_chunk(o, m->chunk)->acknowledged;
-        break;
-    }
-    case LH_METHOD_SETTLE: {
-        const Leasehold__SettleRequest *m = (const Leasehold__SettleRequest *)s->message;
-        n = get_note(o, a, s);
-        n->chunk = m->chunk;
-        n->version = m->version;
-        n->writer = m->writer;
-        break;
-    }
-    default:
-        break;
-    }
-}
-
-static void links_takes(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
-{
-    if (a->part != PART_SERVER)
-        return;
-    if (s->message != NULL && s->direction == LH_REQUEST) {
-        note_request(o, a, s);
-    } else if (s->input->kind == LH_IN_LINK_CLOSED && s->direction == LH_REQUEST) {
-        struct note *n = lh_ob_note(o, s->link);
-        if (n != NULL)
-            forget_note(o, n);
-    }
-}
-
-static void note_ends(const struct note *n, const Leasehold__AppendReply *m)
-{
-    for (size_t i = 0; n != NULL && i < m->n_answers; i++) {
-        struct laned *l = lh_ob_lane(n, m->answers[i]->lane);
-        if (l != NULL && m->answers[i]->error != LEASEHOLD__ERROR_CODE__OK &&
-            m->answers[i]->writer == 0)
-            l->over = true;
-    }
-}
-
-/* After everybody has seen the end of the link. */
-static void links_does(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
-{
-    if (a->part == PART_SERVER && s->effect->kind == LH_FX_SEND && s->message != NULL &&
-        s->method == LH_METHOD_APPEND && s->direction == LH_REPLY)
-        note_ends(lh_ob_note(o, s->link), (const Leasehold__AppendReply *)s->message);
-    if (a->part != PART_SERVER || s->effect->kind != LH_FX_CLOSE || s->direction != LH_REPLY)
-        return;
-    struct note *n = lh_ob_note(o, s->link);
-    if (n != NULL)
-        forget_note(o, n);
-}
-
-static void links_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what)
-{
-    struct note *n, *next;
-
-    if (what != LH_SIM_LIFE_STARTED)
-        return;
-    HASH_ITER(hh, o->notes, n, next) {
-        if (&o->actors[n->actor] == a)
-            forget_note(o, n);
-    }
-}
-
 /* ---- Watching ---- */
 
 /* What strangers do is nobody's concern, nor what they say as if they were servers; only what comes
@@ -259,23 +118,14 @@ static bool is_strange(const struct lh_sim_sight *s)
            (s->method == LH_METHOD_SESSION && s->peer != NULL && lh_sim_is_stranger(s->peer));
 }
 
-static void takes(void *arg, const struct lh_sim_sight *s)
+void lh_ob_take(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
-    struct lh_sim_observers *o = arg;
-
-    if (lh_sim_is_stranger(s->node))
-        return;
-    struct actor *a = lh_ob_actor(o, s->node);
-    a->clock = s->input->now;
-    a->stepped_at = lh_sim_now(o->sim);
-    if (is_strange(s))
-        return;
     lh_ob_pieces_note(o, s);
     lh_ob_keep_takes(o, a, s);
     if (failed(o))
         return;
     a->stopping = a->stopping || s->input->kind == LH_IN_STOP;
-    links_takes(o, a, s);
+    lh_ob_links_takes(o, a, s);
     lh_ob_history_takes(o, a, s);
     if (a->part == PART_CLIENT) {
         lh_ob_inv8_takes(o);
@@ -292,6 +142,19 @@ static void takes(void *arg, const struct lh_sim_sight *s)
     lh_ob_health_takes(o, a, s);
 }
 
+static void takes(void *arg, const struct lh_sim_sight *s)
+{
+    struct lh_sim_observers *o = arg;
+
+    if (lh_sim_is_stranger(s->node))
+        return;
+    struct actor *a = lh_ob_actor(o, s->node);
+    a->clock = s->input->now;
+    a->stepped_at = lh_sim_now(o->sim);
+    if (!is_strange(s) && a->part != PART_OTHER && lh_ob_reign_takes(o, a, s))
+        lh_ob_take(o, a, s);
+}
+
 static void does(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
@@ -300,11 +163,21 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_history_stranger(o, s);
         return;
     }
+    struct actor *a = lh_ob_actor(o, s->node);
+    if (a->part == PART_OTHER)
+        return;
+    if (a->part == PART_MASTER)
+        lh_ob_reign_does(o, a, s);
+    if (a->part == PART_MASTER && !lh_ob_reign_acts(o, a)) {
+        /* What it decided while it was confirmed may leave late. */
+        if (!failed(o))
+            lh_ob_model_does(o, a, s);
+        return;
+    }
     lh_ob_pieces_note(o, s);
-    lh_ob_keep_does(o, lh_ob_actor(o, s->node), s);
+    lh_ob_keep_does(o, a, s);
     if (failed(o))
         return;
-    struct actor *a = lh_ob_actor(o, s->node);
     if (a->part == PART_CLIENT) {
         lh_ob_history_does(o, a, s);
         return;
@@ -319,7 +192,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
     lh_ob_inv3_does(o, a, s);
     lh_ob_inv9_does(o, a, s);
     lh_ob_health_does(o, a, s);
-    links_does(o, a, s);
+    lh_ob_links_does(o, a, s);
 }
 
 static void stepped(void *arg, struct lh_sim_node *node)
@@ -332,7 +205,9 @@ static void stepped(void *arg, struct lh_sim_node *node)
     if (a->part == PART_SERVER) {
         lh_ob_model_stepped(o, a);
         lh_ob_inv1_stepped(o, a);
-    } else if (a->part == PART_MASTER) {
+    } else if (a->part == PART_MASTER && lh_ob_reign_acts(o, a)) {
+        if (lh_sim_shared_etcd(o->cluster) != NULL)
+            lh_ob_ledger_looks(o); /* a step's commit comes behind what it says */
         lh_ob_inv2_stepped(o);
     }
 }
@@ -344,6 +219,9 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     if (failed(o) || lh_sim_is_stranger(node))
         return;
     struct actor *a = lh_ob_actor(o, node);
+    bool shared = lh_sim_shared_etcd(o->cluster) != NULL;
+    if (a->part == PART_OTHER || a->part == PART_STORE)
+        return;
     if (what == LH_SIM_LIFE_RESTORED) {
         o->restored = a->part == PART_MASTER;
         return;
@@ -358,9 +236,19 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     a->alive = lh_sim_is_up(node);
     if (what == LH_SIM_LIFE_POWER_LOST)
         a->dark = true;
+    if (a->part == PART_MASTER && shared) {
+        /* Whether it acts shows in its steps. */
+        if (a == o->master && !a->alive) {
+            lh_ob_reign_forget(o);
+            lh_ob_ledger_ended(o);
+        }
+        return;
+    }
+    if (a->part == PART_MASTER && what == LH_SIM_LIFE_STARTED)
+        o->master_life++;
     if (a->part == PART_MASTER && what != LH_SIM_LIFE_PAUSED && what != LH_SIM_LIFE_RESUMED)
         lh_ob_ledger_ended(o);
-    links_lives(o, a, what);
+    lh_ob_links_lives(o, a, what);
     lh_ob_history_lives(o, a, what);
     lh_ob_model_lives(o, a, what);
     lh_ob_replicas_lives(o, a, what);
@@ -382,7 +270,8 @@ static void committed(void *arg, struct lh_sim_node *node)
 {
     struct lh_sim_observers *o = arg;
 
-    if (!failed(o) && lh_ob_actor(o, node)->part == PART_MASTER)
+    o->restored = o->restored || lh_sim_shared_restored(o->cluster);
+    if (!failed(o) && node == o->store)
         lh_ob_ledger_committed(o);
 }
 
@@ -419,11 +308,8 @@ struct lh_sim_observers *lh_sim_observers_create(
 
 void lh_sim_observers_destroy(struct lh_sim_observers *o)
 {
-    struct note *n, *next;
-
-    HASH_ITER(hh, o->notes, n, next) {
-        forget_note(o, n);
-    }
+    lh_ob_links_deinit(o);
+    lh_ob_reign_forget(o);
     lh_ob_inv1_deinit(o);
     lh_ob_inv9_deinit(o);
     lh_ob_health_deinit(o);
@@ -449,15 +335,18 @@ void lh_sim_observers_end(struct lh_sim_observers *o)
     if (failed(o) || !o->over)
         return;
     lh_ob_inv8_end(o);
+    if (lh_sim_shared_etcd(o->cluster) != NULL && !lh_ob_reign_confirmed(o))
+        lh_sim_fail(o->sim, "INV-8", 0, "no master is active when all is well");
     if (!lh_ob_inv5_equal(o, true, &chunk, text, sizeof text))
         lh_sim_fail(o->sim, "INV-5", chunk, "%s", text);
 }
 
 uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rule)
 {
-    return strcmp(rule, "INV-1") == 0   ? o->seen_inv1
-           : strcmp(rule, "INV-2") == 0 ? o->seen_inv2
-                                        : 0;
+    return strcmp(rule, "INV-1") == 0    ? o->seen_inv1
+           : strcmp(rule, "INV-2") == 0  ? o->seen_inv2
+           : strcmp(rule, "INV-11") == 0 ? o->seen_inv11
+                                         : 0;
 }
 
 bool lh_sim_observers_exempt(struct lh_sim_observers *o, const char *path)

@@ -35,7 +35,7 @@ void lh_sim_observers_faults_over(struct lh_sim_observers *o);
  * replicas that must be equal are (INV-5) and nothing is left unanswered that was due (INV-8). */
 void lh_sim_observers_end(struct lh_sim_observers *o);
 
-/* How often `rule` ("INV-1", "INV-2") was seen broken with clocks beyond rho. */
+/* How often `rule` ("INV-1", "INV-2", "INV-11") was seen broken with clocks beyond rho. */
 uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rule);
 
 /* Damage (lost replicas; nothing copies them anew yet) leaves fewer good members than the file may

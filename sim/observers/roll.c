@@ -62,7 +62,7 @@ static size_t logs_awaited(const struct lh_sim_observers *o, const struct chunk 
 static uint64_t heard_enough(
     const struct lh_sim_observers *o, const struct chunk *c, uint64_t version)
 {
-    const struct lh_master_config *config = lh_sim_master_config(o->cluster);
+    const struct lh_master_config *config = lh_sim_running_config(o->cluster, o->master->node);
     uint64_t lone_ns =
         config->lone_log_after.ns != 0 ? config->lone_log_after.ns : config->session_term.ns;
     uint64_t enough_at = UINT64_MAX, first_at = UINT64_MAX;

@@ -85,10 +85,11 @@ struct lh_sim_story {
         struct chunk *chunk;
         int node;
         bool given;
-    } first;                  /* belief to end, while they are looked through */
-    struct server *servers;   /* by node */
-    const char *master_cause; /* why a lease may end in the master's step under way */
-    uint64_t next_look;       /* no belief ends before this; true time */
+    } first;                    /* belief to end, while they are looked through */
+    struct server *servers;     /* by node */
+    struct lh_sim_node *master; /* whose beliefs about what is given these are */
+    const char *master_cause;   /* why a lease may end in the master's step under way */
+    uint64_t next_look;         /* no belief ends before this; true time */
 
     bool faults_changed; /* something was noted: the state is looked at when it has changed */
     uint64_t faults_at;

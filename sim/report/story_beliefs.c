@@ -229,15 +229,16 @@ static void look_at_session_held(struct lh_sim_story *s, struct lh_sim_node *nod
 static bool master_lease(
     const struct lh_sim_story *s, uint64_t chunk, struct lh_master_lease *lease)
 {
-    const struct lh_sim_node *node = lh_sim_master(s->cluster);
+    const struct lh_sim_node *node = s->master;
 
-    return lh_sim_core(node) != NULL &&
-           lh_master_lease_of(lh_sim_core(node), chunk, lh_sim_clock(node), lease);
+    const struct lh_master *core = lh_sim_acting_core(s->cluster, node);
+
+    return core != NULL && lh_master_lease_of(core, chunk, lh_sim_clock(node), lease);
 }
 
 static void given_is_over(struct lh_sim_story *s, struct chunk *c, const char *cause)
 {
-    struct lh_sim_node *master = lh_sim_master(s->cluster);
+    struct lh_sim_node *master = s->master;
     struct belief *b = &c->given;
     uint64_t at = lh_sim_now(s->sim);
 
@@ -252,7 +253,7 @@ static void given_is_over(struct lh_sim_story *s, struct chunk *c, const char *c
 
 static void look_at_given(struct lh_sim_story *s, struct chunk *c)
 {
-    struct lh_sim_node *master = lh_sim_master(s->cluster);
+    struct lh_sim_node *master = s->master;
     int index = lh_sim_index(s, master);
     struct belief *b = &c->given;
     struct lh_master_lease lease;
@@ -292,9 +293,9 @@ static void look_at_given(struct lh_sim_story *s, struct chunk *c)
 
 static void look_at_session_given(struct lh_sim_story *s, int index)
 {
-    struct lh_sim_node *master = lh_sim_master(s->cluster);
+    struct lh_sim_node *master = s->master;
     struct belief *b = &s->servers[index].given;
-    const struct lh_master *core = lh_sim_core(master);
+    const struct lh_master *core = lh_sim_acting_core(s->cluster, master);
     uint64_t session;
     struct lh_instant end;
     bool live = core != NULL && lh_master_session_of(core, lh_sim_name(lh_sim_at_index(s, index)),
@@ -332,6 +333,7 @@ void lh_sim_beliefs_begin(struct lh_sim_story *s)
     for (size_t i = 0; i < s->nodes; i++)
         s->servers[i].cause = "given up";
     s->next_look = UINT64_MAX;
+    s->master = lh_sim_master(s->cluster);
     s->master_cause = "given up";
 }
 
@@ -401,8 +403,7 @@ static void each(struct lh_sim_story *s,
 static void look_again(struct lh_sim_story *s, struct chunk *c, int node, bool given)
 {
     struct belief *b = belief_of(s, c, node, given);
-    const struct lh_sim_node *believer =
-        given ? lh_sim_master(s->cluster) : lh_sim_at_index(s, node);
+    const struct lh_sim_node *believer = given ? s->master : lh_sim_at_index(s, node);
 
     if (b->look_at > lh_sim_now(s->sim)) {
         if (b->look_at < s->next_look)
@@ -451,11 +452,30 @@ void lh_sim_beliefs_look(struct lh_sim_story *s)
     lh_sim_beliefs_poll(s);
 }
 
+static void all_given_are_over(struct lh_sim_story *s, const char *how)
+{
+    uint64_t now = lh_sim_now(s->sim);
+
+    for (size_t i = 0; i < s->nodes; i++)
+        if (s->servers[i].given.open)
+            finish(s, &s->servers[i].given, now, how);
+    for (size_t k = 0; k < s->active_count; k++) {
+        struct chunk *c = s->active[k];
+        if (c->given.open)
+            finish(s, &c->given, now, how);
+        c->confirmed = c->waiting = false;
+    }
+}
+
 void lh_sim_beliefs_stepped(struct lh_sim_story *s, struct lh_sim_node *node)
 {
     int index = lh_sim_index(s, node);
 
-    if (node == lh_sim_master(s->cluster)) {
+    if (lh_sim_master(s->cluster) != s->master) {
+        all_given_are_over(s, "another master's reign has begun");
+        s->master = lh_sim_master(s->cluster);
+    }
+    if (node == s->master) {
         for (int i = 0; i < (int)s->nodes; i++)
             look_at_session_given(s, i);
         for (size_t k = 0; k < s->active_count; k++)
@@ -474,21 +494,16 @@ void lh_sim_beliefs_stepped(struct lh_sim_story *s, struct lh_sim_node *node)
 
 void lh_sim_beliefs_process_ended(struct lh_sim_story *s, struct lh_sim_node *node)
 {
-    bool master = node == lh_sim_master(s->cluster);
+    bool master = node == s->master;
     int index = lh_sim_index(s, node);
     uint64_t now = lh_sim_now(s->sim);
 
-    for (int i = 0; master && i < (int)s->nodes; i++)
-        if (s->servers[i].given.open)
-            finish(s, &s->servers[i].given, now, "the master's process ended");
+    if (master)
+        all_given_are_over(s, "the master's process ended");
     if (s->servers[index].held.open)
         finish(s, &s->servers[index].held, now, "its process ended");
     for (size_t k = 0; k < s->active_count; k++) {
         struct chunk *c = s->active[k];
-        if (master && c->given.open)
-            finish(s, &c->given, now, "the master's process ended");
-        if (master)
-            c->confirmed = c->waiting = false;
         if (c->held[index].open)
             finish(s, &c->held[index], now, "its process ended");
     }
@@ -498,8 +513,7 @@ static void still_open(struct lh_sim_story *s, struct chunk *c, int node, bool g
 {
     struct belief *b = belief_of(s, c, node, given);
 
-    const struct lh_sim_node *believer =
-        given ? lh_sim_master(s->cluster) : lh_sim_at_index(s, node);
+    const struct lh_sim_node *believer = given ? s->master : lh_sim_at_index(s, node);
 
     b->span.unfinished = true;
     b->span.until = shown_at(s, believer, b->end);

@@ -1,7 +1,5 @@
 #include "sim/run/bugs.h"
 
-#include <string.h>
-
 static const struct lh_sim_bug bugs[] = {
     /* Time. */
     {"wall-clock", "TIME-2",
@@ -431,18 +429,72 @@ static const struct lh_sim_bug bugs[] = {
     {"seal-header-before-log", "SEAL-1",
         "the header that says sealed is written before the log is synced; power fails in between",
         "INV-4"},
+
+    /* Several masters. */
+    {"no-fence", "HA-1",
+        "transactions do not compare the head; a master that wakes up writes over its successor's",
+        "INV-3"},
+    {"acts-unconfirmed", "HA-2",
+        "inputs are taken while nobody knows whether the reign goes on; two masters answer",
+        "INV-11"},
+    {"confirmed-from-the-answer", "HA-2",
+        "a confirmation counts from an answer that was late, and a successor has begun", "INV-11"},
+    {"confirmed-from-the-last-copy", "HA-2",
+        "a confirmation counts from the last copy of a transaction; an earlier one was applied",
+        "INV-11"},
+    {"candidate-too-early", "HA-3",
+        "a standby does not wait for the whole term of the reign that it sees", "INV-11"},
+    {"candidate-forgets-news", "HA-3",
+        "a standby counts from the first head that it saw, not from the newest", "INV-11"},
+    {"claims-with-an-old-copy", "HA-3",
+        "a candidate that lost compares the winner's head next, without what came with it",
+        "INV-3"},
+    {"reign-number-used-again", "HA-3",
+        "a reign begins with the number of the one before; nobody can tell them apart", "INV-3"},
+    {"takeover-waits-less", "HA-4",
+        "a new master waits for half of the longest session of the former ones", "INV-2"},
+    {"unknown-taken-for-failed", "HA-5",
+        "a transaction without an answer is built anew; the first copy is applied in its place",
+        "INV-2"},
+    {"unknown-taken-for-done", "HA-5",
+        "a transaction without an answer is taken for applied; callers are answered", "history"},
+    {"head-taken-for-its-own", "HA-5",
+        "the loser of two candidates looks at reign and number alone, which are the winner's",
+        "INV-11"},
+    {"completed-when-sent", "HA-5",
+        "callers are answered when a transaction is sent; it is fenced, or its master dies",
+        "history"},
+    {"commit-cut-in-two", "HA-6",
+        "a commit is divided where a transaction is full; its master dies between the halves",
+        "INV-4"},
+    {"pieces-named-first", "HA-6",
+        "a commit counts before its pieces are there; its master dies in between", "INV-2"},
+    {"next-commit-before-pieces-are-placed", "HA-6",
+        "another commit is written before the pieces are in place, which bring old values back",
+        "INV-3"},
+    {"taken-call-refused", "HA-7",
+        "a call that was taken is refused when the reign is lost; it has been carried out",
+        "history"},
+    {"gap-not-noticed", "HA-8",
+        "heads' numbers are not looked at; etcd loses an event, and its standby takes over",
+        "history"},
+    {"end-of-reign-not-noticed", "HA-8",
+        "a copy without the last writes of a reign takes the next reign's first for what follows",
+        "history"},
+    {"pages-of-different-revisions", "HA-8",
+        "each page of a copy is read as of now; what moved is there twice, or not at all", "check"},
+    {"acts-while-resigning", "HA-9",
+        "a master that resigns goes on until that is answered; its successor has begun", "INV-11"},
+    {"call-applied-twice", "HA-12",
+        "ids of calls are not looked at; what is repeated is carried out again", "history"},
+    {"call-result-not-stored", "HA-12",
+        "answers are remembered and not written down; the next master does it again", "history"},
+    {"call-answered-before-durable", "HA-12",
+        "a repeat is answered while the first message's commit is under way", "history"},
 };
 
 const struct lh_sim_bug *lh_sim_bugs(size_t *count)
 {
     *count = sizeof bugs / sizeof bugs[0];
     return bugs;
-}
-
-const struct lh_sim_bug *lh_sim_bug_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++)
-        if (strcmp(bugs[i].name, name) == 0)
-            return &bugs[i];
-    return NULL;
 }

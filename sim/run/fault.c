@@ -7,16 +7,26 @@
 
 struct lh_sim_who lh_sim_nth_node(const struct lh_sim_nemesis *n, size_t index)
 {
-    return index == 0 ? master() : index <= n->servers ? server(index) : client(index - n->servers);
+    if (index < n->masters) {
+        struct lh_sim_who who = master();
+        who.number = n->masters == 1 ? 0 : (uint32_t)index + 1;
+        return who;
+    }
+    index -= n->masters;
+    if (index < n->servers)
+        return server(index + 1);
+    index -= n->servers;
+    return index < n->clients ? client(index + 1) : etcd_member(index - n->clients + 1);
 }
 
-static size_t node_index(const struct lh_sim_nemesis *n, const struct lh_sim_node *node)
+/* Strangers, of which there are none where masters share an etcd, count as clients. */
+static struct lh_sim_who who_is(const struct lh_sim_nemesis *n, const struct lh_sim_node *node)
 {
     size_t i = 0;
 
     while (lh_sim_node(n->sim, i) != node)
         i++;
-    return i;
+    return lh_sim_nth_node(n, i);
 }
 
 const char *lh_sim_some_path(struct lh_sim_nemesis *n)
@@ -31,24 +41,31 @@ struct lh_sim_who lh_sim_some_server(struct lh_sim_nemesis *n)
     const char *path;
 
     if (n->target != NULL) {
-        size_t index = node_index(n, n->target);
-        if (index >= 1 && index <= n->servers)
-            return server(index);
+        struct lh_sim_who who = who_is(n, n->target);
+        if (who.kind == LH_SIM_WHO_SERVER)
+            return who;
     }
     if (chance(n, 40) && (path = lh_sim_some_path(n)) != NULL) {
         struct lh_sim_chunk tail;
         struct lh_sim_node *node =
             lh_sim_tail(n->cluster, path, &tail) ? lh_sim_primary(n->cluster, tail.chunk) : NULL;
         if (node != NULL)
-            return server(node_index(n, node));
+            return who_is(n, node);
     }
     return server(1 + below(n, n->servers));
+}
+
+struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n)
+{
+    struct lh_sim_who who = n->target == NULL ? master() : who_is(n, n->target);
+
+    return who.kind == LH_SIM_WHO_MASTER ? who : master();
 }
 
 struct lh_sim_who lh_sim_some_node(struct lh_sim_nemesis *n)
 {
     if (n->target != NULL)
-        return lh_sim_nth_node(n, node_index(n, n->target));
+        return who_is(n, n->target);
     return chance(n, 60) ? lh_sim_some_server(n) : lh_sim_nth_node(n, below(n, nodes(n)));
 }
 
@@ -139,12 +156,14 @@ void lh_sim_inject(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
 
 void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
 {
-    size_t index = node_index(n, n->target);
+    enum lh_sim_who_kind kind = who_is(n, n->target).kind;
 
-    if (index == 0)
+    if (kind == LH_SIM_WHO_MASTER)
         lh_sim_fault_master(n);
-    else if (index <= n->servers)
+    else if (kind == LH_SIM_WHO_SERVER)
         lh_sim_inject(n, fault);
+    else if (kind == LH_SIM_WHO_ETCD)
+        lh_sim_fault_etcd_down(n);
 }
 
 void lh_sim_mend_some(struct lh_sim_nemesis *n)

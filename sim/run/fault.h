@@ -21,7 +21,7 @@ struct lh_sim_nemesis {
     void *arg;
     bool resting;
     uint64_t quiet_until;
-    size_t servers, clients;
+    size_t masters, etcd, servers, clients;
     uint64_t damaged; /* a bit for each chunkserver whose replicas it has spoilt */
     uint32_t power_left;
     uint64_t draining, undrained; /* a bit for each chunkserver that is to be emptied; that was to
@@ -89,6 +89,11 @@ static inline struct lh_sim_who master(void)
     return (struct lh_sim_who){.kind = LH_SIM_WHO_MASTER};
 }
 
+static inline struct lh_sim_who etcd_member(size_t number)
+{
+    return (struct lh_sim_who){.kind = LH_SIM_WHO_ETCD, .number = (uint32_t)number};
+}
+
 static inline struct lh_sim_who client(size_t number)
 {
     return (struct lh_sim_who){.kind = LH_SIM_WHO_CLIENT, .number = (uint32_t)number};
@@ -99,13 +104,16 @@ static inline bool same(const struct lh_sim_who *a, const struct lh_sim_who *b)
     return a->kind == b->kind && a->number == b->number;
 }
 
-/* Nodes are counted as the cluster adds them: the master, chunkservers, clients. */
+/* Nodes are counted: masters, chunkservers, clients, members of etcd. */
 static inline size_t nodes(const struct lh_sim_nemesis *n)
 {
-    return 1 + n->servers + n->clients;
+    return n->masters + n->servers + n->clients + n->etcd;
 }
 
 struct lh_sim_who lh_sim_nth_node(const struct lh_sim_nemesis *n, size_t index);
+
+/* The target, if it is a master; else the master that acts. */
+struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n);
 
 /* The target, if it is a chunkserver; the primary of some file, which matters most; or any. */
 struct lh_sim_who lh_sim_some_server(struct lh_sim_nemesis *n);

@@ -36,18 +36,20 @@ void lh_sim_fault_rack(struct lh_sim_nemesis *n)
 /* The master is killed, loses power or stands still. */
 void lh_sim_fault_master(struct lh_sim_nemesis *n)
 {
+    struct lh_sim_who who = lh_sim_some_master(n);
+
     switch (below(n, 4)) {
     case 0:
-        lh_sim_act_on(n, LH_SIM_ACT_CRASH, master(), a_while(n).ns);
+        lh_sim_act_on(n, LH_SIM_ACT_CRASH, who, a_while(n).ns);
         break;
     case 1:
-        lh_sim_act_on(n, LH_SIM_ACT_POWER_LOSS, master(), a_while(n).ns);
+        lh_sim_act_on(n, LH_SIM_ACT_POWER_LOSS, who, a_while(n).ns);
         break;
     case 2:
-        lh_sim_act_on(n, LH_SIM_ACT_PAUSE, master(), a_while(n).ns);
+        lh_sim_act_on(n, LH_SIM_ACT_PAUSE, who, a_while(n).ns);
         break;
     default:
-        lh_sim_act_on(n, LH_SIM_ACT_RESTART, master(), 0);
+        lh_sim_act_on(n, LH_SIM_ACT_RESTART, who, 0);
         break;
     }
 }

@@ -24,13 +24,13 @@ static struct lh_sim_plan candidate(const struct search *s)
 /* Everything that the plan names is there: it can be written as a scenario file. */
 static bool makes_sense(const struct lh_sim_plan *plan)
 {
+    const struct lh_sim_crew crew = lh_sim_settings_crew(&plan->settings);
     char text[256];
 
     if (lh_sim_settings_check(&plan->settings, text, sizeof text) != LH_OK)
         return false;
     for (size_t i = 0; i < plan->action_count; i++)
-        if (!lh_sim_action_check(&plan->actions[i], plan->settings.servers, plan->settings.clients,
-                text, sizeof text))
+        if (!lh_sim_action_check(&plan->actions[i], &crew, text, sizeof text))
             return false;
     return true;
 }
@@ -264,6 +264,18 @@ static bool fewer_nodes(struct search *s)
         again = try(s, &plan);
         any |= again;
     }
+    for (bool again = s->best->settings.etcd > 0; again && !s->over;) {
+        struct lh_sim_plan plan = candidate(s);
+        plan.settings.masters--;
+        again = try(s, &plan);
+        any |= again;
+    }
+    for (bool again = s->best->settings.etcd > 1; again && !s->over;) {
+        struct lh_sim_plan plan = candidate(s);
+        plan.settings.etcd--;
+        again = try(s, &plan) && s->best->settings.etcd > 1;
+        any |= again;
+    }
     for (bool again = s->best->settings.strangers > 0; again && !s->over;) {
         struct lh_sim_plan plan = candidate(s);
         plan.settings.strangers--;
@@ -305,7 +317,7 @@ static bool default_settings(struct search *s)
         SETTING(write), SETTING(sync), SETTING(read), SETTING(commit), SETTING(delay_tail),
         SETTING(disk_tail), SETTING(timer_late), SETTING(on_loss), SETTING(suspect_after),
         SETTING(grace), SETTING(trash_retention), SETTING(repair_streams), SETTING(repair_rate),
-        SETTING(scrub_period), SETTING(balance)};
+        SETTING(scrub_period), SETTING(balance), SETTING(etcd_takes), SETTING(reign_term)};
     struct lh_sim_settings defaults = lh_sim_settings_default(0);
     bool any = false;
 

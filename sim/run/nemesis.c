@@ -72,6 +72,7 @@ static bool is_critical(const struct lh_sim_sight *s)
         return e->op != LH_DISK_WRITE && e->op != LH_DISK_READ;
     case LH_FX_SEND:
         return s->method == LH_METHOD_SESSION || s->method == LH_METHOD_SETTLE ||
+               s->method == LH_METHOD_ETCD_TXN ||
                (s->method == LH_METHOD_REPLICATE && s->payload->size == 0);
     default:
         return false;
@@ -122,10 +123,10 @@ void lh_sim_fault_mix_draw(
         .term = settings->session_term,
         .term_min = shortest_term(settings),
     };
-    for (int i = 0; i < LH_SIM_FAULT_COUNT; i++)
+    for (int i = 0; i < LH_SIM_FAULTS_EVERYWHERE; i++)
         if (chance(&n, 40))
             t->weights[i] = 1 + (uint32_t)below(&n, 10);
-    t->weights[below(&n, LH_SIM_FAULT_COUNT)] = 5;
+    t->weights[below(&n, LH_SIM_FAULTS_EVERYWHERE)] = 5;
     for (uint32_t i = 0; i < settings->file_count; i++)
         synced = synced && settings->files[i].synced;
     /* In a `buffered` file a second machine may take with it what a first one had lost (REC-2a);
@@ -140,6 +141,28 @@ void lh_sim_fault_mix_draw(
     t->scraps =
         spoils && settings->servers > settings->replication && settings->grace.ns <= SHORT_GRACE.ns;
     t->drains = settings->servers > settings->min_replicas + 1 + (t->scraps ? 1 : 0) ? 1 : 0;
+    *random = n.random;
+}
+
+void lh_sim_fault_mix_draw_masters(
+    struct lh_sim_fault_mix *t, const struct lh_sim_settings *settings, struct lh_prng *random)
+{
+    struct lh_sim_nemesis n = {.random = *random};
+    uint64_t shortest = 4 * settings->reign_term.ns;
+
+    t->reign = settings->reign_term;
+    for (int i = LH_SIM_FAULTS_EVERYWHERE; i < LH_SIM_FAULT_COUNT; i++)
+        if (chance(&n, 40))
+            t->weights[i] = 1 + (uint32_t)below(&n, 10);
+    t->weights[LH_SIM_FAULTS_EVERYWHERE +
+               below(&n, LH_SIM_FAULT_COUNT - LH_SIM_FAULTS_EVERYWHERE)] = 5;
+    /* Half of the runs are about nothing else, for there masters and etcd meet most. */
+    if (chance(&n, 50))
+        for (int i = 0; i < LH_SIM_FAULTS_EVERYWHERE; i++)
+            t->weights[i] = chance(&n, 10) ? 1 : 0;
+    t->weights[LH_SIM_FAULT_STORE] = 0; /* there is none at a master */
+    if (t->term_min.ns < shortest)
+        t->term_min.ns = shortest;
     *random = n.random;
 }
 
@@ -158,6 +181,8 @@ struct lh_sim_nemesis *lh_sim_nemesis_start(struct lh_sim_cluster *c, struct lh_
         .random = {lh_mix64(seed)},
         .did = did,
         .arg = arg,
+        .masters = lh_sim_masters(c),
+        .etcd = lh_sim_shared_etcd(c) == NULL ? 0 : lh_sim_etcd_members(lh_sim_shared_etcd(c)),
         .servers = lh_sim_servers(c),
         .clients = lh_sim_clients(c),
         .power_left = mix->power_losses,

@@ -46,7 +46,27 @@
     F(DEAF, deaf)                                                                                  \
     F(MASTER_PAUSE, master_pause)                                                                  \
     F(CLIENT_ONE_WAY, client_one_way)                                                              \
-    F(HALF_CLOSE, half_close)
+    F(HALF_CLOSE, half_close)                                                                      \
+    LH_SIM_FAULTS_OF_MASTERS(F)
+
+/* Of masters that share an etcd, and of that; in the order in which they came to be. */
+#define LH_SIM_FAULTS_OF_MASTERS(F)                                                                \
+    F(ACTIVE_KILL, active_kill)                                                                    \
+    F(ACTIVE_PAUSE, active_pause)                                                                  \
+    F(ACTIVE_RESIGN, active_resign)                                                                \
+    F(ACTIVE_CUT, active_cut)                                                                      \
+    F(ACTIVE_LATE, active_late)                                                                    \
+    F(STANDBY, standby)                                                                            \
+    F(ETCD_DOWN, etcd_down)                                                                        \
+    F(ETCD_MAJORITY, etcd_majority)                                                                \
+    F(ETCD_CUT, etcd_cut)                                                                          \
+    F(ETCD_QUORUM, etcd_quorum)                                                                    \
+    F(ETCD_ERRORS, etcd_errors)                                                                    \
+    F(ETCD_LATE, etcd_late)                                                                        \
+    F(ETCD_LAG, etcd_lag)                                                                          \
+    F(ETCD_WATCHES, etcd_watches)                                                                  \
+    F(ETCD_COMPACT, etcd_compact)                                                                  \
+    F(ETCD_FULL, etcd_full)
 
 enum lh_sim_fault {
 #define KIND(NAME, name) LH_SIM_FAULT_##NAME,
@@ -54,6 +74,9 @@ enum lh_sim_fault {
 #undef KIND
         LH_SIM_FAULT_COUNT
 };
+
+/* So many are drawn for every run; those behind them only where masters share an etcd. */
+#define LH_SIM_FAULTS_EVERYWHERE ((int)LH_SIM_FAULT_ACTIVE_KILL)
 
 struct lh_sim_fault_mix {
     uint32_t weights[LH_SIM_FAULT_COUNT];
@@ -66,6 +89,7 @@ struct lh_sim_fault_mix {
     int32_t drift_ppm;           /* clocks are set to within this; beyond rho only in such runs */
     struct lh_duration term;     /* about as long as a session: durations are drawn around it */
     struct lh_duration term_min; /* new session terms are at least this long */
+    struct lh_duration reign;    /* T_reign; 0: masters share nothing */
     /* The atlas: what the protocol survives. */
     uint32_t drains;         /* so many servers may be drained at a time */
     bool scraps;             /* a machine may be gone for good */
@@ -75,6 +99,10 @@ struct lh_sim_fault_mix {
 
 /* Draws a mix that suits the settings. */
 void lh_sim_fault_mix_draw(
+    struct lh_sim_fault_mix *mix, const struct lh_sim_settings *settings, struct lh_prng *random);
+
+/* Adds what can befall masters that share an etcd, for settings that have one. */
+void lh_sim_fault_mix_draw_masters(
     struct lh_sim_fault_mix *mix, const struct lh_sim_settings *settings, struct lh_prng *random);
 
 struct lh_sim_nemesis;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const names[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers"};
+    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
@@ -30,6 +30,9 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
 
 /* A session term is at least this many of the longest delays. */
 #define SESSION_DELAYS 12
+
+/* And at least so many terms of a reign. */
+#define REIGN_SESSIONS 4
 
 /* Small numbers more often than large ones. */
 static uint32_t few(struct lh_prng *random, uint32_t min, uint32_t max)
@@ -146,6 +149,30 @@ static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
     draw_keeping(s, random);
 }
 
+/* Masters that share an etcd. All that is drawn comes from a stream of its own: other profiles are
+ * as if there were none. */
+static void draw_masters(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    struct lh_sim_settings *s = &plan->settings;
+
+    s->masters = few(random, 2, 4);
+    s->etcd = (uint32_t[]){1, 3, 3, 3, 5}[lh_prng_below(random, 5)];
+    if (lh_prng_chance(random, 40))
+        s->etcd_takes =
+            up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 3, 40)));
+    /* A transaction, its copy at another member and late timers fit into a fraction of it. */
+    uint64_t least = 8 * (2 * s->delay.max.ns + s->etcd_takes.max.ns + s->timer_late.ns);
+    if (least < LH_REIGN_TERM_MIN_NS)
+        least = LH_REIGN_TERM_MIN_NS;
+    s->reign_term.ns =
+        lh_prng_chance(random, 50) ? least : lh_prng_between(random, least, 3 * least);
+    /* A session outlives what a change of masters takes. */
+    while (s->session_term.ns < s->reign_term.ns * REIGN_SESSIONS) {
+        s->session_term.ns *= 2;
+        s->chunk_term.ns *= 2;
+    }
+}
+
 /* ---- Programs ---- */
 
 static void add(struct lh_sim_plan *plan, const struct lh_sim_action *a)
@@ -240,6 +267,20 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
         draw_files_program(plan, random, writers);
 }
 
+/* Names are what masters know: several programs change the same ones. */
+static void add_files_program(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t count = few(random, 1, 3);
+
+    for (uint32_t i = 1; i <= count; i++) {
+        struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "names", i);
+        (void)snprintf(a.program.path, sizeof a.program.path, "/name");
+        a.program.every =
+            up_to(lh_milliseconds(5), lh_milliseconds(lh_prng_between(random, 10, 300)));
+        add(plan, &a);
+    }
+}
+
 /* A copy is kept, the master goes on, and some time later starts again with the copy. */
 static void draw_restoring(struct lh_sim_plan *plan, struct lh_prng *random)
 {
@@ -288,6 +329,9 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     }
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
+    struct lh_prng shared = {lh_mix64(seed ^ UINT64_C(0x6d617374657273))};
+    if (profile == LH_SIM_PROFILE_MASTERS)
+        draw_masters(plan, &shared);
     plan->duration = lh_nanoseconds(
         plan->settings.session_term.ns * lh_prng_between(&random, 2, 10) + 2000000000);
     draw_programs(plan, &random);
@@ -318,6 +362,16 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         break;
     case LH_SIM_PROFILE_STRANGERS:
         plan->settings.strangers = few(&random, 1, 4);
+        break;
+    case LH_SIM_PROFILE_MASTERS:
+        lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);
+        if (lh_prng_chance(&shared, 10)) {
+            plan->settings.clocks_beyond_rho = true;
+            plan->mix.weights[LH_SIM_FAULT_DRIFT] = 10;
+            plan->mix.drift_ppm = 900000;
+        }
+        if (lh_prng_chance(&shared, 40))
+            add_files_program(plan, &shared);
         break;
     default:
         break;

@@ -118,8 +118,9 @@ static void conclude(struct run *r)
     to->events = lh_sim_events(s->sim);
     to->messages = lh_sim_delivered(s->sim);
     to->hash = lh_sim_hash(s->sim);
-    to->excused =
-        lh_sim_observers_seen(s->observers, "INV-1") + lh_sim_observers_seen(s->observers, "INV-2");
+    to->excused = lh_sim_observers_seen(s->observers, "INV-1") +
+                  lh_sim_observers_seen(s->observers, "INV-2") +
+                  lh_sim_observers_seen(s->observers, "INV-11");
     for (size_t i = 0; i < lh_sim_file_count(s->cluster); i++)
         to->exempt += lh_sim_observers_exempt(s->observers, lh_sim_file_path(s->cluster, i));
     for (const struct lh_sim_program *p = lh_sim_program_next(s->cluster, NULL); p != NULL;

@@ -15,7 +15,7 @@
 
 /* Of the simulator: raised when a seed no longer gives the run that it gave. Seeds are printed with
  * it (417@1), so that one of another generation is not taken for a run that it does not name. */
-#define LH_SIM_GENERATION 6u
+#define LH_SIM_GENERATION 7u
 
 /* What kind of runs a seed is drawn for. */
 enum lh_sim_profile {
@@ -27,6 +27,8 @@ enum lh_sim_profile {
     LH_SIM_PROFILE_RUIN,     /* more damage than the protocol survives: loss must be reported */
     LH_SIM_PROFILE_RESTORED, /* the master's store becomes an older copy: nothing is deleted */
     LH_SIM_PROFILE_STRANGERS, /* FAULTS, and programs that misbehave beside the others */
+    LH_SIM_PROFILE_MASTERS,   /* FAULTS, several masters that share an etcd, and what befalls them;
+                               in a tenth of the seeds clocks leave rho, too */
     LH_SIM_PROFILE_COUNT
 };
 

@@ -1,7 +1,8 @@
 /* How small the cores' bounds are in a run, and the few runs in which they and everything else are
  * as shipped: what is cut at 8 MiB is cut in no chunk of 64 KiB.
  *
- * Drawn from a stream of its own, so that a new bound leaves all other draws alone. */
+ * Drawn from a stream of its own, so that a new bound leaves all other draws alone; one that is
+ * `later`, from another, so that it leaves the older bounds alone, too. */
 #include "sim/run/sizes.h"
 
 #include "base/assert.h"
@@ -112,12 +113,23 @@ static uint64_t *bound_of(struct lh_sim_settings *s, const char *core, const cha
     return &s->bounds[i];
 }
 
-/* What goes together. A client asks for no more lanes, and writers on them, than its server takes;
- * and every program of a run may wait at the master, or one that always comes too late waits for
- * ever. */
+/* Within so long after it was decided a request has arrived or never does, pauses of both ends
+ * included. */
+#define LATE_MOST UINT64_C(60000000000)
+
+/* A run's programs and strangers change no more names than one in so many nanoseconds. */
+#define CALLS_EACH    UINT64_C(1000000)
+#define CALLS_SHIPPED UINT64_C(100000)
+
+/* What goes together. Answers of calls are kept for twice as long as those are repeated (HA-12). A
+ * client asks for no more lanes, and writers on them, than its server takes; and every program of a
+ * run may wait at the master, or one that always comes too late waits for ever. */
 static void agree(struct lh_sim_settings *s)
 {
     static const char *const rooms[] = {"stream_writers", "stream_lanes"};
+    uint64_t *repeats = bound_of(s, "client", "repeat_for");
+    uint64_t *keeps = bound_of(s, "master", "call_keep");
+    uint64_t *answers = bound_of(s, "master", "calls_max");
     uint64_t *waits = bound_of(s, "master", "waiters_max");
     uint64_t *waits_for_one = bound_of(s, "master", "waiters_file_max");
 
@@ -131,11 +143,56 @@ static void agree(struct lh_sim_settings *s)
         *waits = PROGRAMS_MOST;
     if (*waits_for_one < PROGRAMS_MOST)
         *waits_for_one = PROGRAMS_MOST;
+    if (*keeps < 2 * *repeats + LATE_MOST)
+        *keeps = 2 * *repeats + LATE_MOST;
+    if (*answers < *keeps / CALLS_EACH)
+        *answers = *keeps / CALLS_EACH < CALLS_SHIPPED ? *keeps / CALLS_EACH : CALLS_SHIPPED;
+}
+
+/* Of masters that share an etcd. Times stand to a reign's term as they are shipped, or shrink with
+ * it; but what a call of etcd takes there and back fits in. */
+static uint64_t reign_value(
+    const struct lh_sim_bound *b, const struct lh_sim_settings *s, struct lh_prng *random)
+{
+    const uint64_t usual = 2000000000; /* the term as shipped */
+    uint64_t least = b->least, most = b->shipped;
+
+    if (b->unit == LH_SIM_BOUND_TIME) {
+        most = b->shipped / 1000 * (s->reign_term.ns / (usual / 1000));
+        least = strcmp(b->name, "call_timeout") == 0
+                    ? 3 * (2 * s->delay.max.ns + s->etcd_takes.max.ns + s->timer_late.ns)
+                    : most / 50;
+        if (least < 1000000)
+            least = 1000000;
+    }
+    if (most < least)
+        return least;
+    return lh_prng_chance(random, 40)   ? most
+           : lh_prng_chance(random, 40) ? least
+                                        : spread(random, least, most);
+}
+
+static void draw_reigns(struct lh_sim_settings *s, uint64_t seed)
+{
+    struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x726569676e73))};
+    size_t count;
+    const struct lh_sim_bound *bounds = lh_sim_bounds(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(bounds[i].core, "reign") != 0)
+            continue;
+        uint64_t value = reign_value(&bounds[i], s, &random);
+        s->bounds[i] = value == bounds[i].shipped ? 0 : value;
+    }
 }
 
 void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
+    if (plan->settings.etcd > 0)
+        draw_reigns(&plan->settings, seed);
+
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
+    struct lh_prng later = {lh_mix64(seed ^ UINT64_C(0x6c61746572))};
     struct lh_sim_settings *s = &plan->settings;
     size_t count;
     const struct lh_sim_bound *bounds = lh_sim_bounds(&count);
@@ -151,10 +208,13 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
+        if (strcmp(b->core, "reign") == 0)
+            continue;
+        struct lh_prng *draw = b->later ? &later : &random;
         uint64_t value = scaled(b, s);
-        if (lh_prng_chance(&random, any))
-            value = spread(&random, least_of(b, s), b->shipped);
-        if (lh_prng_chance(&random, smallest))
+        if (lh_prng_chance(draw, any))
+            value = spread(draw, least_of(b, s), b->shipped);
+        if (lh_prng_chance(draw, smallest))
             value = least_of(b, s);
         s->bounds[i] = value == b->shipped ? 0 : value;
     }

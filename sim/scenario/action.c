@@ -43,6 +43,17 @@ static bool parse_of_path(struct lh_sim_words *w, char *path)
     return lh_sim_words_take(w, "of") && lh_sim_slot_path.parse(w, path);
 }
 
+/* "standby", "standby 2"; a number that is left out is `usual`. */
+static bool parse_numbered(
+    struct lh_sim_words *w, struct lh_sim_who *who, enum lh_sim_who_kind kind, uint32_t usual)
+{
+    const char *next = lh_sim_words_peek(w);
+
+    who->kind = kind;
+    who->number = usual;
+    return next == NULL || !isdigit((unsigned char)*next) || take_number(w, &who->number);
+}
+
 /* "secondary of /log", "secondary 2 of /log". */
 static bool parse_secondary(struct lh_sim_words *w, struct lh_sim_who *who)
 {
@@ -61,6 +72,10 @@ static bool parse_every(struct lh_sim_words *w, struct lh_sim_who *who)
         who->kind = LH_SIM_WHO_SERVERS;
     else if (lh_sim_words_take(w, "client"))
         who->kind = LH_SIM_WHO_CLIENTS;
+    else if (lh_sim_words_take(w, "master"))
+        who->kind = LH_SIM_WHO_MASTERS;
+    else if (lh_sim_words_take(w, "etcd") && lh_sim_words_take(w, "member"))
+        who->kind = LH_SIM_WHO_ETCDS;
     return who->kind != LH_SIM_WHO_NOBODY;
 }
 
@@ -86,12 +101,19 @@ static bool parse_who(struct lh_sim_words *w, void *to)
         w->at++;
         return true;
     }
-    if (next != NULL && (strcmp(next, "the") == 0 || strcmp(next, "a") == 0))
+    if (next != NULL &&
+        (strcmp(next, "the") == 0 || strcmp(next, "a") == 0 || strcmp(next, "an") == 0))
         w->at++;
-    if (lh_sim_words_take(w, "master")) {
-        who->kind = LH_SIM_WHO_MASTER;
-        return true;
+    if (lh_sim_words_take(w, "master"))
+        return parse_numbered(w, who, LH_SIM_WHO_MASTER, 0);
+    if (lh_sim_words_take(w, "active")) {
+        who->kind = LH_SIM_WHO_ACTIVE;
+        return lh_sim_words_take(w, "master");
     }
+    if (lh_sim_words_take(w, "standby"))
+        return parse_numbered(w, who, LH_SIM_WHO_STANDBY, 1);
+    if (lh_sim_words_take(w, "etcd"))
+        return lh_sim_words_take(w, "member") && parse_numbered(w, who, LH_SIM_WHO_ETCD, 1);
     if (lh_sim_words_take(w, "chunkserver")) {
         who->kind = LH_SIM_WHO_SERVER;
         return take_number(w, &who->number);
@@ -125,7 +147,28 @@ static void print_who(struct lh_sim_text *t, const void *from)
         lh_sim_text_add(t, "nobody");
         break;
     case LH_SIM_WHO_MASTER:
-        lh_sim_text_add(t, "master");
+        if (who->number == 0)
+            lh_sim_text_add(t, "master");
+        else
+            lh_sim_text_add(t, "master %u", who->number);
+        break;
+    case LH_SIM_WHO_ACTIVE:
+        lh_sim_text_add(t, "active master");
+        break;
+    case LH_SIM_WHO_STANDBY:
+        if (who->number == 1)
+            lh_sim_text_add(t, "standby");
+        else
+            lh_sim_text_add(t, "standby %u", who->number);
+        break;
+    case LH_SIM_WHO_ETCD:
+        lh_sim_text_add(t, "etcd member %u", who->number);
+        break;
+    case LH_SIM_WHO_MASTERS:
+        lh_sim_text_add(t, "every master");
+        break;
+    case LH_SIM_WHO_ETCDS:
+        lh_sim_text_add(t, "every etcd member");
         break;
     case LH_SIM_WHO_SERVER:
         lh_sim_text_add(t, "chunkserver %u", who->number);
@@ -333,6 +376,20 @@ static const struct {
     {LH_SIM_ACT_SCRAP, "scrap <who>"},
     {LH_SIM_ACT_BACK_UP, "back up store of <who>"},
     {LH_SIM_ACT_RESTORE_STORE, "restore store of <who>"},
+    {LH_SIM_ACT_ETCD_QUORUM, "etcd loses its quorum [for <hold>]"},
+    {LH_SIM_ACT_ETCD_AGREES, "etcd has its quorum again"},
+    {LH_SIM_ACT_ETCD_AFTER, "etcd fails <count> per million after their effect [for <hold>]"},
+    {LH_SIM_ACT_ETCD_BEFORE, "etcd fails <count> per million before their effect [for <hold>]"},
+    {LH_SIM_ACT_ETCD_LATE, "etcd applies <count> per million up to <delay> late [for <hold>]"},
+    {LH_SIM_ACT_ETCD_LAG, "let <who> lag by <delay> [for <hold>]"},
+    {LH_SIM_ACT_ETCD_BREAK, "break etcd watches"},
+    {LH_SIM_ACT_ETCD_DELAY, "delay etcd watches by <delay> [for <hold>]"},
+    {LH_SIM_ACT_ETCD_LOSE, "etcd watches lose <count> per million [for <hold>]"},
+    {LH_SIM_ACT_ETCD_CANCEL, "cancel etcd watches"},
+    {LH_SIM_ACT_ETCD_COMPACT, "compact etcd but for <number> revisions"},
+    {LH_SIM_ACT_ETCD_FULL, "etcd is full [for <hold>]"},
+    {LH_SIM_ACT_ETCD_KEEP, "keep a snapshot of etcd"},
+    {LH_SIM_ACT_ETCD_RESTORE, "restore the snapshot of etcd"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},
     {LH_SIM_ACT_RELEASE, "release <path>" THROUGH},
     {LH_SIM_ACT_CREATE,
@@ -438,16 +495,40 @@ int lh_sim_action_parse(
 /* ---- What makes sense ---- */
 
 static bool check_who(
-    const struct lh_sim_who *who, size_t servers, size_t clients, char *text, size_t text_size)
+    const struct lh_sim_who *who, const struct lh_sim_crew *crew, char *text, size_t text_size)
 {
-    if (who->kind == LH_SIM_WHO_SERVER && (who->number < 1 || who->number > servers))
+    if (who->kind == LH_SIM_WHO_SERVER && (who->number < 1 || who->number > crew->servers))
         return lh_sim_complain(text, text_size,
-            "there is no chunkserver %u; chunkservers are 1 to %zu", who->number, servers);
-    if (who->kind == LH_SIM_WHO_CLIENT && (who->number < 1 || who->number > clients))
-        return lh_sim_complain(
-            text, text_size, "there is no client %u; clients are 1 to %zu", who->number, clients);
+            "there is no chunkserver %u; chunkservers are 1 to %zu", who->number, crew->servers);
+    if (who->kind == LH_SIM_WHO_CLIENT && (who->number < 1 || who->number > crew->clients))
+        return lh_sim_complain(text, text_size, "there is no client %u; clients are 1 to %zu",
+            who->number, crew->clients);
+    if (who->kind == LH_SIM_WHO_MASTER && who->number > crew->masters)
+        return lh_sim_complain(text, text_size, "there is no master %u; masters are 1 to %zu",
+            who->number, crew->masters);
+    if (who->kind == LH_SIM_WHO_ETCD && (who->number < 1 || who->number > crew->etcd))
+        return lh_sim_complain(text, text_size, "there is no etcd member %u; members are 1 to %zu",
+            who->number, crew->etcd);
+    if (who->kind == LH_SIM_WHO_STANDBY && (who->number < 1 || who->number >= crew->masters))
+        return lh_sim_complain(text, text_size,
+            "there is no standby %u; of %zu masters one is active", who->number, crew->masters);
     if (who->kind == LH_SIM_WHO_SECONDARY && who->number < 1)
         return lh_sim_complain(text, text_size, "secondaries are counted from 1");
+    return true;
+}
+
+static bool check_etcd(
+    const struct lh_sim_action *a, const struct lh_sim_crew *crew, char *text, size_t text_size)
+{
+    if (a->kind < LH_SIM_ACT_ETCD_QUORUM || a->kind > LH_SIM_ACT_ETCD_RESTORE)
+        return true;
+    if (crew->etcd == 0)
+        return lh_sim_complain(text, text_size, "there is no etcd");
+    if (a->kind == LH_SIM_ACT_ETCD_LAG && a->who.kind != LH_SIM_WHO_ETCD &&
+        a->who.kind != LH_SIM_WHO_ETCDS && a->who.kind != LH_SIM_WHO_NAMED)
+        return lh_sim_complain(text, text_size, "only members of etcd lag");
+    if (a->count > 1000000)
+        return lh_sim_complain(text, text_size, "at most 1000000 of a million");
     return true;
 }
 
@@ -503,13 +584,14 @@ static bool check_program(
     return lh_sim_program_check(&a->program, clients, text, text_size);
 }
 
-bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
+bool lh_sim_action_check(const struct lh_sim_action *action, const struct lh_sim_crew *crew,
     char *text, size_t text_size)
 {
-    if (action->client < 1 || action->client > clients)
+    if (action->client < 1 || action->client > crew->clients)
         return lh_sim_complain(text, text_size, "there is no client %u; clients are 1 to %zu",
-            action->client, clients);
-    return check_who(&action->who, servers, clients, text, text_size) &&
-           check_who(&action->peer, servers, clients, text, text_size) &&
-           check_limits(action, text, text_size) && check_program(action, clients, text, text_size);
+            action->client, crew->clients);
+    return check_who(&action->who, crew, text, text_size) &&
+           check_who(&action->peer, crew, text, text_size) &&
+           check_etcd(action, crew, text, text_size) && check_limits(action, text, text_size) &&
+           check_program(action, crew->clients, text, text_size);
 }

@@ -54,6 +54,21 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_SCRAP,         /* the machine is gone for good */
     LH_SIM_ACT_BACK_UP,       /* a copy of the store is kept ... */
     LH_SIM_ACT_RESTORE_STORE, /* ... and put in its place; the process starts again */
+    /* The etcd that masters share (sim/etcd/etcd.h). */
+    LH_SIM_ACT_ETCD_QUORUM,  /* it has none, for `hold` */
+    LH_SIM_ACT_ETCD_AGREES,  /* it has one again */
+    LH_SIM_ACT_ETCD_AFTER,   /* of a million `count` fail when they have taken effect, for `hold` */
+    LH_SIM_ACT_ETCD_BEFORE,  /* ... before they do */
+    LH_SIM_ACT_ETCD_LATE,    /* ... take effect up to `delay` later, for `hold` */
+    LH_SIM_ACT_ETCD_LAG,     /* the member `who` applies everything `delay` later, for `hold` */
+    LH_SIM_ACT_ETCD_BREAK,   /* all watches break */
+    LH_SIM_ACT_ETCD_DELAY,   /* watches send events `delay` later, for `hold` */
+    LH_SIM_ACT_ETCD_LOSE,    /* of a million revisions a watch never shows `count`, for `hold` */
+    LH_SIM_ACT_ETCD_CANCEL,  /* all watches are canceled as compacted */
+    LH_SIM_ACT_ETCD_COMPACT, /* but for the newest `number` revisions */
+    LH_SIM_ACT_ETCD_FULL,    /* the quota is used up, for `hold` */
+    LH_SIM_ACT_ETCD_KEEP,    /* a snapshot is kept ... */
+    LH_SIM_ACT_ETCD_RESTORE, /* ... and put in place of the state */
     /* Requests, given to a client without waiting for the answer. */
     LH_SIM_ACT_RECALL,
     LH_SIM_ACT_RELEASE,
@@ -84,13 +99,18 @@ enum lh_sim_action_kind {
 /* Names one node, or several; which ones is decided when the action is carried out. */
 enum lh_sim_who_kind {
     LH_SIM_WHO_NOBODY,
-    LH_SIM_WHO_MASTER,
+    LH_SIM_WHO_MASTER,    /* "master 2"; "master": who acts, or else who reigned last */
+    LH_SIM_WHO_ACTIVE,    /* "active master": nobody while none acts */
+    LH_SIM_WHO_STANDBY,   /* "standby", "standby 2": those that are up and do not act */
+    LH_SIM_WHO_ETCD,      /* "etcd member 2" */
     LH_SIM_WHO_SERVER,    /* "chunkserver 2", "cs2" */
     LH_SIM_WHO_CLIENT,    /* "client 1", "c1" */
     LH_SIM_WHO_PRIMARY,   /* "primary of /log": who may act on the tail; if nobody may, the holder
                              that the durable grant names */
     LH_SIM_WHO_SECONDARY, /* "secondary of /log", "secondary 2 of /log": its other members */
     LH_SIM_WHO_NAMED,     /* "Old": what an action LET said */
+    LH_SIM_WHO_MASTERS,   /* "every master" */
+    LH_SIM_WHO_ETCDS,     /* "every etcd member" */
     LH_SIM_WHO_SERVERS,   /* "every chunkserver" */
     LH_SIM_WHO_CLIENTS,   /* "every client" */
     LH_SIM_WHO_EVERYBODY,
@@ -98,7 +118,7 @@ enum lh_sim_who_kind {
 
 struct lh_sim_who {
     enum lh_sim_who_kind kind;
-    uint32_t number;                /* from 1 */
+    uint32_t number;                /* from 1; 0: of a master none in particular */
     char text[LH_SIM_PATH_MAX + 1]; /* a path or a name */
 };
 
@@ -151,8 +171,13 @@ LH_MUST_USE int lh_sim_action_parse(
  * knows what would have been possible. Words may be left. */
 bool lh_sim_action_parse_words(struct lh_sim_action *action, struct lh_sim_words *w);
 
+/* How many nodes of each kind there are. */
+struct lh_sim_crew {
+    size_t masters, etcd, servers, clients;
+};
+
 /* False: it asks for what no cluster of so many nodes has or can do; `text` says what. */
-bool lh_sim_action_check(const struct lh_sim_action *action, size_t servers, size_t clients,
+bool lh_sim_action_check(const struct lh_sim_action *action, const struct lh_sim_crew *crew,
     char *text, size_t text_size);
 
 extern const struct lh_sim_slot_type lh_sim_slot_loss;  /* uint32_t: Leasehold__OnPrimaryLoss */

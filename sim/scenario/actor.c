@@ -23,7 +23,16 @@ enum state {
     STATE_STALL,
     STATE_STARVE,
     STATE_SLOW_DISK,
-    STATE_CAPACITY
+    STATE_CAPACITY,
+    /* Of the etcd that masters share: of no node, or of a member. */
+    STATE_ETCD_QUORUM,
+    STATE_ETCD_AFTER,
+    STATE_ETCD_BEFORE,
+    STATE_ETCD_LATE,
+    STATE_ETCD_LAG,
+    STATE_ETCD_DELAY,
+    STATE_ETCD_LOSE,
+    STATE_ETCD_FULL
 };
 
 /* One such state of a node or a pair of nodes, and how often something was said about it: an end
@@ -127,6 +136,33 @@ static struct lh_sim_node *secondary_of(struct lh_sim_cluster *c, const char *pa
     return NULL;
 }
 
+/* NULL: none acts now. */
+static struct lh_sim_node *active_master(struct lh_sim_cluster *c)
+{
+    struct lh_sim_node *node = lh_sim_master(c);
+
+    return lh_sim_acting_core(c, node) != NULL ? node : NULL;
+}
+
+static struct lh_sim_node *standby(struct lh_sim_cluster *c, uint32_t number)
+{
+    const struct lh_sim_node *active = active_master(c);
+
+    for (size_t i = 1; i <= lh_sim_masters(c); i++) {
+        struct lh_sim_node *node = lh_sim_master_at(c, i);
+        if (node != active && lh_sim_is_up(node) && --number == 0)
+            return node;
+    }
+    return NULL;
+}
+
+static size_t etcd_members(const struct lh_sim_cluster *c)
+{
+    const struct lh_sim_etcd *etcd = lh_sim_shared_etcd(c);
+
+    return etcd == NULL ? 0 : lh_sim_etcd_members(etcd);
+}
+
 struct nodes {
     struct lh_sim_node **to;
     size_t count, max;
@@ -136,6 +172,20 @@ static void add_node(struct nodes *n, struct lh_sim_node *node)
 {
     if (node != NULL && n->count < n->max)
         n->to[n->count++] = node;
+}
+
+static void add_masters(struct nodes *n, struct lh_sim_cluster *c)
+{
+    if (lh_sim_shared_etcd(c) == NULL)
+        add_node(n, lh_sim_master(c));
+    for (size_t i = 1; lh_sim_shared_etcd(c) != NULL && i <= lh_sim_masters(c); i++)
+        add_node(n, lh_sim_master_at(c, i));
+}
+
+static void add_etcd(struct nodes *n, struct lh_sim_cluster *c)
+{
+    for (size_t i = 0; i < etcd_members(c); i++)
+        add_node(n, lh_sim_etcd_member(lh_sim_shared_etcd(c), i));
 }
 
 size_t lh_sim_actor_resolve(struct lh_sim_actor *actor, const struct lh_sim_who *who,
@@ -168,10 +218,28 @@ size_t lh_sim_actor_resolve(struct lh_sim_actor *actor, const struct lh_sim_who 
         break;
     }
     case LH_SIM_WHO_MASTER:
-        add_node(&n, lh_sim_master(c));
+        if (who->number <= lh_sim_masters(c))
+            add_node(&n, who->number == 0 ? lh_sim_master(c) : lh_sim_master_at(c, who->number));
+        break;
+    case LH_SIM_WHO_ACTIVE:
+        add_node(&n, active_master(c));
+        break;
+    case LH_SIM_WHO_STANDBY:
+        add_node(&n, standby(c, who->number));
+        break;
+    case LH_SIM_WHO_ETCD:
+        if (who->number >= 1 && who->number <= etcd_members(c))
+            add_node(&n, lh_sim_etcd_member(lh_sim_shared_etcd(c), who->number - 1));
+        break;
+    case LH_SIM_WHO_MASTERS:
+        add_masters(&n, c);
+        break;
+    case LH_SIM_WHO_ETCDS:
+        add_etcd(&n, c);
         break;
     case LH_SIM_WHO_EVERYBODY:
-        add_node(&n, lh_sim_master(c));
+        add_masters(&n, c);
+        add_etcd(&n, c);
         __attribute__((fallthrough));
     case LH_SIM_WHO_SERVERS:
         for (size_t i = 1; i <= servers; i++)
@@ -216,7 +284,16 @@ static struct said *find_said(struct lh_sim_actor *actor, enum state state,
     return s;
 }
 
-static void end_state(const struct said *s)
+static size_t member_index(const struct lh_sim_etcd *etcd, const struct lh_sim_node *node)
+{
+    size_t i = 0;
+
+    while (i < lh_sim_etcd_members(etcd) && lh_sim_etcd_member(etcd, i) != node)
+        i++;
+    return i;
+}
+
+static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
 {
     switch (s->state) {
     case STATE_DOWN:
@@ -258,6 +335,30 @@ static void end_state(const struct said *s)
     case STATE_CAPACITY:
         lh_sim_disk_capacity(s->node, UINT64_MAX);
         break;
+    case STATE_ETCD_QUORUM:
+        lh_sim_etcd_lose_quorum(etcd, false);
+        break;
+    case STATE_ETCD_AFTER:
+        lh_sim_etcd_fail_after(etcd, 0);
+        break;
+    case STATE_ETCD_BEFORE:
+        lh_sim_etcd_fail_before(etcd, 0);
+        break;
+    case STATE_ETCD_LATE:
+        lh_sim_etcd_apply_late(etcd, 0, lh_nanoseconds(0));
+        break;
+    case STATE_ETCD_LAG:
+        lh_sim_etcd_lag(etcd, member_index(etcd, s->node), lh_nanoseconds(0));
+        break;
+    case STATE_ETCD_DELAY:
+        lh_sim_etcd_lag_watches(etcd, lh_nanoseconds(0));
+        break;
+    case STATE_ETCD_LOSE:
+        lh_sim_etcd_lose_events(etcd, 0);
+        break;
+    case STATE_ETCD_FULL:
+        lh_sim_etcd_no_space(etcd, false);
+        break;
     }
 }
 
@@ -272,7 +373,7 @@ static void end_now(void *arg)
         break;
     }
     if (e->count == e->said->count)
-        end_state(e->said);
+        end_state(lh_sim_shared_etcd(e->actor->cluster), e->said);
     free(e);
 }
 
@@ -292,11 +393,82 @@ static void say(struct lh_sim_actor *actor, enum state state, struct lh_sim_node
     lh_sim_at(lh_sim_world(actor->cluster), hold, end_now, e);
 }
 
+/* ---- The etcd that masters share ---- */
+
+static bool act_on_etcd(struct lh_sim_actor *actor, const struct lh_sim_action *a)
+{
+    struct lh_sim_etcd *etcd = lh_sim_shared_etcd(actor->cluster);
+
+    switch (a->kind) {
+    case LH_SIM_ACT_ETCD_QUORUM:
+        say(actor, STATE_ETCD_QUORUM, NULL, NULL, a->hold);
+        lh_sim_etcd_lose_quorum(etcd, true);
+        return true;
+    case LH_SIM_ACT_ETCD_AGREES:
+        say(actor, STATE_ETCD_QUORUM, NULL, NULL, lh_nanoseconds(0));
+        lh_sim_etcd_lose_quorum(etcd, false);
+        return true;
+    case LH_SIM_ACT_ETCD_AFTER:
+        say(actor, STATE_ETCD_AFTER, NULL, NULL, a->hold);
+        lh_sim_etcd_fail_after(etcd, a->count);
+        return true;
+    case LH_SIM_ACT_ETCD_BEFORE:
+        say(actor, STATE_ETCD_BEFORE, NULL, NULL, a->hold);
+        lh_sim_etcd_fail_before(etcd, a->count);
+        return true;
+    case LH_SIM_ACT_ETCD_LATE:
+        say(actor, STATE_ETCD_LATE, NULL, NULL, a->hold);
+        lh_sim_etcd_apply_late(etcd, a->count, a->delay);
+        return true;
+    case LH_SIM_ACT_ETCD_BREAK:
+        lh_sim_etcd_break_watches(etcd);
+        return true;
+    case LH_SIM_ACT_ETCD_DELAY:
+        say(actor, STATE_ETCD_DELAY, NULL, NULL, a->hold);
+        lh_sim_etcd_lag_watches(etcd, a->delay);
+        return true;
+    case LH_SIM_ACT_ETCD_LOSE:
+        say(actor, STATE_ETCD_LOSE, NULL, NULL, a->hold);
+        lh_sim_etcd_lose_events(etcd, a->count);
+        return true;
+    case LH_SIM_ACT_ETCD_CANCEL:
+        lh_sim_etcd_cancel_watches(etcd);
+        return true;
+    case LH_SIM_ACT_ETCD_COMPACT:
+        lh_sim_etcd_compact(etcd, a->number > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)a->number);
+        return true;
+    case LH_SIM_ACT_ETCD_FULL:
+        say(actor, STATE_ETCD_FULL, NULL, NULL, a->hold);
+        lh_sim_etcd_no_space(etcd, true);
+        return true;
+    case LH_SIM_ACT_ETCD_KEEP:
+        lh_sim_etcd_snapshot(etcd);
+        return true;
+    default:
+        return lh_sim_etcd_restore(etcd);
+    }
+}
+
+static bool lag_member(
+    struct lh_sim_actor *actor, const struct lh_sim_action *a, struct lh_sim_node *node)
+{
+    struct lh_sim_etcd *etcd = lh_sim_shared_etcd(actor->cluster);
+    size_t index = etcd == NULL ? 0 : member_index(etcd, node);
+
+    if (index >= etcd_members(actor->cluster))
+        return false;
+    say(actor, STATE_ETCD_LAG, node, NULL, a->hold);
+    lh_sim_etcd_lag(etcd, index, a->delay);
+    return true;
+}
+
 /* ---- One node ---- */
 
 /* The operator says that the store is an older one (`--restored`). */
 static bool restore_store(struct lh_sim_actor *actor, struct lh_sim_node *node)
 {
+    if (lh_sim_shared_etcd(actor->cluster) != NULL)
+        return false; /* masters have none of their own */
     lh_sim_crash(node);
     bool done = lh_sim_store_restore(node);
     if (done && node == lh_sim_master(actor->cluster))
@@ -448,6 +620,8 @@ static bool act_on_node(
     case LH_SIM_ACT_TIMERS:
         lh_sim_set_timer_late(node, a->delay);
         return true;
+    case LH_SIM_ACT_ETCD_LAG:
+        return lag_member(actor, a, node);
     case LH_SIM_ACT_DEAFEN:
         say(actor, STATE_DEAF, node, NULL, a->hold);
         lh_sim_deafen(node, true);
@@ -703,9 +877,25 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     char text[LH_SIM_ACTION_TEXT];
     bool done = false;
 
-    if (!lh_sim_action_check(a, lh_sim_servers(c), lh_sim_clients(c), text, sizeof text))
+    const struct lh_sim_crew crew = {
+        lh_sim_masters(c), etcd_members(c), lh_sim_servers(c), lh_sim_clients(c)};
+    if (!lh_sim_action_check(a, &crew, text, sizeof text))
         return false;
     switch (a->kind) {
+    case LH_SIM_ACT_ETCD_QUORUM:
+    case LH_SIM_ACT_ETCD_AGREES:
+    case LH_SIM_ACT_ETCD_AFTER:
+    case LH_SIM_ACT_ETCD_BEFORE:
+    case LH_SIM_ACT_ETCD_LATE:
+    case LH_SIM_ACT_ETCD_BREAK:
+    case LH_SIM_ACT_ETCD_DELAY:
+    case LH_SIM_ACT_ETCD_LOSE:
+    case LH_SIM_ACT_ETCD_CANCEL:
+    case LH_SIM_ACT_ETCD_COMPACT:
+    case LH_SIM_ACT_ETCD_FULL:
+    case LH_SIM_ACT_ETCD_KEEP:
+    case LH_SIM_ACT_ETCD_RESTORE:
+        return act_on_etcd(actor, a);
     case LH_SIM_ACT_RECALL:
     case LH_SIM_ACT_RELEASE:
     case LH_SIM_ACT_CREATE:

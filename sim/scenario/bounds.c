@@ -14,13 +14,25 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
 
 #define TIME(part, core, member, shipped_ms, what)                                                 \
     {#part, #member, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(core.member),       \
-        AS_DURATION},
+        AS_DURATION, false},
 #define BYTES(part, core, member, stored, least, shipped, what)                                    \
-    {#part, #member, LH_SIM_BOUND_BYTES, least, shipped, BYTES_MOST, what, IN(core.member), stored},
+    {#part, #member, LH_SIM_BOUND_BYTES, least, shipped, BYTES_MOST, what, IN(core.member),        \
+        stored, false},
 #define COUNT(part, core, member, shipped, what)                                                   \
-    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32},
+    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32, false},
 #define NAMED(part, core, member, least, shipped, what)                                            \
-    {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U64},
+    {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U64,   \
+        false},
+
+/* Of what came after seeds were written down (sizes.c). */
+#define LATER(part, member, name, shipped_ms, what)                                                \
+    {#part, name, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(member), AS_DURATION,  \
+        true},
+#define FINDER(part, core)                                                                         \
+    LATER(part, core.finder.answer_timeout, "masters_answer_timeout", 500,                         \
+        "a master that is asked which one acts has this long")                                     \
+    LATER(part, core.finder.pause_min, "masters_pause_min", 50, "the first pause before the next") \
+    LATER(part, core.finder.pause_max, "masters_pause_max", 500, "and the longest")
 
 /* clang-format off */
 static struct lh_sim_bound rows[] = {
@@ -34,9 +46,9 @@ static struct lh_sim_bound rows[] = {
     COUNT(master, master, waiters_max, 65536, "calls that wait for a primary, all together")
     COUNT(master, master, waiters_file_max, 4096, "likewise, for one file")
     {"master", "servers_max", LH_SIM_BOUND_COUNT, LH_SIM_NODES_MAX, 10000, 10000,
-        "chunkservers ever registered", IN(master.servers_max), AS_U32},
+        "chunkservers ever registered", IN(master.servers_max), AS_U32, false},
     {"master", "replicas_max", LH_SIM_BOUND_COUNT, 1u << 16, 1u << 22, 1u << 22,
-        "of a chunkserver", IN(master.replicas_max), AS_U32},
+        "of a chunkserver", IN(master.replicas_max), AS_U32, false},
 /* The unit is the name's end: learn_unit(). */
 #define X(member, least, preset, what)                                                             \
     NAMED(chunkserver, server.bounds, member, least, preset, what)
@@ -80,6 +92,22 @@ static struct lh_sim_bound rows[] = {
     TIME(client, client, late_max, 2000, "and at most this")
     COUNT(client, client, hedge_percent, 10, "of a hundred READs go out a second time, if late")
     COUNT(client, client, hedge_burst, 4, "and so many more, saved up when there were fewer")
+    LATER(client, client.repeat_for, "repeat_for", 300000,
+        "a call is repeated so long whose outcome is not known")
+    LATER(chunkserver, server.ask_masters_after, "ask_masters_after", 500,
+        "a heartbeat is unanswered so long before other masters are asked")
+    FINDER(chunkserver, server)
+    FINDER(client, client)
+/* Of masters that share an etcd: behind all others, which are drawn before. */
+#define X(member, preset_ms, what) TIME(reign, reigns, member, preset_ms, what)
+    LH_REIGN_TIMES(X)
+#undef X
+#define X(member, preset, least_of_it, what)                                                       \
+    {"reign", #member, LH_SIM_BOUND_COUNT, least_of_it, preset, preset, what, IN(reigns.member),   \
+        AS_U32, false},
+    LH_REIGN_COUNTS(X)
+#undef X
+    TIME(reign, reigns, late_after, 500, "a transaction is sent to another member after this, too")
 };
 /* clang-format on */
 

@@ -12,18 +12,19 @@
 #include "sim/cluster/cluster.h"
 #include "sim/scenario/phrase.h"
 
-#define LH_SIM_BOUNDS_MAX 160 /* rows */
+#define LH_SIM_BOUNDS_MAX 176 /* rows */
 
 enum lh_sim_bound_unit { LH_SIM_BOUND_TIME, LH_SIM_BOUND_BYTES, LH_SIM_BOUND_COUNT };
 
 struct lh_sim_bound {
-    const char *core; /* "master", "chunkserver" or "client" */
+    const char *core; /* "master", "chunkserver", "client" or "reign" */
     const char *name;
     enum lh_sim_bound_unit unit;
     uint64_t least, shipped, most; /* ns, bytes or a number */
     const char *what;              /* a phrase */
     size_t offset;                 /* in struct lh_sim_cluster_config ... */
     int stored;                    /* ... and how it stands there */
+    bool later;                    /* drawn apart, so that older seeds keep what they draw */
 };
 
 const struct lh_sim_bound *lh_sim_bounds(size_t *count);

@@ -10,7 +10,7 @@
 
 static bool parse_rule(struct lh_sim_words *w, void *to)
 {
-    static const char *const rules[] = {"INV-1", "INV-2"};
+    static const char *const rules[] = {"INV-1", "INV-2", "INV-11"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))
@@ -106,44 +106,6 @@ static uint64_t longest(struct lh_sim_cluster *c, uint64_t chunk)
             most = status.length;
     }
     return most;
-}
-
-/* All members are there at the chunk's version, and have the same bytes to the end. */
-static bool chunk_is_identical(struct lh_sim_cluster *c, const struct lh_sim_chunk *chunk)
-{
-    const uint8_t *first = NULL;
-    uint64_t first_length = 0;
-
-    for (size_t i = 0; i < chunk->member_count; i++) {
-        const struct lh_sim_node *node = lh_sim_find(lh_sim_world(c), chunk->members[i].server);
-        struct lh_replica_status s;
-        uint64_t size;
-        if (node == NULL || !replica_at(node, chunk->chunk, &s) || s.lost ||
-            s.version != chunk->version || s.sealed != chunk->sealed)
-            return false;
-        const uint8_t *bytes = lh_sim_file(node, chunk->chunk, &size);
-        if (bytes == NULL || size < LH_LOG_START + s.length ||
-            (chunk->sealed && s.length != chunk->length))
-            return false;
-        if (first == NULL) {
-            first = bytes;
-            first_length = s.length;
-        }
-        if (s.length != first_length ||
-            memcmp(first + LH_LOG_START, bytes + LH_LOG_START, s.length) != 0)
-            return false;
-    }
-    return true;
-}
-
-static bool file_is_identical(struct lh_sim_cluster *c, const char *path)
-{
-    struct lh_sim_chunk chunk;
-
-    for (uint64_t i = 0; lh_sim_chunk_at(c, path, i, &chunk); i++)
-        if (!chunk_is_identical(c, &chunk))
-            return false;
-    return file_exists(c, path);
 }
 
 /* ---- Questions ---- */
@@ -283,6 +245,11 @@ static bool node_holds(const struct lh_sim_condition *k, const struct subject *s
     }
 }
 
+static bool reign_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    return lh_sim_reign_holds(k, s->cluster, s->node);
+}
+
 static bool program_holds(const struct lh_sim_condition *k, const struct subject *s)
 {
     const struct lh_sim_program_status *p = &s->program;
@@ -320,7 +287,7 @@ static bool file_holds(const struct lh_sim_condition *k, const struct subject *s
     case LH_SIM_IF_CHUNKS:
         return lh_sim_chunk_count(s->cluster, k->path) >= k->number;
     default:
-        return file_is_identical(s->cluster, k->path);
+        return lh_sim_file_is_identical(s->cluster, k->path);
     }
 }
 
@@ -370,6 +337,11 @@ static const struct {
     {LH_SIM_IF_UP, "<who> is up", node_holds},
     {LH_SIM_IF_DOWN, "<who> is down", node_holds},
     {LH_SIM_IF_PAUSED, "<who> is paused", node_holds},
+    {LH_SIM_IF_ACTIVE, "<who> is active", reign_holds},
+    {LH_SIM_IF_NOT_ACTIVE, "<who> is not active", reign_holds},
+    {LH_SIM_IF_NONE_ACTIVE, "no master is active", reign_holds},
+    {LH_SIM_IF_REIGN_ABOVE, "the reign is above <number>", reign_holds},
+    {LH_SIM_IF_REIGN, "the reign is <number>", reign_holds},
     {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged", program_holds},
     {LH_SIM_IF_DONE, "program <program> is done", program_holds},
     {LH_SIM_IF_WAITS, "program <program> waits", program_holds},
@@ -493,6 +465,8 @@ void lh_sim_condition_actual(const struct lh_sim_condition *k, struct lh_sim_clu
             k->program, s.program.begun, s.program.succeeded, s.program.failed,
             lh_error_name(s.program.last_error), s.program.pending, s.program.lost,
             s.program.ended ? ", ended" : "");
+    if (t.used == 0)
+        lh_sim_reign_actual(c, &t);
     if (t.used == 0)
         lh_sim_text_add(&t, "%s", "there is nothing like it");
 }

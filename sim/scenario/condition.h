@@ -44,6 +44,11 @@ enum lh_sim_condition_kind {
     LH_SIM_IF_UP,
     LH_SIM_IF_DOWN,
     LH_SIM_IF_PAUSED,
+    LH_SIM_IF_ACTIVE, /* a master whose reign is confirmed by its own clock */
+    LH_SIM_IF_NOT_ACTIVE,
+    LH_SIM_IF_NONE_ACTIVE,
+    LH_SIM_IF_REIGN, /* of the newest write that has taken effect */
+    LH_SIM_IF_REIGN_ABOVE,
     /* Programs. */
     LH_SIM_IF_ACKNOWLEDGED, /* at least so many batches */
     LH_SIM_IF_DONE,         /* all that it was to do was done, and none of it failed */
@@ -76,3 +81,16 @@ bool lh_sim_condition_holds(const struct lh_sim_condition *condition, struct lh_
 /* In words, how it is with what the condition is about. */
 void lh_sim_condition_actual(const struct lh_sim_condition *condition, struct lh_sim_cluster *c,
     struct lh_sim_actor *actor, char *text, size_t text_size);
+
+/* ---- condition_identical.c, for condition.c ---- */
+
+/* All members of all its chunks are there and equal to the end. */
+bool lh_sim_file_is_identical(struct lh_sim_cluster *c, const char *path);
+
+/* ---- condition_reign.c, for condition.c ---- */
+
+/* A condition about reigns; `node` NULL: nobody is it. */
+bool lh_sim_reign_holds(
+    const struct lh_sim_condition *k, struct lh_sim_cluster *c, const struct lh_sim_node *node);
+/* Nothing, where masters share no etcd. */
+void lh_sim_reign_actual(struct lh_sim_cluster *c, struct lh_sim_text *t);

@@ -12,8 +12,8 @@
 static bool parse_rule(struct lh_sim_words *w, void *to)
 {
     static const char *const rules[] = {"INV-1", "INV-2", "INV-3", "INV-4", "INV-5", "INV-6",
-        "INV-8", "INV-9", "INV-10", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5", "history",
-        "check"};
+        "INV-8", "INV-9", "INV-10", "INV-11", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5",
+        "history", "check"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))
@@ -243,10 +243,10 @@ static bool is_begun(const struct reading *r, const char *program)
 
 static int check_action(struct reading *r, const struct lh_sim_action *a)
 {
-    const struct lh_sim_settings *settings = &r->scenario.settings;
+    const struct lh_sim_crew crew = lh_sim_settings_crew(&r->scenario.settings);
     char text[256];
 
-    if (!lh_sim_action_check(a, settings->servers, settings->clients, text, sizeof text))
+    if (!lh_sim_action_check(a, &crew, text, sizeof text))
         return complain(r, r->line, "%s", text);
     if (!is_named(r, &a->who))
         return complain(r, r->line, "nobody was named %s before", a->who.text);
@@ -263,12 +263,12 @@ static int check_action(struct reading *r, const struct lh_sim_action *a)
 
 static int check_condition(struct reading *r, const struct lh_sim_condition *k)
 {
-    const struct lh_sim_settings *settings = &r->scenario.settings;
+    const struct lh_sim_crew crew = lh_sim_settings_crew(&r->scenario.settings);
     struct lh_sim_action about = lh_sim_action_default(LH_SIM_ACT_START);
     char text[256];
 
     about.who = k->who;
-    if (!lh_sim_action_check(&about, settings->servers, settings->clients, text, sizeof text))
+    if (!lh_sim_action_check(&about, &crew, text, sizeof text))
         return complain(r, r->line, "%s", text);
     if (!is_named(r, &k->who))
         return complain(r, r->line, "nobody was named %s before", k->who.text);

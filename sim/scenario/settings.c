@@ -4,7 +4,6 @@
 #include "lease/term.h"
 #include "proto/leasehold.pb-c.h"
 #include "sim/cluster/complain.h"
-#include "sim/scenario/action.h"
 
 #include <string.h>
 
@@ -37,6 +36,10 @@ static const struct phrase {
     {"chunkservers <>", {SLOT("", lh_sim_slot_small, servers)}},
     {"clients <>", {SLOT("", lh_sim_slot_small, clients)}},
     {"strangers <>", {SLOT("", lh_sim_slot_small, strangers)}},
+    {"masters <>", {SLOT("", lh_sim_slot_small, masters)}},
+    {"etcd members <>", {SLOT("", lh_sim_slot_small, etcd)}},
+    {"etcd takes <>", {SLOT("", lh_sim_slot_range, etcd_takes)}},
+    {"reign term <>", {SLOT("", lh_sim_slot_duration, reign_term)}},
     {"session term <>", {SLOT("", lh_sim_slot_duration, session_term)}},
     {"chunk term <>", {SLOT("", lh_sim_slot_duration, chunk_term)}},
     {"drift <> ppm", {SLOT("", lh_sim_slot_small, drift_ppm)}},
@@ -105,6 +108,9 @@ struct lh_sim_settings lh_sim_settings_default(uint64_t seed)
     s.seed = seed;
     s.servers = 3;
     s.clients = 1;
+    s.masters = 1;
+    s.etcd_takes = lh_sim_etcd_config_default().propose;
+    s.reign_term = lh_milliseconds(500);
     s.session_term = lh_seconds(3);
     s.chunk_term = lh_seconds(9);
     s.drift_ppm = master.drift_ppm;
@@ -232,7 +238,7 @@ static bool check_durations(const struct lh_sim_settings *s, char *text, size_t 
         {"disk tail", s->disk_tail.most}, {"timers late by", s->timer_late},
         {"create timeout", s->create_timeout}, {"member timeout", s->member_timeout},
         {"drain timeout", s->drain_timeout}, {"suspect after", s->suspect_after},
-        {"scrub period", s->scrub_period}};
+        {"scrub period", s->scrub_period}, {"etcd takes", s->etcd_takes.max}};
 
     for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
         if (durations[i].d.ns > SLOWEST.ns)
@@ -261,7 +267,23 @@ static bool check_nodes(const struct lh_sim_settings *s, char *text, size_t text
         return lh_sim_complain(text, text_size,
             "there must be a chunkserver and a client, and at most %d of both and of strangers",
             LH_SIM_NODES_MAX - 1);
+    if (s->masters < 1 || s->masters > LH_MASTERS_MAX || s->etcd > LH_ETCD_MEMBERS_MAX)
+        return lh_sim_complain(text, text_size,
+            "there must be a master, and at most %u of them, with at most %u members of etcd",
+            LH_MASTERS_MAX, LH_ETCD_MEMBERS_MAX);
+    if (s->masters > 1 && s->etcd == 0)
+        return lh_sim_complain(text, text_size, "several masters need an etcd");
+    /* One more stands for what the masters share. */
+    if (s->etcd > 0 &&
+        s->servers + s->clients + s->strangers + s->masters + s->etcd + 1 > LH_SIM_NODES_MAX)
+        return lh_sim_complain(
+            text, text_size, "there must be at most %d nodes in all", LH_SIM_NODES_MAX - 1);
     return true;
+}
+
+struct lh_sim_crew lh_sim_settings_crew(const struct lh_sim_settings *s)
+{
+    return (struct lh_sim_crew){s->masters, s->etcd, s->servers, s->clients};
 }
 
 static bool check_plant(const struct lh_sim_settings *s, char *text, size_t text_size)
@@ -283,6 +305,9 @@ int lh_sim_settings_check(const struct lh_sim_settings *s, char *text, size_t te
     bool ok = check_durations(s, text, text_size);
     for (uint32_t i = 0; i < s->file_count && ok; i++)
         ok = check_file(s, i, text, text_size);
+    if (s->etcd > 0 &&
+        (s->reign_term.ns < LH_REIGN_TERM_MIN_NS || s->reign_term.ns > LH_REIGN_TERM_MAX_NS))
+        ok = lh_sim_complain(text, text_size, "the reign term must be between 300ms and 1m");
     if (s->piece_bytes == 0)
         ok = lh_sim_complain(text, text_size, "a piece must have a byte");
     return ok && check_plant(s, text, text_size) ? LH_OK : LH_ERR_INVALID_ARGUMENT;
@@ -295,6 +320,12 @@ struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings
     c.servers = s->servers;
     c.clients = s->clients;
     c.strangers = s->strangers;
+    c.masters = s->masters;
+    c.etcd_members = s->etcd;
+    c.etcd.propose = s->etcd_takes;
+    c.etcd.read = (struct lh_sim_range){
+        lh_nanoseconds(s->etcd_takes.min.ns / 2), lh_nanoseconds(s->etcd_takes.max.ns / 2)};
+    c.reigns.reign_term = s->reign_term;
     c.master.session_term = s->session_term;
     c.master.chunk_term = s->chunk_term;
     c.master.drift_ppm = s->drift_ppm;

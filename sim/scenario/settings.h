@@ -11,6 +11,7 @@
 #pragma once
 
 #include "sim/cluster/program.h"
+#include "sim/scenario/action.h"
 #include "sim/scenario/bounds.h"
 #include "sim/scenario/phrase.h"
 
@@ -29,6 +30,9 @@ struct lh_sim_file_setting {
 struct lh_sim_settings {
     uint64_t seed;
     uint32_t servers, clients, strangers;
+    uint32_t masters, etcd;         /* several masters share a store in so many members of etcd */
+    struct lh_duration reign_term;  /* T_reign */
+    struct lh_sim_range etcd_takes; /* from a request's arrival until it takes effect */
     struct lh_duration session_term, chunk_term;
     uint32_t drift_ppm;
     uint32_t replication, min_replicas;
@@ -71,6 +75,9 @@ LH_MUST_USE int lh_sim_settings_check(
 /* The cluster that they describe; they were checked. Files and a planted bug are up to whoever
  * runs it. */
 struct lh_sim_cluster_config lh_sim_settings_config(const struct lh_sim_settings *settings);
+
+/* The nodes that there are. */
+struct lh_sim_crew lh_sim_settings_crew(const struct lh_sim_settings *settings);
 
 /* A bug of that name can be planted (base/probe.h). */
 bool lh_sim_is_planted(const char *name);

@@ -70,6 +70,10 @@ const struct lh_sim_pair *lh_sim_store_get(
 /* Changes whenever a commit takes effect. */
 uint64_t lh_sim_store_version(const struct lh_sim_node *node);
 
+/* A commit of somebody else's store takes effect, which the node's stands for (a node without a
+ * process): whole, and watchers are told. Takes over the array's keys and values, not the array. */
+void lh_sim_store_change(struct lh_sim_node *node, struct lh_change *changes, size_t count);
+
 /* The next commit fails with `error`, done or not done, and so do all later ones of that process.
  * LH_OK takes it back as long as it has not happened. */
 void lh_sim_store_fail(struct lh_sim_node *node, int error);

@@ -29,6 +29,7 @@ struct parcel {
     bool stuck;                /* ... which it is when it has arrived */
     int error;                 /* CLOSED */
     const char *text;          /* CLOSED; static */
+    char *said;                /* CLOSED: the server's own text in its place, or NULL; owned */
 };
 
 /* One of a link's two ends: 0 opened it, 1 serves it. */

@@ -71,6 +71,7 @@ static void free_parcel(struct parcel *p)
 {
     lh_wire_free(p->message);
     lh_buf_clear(&p->payload);
+    free(p->said);
     free(p);
 }
 
@@ -357,6 +358,9 @@ void lh_sim_network_close(struct lh_sim_node *node, const struct lh_effect *e)
         put_closed(sim, peer, delay, LH_ERR_CANCELLED, "cancelled by the caller");
     } else if (peer->open) {
         put_closed(sim, peer, delay, e->error, "");
+        /* No core of ours decides anything by a text of ours, but etcd's say what was done. */
+        if (lh_method_info(end->link->method)->foreign && e->text != NULL)
+            peer->last->said = lh_strdup(e->text);
     }
     lh_sim_network_unref(sim, end->link);
 }
@@ -509,7 +513,7 @@ void lh_sim_network_deliver(struct lh_sim *sim, const struct lh_sim_event *e)
     } else if (end->open && p->kind == PARCEL_HALF_CLOSED) {
         hear(end, LH_IN_HALF_CLOSED);
     } else if (end->open) {
-        hear_closed(sim, end, p->error, p->text);
+        hear_closed(sim, end, p->error, p->said != NULL ? p->said : p->text);
     }
     free_parcel(p);
     advance(sim, end);

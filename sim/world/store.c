@@ -123,6 +123,15 @@ static void take_effect(struct lh_sim_node *node, struct commit *c)
     lh_sim_tell_committed(node);
 }
 
+void lh_sim_store_change(struct lh_sim_node *node, struct lh_change *changes, size_t count)
+{
+    take_effect(node, &(struct commit){.changes = changes, .count = count});
+    for (size_t i = 0; i < count; i++) {
+        free(changes[i].key); /* those that the store did not keep */
+        free(changes[i].value);
+    }
+}
+
 void lh_sim_store_done(struct lh_sim *sim, const struct lh_sim_event *e)
 {
     struct lh_sim_node *node = sim->nodes[e->node];

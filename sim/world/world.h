@@ -123,6 +123,7 @@ enum lh_sim_stream {
     LH_SIM_WORKLOAD,
     LH_SIM_NEMESIS,
     LH_SIM_OTHERS, /* tests; seeds of cores */
+    LH_SIM_ETCD,   /* sim/etcd */
     LH_SIM_STREAMS
 };
 

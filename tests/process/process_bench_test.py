@@ -30,6 +30,17 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"(?m)^recall\b.*\d")
 
+    def test_new_files(self):
+        code, output = bench("masters", "--rounds=1", "--seconds=1", "--only=new")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^ *median +[\d,]+ +[\d,]+ +(?:[\d.]+|nan); worst ratio ")
+
+    def test_masters_that_are_idle(self):
+        code, output = bench("masters", "--idle=1", "--only=idle")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^m\d \(active\) +[\d.]+$")
+        self.assertRegex(output, r"(?m)^transactions +[\d.]+ a second$")
+
     def test_a_start_with_many_chunks(self):
         code, output = bench("start", "--chunks=30000", "--files=1000", "--servers=4")
         self.assertEqual(code, 0, output)

@@ -26,7 +26,7 @@ import threading
 import time
 import unittest
 
-PATIENCE_S = 120.0
+PATIENCE_S = float(os.environ.get("LEASEHOLD_PATIENCE_SECONDS", 120))
 
 # Options of a cluster: nobody is taken for lost because a process got no processor for some time. A
 # connection that breaks is noticed at once all the same.
@@ -141,8 +141,10 @@ class Node:
         self.argv, self.log = argv, log
         self.limits = {}  # {resource.RLIMIT_...: value} of processes that start from now on
         self.process = None
+        self.paused = False
 
     def start(self):
+        self.paused = False
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, preexec_fn=self._limit)
@@ -156,6 +158,24 @@ class Node:
 
     def signal(self, number):
         self.process.send_signal(number)
+
+    def pause(self):
+        """Returns when every thread of it stands still: a signal takes its time."""
+        self.paused = True
+        self.signal(signal.SIGSTOP)
+        wait_for("the process stands still", self.stands_still, interval=0.002)
+
+    def stands_still(self):
+        threads = f"/proc/{self.process.pid}/task"
+        states = []
+        for thread in os.listdir(threads):
+            with open(f"{threads}/{thread}/stat", encoding="ascii", errors="replace") as file:
+                states.append(file.read().rsplit(")", 1)[1].split()[0])
+        return all(state in "TtZX" for state in states)
+
+    def resume(self):
+        self.paused = False
+        self.signal(signal.SIGCONT)
 
     def kill(self):
         """SIGKILL: as a crash."""
@@ -183,10 +203,11 @@ class Cluster:
                  master_flags=(), server_flags=(), limits=None):
         self.folder = folder
         self.limits = limits or {}
-        self.master_address = f"127.0.0.1:{free_port()}"
-        self.master = self._node("master", self.master_address, (data_dirs or {}).get("master"), [
+        self.masters = self._make_masters((data_dirs or {}).get("master"), [
             binary("leasehold-master"), f"--session-term={session_term}",
             f"--chunk-term={chunk_term}", *master_flags])
+        self.master = self.masters[0]
+        self.master_address = ",".join(m.address for m in self.masters)
         self.servers = {}
         for i in range(1, servers + 1):
             name = f"cs{i}"
@@ -194,6 +215,10 @@ class Cluster:
                 name, f"127.0.0.1:{free_port()}", (data_dirs or {}).get(name),
                 [binary("leasehold-chunkserver"), f"--server-id={name}",
                  f"--failure-domain={name}", f"--master={self.master_address}", *server_flags])
+
+    def _make_masters(self, data_dir, argv):
+        """One; process_masters.py makes several."""
+        return [self._node("master", f"127.0.0.1:{free_port()}", data_dir, argv)]
 
     def _node(self, name, address, data_dir, argv):
         data_dir = data_dir or os.path.join(self.folder, name)
@@ -204,7 +229,7 @@ class Cluster:
         return node
 
     def nodes(self):
-        return [self.master] + list(self.servers.values())
+        return self.masters + list(self.servers.values())
 
     def start(self):
         for node in self.nodes():

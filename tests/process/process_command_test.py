@@ -4,6 +4,7 @@ prints, its JSON and its exit codes."""
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -300,6 +301,230 @@ class ServersTest(CommandTest):
         self.assertEqual(self.master.asked("SetServer")[-1].admin, self.schema.DECOMMISSIONING)
 
 
+class MastersTest(CommandTest):
+    """m1 acts in reign 7, m2 and m3 stand by; m1 alone is named to the command."""
+
+    def setUp(self):
+        super().setUp()
+        self.masters = {"m1": self.master}
+        for name in ("m2", "m3"):
+            self.masters[name] = StagedMaster(self.schema)
+            self.addCleanup(self.masters[name].stop)
+        for name in self.masters:
+            self.say(name)
+        self.act("m1", reign=7)
+
+    def say(self, name, **fields):
+        known = fields.pop("known", self.masters)
+        self.masters[name].replies["Masters"] = self.schema.MastersReply(**{
+            "reign": 7, "master_id": name, "process": ord(name[1]), "state": "STANDBY",
+            "state_ms": 90_000, "revision": 100, "reign_term_ms": 2000, "store_bytes": 20_500_000,
+            "masters": [self.schema.MasterInfo(master_id=n, address=self.masters[n].address)
+                        for n in known], **fields})
+
+    def act(self, name, **fields):
+        self.say(name, **{"acting": True, "state": "ACTIVE", "active": self.masters[name].address,
+                          "revision": 103, **fields})
+
+    def stop(self, name):
+        self.masters[name].stop()
+
+    def rows(self, *args):
+        """The table without its title, and what follows it."""
+        out, err = self.run_command("masters", *args)
+        lines = out.splitlines()
+        self.assertRegex(lines[0], "^master +address +state +reign +copy$")
+        return [re.split("  +", line.strip()) for line in lines[1:-1]], lines[-1], err
+
+    def test_the_table(self):
+        self.say("m2", revision=103)
+        self.say("m3", revision=102)
+        address = {name: m.address for name, m in self.masters.items()}
+        rows, store, err = self.rows()
+        self.assertEqual(rows, [
+            ["m1", address["m1"], "active for 90.0 s", "7", "-"],
+            ["m2", address["m2"], "standby for 90.0 s", "7", "up to date"],
+            ["m3", address["m3"], "standby for 90.0 s", "7", "1 revision behind"]])
+        self.assertEqual(store, "reign 7 of m1, reign term 2.0 s; store: etcd, 20.5 MB, "
+                                "no trouble known")
+        self.assertEqual(err, "")
+
+    def test_json(self):
+        document = self.run_json("masters")
+        self.assertEqual({k: v for k, v in document.items() if k != "masters"}, {
+            "shared": True, "active": self.master.address, "reign": 7, "reign_term_ms": 2000,
+            "store_bytes": 20_500_000, "store_trouble": ""})
+        self.assertEqual([(m["master_id"], m["acting"], m["behind"]) for m in document["masters"]],
+                         [("m1", True, None), ("m2", False, 3), ("m3", False, 3)])
+        self.assertEqual(document["masters"][1], {
+            "master_id": "m2", "address": self.masters["m2"].address, "answered": True,
+            "trouble": "", "acting": False, "state": "STANDBY", "state_ms": 90_000, "reign": 7,
+            "revision": 100, "behind": 3})
+
+    def test_a_standby_leads_to_all_others(self):
+        self.say("m2", known=["m2"], active=self.master.address)
+        for m in self.masters.values():
+            m.calls.clear()
+        document = self.run_json("masters", "--master=" + self.masters["m2"].address)
+        self.assertEqual([m["master_id"] for m in document["masters"]], ["m1", "m2", "m3"])
+        # Each is asked once, and nothing else.
+        self.assertEqual([[name for name, _ in m.calls] for m in self.masters.values()],
+                         [["Masters"]] * 3)
+
+    def test_one_that_does_not_answer(self):
+        self.stop("m2")
+        rows, _, err = self.rows()
+        self.assertEqual(rows[1], ["m2", self.masters["m2"].address, "no answer", "-", "-"])
+        self.assertIn(f"m2 at {self.masters['m2'].address}: ", err)
+        document = self.run_json("masters")
+        self.assertFalse(document["masters"][1]["answered"])
+        self.assertNotEqual(document["masters"][1]["trouble"], "")
+
+    def test_none_answers(self):
+        err = self.run_command("masters", "--master=127.0.0.1:1,127.0.0.1:2", status=69)[1]
+        self.assertIn("127.0.0.1:1, 127.0.0.1:2", err)
+        err = self.run_command("masters", "--transfer", "--master=127.0.0.1:1", status=69)[1]
+        self.assertIn("127.0.0.1:1", err)
+
+    def test_one_master_by_two_of_its_addresses(self):
+        other = self.master.address.replace("127.0.0.1", "localhost")
+        rows, _, _ = self.rows(f"--master={other}")
+        self.assertEqual([row[1] for row in rows], [m.address for m in self.masters.values()])
+
+    def test_one_that_has_moved(self):
+        """A standby still lists where it was."""
+        self.masters["m9"] = self.masters["m3"]
+        old = self.schema.MasterInfo(master_id="m3", address="127.0.0.1:1")
+        self.masters["m2"].replies["Masters"].masters.append(old)
+        rows, _, err = self.rows()
+        self.assertEqual([row[0] for row in rows], ["m1", "m2", "m3"])
+        self.assertEqual(err, "")
+
+    def test_lists_from_the_network_are_not_believed(self):
+        info = self.schema.MasterInfo
+        self.act("m1", reign=7, masters=[info(address=a) for a in (
+            "", "nowhere", "a" * 5000, "\x1b[2J:1", "127.0.0.1:99999999")])
+        self.run_json("masters")
+        self.act("m1", reign=7, masters=[info(address=f"127.0.0.1:{p}", master_id=f"x{p}")
+                                         for p in range(1, 500)])
+        self.assertLessEqual(len(self.run_json("masters")["masters"]), 64)
+
+    def test_nobody_acts(self):
+        self.say("m1", state="UNCONFIRMED", store_trouble="etcd1: NOSPACE")
+        rows, store, err = self.rows()
+        self.assertEqual(rows[0][2:], ["unconfirmed for 90.0 s", "7", "-"])
+        self.assertEqual(rows[1][4], "-")
+        self.assertEqual(store, "reign 7, reign term 2.0 s; store: etcd, 20.5 MB, etcd1: NOSPACE")
+        self.assertIn("m1 does not know", err)
+        self.assertIn("no master acts now", err)
+        self.assertEqual(self.run_json("masters")["active"], "")
+        err = self.run_command("masters", "--transfer", status=69)[1]
+        self.assertIn("no master acts now", err)
+
+    def test_one_with_a_store_of_its_own(self):
+        self.master.replies["Masters"] = self.schema.MastersReply(acting=True, reign=4,
+                                                                  cluster_id="c")
+        rows, store, err = self.rows()
+        self.assertEqual(rows, [["-", self.master.address, "active", "4", "-"]])
+        self.assertIn("shares its store with no other one", store)
+        self.assertEqual(err, "")
+        self.assertFalse(self.run_json("masters")["shared"])
+        for option in ("--transfer", "--transfer=m2"):
+            self.assertIn("shares its store with no other one",
+                          self.run_command("masters", option, status=1)[1])
+        # One from before there were several.
+        self.master.replies.clear()
+        rows, _, _ = self.rows()
+        self.assertEqual(rows, [["-", self.master.address, "active", "-", "-"]])
+
+    def resign(self, successor, reply=None):
+        """m1 does, and that one follows."""
+        def transfer(_request):
+            self.say("m1", reign=8)
+            self.act(successor, reign=8)
+            return reply or self.schema.TransferReply(reign=7)
+        self.master.Transfer = transfer
+
+    def test_transfer(self):
+        self.resign("m3")
+        out, err = self.run_command("masters", "--transfer=m3")
+        self.assertRegex(
+            out, r"^m1 has resigned, m3 is the active master after \d+ ms, in reign 8$")
+        self.assertEqual(err, "")
+        self.assertEqual([r.successor for r in self.master.asked("Transfer")], ["m3"])
+        for name in ("m2", "m3"):
+            self.assertEqual(self.masters[name].asked("Transfer"), [])
+
+    def test_a_successor_that_the_active_one_does_not_know_yet_is_waited_for(self):
+        self.act("m1", reign=7, known=["m1", "m2"])
+        self.resign("m3")
+        learned = iter([None, None, None])
+
+        def answer(_request):
+            reply = self.master.replies["Masters"]
+            if next(learned, "now") == "now" and reply.acting:
+                self.act("m1", reign=7)
+            return reply
+        self.master.Masters = answer
+        self.assertIn("m3 is the active master", self.run_command(
+            "masters", "--transfer=m3",
+            master=f"{self.master.address},{self.masters['m3'].address}")[0])
+        self.assertGreater(len(self.master.asked("Masters")), 3)
+
+    def test_transfer_to_any(self):
+        self.resign("m2")
+        document = self.run_json("masters", "--transfer")
+        document.pop("took_ms")
+        self.assertEqual(document, {"from": "m1", "to": "m2", "old_reign": 7, "reign": 8})
+        self.assertEqual([r.successor for r in self.master.asked("Transfer")], [""])
+
+    def test_another_one_takes_over(self):
+        self.resign("m2")
+        out, err = self.run_command("masters", "--transfer=m3", status=1)
+        self.assertIn("m2 is the active master", out)
+        self.assertIn("m2 took over instead of m3", err)
+
+    def test_transfer_to_the_active_one(self):
+        self.assertIn("m1 is the active master already",
+                      self.run_command("masters", "--transfer=m1")[0])
+        self.assertEqual(self.master.asked("Transfer"), [])
+
+    def test_nobody_resigns_for_nobody(self):
+        self.say("m2", state="LOADING")
+        cases = [("--transfer=m4", 'no master "m4", there are: m1, m2, m3'),
+                 ("--transfer=m2", "m2 does not stand by yet: it is LOADING")]
+        for option, text in cases:
+            self.assertIn(text, self.run_command("masters", option, status=1)[1])
+        self.stop("m3")
+        self.assertIn(f"m3 at {self.masters['m3'].address}: ",
+                      self.run_command("masters", "--transfer=m3", status=1)[1])
+        self.assertIn("no other master stands by",
+                      self.run_command("masters", "--transfer", status=1)[1])
+        self.act("m1", reign=7, known=["m1"])
+        self.assertIn("there is no other master",
+                      self.run_command("masters", "--transfer", status=1)[1])
+        self.assertEqual(self.master.asked("Transfer"), [])
+
+    def test_a_refusal(self):
+        self.master.replies["Transfer"] = self.schema.TransferReply(
+            error=self.schema.INVALID_ARGUMENT, error_text="this master is resigning already")
+        self.assertIn("resigning already", self.run_command("masters", "--transfer", status=1)[1])
+        self.assertEqual(len(self.master.asked("Transfer")), 1)
+
+    def test_a_lost_answer_is_found_out(self):
+        self.resign("m2", reply=b"\xff")
+        self.assertIn("m2 is the active master", self.run_command("masters", "--transfer")[0])
+        self.assertEqual(len(self.master.asked("Transfer")), 1)
+
+    def test_nobody_follows(self):
+        def transfer(_request):
+            self.say("m1", state="RESIGNING")
+            return self.schema.TransferReply(reign=7)
+        self.master.Transfer = transfer
+        err = self.run_command("masters", "--transfer", "--timeout=1s", status=75)[1]
+        self.assertIn("m1 was asked to resign, and no other master was seen to act since", err)
+
+
 class AskingTest(CommandTest):
 
     def test_explain(self):
@@ -349,7 +574,7 @@ class AskingTest(CommandTest):
 
     def test_each_says_how_it_is_used(self):
         for command in ("rm", "trash", "restore", "drain", "undrain", "decommission", "servers",
-                        "explain", "fsck", "garbage"):
+                        "masters", "explain", "fsck", "garbage"):
             self.assertIn(f"leasehold {command}", self.run_command(command, "--help")[0])
             self.assertIn(f"  {command} ", self.run_command("--help")[0])
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`leasehold local`: a whole cluster from one command, and its end."""
 
+import json
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ class LocalTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
         self.addCleanup(self.folder.cleanup)
-        self.port = free_ports(0, 101, 102, 103)
+        self.port = free_ports(0, 1, 2, 101, 102, 103, 201, 301)
         programs = {os.path.dirname(binary(name))
                     for name in ("leasehold-master", "leasehold-chunkserver")}
         self.environment = dict(os.environ, TMPDIR=self.folder.name,
@@ -85,15 +86,92 @@ class LocalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(PATIENCE_S), 0, self.output)
         self.assertIn("cs1", os.listdir(folder), "a directory that was named is kept")
 
+    def refused(self, *flags, status, environment=None):
+        """Returns what it says."""
+        result = subprocess.run(
+            [binary("leasehold"), "local", f"--port={self.port}", *flags],
+            stdin=subprocess.DEVNULL, capture_output=True, env=environment or self.environment,
+            timeout=PATIENCE_S, check=False, encoding="utf-8")
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result.stderr
+
+    def masters(self):
+        """{name: (state, address)}"""
+        return {m["master_id"]: (m["state"], m["address"])
+                for m in json.loads(self.command("masters", "--json"))["masters"]}
+
+    def active(self):
+        """The id of the master that acts, once there is one."""
+        return wait_for("an active master", lambda: next(
+            (name for name, (state, _) in self.masters().items() if state == "ACTIVE"), None))
+
+    def test_several_masters(self):
+        folder = os.path.join(self.folder.name, "kept")
+        self.environment["LEASEHOLD_MASTER"] = ",".join(
+            f"127.0.0.1:{self.port + i}" for i in range(3))
+        # What is meant for another etcd, and contradicts the options of this one.
+        self.environment["ETCD_NAME"] = "other"
+        self.start("--chunkservers=2", "--masters=3", f"--dir={folder}")
+        pids = self.wait_ready()
+        self.assertEqual(set(pids), {"etcd1", "m1", "m2", "m3", "cs1", "cs2"})
+        self.assertIn(f"ready at {self.environment['LEASEHOLD_MASTER']};", self.output[-1])
+        self.assertEqual({state for state, _ in self.masters().values()}, {"ACTIVE", "STANDBY"})
+        self.command("append", "--create", "/hello", stdin=b"one\n")
+
+        # The active one dies, and another one goes on.
+        first = self.active()
+        os.kill(pids[first], signal.SIGKILL)
+        self.command("append", "/hello", stdin=b"two\n")
+        self.command("create", "/other")
+        second = self.active()
+        self.assertNotEqual(second, first)
+
+        # It is started again as it was, and gets its place back.
+        argv = wait_for("how to start it again", lambda: next(
+            (line for line in self.output if f"--master-id={first}" in line), None)).split()
+        again = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                 env=self.environment)
+        self.addCleanup(again.wait)
+        self.addCleanup(again.kill)
+        wait_for(f"{first} to stand by", lambda: self.masters()[first][0] == "STANDBY")
+        said = self.command("masters", f"--transfer={first}").decode()
+        self.assertIn(f"{second} has resigned, {first} is the active master", said)
+        self.assertEqual(self.command("cat", "/hello"), b"one\ntwo\n")
+        again.kill()
+        self.process.send_signal(signal.SIGINT)
+        self.assertEqual(self.process.wait(PATIENCE_S), 0, self.output)
+        self.assert_gone(pids)
+
+        # The directory stays what it is.
+        self.assertIn("--masters", self.refused(f"--dir={folder}", status=1))
+        self.assertIn("--etcd=1", self.refused(f"--dir={folder}", "--masters=2", "--etcd=3",
+                                               status=1))
+        self.start("--chunkservers=2", "--masters=2", f"--dir={folder}")
+        self.environment["LEASEHOLD_MASTER"] = f"127.0.0.1:{self.port + 1}"
+        pids = self.wait_ready()
+        self.assertEqual(self.command("cat", "/hello"), b"one\ntwo\n")
+
+        # Nothing outlives it.
+        self.process.kill()
+        self.assert_gone(pids)
+
+    def test_several_masters_need_etcd(self):
+        said = self.refused("--masters=3", status=71,
+                            environment=dict(self.environment, PATH=self.folder.name))
+        self.assertIn("apt-get install etcd-server", said)
+        left = [name for name in os.listdir(self.folder.name) if name.startswith("leasehold-local")]
+        self.assertEqual(left, [])
+
+    def test_a_single_masters_directory_stays_so(self):
+        folder = os.path.join(self.folder.name, "kept")
+        os.makedirs(os.path.join(folder, "master"))
+        self.assertIn("a single master", self.refused(f"--dir={folder}", "--masters=3", status=1))
+
     def test_an_address_in_use_is_named(self):
         self.start("--chunkservers=1")
         pids = self.wait_ready()
-        second = subprocess.run(
-            [binary("leasehold"), "local", f"--port={self.port}", "--chunkservers=1"],
-            stdin=subprocess.DEVNULL, capture_output=True, env=self.environment,
-            timeout=PATIENCE_S, check=False)
-        self.assertEqual(second.returncode, 1, second.stderr)
-        self.assertIn(f"127.0.0.1:{self.port}".encode(), second.stderr)
+        said = self.refused("--chunkservers=1", status=1)
+        self.assertIn(f"127.0.0.1:{self.port}", said)
         self.assertTrue(os.path.exists(f"/proc/{pids['master']}"))
 
     def test_its_servers_do_not_outlive_it(self):

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 
+import etcd
 import process_cluster
 from process_cluster import CALM, PATIENCE_S, Cluster, ClusterTest, free_port, wait_for
 
@@ -142,6 +143,10 @@ class MetricsTest(ClusterTest):
 
     def assert_asked_for_exist(self, expressions):
         families = self.all_figures()
+        # Another test holds these against a master that has them.
+        for name, (kind, _) in self.documented()["One of several masters"].items():
+            families[name] = Family()
+            families[name].kind = kind
         self.assertTrue(expressions)
         for expression in expressions:
             asked = ASKED.findall(expression)
@@ -171,6 +176,33 @@ class MetricsTest(ClusterTest):
             self.assertEqual(found, expected)
             for name, (kind, _) in found.items():
                 self.assertEqual(name.endswith("_total"), kind == "counter", name)
+
+    def test_a_master_among_several(self):
+        store = etcd.Etcd(self.folder, members=1)
+        self.addCleanup(store.cleanup)
+        store.start()
+        self.start(master_flags=(f"--store=etcd:{store.addresses()}/test",))
+        master = self.cluster.master
+        documented = self.documented()
+        found = self.figures(master)
+        self.assertEqual({name: (family.kind, family.help) for name, family in found.items()},
+                         {**documented["The master"], **documented["One of several masters"],
+                          **documented["Both"]})
+        for name, value in (("reign", 1), ("active", 1), ("confirmed", 1), ("standby", 0),
+                            ("reigns_total", 1), ("reigns_lost_total", 0)):
+            self.assertEqual(found[f"leasehold_master_{name}"].sum(), value, name)
+        self.assertGreater(found["leasehold_master_etcd_commits_total"].sum(), 0)
+        self.assertEqual(self.get(master, "/readyz")[:1], (200,))
+
+        store.kill()
+        wait_for("it to be unconfirmed",
+                 lambda: self.figures(master)["leasehold_master_confirmed"].sum() == 0)
+        self.assertEqual(self.figures(master)["leasehold_master_active"].sum(), 1)
+        status, _, text = self.get(master, "/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("etcd does not answer", text)
+        store.start()
+        wait_for("it to be ready", lambda: self.get(master, "/readyz")[0] == 200)
 
     def test_the_dashboard_asks_for_figures_that_exist(self):
         self.start()

@@ -166,6 +166,13 @@ class Channel:
         request = getattr(self.schema, method + "Request")(**fields)
         return self.call("Master", method, request, timeout)
 
+    def begin(self, method, timeout=120, **fields):
+        """A call of a master whose outcome is asked for later: a grpc.Future."""
+        stub = self._channel.unary_unary(
+            f"/leasehold.Master/{method}", request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=getattr(self.schema, method + "Reply").FromString)
+        return stub.future(getattr(self.schema, method + "Request")(**fields), timeout=timeout)
+
     def chunkserver(self, method, timeout=120, **fields):
         request = getattr(self.schema, method + "Request")(**fields)
         return self.call("ChunkServer", method, request, timeout)

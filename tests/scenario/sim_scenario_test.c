@@ -107,6 +107,13 @@ static struct lh_sim_who some_who(struct lh_prng *random)
         .kind = (enum lh_sim_who_kind)(1 + lh_prng_below(random, LH_SIM_WHO_EVERYBODY))};
 
     switch (who.kind) {
+    case LH_SIM_WHO_MASTER:
+        who.number = (uint32_t)lh_prng_below(random, 4);
+        break;
+    case LH_SIM_WHO_STANDBY:
+        who.number = 1 + (uint32_t)lh_prng_below(random, 2);
+        break;
+    case LH_SIM_WHO_ETCD:
     case LH_SIM_WHO_SERVER:
     case LH_SIM_WHO_CLIENT:
         who.number = 1 + (uint32_t)lh_prng_below(random, 3);
@@ -210,6 +217,13 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
         a.in_step = lh_prng_below(random, 2) == 0;
     if (kind == LH_SIM_ACT_CLOCK)
         a.ppm = (int32_t)lh_prng_below(random, 20001) - 10000;
+    if (kind == LH_SIM_ACT_ETCD_AFTER || kind == LH_SIM_ACT_ETCD_BEFORE ||
+        kind == LH_SIM_ACT_ETCD_LATE || kind == LH_SIM_ACT_ETCD_LOSE)
+        a.count = (uint32_t)lh_prng_below(random, 1000001);
+    if (kind == LH_SIM_ACT_ETCD_LATE)
+        a.delay = some_time(random, 2000000000);
+    if (kind == LH_SIM_ACT_ETCD_COMPACT)
+        a.number = lh_prng_below(random, 100);
     if (kind == LH_SIM_ACT_DRIFT)
         a.count = (uint32_t)lh_prng_below(random, 20000);
     if (kind == LH_SIM_ACT_FAIL_DISK) {
@@ -272,6 +286,8 @@ static void any_action_may_come_at_any_moment(void **state)
     for (uint64_t seed = 1; seed <= 12; seed++) {
         struct lh_sim_settings settings = lh_sim_settings_default(seed);
         settings.clients = 3;
+        settings.masters = seed % 2 == 0 ? 3 : 1;
+        settings.etcd = seed % 2 == 0 ? 3 : 0;
         struct lh_sim_cluster_config config = lh_sim_settings_config(&settings);
         struct lh_sim_cluster *c = lh_sim_cluster_create(&config);
         struct lh_sim_actor *actor = lh_sim_actor_create(c);
@@ -406,7 +422,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"slow\", \"limit\", "                                                                        \
     "\"clog\", \"unclog\", \"deafen\", \"blind\", \"stall\", \"unstall\", \"starve\", "            \
     "\"leave\", \"fail\", \"rot\", "                                                               \
-    "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"recall\", \"release\", "         \
+    "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
+    "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
     "\"writer\", \"reader\", \"files\", \"end\""
 
@@ -458,7 +475,8 @@ static void mistakes_are_explained(void **state)
             "x:2: the chunk term must not be shorter than the session term"},
         {HEAD "session term 100ms\n", "x:2: the session term must be between 200 ms and an hour"},
         {HEAD "delay 5ms..1ms\n",
-            "x:2: found \"5ms..1ms\", expected a duration or a range such as 1ms..5ms or \"tail\""},
+            "x:2: found \"5ms..1ms\", expected a duration or a range such as 1ms..5ms, "
+            "\"tail\" or \"etcd\""},
         {HEAD "sync takes 2h\n", "x:2: \"sync takes\" must be at most 1h"},
         {HEAD "plant nothing\n", "x:2: no bug is planted under the name \"nothing\""},
         {HEAD "broken by nothing\n",
@@ -475,7 +493,8 @@ static void mistakes_are_explained(void **state)
         {HEAD "crash c2\n", "x:2: there is no client 2; clients are 1 to 1"},
         {HEAD "crash Old\n", "x:2: nobody was named Old before"},
         {HEAD "crash nobody\n",
-            "x:2: found \"nobody\", expected \"master\", \"chunkserver\", \"client\", "
+            "x:2: found \"nobody\", expected \"master\", \"active\", \"standby\", \"etcd\", "
+            "\"chunkserver\", \"client\", "
             "\"primary\", \"secondary\", \"every\", \"everybody\" or a name with a capital letter"},
         {HEAD "pause cs1 fro 5s\n",
             "x:2: found \"fro\", expected \"in\", \"for\" or the end of the line"},
@@ -516,8 +535,8 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"within\" and \"for\", expected one of them"},
         {HEAD "expect violation INV-7\n",
             "x:2: found \"INV-7\", expected \"INV-1\", \"INV-2\", \"INV-3\", \"INV-4\", \"INV-5\", "
-            "\"INV-6\", \"INV-8\", \"INV-9\", \"INV-10\", \"KEEP-1\", \"KEEP-2\", \"KEEP-3\", "
-            "\"KEEP-4\", \"KEEP-5\", \"history\" or \"check\""},
+            "\"INV-6\", \"INV-8\", \"INV-9\", \"INV-10\", \"INV-11\", \"KEEP-1\", \"KEEP-2\", "
+            "\"KEEP-3\", \"KEEP-4\", \"KEEP-5\", \"history\" or \"check\""},
         {HEAD "at 2s mend everything\nat 1s mend everything\n",
             "x:3: a moment before one that stands above"},
         {HEAD "settle\nwait 1s\n", "x:3: after \"settle\" only \"expect\" may follow"},

@@ -6,6 +6,7 @@
 #include "chunkserver/chunkserver.h"
 #include "client/core/client.h"
 #include "master/master.h"
+#include "master/reigns/reigns.h"
 #include "sim/run/bugs.h"
 
 #include <inttypes.h>
@@ -24,6 +25,7 @@ static void (*const cores[])(void) = {
     (void (*)(void))lh_master_core,
     (void (*)(void))lh_chunkserver_create,
     (void (*)(void))lh_client_create,
+    (void (*)(void))lh_reigns_create,
 };
 
 static char **binaries;

@@ -249,8 +249,12 @@ static void effects_keep_their_order_and_own_their_parts(void **state)
     for (int i = 0; i < 50; i++) /* past the first allocation */
         lh_fx_complete(&fx, NULL, i);
     lh_fx_stopped(&fx, LH_OK);
+    char token[] = "secret.1";
+    lh_fx_open_with_token(&fx, 8, LH_METHOD_ETCD_TXN, "etcd:2379", lh_seconds(2), token);
+    token[0] = 'X';
+    lh_fx_open_with_token(&fx, 9, LH_METHOD_ETCD_TXN, "etcd:2379", lh_seconds(2), NULL);
 
-    assert_int_equal(fx.count, 57);
+    assert_int_equal(fx.count, 59);
     assert_int_equal(fx.items[0].kind, LH_FX_OPEN);
     assert_string_equal(fx.items[0].text, "cs1:7000");
     assert_int_equal(fx.items[0].timeout.ns, 1000000000);
@@ -263,6 +267,12 @@ static void effects_keep_their_order_and_own_their_parts(void **state)
     assert_string_equal(fx.items[5].text, "chunk 9");
     assert_int_equal(fx.items[55].error, 49);
     assert_int_equal(fx.items[56].kind, LH_FX_STOPPED);
+    assert_int_equal(fx.items[57].kind, LH_FX_OPEN);
+    assert_int_equal(fx.items[57].method, LH_METHOD_ETCD_TXN);
+    assert_string_equal(fx.items[57].text, "etcd:2379");
+    assert_int_equal(fx.items[57].timeout.ns, 2000000000);
+    assert_string_equal(fx.items[57].token, "secret.1");
+    assert_null(fx.items[58].token);
 
     lh_effects_clear(&fx);
     assert_int_equal(fx.count, 0);

@@ -396,7 +396,8 @@ static void methods_are_found_by_their_paths(void **state)
     (void)state;
     for (int m = LH_METHOD_NONE + 1; m < LH_METHOD_COUNT; m++) {
         const struct lh_method_info *info = lh_method_info((enum lh_method)m);
-        assert_int_equal(lh_method_by_path(info->path, strlen(info->path)), m);
+        assert_int_equal(lh_method_by_path(info->path, strlen(info->path)),
+            info->foreign ? LH_METHOD_NONE : (enum lh_method)m);
         assert_int_equal(lh_method_by_path(info->path, strlen(info->path) - 1), LH_METHOD_NONE);
         assert_non_null(info->request);
         assert_non_null(info->reply);

@@ -18,6 +18,7 @@ static struct {
     struct lh_duration term;
     int format;
     struct lh_flag_list masters;
+    const char *transfer;
 } o;
 
 static const char *const formats[] = {"text", "json", NULL};
@@ -72,6 +73,12 @@ static const struct lh_flag table[] = {
         .value = &o.masters,
         .preset = "a:1",
         .help = "masters"},
+    {.name = "transfer",
+        .type = LH_FLAG_STRING,
+        .value = &o.transfer,
+        .metavar = "ID",
+        .bare = "any",
+        .help = "to whom"},
 };
 
 static const struct lh_flags flags = {
@@ -236,6 +243,33 @@ static void mistakes_are_named(void **state)
     refused(PARSE(environment, "a"), "LEASEHOLD_COUNT: --count: 'x' is not a whole number");
 }
 
+static void an_option_that_may_stand_alone_takes_no_argument_for_its_value(void **state)
+{
+    struct lh_flags_result r = PARSE(no_environment, "--transfer", "m2");
+
+    (void)state;
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_string_equal(o.transfer, "any");
+    assert_int_equal(r.arg_count, 1);
+    assert_string_equal(r.args[0], "m2");
+    lh_flags_free(&r);
+    r = PARSE(no_environment, "--transfer=m2");
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_string_equal(o.transfer, "m2");
+    lh_flags_free(&r);
+    r = PARSE(no_environment, "--transfer=");
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_string_equal(o.transfer, "");
+    lh_flags_free(&r);
+    r = PARSE(no_environment, "path");
+    assert_int_equal(r.outcome, LH_FLAGS_OK);
+    assert_null(o.transfer);
+    lh_flags_free(&r);
+    r = PARSE(no_environment, "--help");
+    assert_non_null(strstr(r.text, "--transfer[=ID]"));
+    lh_flags_free(&r);
+}
+
 static void help_and_version_are_printed_whatever_else_is_wrong(void **state)
 {
     struct lh_flags_result r = PARSE(no_environment, "--count=x", "--help");
@@ -370,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_config_file_s_mistake_is_named_with_its_line),
         cmocka_unit_test(what_cannot_be_undone_is_said_on_the_command_line),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(an_option_that_may_stand_alone_takes_no_argument_for_its_value),
         cmocka_unit_test(help_and_version_are_printed_whatever_else_is_wrong),
         cmocka_unit_test(a_command_that_is_over_says_why_and_has_its_exit_code),
         cmocka_unit_test(units),

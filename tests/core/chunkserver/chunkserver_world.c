@@ -10,7 +10,7 @@
 
 #define PPM 10000u
 
-static const char *const names[ENDPOINTS] = {"a", "b", "c", "d", "master", "client"};
+static const char *const names[ENDPOINTS] = {"a", "b", "c", "d", "master", "client", "standby"};
 
 static int endpoint_of(const char *address)
 {
@@ -61,7 +61,8 @@ static struct wire *wire_open(
     assert_true(w->wire_count < sizeof w->wires / sizeof w->wires[0]);
     w->wires[w->wire_count++] = l;
     *l = (struct wire){.method = method, .client = client, .server = server, .client_link = link};
-    if (server < 0 || (server < NODES && w->nodes[server].cs == NULL && !w->played[server])) {
+    if (server < 0 || w->gone[server] ||
+        (server < NODES && w->nodes[server].cs == NULL && !w->played[server])) {
         l->server_gone = true;
         post(w, l, false, LH_IN_LINK_CLOSED, LH_ERR_UNAVAILABLE);
         return l;
@@ -377,7 +378,7 @@ static int by_number(const void *a, const void *b)
 void node_start(struct world *w, int node)
 {
     struct node *n = &w->nodes[node];
-    const char *masters[] = {names[MASTER]};
+    const char *masters[] = {names[MASTER], names[STANDBY]};
     uint64_t chunks[8];
     size_t count = 0;
 
@@ -398,7 +399,7 @@ void node_start(struct world *w, int node)
         .process = n->incarnation,
         .boot_id = {n->boot},
         .masters = masters,
-        .master_count = 1,
+        .master_count = w->masters == 0 ? 1 : w->masters,
         .chunks = chunks,
         .chunk_count = count,
         .repair_rate = w->repair_rate,
@@ -545,6 +546,9 @@ static void on_register(struct world *w, int node, const Leasehold__Register *re
     r.term_ns = term_ns(SESSION_TERM_MS);
     r.heartbeat_ns = lh_milliseconds(SESSION_TERM_MS / 3).ns;
     r.cluster_id = (char *)(uintptr_t) "cluster";
+    char *both[] = {(char *)(uintptr_t)names[MASTER], (char *)(uintptr_t)names[STANDBY]};
+    r.masters = both;
+    r.n_masters = w->lists ? 2 : 0;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_REGISTERED;
     m.registered = &r;
     master_send(w, node, &m);
@@ -1126,6 +1130,52 @@ static void note_played_feed(struct world *w, const Leasehold__ReplicateRequest 
             w->played_feed = q->parts[i]->feed;
 }
 
+/* The question who acts is answered by both masters. */
+static void answer_masters(struct world *w, struct wire *l)
+{
+    Leasehold__MastersReply m = LEASEHOLD__MASTERS_REPLY__INIT;
+    struct lh_effects fx = {0};
+    struct lh_buf none = {0};
+    bool active = l->server == w->active;
+
+    w->asked++;
+    if (w->master_deaf)
+        return;
+    m.reign = active ? w->master_term : w->other_term;
+    m.acting = active || w->other_acts;
+    m.cluster_id = (char *)(uintptr_t) "cluster";
+    if (!m.acting)
+        m.active = (char *)(uintptr_t)names[w->active];
+    lh_fx_send(&fx, l->server_link, &m.base, NULL);
+    post_bytes(w, l, false, lh_wire_encode(l->method, LH_REPLY, &fx.items[0].header, &none));
+    lh_effects_deinit(&fx);
+    l->server_gone = true;
+    post(w, l, false, LH_IN_LINK_CLOSED, LH_OK);
+}
+
+/* True: the message is kept. */
+static bool master_gets(struct world *w, struct wire *l, enum lh_input_kind kind, void *m)
+{
+    struct node *n = &w->nodes[l->client];
+
+    if (l->method == LH_METHOD_MASTERS) {
+        if (m != NULL && !l->client_gone)
+            answer_masters(w, l);
+    } else if (kind == LH_IN_LINK_OPENED && l->server != w->active && !w->other_acts) {
+        l->server_gone = true;
+        drop_packets(w, l, true);
+        if (!l->client_gone)
+            post(w, l, false, LH_IN_LINK_CLOSED, LH_ERR_NOT_ACTIVE);
+    } else if (kind == LH_IN_LINK_OPENED && !l->client_gone) {
+        n->session_wire = l;
+    } else if (kind == LH_IN_LINK_CLOSED && n->session_wire == l) {
+        forget_session(n);
+    } else if (m != NULL && n->session_wire == l && !w->master_deaf) {
+        return master_hears(w, l->client, m);
+    }
+    return false;
+}
+
 static void deliver(struct world *w, struct packet p)
 {
     struct wire *l = p.wire;
@@ -1145,13 +1195,8 @@ static void deliver(struct world *w, struct packet p)
         else
             l->client_gone = true;
     }
-    if (to == MASTER) {
-        if (p.kind == LH_IN_LINK_OPENED && !l->client_gone)
-            w->nodes[l->client].session_wire = l;
-        else if (p.kind == LH_IN_LINK_CLOSED && w->nodes[l->client].session_wire == l)
-            forget_session(&w->nodes[l->client]);
-        else if (m != NULL && w->nodes[l->client].session_wire == l && !w->master_deaf &&
-                 master_hears(w, l->client, (Leasehold__SessionRequest *)m))
+    if (to == MASTER || to == STANDBY) {
+        if (master_gets(w, l, p.kind, m))
             m = NULL;
     } else if (to < NODES && w->nodes[to].cs == NULL && !w->played[to]) {
         ; /* it is down */
@@ -1320,6 +1365,7 @@ struct world *world_create(uint64_t seed, bool synced)
     w->chunk_size = CHUNK_SIZE;
     w->now = (struct lh_instant){1000000000};
     w->master_term = 1;
+    w->active = MASTER;
     w->master_continues = true;
     w->scrub_period = LH_DURATION_FOREVER;
     for (int i = 0; i < NODES; i++) {

@@ -23,7 +23,8 @@
 #define NODES           4
 #define MASTER          NODES
 #define CLIENT          (NODES + 1)
-#define ENDPOINTS       (NODES + 2)
+#define STANDBY         (NODES + 2) /* a second master */
+#define ENDPOINTS       (NODES + 3)
 #define CHUNK           7u
 #define CHUNK_SIZE      LH_CHUNK_BYTES_MIN
 #define SESSION_TERM_MS 9000u
@@ -169,6 +170,13 @@ struct world {
     uint64_t sessions;
     uint64_t master_term;
     bool master_deaf;                   /* answers nothing */
+    unsigned masters;                   /* addresses that servers start with; 0: one */
+    int active;                         /* MASTER or STANDBY: its reign is `master_term` */
+    bool other_acts;                    /* the other one says so too, ... */
+    uint64_t other_term;                /* ... in this reign; also if it does not */
+    bool gone[ENDPOINTS];               /* nobody can connect to it */
+    bool lists;                         /* the active one's answers list both */
+    unsigned asked;                     /* how often a master was asked who acts */
     bool master_continues;              /* lets shown leases go on (LEASE-7) */
     bool master_asks;                   /* for all leases, with the next answer (LEASE-8) */
     bool torn;                          /* a loss of power leaves any part of what was not synced */

@@ -1,4 +1,4 @@
-/* The client core's appender, and requests to the masters. */
+/* The client core's appender. */
 #include "tests/core/client/client_world.h"
 
 struct appender {
@@ -657,68 +657,6 @@ static void stopping_completes_everything(void **state)
     world_deinit(&a.w);
 }
 
-/* ---- Requests to the masters ---- */
-
-static void masters_are_tried_in_turn(void **state)
-{
-    struct world w;
-    Leasehold__RemoveRequest request = LEASEHOLD__REMOVE_REQUEST__INIT;
-    Leasehold__RemoveReply gone = LEASEHOLD__REMOVE_REPLY__INIT;
-    Leasehold__RemoveReply down = LEASEHOLD__REMOVE_REPLY__INIT;
-
-    (void)state;
-    world_init(&w);
-    request.path = (char *)(uintptr_t) "/f";
-    struct lh_master_call call = {
-        .call.kind = LH_CALL_MASTER,
-        .method = LH_METHOD_REMOVE,
-        .request = &request.base,
-        .deadline = in_ms(&w, 10000),
-    };
-    ask(&w, &call);
-    break_link(&w, expect_request(&w, LH_METHOD_REMOVE, "m1:1", NULL));
-    down.error = LEASEHOLD__ERROR_CODE__SHUTTING_DOWN;
-    say(&w, expect_request(&w, LH_METHOD_REMOVE, "m2:1", NULL), &down);
-    expect_quiet(&w);
-
-    /* After a pause the round begins again; a lost answer may hide that the work was done. */
-    pass(&w);
-    uint64_t link = expect_request(&w, LH_METHOD_REMOVE, "m1:1", NULL);
-    gone.error = LEASEHOLD__ERROR_CODE__NOT_FOUND;
-    say(&w, link, &gone);
-    expect_complete(&w, &call, LH_ERR_NOT_FOUND);
-    assert_non_null(strstr(call.call.text, "earlier try"));
-    assert_non_null(call.reply);
-    lh_wire_free(call.reply);
-    world_deinit(&w);
-}
-
-static void a_deadline_tells_why_nothing_was_reached(void **state)
-{
-    struct world w;
-    Leasehold__StatRequest request = LEASEHOLD__STAT_REQUEST__INIT;
-
-    (void)state;
-    world_init(&w);
-    struct lh_master_call call = {
-        .call.kind = LH_CALL_MASTER,
-        .method = LH_METHOD_STAT,
-        .request = &request.base,
-        .deadline = in_ms(&w, 8000),
-    };
-    ask(&w, &call);
-    uint64_t silent = expect_request(&w, LH_METHOD_STAT, "m1:1", NULL);
-    pass(&w); /* the end of one try */
-    expect_close(&w, silent);
-    silent = expect_request(&w, LH_METHOD_STAT, "m2:1", NULL);
-    pass(&w); /* the deadline */
-    expect_close(&w, silent);
-    expect_complete(&w, &call, LH_ERR_UNAVAILABLE);
-    assert_non_null(strstr(call.call.text, "m1:1"));
-    assert_null(call.reply);
-    world_deinit(&w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -742,8 +680,6 @@ int main(void)
         cmocka_unit_test(giving_up_on_silent_masters_is_told_as_unavailable),
         cmocka_unit_test(closing_cancels_what_is_under_way),
         cmocka_unit_test(stopping_completes_everything),
-        cmocka_unit_test(masters_are_tried_in_turn),
-        cmocka_unit_test(a_deadline_tells_why_nothing_was_reached),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,13 +240,18 @@ static inline void say_refused(
     say_answer(w, link, m);
 }
 
-static inline void break_link(struct world *w, uint64_t link)
+static inline void end_link(struct world *w, uint64_t link, int error, const char *text)
 {
     step(w, (struct lh_input){.kind = LH_IN_LINK_CLOSED,
                 .link = link,
                 .method = w->methods[link],
-                .error = LH_ERR_UNAVAILABLE,
-                .text = "connection lost"});
+                .error = error,
+                .text = text});
+}
+
+static inline void break_link(struct world *w, uint64_t link)
+{
+    end_link(w, link, LH_ERR_UNAVAILABLE, "connection lost");
 }
 
 static inline void ask(struct world *w, void *call)
@@ -275,13 +280,15 @@ static inline struct lh_instant in_ms(const struct world *w, uint64_t ms)
     return lh_instant_add(w->now, lh_milliseconds(ms));
 }
 
-/* With those bounds and times. */
+/* With those bounds and times, and with two masters unless it names others. */
 static inline void world_init_with(struct world *w, struct lh_client_config config)
 {
     static const char *const masters[] = {"m1:1", "m2:1"};
 
-    config.masters = masters;
-    config.master_count = 2;
+    if (config.master_count == 0) {
+        config.masters = masters;
+        config.master_count = 2;
+    }
     config.seed = 42;
     *w = (struct world){.now = {1000000000}};
     w->client = lh_client_create(&config);

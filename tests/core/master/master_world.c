@@ -26,15 +26,36 @@ static uint8_t *copy(const uint8_t *from, size_t size)
     return to;
 }
 
-static void apply(struct world *w, const struct lh_change *change)
+/* Where the key is, or would be. */
+static size_t place_of(const struct world *w, const uint8_t *key, size_t size, bool *there)
 {
-    size_t at = 0;
+    size_t low = 0, high = w->store_count;
 
-    while (at < w->store_count &&
-           compare(w->store[at].key, w->store[at].key_size, change->key, change->key_size) < 0)
-        at++;
-    bool there = at < w->store_count && compare(w->store[at].key, w->store[at].key_size,
-                                            change->key, change->key_size) == 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(w->store[middle].key, w->store[middle].key_size, key, size) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *there =
+        low < w->store_count && compare(w->store[low].key, w->store[low].key_size, key, size) == 0;
+    return low;
+}
+
+const struct pair *world_find(const struct world *w, const void *key, size_t key_size)
+{
+    bool there;
+    size_t at = place_of(w, key, key_size, &there);
+
+    return there ? &w->store[at] : NULL;
+}
+
+void world_apply(struct world *w, const struct lh_change *change)
+{
+    bool there;
+    size_t at = place_of(w, change->key, change->key_size, &there);
+
     if (there) {
         free(w->store[at].key);
         free(w->store[at].value);
@@ -48,6 +69,17 @@ static void apply(struct world *w, const struct lh_change *change)
     w->store[at] = (struct pair){copy(change->key, change->key_size),
         copy(change->value, change->value_size), change->key_size, change->value_size};
     w->store_count++;
+}
+
+void world_free_store(struct world *w)
+{
+    for (size_t i = 0; i < w->store_count; i++) {
+        free(w->store[i].key);
+        free(w->store[i].value);
+    }
+    free(w->store);
+    w->store = NULL;
+    w->store_count = w->store_capacity = 0;
 }
 
 static void free_changes(struct commit *commit)
@@ -113,11 +145,93 @@ static void carry_out(struct world *w, struct lh_effect *e)
     w->lines[w->line_count++] = line;
 }
 
+static void same_bytes(const void *a, size_t a_size, const void *b, size_t b_size)
+{
+    assert_int_equal(a_size, b_size);
+    assert_int_equal(a == NULL, b == NULL);
+    if (a != NULL)
+        assert_memory_equal(a, b, a_size);
+}
+
+static void same_changes(const struct lh_effect *a, const struct lh_effect *b)
+{
+    assert_int_equal(a->change_count, b->change_count);
+    for (size_t i = 0; i < a->change_count; i++) {
+        const struct lh_change *x = &a->changes[i], *y = &b->changes[i];
+        same_bytes(x->key, x->key_size, y->key, y->key_size);
+        same_bytes(x->value, x->value_size, y->value, y->value_size);
+    }
+}
+
+static void same_buf(const struct lh_buf *a, const struct lh_buf *b)
+{
+    uint8_t *left = lh_alloc(a->size + 1), *right = lh_alloc(b->size + 1);
+
+    assert_true(lh_buf_read(a, 0, left, a->size) && lh_buf_read(b, 0, right, b->size));
+    same_bytes(left, a->size, right, b->size);
+    free(left);
+    free(right);
+}
+
+/* All that a master's effects have. */
+static void same_effects(const struct lh_effects *a, const struct lh_effects *b)
+{
+    for (size_t i = 0; i < a->count && i < b->count; i++) {
+        const struct lh_effect *x = &a->items[i], *y = &b->items[i];
+        assert_int_equal(x->kind, y->kind);
+        assert_int_equal(x->link, y->link);
+        assert_int_equal(x->ticket, y->ticket);
+        assert_int_equal(x->error, y->error);
+        assert_int_equal(x->level, y->level);
+        assert_int_equal(x->text == NULL, y->text == NULL);
+        if (x->text != NULL)
+            assert_string_equal(x->text, y->text);
+        same_buf(&x->header, &y->header);
+        same_buf(&x->payload, &y->payload);
+        same_changes(x, y);
+    }
+    assert_int_equal(a->count, b->count);
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct lh_change *x = a, *y = b;
+
+    return compare(x->key, x->key_size, y->key, y->key_size);
+}
+
+void world_same_records(struct lh_master *m, struct lh_master *other)
+{
+    struct lh_effects fx = {0}, other_fx = {0};
+
+    lh_master_records(m, &fx);
+    lh_master_records(other, &other_fx);
+    qsort(fx.items[0].changes, fx.items[0].change_count, sizeof(struct lh_change), compare_changes);
+    qsort(other_fx.items[0].changes, other_fx.items[0].change_count, sizeof(struct lh_change),
+        compare_changes);
+    same_effects(&fx, &other_fx);
+    lh_effects_deinit(&fx);
+    lh_effects_deinit(&other_fx);
+}
+
+static void step_twin(struct world *w, struct lh_input *in)
+{
+    if (w->twin == NULL)
+        return;
+    lh_master_step(w->twin, in, &w->twin_fx);
+    if (!w->unchecked)
+        lh_master_check(w->twin);
+    same_effects(&w->fx, &w->twin_fx);
+    assert_int_equal(lh_master_deadline(w->m).ns, lh_master_deadline(w->twin).ns);
+    lh_effects_clear(&w->twin_fx);
+}
+
 static void step(struct world *w, struct lh_input *in)
 {
     in->now = w->now;
     in->wall_ms = 1700000000000u + w->now.ns / 1000000u;
     lh_master_step(w->m, in, &w->fx);
+    step_twin(w, in);
     if (!w->unchecked)
         lh_master_check(w->m);
     for (size_t i = 0; i < w->fx.count; i++)
@@ -133,9 +247,11 @@ static void complete(struct world *w, int error)
     struct commit first = w->commits[0];
     w->commit_count--;
     memmove(w->commits, w->commits + 1, w->commit_count * sizeof *w->commits);
+    if (error == LH_OK && w->committed != NULL)
+        w->committed(first.changes, first.count);
     if (error == LH_OK)
         for (size_t i = 0; i < first.count; i++)
-            apply(w, &first.changes[i]);
+            world_apply(w, &first.changes[i]);
     free_changes(&first);
     struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = first.ticket, .error = error};
     step(w, &in);
@@ -199,6 +315,10 @@ static void start(struct world *w)
     bool hold = w->hold_commits;
 
     assert_int_equal(world_load(w), LH_OK);
+    w->twin = w->successor;
+    w->successor = NULL;
+    if (w->twin != NULL)
+        world_same_records(w->m, w->twin);
     w->hold_commits = false;
     step(w, &in);
     w->hold_commits = hold;
@@ -237,7 +357,11 @@ void world_crash(struct world *w)
     free_lines(w);
     memset(w->methods, 0, sizeof w->methods);
     lh_master_destroy(w->m);
+    lh_master_destroy(w->twin);
+    w->twin = NULL;
     w->stopped = false;
+    if (w->crashed != NULL)
+        w->crashed();
     start(w);
 }
 
@@ -245,15 +369,14 @@ void world_close(struct world *w)
 {
     drop_commits(w);
     free_lines(w);
-    for (size_t i = 0; i < w->store_count; i++) {
-        free(w->store[i].key);
-        free(w->store[i].value);
-    }
-    free(w->store);
+    world_free_store(w);
     free(w->commits);
     free(w->lines);
     lh_effects_deinit(&w->fx);
+    lh_effects_deinit(&w->twin_fx);
     lh_master_destroy(w->m);
+    lh_master_destroy(w->twin);
+    lh_master_destroy(w->successor);
 }
 
 void world_stop(struct world *w)

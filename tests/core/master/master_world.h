@@ -47,6 +47,16 @@ struct world {
     bool stopped;
     int stop_error;
     char load_text[512];
+
+    /* Another core of the same life: it gets every input that `m` gets and must emit the same
+     * effects, byte for byte. At the next start `successor`, which was loaded and amended to what
+     * is stored then (lh_master_amend()), becomes it. NULL: none. The world's. */
+    struct lh_master *twin, *successor;
+    struct lh_effects twin_fx;
+    /* Of the test: a commit is durable and about to be applied to the store; the master has died,
+     * and starts again from the store now. NULL: nobody wants to know. */
+    void (*committed)(const struct lh_change *changes, size_t count);
+    void (*crashed)(void);
 };
 
 struct server {
@@ -67,6 +77,12 @@ void world_crash(struct world *w);
 /* Loads the store into a fresh core; its error. */
 int world_load(struct world *w);
 void world_stop(struct world *w);
+/* Of the store alone: carries out a change; the pair of a key, NULL: there is none; forgets all. */
+void world_apply(struct world *w, const struct lh_change *change);
+const struct pair *world_find(const struct world *w, const void *key, size_t key_size);
+void world_free_store(struct world *w);
+/* Both have the same records: asserts it. Neither was stepped. */
+void world_same_records(struct lh_master *m, struct lh_master *other);
 
 void world_commit(struct world *w); /* the oldest commit under way becomes durable */
 void world_commit_all(struct world *w);

@@ -1,0 +1,36 @@
+/* What the files of this folder know of each other. */
+#pragma once
+
+#include "chunkserver/log/disk.h"
+#include "chunkserver/log/log.h"
+#include "chunkserver/log/motion.h"
+
+/* A part of struct lh_cs_logs. */
+struct lh_cs_logs_internal {
+    struct lh_cs_logs *logs; /* that it belongs to */
+
+    uint64_t *stirred; /* motion.c: chunks whose replicas are looked at when the step ends */
+    size_t stirred_count, stirred_capacity;
+    struct lh_cs_disk disk;
+    size_t load_next; /* scan.c: index into config.chunks of the next one to load */
+
+    struct { /* space.c: those written to lately, longest ago first */
+        struct lh_cs_motion *growing;
+        struct lh_timer timer;
+    } space;
+    struct { /* tables.c: sealed ones, with their writer tables; asked longest ago first */
+        struct lh_cs_motion *kept;
+        size_t count;
+        struct lh_timer timer;
+    } tables;
+};
+
+/* ---- replica.c */
+
+void lh_cs_replica_free(struct lh_cs_replica *r);
+/* Forgets what was accepted and not handed to the disk; `end` is the caller's business. */
+void lh_cs_replica_drop_unwritten(struct lh_cs_replica *r);
+
+/* ---- reports.c */
+
+void lh_cs_report_lost(struct lh_cs_replica *r, int error);

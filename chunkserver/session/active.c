@@ -1,0 +1,156 @@
+/* The finder's links, and when it is asked. */
+#include "chunkserver/session/active.h"
+
+#include "base/alloc.h"
+#include "chunkserver/session/internal.h"
+
+#include <stdlib.h>
+
+static void answered(struct lh_cs_link *l, const void *reply, struct lh_buf *payload);
+static void unanswered(struct lh_cs_link *gone, const char *text);
+
+static const struct lh_cs_link_user round_links = {.message = answered, .closed = unanswered};
+
+/* Asks who is to be asked. */
+static void go_on(struct lh_cs_session *s)
+{
+    struct lh_cs_host *cs = s->cs;
+    struct lh_cs_active *a = &s->active;
+    size_t place;
+
+    while (lh_finder_late(&a->finder, cs->now, &place)) {
+        lh_cs_link_close(cs, a->links[place], LH_ERR_CANCELLED, NULL);
+        a->links[place] = 0;
+    }
+    while (lh_finder_next(&a->finder, cs->now, &place)) {
+        Leasehold__MastersRequest m = LEASEHOLD__MASTERS_REQUEST__INIT;
+        a->links[place] = lh_cs_link_open(cs, &round_links, s, LH_METHOD_MASTERS,
+            lh_finder_address_at(&a->finder, place), LH_DURATION_FOREVER)
+                              ->id;
+        lh_fx_send(cs->fx, a->links[place], &m.base, NULL);
+    }
+    lh_timer_set(&cs->timers, &a->timer, lh_finder_deadline(&a->finder));
+}
+
+static void look(struct lh_cs_session *s)
+{
+    go_on(s);
+    if (s->active.choice != s->active.finder.choices)
+        lh_cs_session_chosen(s);
+}
+
+/* The place that was asked on this link; nothing more comes on it. */
+static size_t take_place(struct lh_cs_session *s, uint64_t link)
+{
+    size_t place = 0;
+
+    while (s->active.links[place] != link)
+        place++;
+    s->active.links[place] = 0;
+    return place;
+}
+
+static void answered(struct lh_cs_link *l, const void *reply, struct lh_buf *payload)
+{
+    struct lh_cs_session *s = l->owner;
+    size_t place = take_place(s, l->id);
+
+    (void)payload;
+    lh_cs_link_close(s->cs, l->id, LH_OK, NULL);
+    lh_finder_answered(&s->active.finder, s->cs->now, place, reply, s->cluster_id);
+    look(s);
+}
+
+static void unanswered(struct lh_cs_link *gone, const char *text)
+{
+    struct lh_cs_session *s = gone->owner;
+
+    (void)text;
+    lh_finder_unanswered(&s->active.finder, s->cs->now, take_place(s, gone->id), gone->error);
+    look(s);
+}
+
+static void timer_fires(void *core, struct lh_timer *timer)
+{
+    (void)core;
+    look(LH_OWNER(timer, struct lh_cs_session, active.timer));
+}
+
+/* A master that froze, or lost its power, closes no connection. */
+static void silent(void *core, struct lh_timer *timer)
+{
+    struct lh_cs_session *s = LH_OWNER(timer, struct lh_cs_session, active.silence);
+
+    (void)core;
+    lh_finder_doubt(&s->active.finder);
+    go_on(s);
+}
+
+void lh_cs_active_init(struct lh_cs_session *s)
+{
+    const struct lh_chunkserver_config *c = &s->cs->config;
+
+    lh_finder_init(&s->active.finder, &c->finder, c->masters, c->master_count, c->master_term);
+    s->active.timer.fire = timer_fires;
+    s->active.silence.fire = silent;
+}
+
+void lh_cs_active_deinit(struct lh_cs_session *s)
+{
+    lh_finder_deinit(&s->active.finder);
+    free(s->active.address);
+}
+
+void lh_cs_active_stop(struct lh_cs_session *s)
+{
+    struct lh_cs_active *a = &s->active;
+
+    lh_timer_unset(&s->cs->timers, &a->timer);
+    lh_timer_unset(&s->cs->timers, &a->silence);
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        if (a->links[i] != 0)
+            lh_cs_link_close(s->cs, a->links[i], LH_ERR_CANCELLED, NULL);
+        a->links[i] = 0;
+    }
+}
+
+const char *lh_cs_active_take(struct lh_cs_session *s)
+{
+    struct lh_cs_active *a = &s->active;
+
+    lh_timer_unset(&s->cs->timers, &a->silence);
+    a->choice = a->finder.choices;
+    free(a->address);
+    a->address = lh_strdup(lh_finder_address(&a->finder));
+    return a->address;
+}
+
+void lh_cs_active_failed(struct lh_cs_session *s, int error)
+{
+    lh_timer_unset(&s->cs->timers, &s->active.silence);
+    lh_finder_failed(&s->active.finder, s->active.choice, error);
+    go_on(s);
+}
+
+void lh_cs_active_registered(struct lh_cs_session *s, const Leasehold__Registered *m)
+{
+    lh_finder_acts(&s->active.finder, s->active.choice, m->master_term);
+    lh_finder_learn(&s->active.finder, s->active.choice, m->masters, m->n_masters);
+    go_on(s);
+}
+
+void lh_cs_active_heartbeat(struct lh_cs_session *s)
+{
+    struct lh_cs_host *cs = s->cs;
+
+    if (!lh_finder_alone(&s->active.finder) && !lh_timer_is_set(&s->active.silence))
+        lh_timer_set(
+            &cs->timers, &s->active.silence, lh_instant_add(cs->now, cs->config.ask_masters_after));
+}
+
+void lh_cs_active_answered(struct lh_cs_session *s)
+{
+    lh_timer_unset(&s->cs->timers, &s->active.silence);
+    lh_finder_acts(&s->active.finder, s->active.choice, s->cs->master.master_term);
+    go_on(s);
+}

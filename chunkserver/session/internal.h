@@ -1,0 +1,57 @@
+/* What the files of this folder know of each other. */
+#pragma once
+
+#include "chunkserver/session/active.h"
+#include "chunkserver/session/session.h"
+
+struct lh_cs_session {
+    struct lh_cs_host *cs;
+    struct lh_cs_logs *logs;
+    struct lh_cs_primaries *primaries;
+    struct lh_cs_serving *serving;
+
+    char *cluster_id;
+    struct {                  /* registration.c: the one under way, or the last one (SES-1a) */
+        uint64_t number;      /* 0: there was none */
+        uint64_t pieces;      /* sent */
+        uint64_t next;        /* replicas from this number on were not shown yet */
+        uint64_t first, last; /* stamps of its pieces */
+    } registration;
+    uint64_t last_stamp; /* of the last answer received (SES-4) */
+    uint64_t farewell;   /* the last heartbeat's, before a clean stop; 0: not sent */
+    struct lh_instant answered_at;
+    struct lh_instant forgiven; /* `answered_at` as a pause of ours has moved it */
+    struct lh_duration heartbeat;
+    struct lh_instant heartbeat_at; /* the next one is due */
+    struct lh_instant retry_at;     /* there is no session */
+    struct lh_duration backoff;
+    struct lh_instant unreachable_logged; /* last; 0: not in this outage */
+    struct lh_timer timer;
+    struct {          /* probe.c */
+        bool failing; /* SES-6: every lease was given up */
+        bool probing;
+        bool failed; /* with an error; not `probing` any more */
+        bool created;
+    } disk;
+    struct lh_cs_active active;
+};
+
+/* ---- commands.c */
+
+void lh_cs_commands_message(struct lh_cs_session *s, const Leasehold__SessionReply *m);
+
+/* ---- probe.c */
+
+/* Begins a small write and a sync, unless one is still under way. */
+void lh_cs_probe(struct lh_cs_session *s);
+/* What is under way tells as much as a probe, and earlier. */
+bool lh_cs_disk_fails(const struct lh_cs_session *s);
+
+/* ---- registration.c */
+
+/* A new registration, on a new link: sends its first piece. */
+void lh_cs_registration_begin(struct lh_cs_session *s);
+/* The piece before is written: sends the next one, if there is one. */
+void lh_cs_registration_go_on(struct lh_cs_session *s);
+/* Was this stamp a piece's? */
+bool lh_cs_registration_answers(const struct lh_cs_session *s, uint64_t stamp);

@@ -1,0 +1,153 @@
+/* The etcd of `leasehold local`; see local_etcd.h. */
+#include "client/command/local_etcd.h"
+
+#include "base/alloc.h"
+#include "client/command/command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "local"
+
+extern char **environ;
+
+bool lh_local_etcd_is_installed(void)
+{
+    if (lh_child_can_run("etcd"))
+        return true;
+    (void)lh_command_error(0, COMMAND,
+        "several masters keep their metadata in etcd, and there is no program \"etcd\" in PATH: "
+        "install it (Debian: apt-get install etcd-server; its service need not run)");
+    return false;
+}
+
+static FILE *open_note(const char *dir, const char *mode)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof path, "%s/etcd.ports", dir);
+    return fopen(path, mode);
+}
+
+bool lh_local_etcd_is_in(const char *dir)
+{
+    FILE *file = open_note(dir, "re");
+
+    if (file != NULL)
+        (void)fclose(file);
+    return file != NULL;
+}
+
+bool lh_local_etcd_fits(const char *dir, uint64_t members, uint64_t port)
+{
+    uint64_t old_members = 0, old_port = 0;
+    FILE *file = open_note(dir, "re");
+
+    if (file == NULL)
+        return true;
+    bool known = fscanf(file, "%" SCNu64 " %" SCNu64, &old_members, &old_port) == 2;
+    (void)fclose(file);
+    if (!known || (old_members == members && (members == 1 || old_port == port)))
+        return true;
+    (void)lh_command_error(0, COMMAND,
+        "%s was made with --etcd=%" PRIu64 " --port=%" PRIu64 ": give these, or another --dir", dir,
+        old_members, old_port);
+    return false;
+}
+
+bool lh_local_etcd_note(const char *dir, uint64_t members, uint64_t port)
+{
+    FILE *file = open_note(dir, "we");
+    bool written = file != NULL && fprintf(file, "%" PRIu64 " %" PRIu64 "\n", members, port) > 0;
+
+    if (file != NULL && fclose(file) == 0 && written)
+        return true;
+    (void)lh_command_error(0, COMMAND, "cannot write to %s: %s", dir, strerror(errno));
+    return false;
+}
+
+void lh_local_etcd_prepare_environment(void)
+{
+    char name[64];
+
+    /* etcd does not start when a variable and an option contradict each other. */
+    for (char **at = environ; *at != NULL;) {
+        size_t n = strcspn(*at, "=");
+        if (strncmp(*at, "ETCD_", 5) != 0 || n >= sizeof name) {
+            at++;
+            continue;
+        }
+        memcpy(name, *at, n);
+        name[n] = '\0';
+        (void)unsetenv(name);
+        at = environ; /* what stood behind it has moved */
+    }
+#ifdef __aarch64__
+    (void)setenv("ETCD_UNSUPPORTED_ARCH", "arm64", 1); /* etcd 3.4 does not start without it */
+#endif
+}
+
+static void url(char *text, size_t size, uint64_t port)
+{
+    (void)snprintf(text, size, "http://127.0.0.1:%" PRIu64, port);
+}
+
+/* "etcd1=URL,etcd2=URL": everybody's peer address. */
+static char *initial_cluster(uint64_t count, uint64_t port)
+{
+    char *text = NULL, peer[64];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    for (uint64_t i = 1; i <= count; i++) {
+        url(peer, sizeof peer, port + LH_LOCAL_ETCD_PEER + i);
+        (void)fprintf(out, "%setcd%" PRIu64 "=%s", i > 1 ? "," : "", i, peer);
+    }
+    (void)fclose(out);
+    return text;
+}
+
+void lh_local_etcd_describe(
+    struct lh_child *members, uint64_t count, const char *dir, uint64_t port)
+{
+    char *all = initial_cluster(count, port);
+
+    for (uint64_t i = 1; i <= count; i++) {
+        struct lh_child *c = &members[i - 1];
+        char name[32], client[64], peer[64], log[4096], data[4096];
+        (void)snprintf(name, sizeof name, "etcd%" PRIu64, i);
+        (void)snprintf(log, sizeof log, "%s/%s.log", dir, name);
+        (void)snprintf(data, sizeof data, "%s/%s", dir, name);
+        url(client, sizeof client, port + LH_LOCAL_ETCD_CLIENT + i);
+        url(peer, sizeof peer, port + LH_LOCAL_ETCD_PEER + i);
+        lh_child_init(c, name, "etcd", log);
+        (void)snprintf(c->address, sizeof c->address, "%s", client + strlen("http://"));
+        lh_child_argument(c, "name", name);
+        lh_child_argument(c, "data-dir", data);
+        lh_child_argument(c, "listen-client-urls", client);
+        lh_child_argument(c, "advertise-client-urls", client);
+        lh_child_argument(c, "listen-peer-urls", peer);
+        lh_child_argument(c, "initial-advertise-peer-urls", peer);
+        lh_child_argument(c, "initial-cluster", all);
+        lh_child_argument(c, "logger", "zap");
+        lh_child_argument(c, "log-level", "warn");
+    }
+    free(all);
+}
+
+char *lh_local_etcd_store(const struct lh_child *members, uint64_t count)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)fputs("etcd:", out);
+    for (uint64_t i = 0; i < count; i++)
+        (void)fprintf(out, "%s%s", i > 0 ? "," : "", members[i].address);
+    (void)fputs("/leasehold", out);
+    (void)fclose(out);
+    return text;
+}

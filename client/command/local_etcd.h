@@ -1,0 +1,36 @@
+/* The etcd of `leasehold local --masters=N`: members on this machine, and of no other's concern. */
+#pragma once
+
+#include "client/command/child.h"
+
+#include <stdint.h>
+
+#define LH_LOCAL_ETCD_MAX 7u
+
+/* A member's ports are so much above that of the first master, and its number. */
+#define LH_LOCAL_ETCD_CLIENT 200u
+#define LH_LOCAL_ETCD_PEER   300u
+
+/* Whether the program can be found; says on stderr what to install if not. */
+bool lh_local_etcd_is_installed(void);
+
+/* An etcd that is in the directory must be of as many members, and several of them find each other
+ * only on the same ports, for etcd's own data names these. False: it is another one, which was said
+ * on stderr. */
+bool lh_local_etcd_fits(const char *dir, uint64_t members, uint64_t port);
+
+/* Notes what the function above compares with. False: it cannot, which was said on stderr. */
+bool lh_local_etcd_note(const char *dir, uint64_t members, uint64_t port);
+
+/* Whether there is such a note. */
+bool lh_local_etcd_is_in(const char *dir);
+
+/* Removes what would change etcd from the environment. To be called before the first one starts. */
+void lh_local_etcd_prepare_environment(void);
+
+/* Fills in `count` zeroed children. */
+void lh_local_etcd_describe(
+    struct lh_child *members, uint64_t count, const char *dir, uint64_t port);
+
+/* "etcd:ADDRESS,.../leasehold", as the masters' --store; to be freed. */
+char *lh_local_etcd_store(const struct lh_child *members, uint64_t count);

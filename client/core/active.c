@@ -1,0 +1,167 @@
+/* The finder's links, and the requests that wait for what it finds. */
+#include "client/core/active.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "client/core/ask.h"
+#include "client/core/reply.h"
+#include "client/core/state.h"
+#include "proto/codec.h"
+
+#include <utlist.h>
+
+static struct lh_client_ask *first_ready(const struct lh_client *c)
+{
+    return lh_client_active_ready(c) ? c->active.waiting : NULL;
+}
+
+static void set_timer(struct lh_client *c)
+{
+    struct lh_client_active *a = &c->active;
+    struct lh_instant at = lh_finder_deadline(&a->finder);
+
+    if (a->waiting == NULL && !a->finder.asking)
+        at = LH_INSTANT_NEVER; /* a round without a result is repeated only for those who wait */
+    if (first_ready(c) != NULL)
+        at = c->now;
+    lh_timer_set(&c->timers, &a->timer, at);
+}
+
+static void go_on(struct lh_client *c)
+{
+    struct lh_client_active *a = &c->active;
+    size_t place;
+
+    while (lh_finder_late(&a->finder, c->now, &place))
+        lh_client_link_close(c, &a->links[place].link);
+    while (a->waiting != NULL && lh_finder_next(&a->finder, c->now, &place)) {
+        Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+        struct lh_client_link *link = &a->links[place].link;
+        lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
+            a->finder.config.answer_timeout);
+        lh_fx_send(c->fx, link->id, &request.base, NULL);
+    }
+    set_timer(c);
+}
+
+/* Something is known: lets those go that may. */
+static void wake(struct lh_client *c)
+{
+    struct lh_client_ask *ask;
+
+    go_on(c);
+    while ((ask = first_ready(c)) != NULL) {
+        lh_client_active_leave(c, ask);
+        lh_client_ask_go_on(ask);
+    }
+    set_timer(c);
+}
+
+static void timer_fires(void *core, struct lh_timer *timer)
+{
+    (void)timer;
+    wake(core);
+}
+
+static void answered(void *owner, const void *message, struct lh_buf *payload)
+{
+    struct lh_client_active_link *l = owner;
+    struct lh_client *c = l->client;
+
+    (void)payload;
+    lh_finder_answered(&c->active.finder, c->now, (size_t)(l - c->active.links), message, "");
+    wake(c);
+}
+
+static void unanswered(void *owner, int error, const char *text)
+{
+    struct lh_client_active_link *l = owner;
+    struct lh_client *c = l->client;
+
+    (void)text;
+    lh_finder_unanswered(&c->active.finder, c->now, (size_t)(l - c->active.links), error);
+    wake(c);
+}
+
+void lh_client_active_init(struct lh_client *c, const struct lh_client_config *config)
+{
+    struct lh_client_active *a = &c->active;
+
+    lh_finder_init(&a->finder, &config->finder, config->masters, config->master_count, 0);
+    a->timer.fire = timer_fires;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        a->links[i].client = c;
+        a->links[i].link = (struct lh_client_link){
+            .owner = &a->links[i], .on_message = answered, .on_closed = unanswered};
+    }
+}
+
+void lh_client_active_stop(struct lh_client *c)
+{
+    LH_ASSERT(c->active.waiting == NULL);
+    lh_timer_unset(&c->timers, &c->active.timer);
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        lh_client_link_close(c, &c->active.links[i].link);
+}
+
+void lh_client_active_deinit(struct lh_client *c)
+{
+    lh_finder_deinit(&c->active.finder);
+}
+
+void lh_client_active_check(const struct lh_client *c)
+{
+    const struct lh_client_active *a = &c->active;
+
+    lh_finder_check(&a->finder);
+    for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
+        LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
+    LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
+    LH_ASSERT(first_ready(c) == NULL);
+}
+
+bool lh_client_active_ready(const struct lh_client *c)
+{
+    return c->active.finder.state != LH_FINDER_LOST;
+}
+
+void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask)
+{
+    ask->waiting = true;
+    DL_APPEND(c->active.waiting, ask);
+    go_on(c);
+}
+
+void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask)
+{
+    if (!ask->waiting)
+        return;
+    ask->waiting = false;
+    DL_DELETE(c->active.waiting, ask);
+}
+
+void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call)
+{
+    call->count = 0;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        if (c->active.finder.masters[i].address != NULL)
+            call->addresses[call->count++] = lh_strdup(lh_finder_address_at(&c->active.finder, i));
+    lh_client_complete(c, &call->call, LH_OK, NULL);
+}
+
+void lh_client_active_answered(
+    struct lh_client *c, uint64_t choice, enum lh_method method, const void *reply)
+{
+    struct lh_finder *f = &c->active.finder;
+
+    lh_finder_acts(f, choice, 0);
+    if (method == LH_METHOD_OPEN_TAIL) {
+        const Leasehold__OpenTailReply *m = reply;
+        lh_finder_learn(f, choice, m->masters, m->n_masters);
+    } else if (method == LH_METHOD_LOCATE) {
+        const Leasehold__LocateReply *m = reply;
+        lh_finder_learn(f, choice, m->masters, m->n_masters);
+    }
+    if (c->active.waiting != NULL)
+        wake(c);
+}

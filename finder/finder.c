@@ -1,0 +1,326 @@
+#include "finder/finder.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a list from the network may hold; what is longer is no address. */
+#define ADDRESS_BYTES_MAX 256u
+
+static struct lh_duration or_default(struct lh_duration d, uint64_t ms)
+{
+    return d.ns == 0 ? lh_milliseconds(ms) : d;
+}
+
+/* The place of that address, or of the first free one with NULL; LH_MASTERS_MAX: there is none. */
+static size_t place_of(const struct lh_finder *f, const char *address)
+{
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        const char *here = f->masters[i].address;
+        if (address == NULL ? here == NULL : here != NULL && strcmp(here, address) == 0)
+            return i;
+    }
+    return LH_MASTERS_MAX;
+}
+
+/* Makes it known. LH_MASTERS_MAX: it is no address, or there is no place for it. */
+static size_t add(struct lh_finder *f, const char *address)
+{
+    if (address == NULL || address[0] == '\0' ||
+        strnlen(address, ADDRESS_BYTES_MAX + 1) > ADDRESS_BYTES_MAX)
+        return LH_MASTERS_MAX;
+    size_t place = place_of(f, address);
+    if (place < LH_MASTERS_MAX)
+        return place;
+    place = place_of(f, NULL);
+    if (place == LH_MASTERS_MAX)
+        return place;
+    f->masters[place] = (struct lh_finder_master){.address = lh_strdup(address)};
+    f->count++;
+    return place;
+}
+
+void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
+    const char *const *addresses, size_t count, uint64_t reign)
+{
+    LH_ASSERT(count >= 1 && count <= LH_MASTERS_MAX);
+    *f = (struct lh_finder){.reign = reign, .choices = 1};
+    f->config.answer_timeout = or_default(config->answer_timeout, 500);
+    f->config.pause_min = or_default(config->pause_min, 50);
+    f->config.pause_max = or_default(config->pause_max, 500);
+    for (size_t i = 0; i < count; i++) {
+        size_t place = add(f, addresses[i]);
+        LH_ASSERT(place < LH_MASTERS_MAX);
+        f->masters[place].configured = true;
+    }
+}
+
+void lh_finder_deinit(struct lh_finder *f)
+{
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        free(f->masters[i].address);
+}
+
+const char *lh_finder_address(const struct lh_finder *f)
+{
+    return f->masters[f->choice].address;
+}
+
+const char *lh_finder_address_at(const struct lh_finder *f, size_t place)
+{
+    return f->masters[place].address;
+}
+
+bool lh_finder_alone(const struct lh_finder *f)
+{
+    return f->count == 1;
+}
+
+/* ---- What the owner finds out. */
+
+static void see(struct lh_finder *f, uint64_t reign)
+{
+    if (reign > f->reign)
+        f->reign = reign;
+}
+
+void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign)
+{
+    if (choice != f->choices)
+        return;
+    if (reign != 0)
+        f->choice_reign = reign;
+    see(f, reign);
+    /* It acted once, and a newer one has begun since. */
+    if (f->choice_reign != 0 && f->choice_reign < f->reign)
+        return;
+    f->state = LH_FINDER_PROVEN;
+    f->wanted = false;
+}
+
+void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error)
+{
+    if (choice != f->choices || (lh_finder_alone(f) && error != LH_ERR_NOT_ACTIVE))
+        return;
+    f->state = LH_FINDER_LOST;
+    f->wanted = true;
+    f->choice_first = false;
+}
+
+void lh_finder_doubt(struct lh_finder *f)
+{
+    if (lh_finder_alone(f))
+        return;
+    if (f->state == LH_FINDER_PROVEN)
+        f->state = LH_FINDER_UNPROVEN;
+    f->wanted = true;
+}
+
+/* In the newest list; what was in the one before alone is forgotten. */
+static void list(struct lh_finder *f, char *const *addresses, size_t count)
+{
+    if (count == 0)
+        return;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        f->masters[i].listed = false;
+    for (size_t i = 0; i < count && i < LH_MASTERS_MAX; i++) {
+        size_t place = place_of(f, addresses[i]);
+        if (place < LH_MASTERS_MAX)
+            f->masters[place].listed = true;
+    }
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        struct lh_finder_master *m = &f->masters[i];
+        if (m->address == NULL || m->configured || m->listed || m->asked || i == f->choice)
+            continue;
+        free(m->address);
+        *m = (struct lh_finder_master){0};
+        f->count--;
+    }
+    for (size_t i = 0; i < count && i < LH_MASTERS_MAX; i++) {
+        size_t place = add(f, addresses[i]);
+        if (place < LH_MASTERS_MAX)
+            f->masters[place].listed = true;
+    }
+}
+
+void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresses, size_t count)
+{
+    if (choice == f->choices)
+        list(f, addresses, count);
+}
+
+/* ---- Rounds. */
+
+static bool is_to_be_asked(const struct lh_finder *f, size_t place)
+{
+    const struct lh_finder_master *m = &f->masters[place];
+
+    if (f->choice_first && place != f->choice &&
+        (f->masters[f->choice].round != f->rounds || f->masters[f->choice].asked || f->found))
+        return false;
+    return m->address != NULL && m->round != f->rounds;
+}
+
+static bool is_open(const struct lh_finder *f)
+{
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        if (f->masters[i].asked || is_to_be_asked(f, i))
+            return true;
+    return false;
+}
+
+/* Ends the round if all have answered, or had their time. */
+static void settle(struct lh_finder *f, struct lh_instant now)
+{
+    struct lh_duration pause = f->config.pause_min;
+
+    if (!f->asking || is_open(f))
+        return;
+    f->asking = false;
+    f->fruitless = f->found ? 0 : f->fruitless + 1;
+    for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
+        pause = lh_duration_add(pause, pause);
+    f->not_before = lh_instant_add(now, lh_duration_min(pause, f->config.pause_max));
+    if (!f->found && f->state == LH_FINDER_LOST && lh_finder_alone(f)) {
+        /* It knows nobody else, and there is nobody else to be asked: it is tried again. */
+        f->state = LH_FINDER_UNPROVEN;
+        f->choices++;
+        f->wanted = false;
+    }
+}
+
+static void choose(struct lh_finder *f, size_t place, uint64_t reign)
+{
+    f->choice = place;
+    f->choice_reign = reign;
+    f->choices++;
+    f->state = LH_FINDER_PROVEN;
+    f->found = true;
+    f->wanted = false;
+}
+
+/* It says that it acts, in a reign that is not below any that was seen. */
+static void acting(struct lh_finder *f, size_t place, uint64_t reign)
+{
+    /* While the choice may be as good as this one, as another way to the same master is, it
+     * stays. */
+    if (place != f->choice && f->state != LH_FINDER_LOST && reign <= f->choice_reign)
+        return;
+    if (place == f->choice && f->state != LH_FINDER_LOST) {
+        f->found = true;
+        lh_finder_acts(f, f->choices, reign);
+        return;
+    }
+    choose(f, place, reign);
+}
+
+bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place)
+{
+    if (!f->asking) {
+        if (!f->wanted || !lh_instant_reached(now, f->not_before))
+            return false;
+        f->asking = true;
+        f->found = false;
+        f->choice_first = f->state != LH_FINDER_LOST && f->choice_reign == 0;
+        f->rounds++;
+    }
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        struct lh_finder_master *m = &f->masters[i];
+        if (!is_to_be_asked(f, i))
+            continue;
+        m->round = f->rounds;
+        m->asked = true;
+        m->until = lh_instant_add(now, f->config.answer_timeout);
+        *place = i;
+        return true;
+    }
+    return false;
+}
+
+bool lh_finder_late(struct lh_finder *f, struct lh_instant now, size_t *place)
+{
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        if (!f->masters[i].asked || !lh_instant_reached(now, f->masters[i].until))
+            continue;
+        *place = i;
+        lh_finder_unanswered(f, now, i, LH_ERR_DEADLINE_EXCEEDED);
+        return true;
+    }
+    return false;
+}
+
+/* What the answer lists, and the active one that it names, become known. Who answers stays known,
+ * also if its own list lacks it. */
+static void learn_from(struct lh_finder *f, size_t place, const Leasehold__MastersReply *m)
+{
+    char *addresses[LH_MASTERS_MAX];
+    size_t count = 0;
+
+    addresses[count++] = f->masters[place].address;
+    if (m->active[0] != '\0')
+        addresses[count++] = m->active;
+    for (size_t i = 0; i < m->n_masters && count < LH_MASTERS_MAX; i++)
+        addresses[count++] = m->masters[i]->address;
+    list(f, addresses, count);
+}
+
+void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place,
+    const Leasehold__MastersReply *m, const char *cluster_id)
+{
+    bool foreign =
+        cluster_id[0] != '\0' && m->cluster_id[0] != '\0' && strcmp(cluster_id, m->cluster_id) != 0;
+
+    LH_ASSERT(place < LH_MASTERS_MAX);
+    if (!f->masters[place].asked)
+        return;
+    f->masters[place].asked = false;
+    if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign) {
+        see(f, m->reign);
+        learn_from(f, place, m);
+        if (m->acting)
+            acting(f, place, m->reign);
+        else if (f->choice_reign < f->reign && f->state == LH_FINDER_PROVEN)
+            lh_finder_doubt(f); /* a newer reign has begun, and somebody else acts in it */
+    }
+    settle(f, now);
+}
+
+void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t place, int error)
+{
+    LH_ASSERT(place < LH_MASTERS_MAX);
+    if (!f->masters[place].asked)
+        return;
+    f->masters[place].asked = false;
+    if (error == LH_ERR_UNIMPLEMENTED)
+        acting(f, place, f->reign);
+    settle(f, now);
+}
+
+struct lh_instant lh_finder_deadline(const struct lh_finder *f)
+{
+    struct lh_instant at = LH_INSTANT_NEVER;
+
+    if (!f->asking)
+        return f->wanted ? f->not_before : at;
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
+        if (f->masters[i].asked)
+            at = lh_instant_min(at, f->masters[i].until);
+    return at;
+}
+
+void lh_finder_check(const struct lh_finder *f)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        const struct lh_finder_master *m = &f->masters[i];
+        count += m->address != NULL;
+        LH_ASSERT(m->address != NULL || !(m->configured || m->listed || m->asked));
+        LH_ASSERT(!m->asked || f->asking);
+    }
+    LH_ASSERT(count == f->count && f->masters[f->choice].address != NULL);
+    LH_ASSERT(f->choice_reign <= f->reign);
+    LH_ASSERT(f->state != LH_FINDER_LOST || f->wanted);
+}

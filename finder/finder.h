@@ -1,0 +1,131 @@
+/* Which of the masters is the active one (HA-10): what clients and chunkservers share.
+ *
+ * A finder knows the addresses that it was configured with, which it never forgets, and those of
+ * the newest list that an active master gave it. One of them is the *choice*: whoever has something
+ * to ask a master asks that one. When this fails, a *round* asks all that are known at once
+ * (LH_METHOD_MASTERS), and the first that says of itself that it acts, in a reign not below any
+ * that was ever seen, becomes the choice. What one master says of another makes that one known, and
+ * asked; it does not make it the choice: a standby goes on naming a master that has just died.
+ *
+ * If the choice is the first one, of which nothing is known, good or bad, a round asks it alone
+ * before the others.
+ *
+ * With a single known address nothing is asked unless that master itself says that another one is
+ * active: whoever failed there tries again there.
+ *
+ * Pure, and without links: its owner opens those that lh_finder_next() asks for, closes those that
+ * lh_finder_late() names, tells what came of them, and calls both again after each call that
+ * changes the finder and at lh_finder_deadline(). Addresses are named by their *place*, which does
+ * not change while an answer from there is awaited. */
+#pragma once
+
+#include "base/error.h"
+#include "base/time.h"
+#include "proto/leasehold.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Addresses that are known at most; of a longer list the first ones are. */
+#define LH_MASTERS_MAX 16u
+
+/* Zero takes the default that stands beside it. */
+struct lh_finder_config {
+    struct lh_duration answer_timeout; /* 500 ms: a master that is asked in a round has this long */
+    struct lh_duration pause_min;      /* 50 ms: between two rounds, ... */
+    struct lh_duration pause_max;      /* 500 ms: ... doubling up to this while none finds one */
+};
+
+enum lh_finder_state {
+    LH_FINDER_UNPROVEN, /* the choice may act: nothing was heard of it yet, or not lately */
+    LH_FINDER_PROVEN,   /* it acted when it was last heard of */
+    LH_FINDER_LOST      /* it failed: there is nobody to be asked until a round finds one */
+};
+
+struct lh_finder_master {
+    char *address;           /* NULL: a free place */
+    bool configured, listed; /* in the newest list */
+    bool asked;              /* its answer is awaited ... */
+    struct lh_instant until; /* ... until then */
+    uint64_t round;          /* the last one in which it was asked */
+};
+
+/* Others may read the first group. */
+struct lh_finder {
+    enum lh_finder_state state; /* of the choice */
+    uint64_t choices;           /* the number of the choice: names it to the calls below */
+    uint64_t reign;             /* the highest seen, of any master */
+    uint64_t choice_reign;      /* the choice's own; 0: not known */
+
+    struct lh_finder_config config;
+    struct lh_finder_master masters[LH_MASTERS_MAX];
+    size_t choice;                /* a place */
+    size_t count;                 /* places that are not free */
+    bool wanted;                  /* a round is to begin, ... */
+    struct lh_instant not_before; /* ... then at the earliest */
+    bool asking;                  /* one has begun and is not over */
+    bool found;                   /* it has a result */
+    bool choice_first;            /* others are asked only if the choice does not act */
+    uint64_t rounds;              /* begun so far */
+    unsigned fruitless;           /* of them in a row */
+};
+
+/* `addresses` (1 to LH_MASTERS_MAX, all different) are copied; the first is the choice. `reign`:
+ * the highest that the owner has ever seen; 0: none. */
+void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
+    const char *const *addresses, size_t count, uint64_t reign);
+void lh_finder_deinit(struct lh_finder *f);
+
+/* The choice's address: good until the next call that is not const. */
+const char *lh_finder_address(const struct lh_finder *f);
+const char *lh_finder_address_at(const struct lh_finder *f, size_t place);
+
+/* Whether a single address is known. */
+bool lh_finder_alone(const struct lh_finder *f);
+
+/* ---- What the owner finds out by what it does. An old choice's number is ignored. */
+
+/* The choice has answered as an active master does. `reign`: its own; 0: it did not say. */
+void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign);
+
+/* The choice could not be reached, did not answer, or has refused as one that does not act. With a
+ * single known address only NOT_ACTIVE counts. */
+void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error);
+
+/* The choice is silent: rounds ask until lh_finder_acts(), or until one finds an active master. It
+ * stays the choice, unless that is one of a higher reign. Nothing happens if it is alone. */
+void lh_finder_doubt(struct lh_finder *f);
+
+/* The list that the choice has given. Empty: it is alone, and nothing changes. */
+void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresses, size_t count);
+
+/* ---- Rounds. */
+
+/* True: a MastersRequest is to be sent to `*place`. Begins a round that is due. */
+bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place);
+
+/* True: the answer from `*place` is late, and not awaited any more; its link is to be closed. */
+bool lh_finder_late(struct lh_finder *f, struct lh_instant now, size_t *place);
+
+/* The answer from that place. `cluster_id`: the owner's, another cluster's master is not believed;
+ * "" if it does not know. */
+void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place,
+    const Leasehold__MastersReply *m, const char *cluster_id);
+
+/* There is none; `error` is what its link ended with. UNIMPLEMENTED is the answer of a master from
+ * before there were several: it acts. */
+void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t place, int error);
+
+/* When lh_finder_next() or lh_finder_late() has something to say; LH_INSTANT_NEVER. */
+struct lh_instant lh_finder_deadline(const struct lh_finder *f);
+
+/* Asserts its own invariants. */
+void lh_finder_check(const struct lh_finder *f);
+
+/* ---- Lists as people write them (addresses.c). */
+
+/* INVALID_ARGUMENT: there is none, there are too many, one is malformed (host:port is wanted, or
+ * unix:path), or one stands there twice; `text` says which, in a sentence without its end. */
+LH_MUST_USE int lh_masters_check(
+    const char *const *addresses, size_t count, char *text, size_t text_size);

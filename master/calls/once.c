@@ -1,0 +1,142 @@
+/* A call happens once (HA-12). Requests that change names, files or servers may carry an id of
+ * their client's. What such a call was answered is in the commit with what it changed, so a repeat
+ * is answered likewise, here or by the next master, and changes nothing.
+ *
+ * A refusal changed nothing. That of a first message is not kept: if its answer is lost, nobody has
+ * heard of it, and the repeat may succeed. That of a repeat is kept: the message before it may
+ * still be on its way, and must not be carried out after the client was told that it was not. */
+#include "master/calls/calls.h"
+
+#include "base/crc32c.h"
+#include "master/calls/internal.h"
+#include "master/tables/call.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+
+static const ProtobufCFieldDescriptor *id_field(const ProtobufCMessage *request)
+{
+    return protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "call");
+}
+
+/* NULL: it has none. */
+static const Leasehold__CallId *id_of(const ProtobufCMessage *request)
+{
+    const ProtobufCFieldDescriptor *field = id_field(request);
+    const Leasehold__CallId *id = NULL;
+
+    if (field != NULL)
+        memcpy(&id, (const char *)request + field->offset, sizeof id);
+    return id == NULL || id->client == 0 ? NULL : id;
+}
+
+/* Of what is asked, without the id. */
+static uint32_t checksum(enum lh_method method, const ProtobufCMessage *request)
+{
+    const char *name = lh_method_info(method)->path;
+    ProtobufCMessage *bare = lh_alloc(request->descriptor->sizeof_message);
+    const void *none = NULL;
+
+    memcpy(bare, request, request->descriptor->sizeof_message);
+    memcpy((char *)bare + id_field(request)->offset, &none, sizeof none);
+    size_t size = protobuf_c_message_get_packed_size(bare);
+    uint8_t *bytes = lh_alloc(size);
+    protobuf_c_message_pack(bare, bytes);
+    uint32_t crc = lh_crc32c(lh_crc32c(0, name, strlen(name)), bytes, size);
+    free(bytes);
+    free(bare);
+    return crc;
+}
+
+/* The path that the answer will name, as far as the request says it; NULL: it does not. */
+static const char *answered_path(enum lh_method method, const ProtobufCMessage *request)
+{
+    if (method == LH_METHOD_CREATE)
+        return ((const Leasehold__CreateRequest *)request)->path;
+    if (method == LH_METHOD_RESTORE) {
+        const Leasehold__RestoreRequest *m = (const Leasehold__RestoreRequest *)request;
+        return m->to[0] != 0 ? m->to : m->path;
+    }
+    return NULL;
+}
+
+/* ---- Answers. */
+
+/* An answer of that method that is a refusal. */
+static void refuse(struct lh_master *m, uint64_t link, enum lh_method method, const char *why)
+{
+    const ProtobufCMessageDescriptor *type = lh_method_info(method)->reply;
+    ProtobufCMessage *reply = lh_alloc(type->sizeof_message);
+    Leasehold__ErrorCode error = lh_m_wire_error(LH_ERR_INVALID_ARGUMENT);
+
+    protobuf_c_message_init(type, reply);
+    memcpy((char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error")->offset,
+        &error, sizeof error);
+    memcpy(
+        (char *)reply + protobuf_c_message_descriptor_get_field_by_name(type, "error_text")->offset,
+        &why, sizeof why);
+    lh_m_reply(m, link, lh_m_ticket(m, NULL), reply);
+    free(reply);
+}
+
+/* The file that an answer is about; NULL: none. */
+static Leasehold__FileInfo *file_in(enum lh_method method, ProtobufCMessage *reply)
+{
+    if (method == LH_METHOD_CREATE)
+        return ((Leasehold__CreateReply *)reply)->info;
+    return method == LH_METHOD_RESTORE ? ((Leasehold__RestoreReply *)reply)->info : NULL;
+}
+
+static void answer_again(struct lh_master *m, uint64_t link, enum lh_method method,
+    const ProtobufCMessage *request, const struct lh_m_call *call)
+{
+    ProtobufCMessage *reply = protobuf_c_message_unpack(
+        lh_method_info(method)->reply, NULL, call->reply_size, call->reply);
+    const char *path = answered_path(method, request);
+
+    if (reply == NULL) {
+        refuse(m, link, method, "this call's id is another call's, of another kind");
+        return;
+    }
+    Leasehold__FileInfo *info = file_in(method, reply);
+    char *own = info == NULL ? NULL : info->path;
+    if (own != NULL && own[0] == 0 && path != NULL)
+        info->path = (char *)(uintptr_t)path;
+    LH_MARK("call-repeated");
+    m->counts.calls_repeated++;
+    lh_m_reply(m, link, LH_PLANTED("call-answered-before-durable") ? 0 : call->ticket, reply);
+    if (info != NULL)
+        info->path = own;
+    protobuf_c_message_free_unpacked(reply, NULL);
+}
+
+bool lh_m_once_begin(
+    struct lh_master *m, uint64_t link, enum lh_method method, const ProtobufCMessage *request)
+{
+    const Leasehold__CallId *id = id_of(request);
+
+    if (id == NULL)
+        return false;
+    uint32_t crc = checksum(method, request);
+    const struct lh_m_call *call = lh_m_call_find(m, id->client, id->number);
+    if (call != NULL && !LH_PLANTED("call-applied-twice")) {
+        if (call->request == crc)
+            answer_again(m, link, method, request, call);
+        else
+            refuse(m, link, method,
+                "this call's id is another call's: draw the client's number at random, and count "
+                "its calls");
+        return true;
+    }
+    m->calls.taken.link = link;
+    m->calls.taken.client = id->client;
+    m->calls.taken.number = id->number;
+    m->calls.taken.request = crc;
+    m->calls.taken.repeated = id->repeated;
+    m->calls.taken.path = answered_path(method, request);
+    return false;
+}
+
+void lh_m_once_end(struct lh_master *m)
+{
+    memset(&m->calls.taken, 0, sizeof m->calls.taken);
+}

@@ -1,0 +1,10 @@
+/* Stored records to tables, before the first step. */
+#pragma once
+
+#include "master/stored.h"
+#include "master/tables/tables.h"
+
+/* Takes in one record. In the tables there is nothing of the same key, but a server; or a file that
+ * is `removed`, which becomes the new one. Errors as lh_master_load(). */
+LH_MUST_USE int lh_m_load_record(
+    struct lh_master *m, const struct lh_m_stored *record, char *text, size_t text_size);

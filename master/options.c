@@ -1,0 +1,251 @@
+/* The options of leasehold-master: a row of the table each. */
+#include "master/options.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "leasehold-master"
+
+static bool refuse(const char *text, int *code)
+{
+    (void)fprintf(stderr, COMMAND ": %s\n", text);
+    *code = LH_SERVER_USAGE;
+    return false;
+}
+
+/* HOST:PORT. */
+static bool is_member(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+
+    if (colon == NULL || colon == address || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        return false;
+    long port = strlen(colon + 1) > 5 ? 0 : strtol(colon + 1, NULL, 10);
+    return port >= 1 && port <= 65535;
+}
+
+/* "HOST:PORT,HOST:PORT,.../PREFIX". */
+static bool read_etcd(struct lh_master_options *o, const char *where, int *code)
+{
+    struct lh_reign_config *r = &o->reigns;
+
+    o->etcd = lh_alloc(strlen(where) + 2);
+    (void)snprintf(o->etcd, strlen(where) + 2, "%s", where);
+    char *slash = strchr(o->etcd, '/');
+    if (slash == NULL || slash[1] == 0)
+        return refuse("--store etcd: what follows the members' addresses is /PREFIX: the keys of "
+                      "this cluster begin with it, for example "
+                      "etcd:10.0.0.1:2379,10.0.0.2:2379/leasehold",
+            code);
+    *slash = 0;
+    char *prefix = slash + 1;
+    size_t length = strlen(prefix);
+    if (prefix[length - 1] != '/') {
+        prefix[length] = '/';
+        prefix[length + 1] = 0;
+    }
+    r->prefix = prefix;
+    for (char *at = o->etcd, *next; at != NULL; at = next) {
+        next = strchr(at, ',');
+        if (next != NULL)
+            *next++ = 0;
+        if (!is_member(at))
+            return refuse("--store etcd: a member's address is HOST:PORT", code);
+        if (r->member_count == LH_ETCD_MEMBERS_MAX)
+            return refuse("--store etcd: at most eight members can be given", code);
+        r->members[r->member_count++] = at;
+    }
+    return true;
+}
+
+/* Where metadata is. */
+static bool read_store(struct lh_master_options *o, int *code)
+{
+    if (o->store == NULL)
+        return true; /* --data-dir says it */
+    if (strncmp(o->store, "lmdb:", 5) == 0 && o->store[5] != 0) {
+        o->data_dir = o->store + 5;
+        return true;
+    }
+    if (strncmp(o->store, "etcd:", 5) == 0) {
+        o->data_dir = NULL;
+        return read_etcd(o, o->store + 5, code);
+    }
+    return refuse("--store is lmdb:DIRECTORY or etcd:HOST:PORT,HOST:PORT,.../PREFIX", code);
+}
+
+/* Its first line. */
+static bool read_password(struct lh_master_options *o, int *code)
+{
+    char line[256] = "";
+
+    if (o->reigns.user == NULL)
+        return true;
+    FILE *file = o->password_file == NULL ? NULL : fopen(o->password_file, "re");
+    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
+        (void)fprintf(stderr,
+            COMMAND ": --etcd-user needs --etcd-password-file, a file that can be "
+                    "read%s%s\n",
+            o->password_file == NULL ? "" : ": ", o->password_file == NULL ? "" : o->password_file);
+        if (file != NULL)
+            (void)fclose(file);
+        *code = LH_SERVER_USAGE;
+        return false;
+    }
+    (void)fclose(file);
+    line[strcspn(line, "\r\n")] = 0;
+    o->password = lh_strdup(line);
+    o->reigns.password = o->password;
+    return true;
+}
+
+static bool take(struct lh_master_options *o, int *code)
+{
+    struct lh_master_config config = lh_master_config_default();
+    char why[512];
+    int error;
+
+    config.session_term = o->session_term;
+    config.chunk_term = o->chunk_term;
+    config.create_timeout = o->create_timeout;
+    config.drift_ppm = (uint32_t)o->drift_ppm;
+    config.replication = (uint32_t)o->replication;
+    config.min_replicas = (uint32_t)o->min_replicas;
+    config.chunk_size = o->chunk_size;
+    config.grace = o->grace;
+    config.repair_streams = (uint32_t)o->repair_streams;
+    config.trash_retention = o->trash_retention;
+    config.restored = o->restored;
+    config.balance = o->balance;
+    config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
+    config.suspect_after = o->suspect_after;
+    o->reigns.master = config;
+    if (!read_store(o, code))
+        return false;
+    if (o->data_dir != NULL) {
+        error = lh_master_config_check(&config, why, sizeof why);
+    } else {
+        o->reigns.address =
+            lh_server_advertised(COMMAND, o->advertise, o->server.listen, "10.0.0.1:7400");
+        if (o->reigns.address == NULL) {
+            *code = LH_SERVER_USAGE;
+            return false;
+        }
+        o->reigns.id = o->master_id != NULL ? o->master_id : o->reigns.address;
+        o->reigns.reign_term = o->reign_term;
+        if (!read_password(o, code))
+            return false;
+        lh_reign_config_fill(&o->reigns);
+        error = lh_reign_config_check(&o->reigns, why, sizeof why);
+    }
+    if (error == LH_OK)
+        return true;
+    (void)fprintf(stderr, COMMAND ": %s\n", why);
+    *code = LH_SERVER_CONFIG;
+    return false;
+}
+
+bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv, int *code)
+{
+    static const char *const losses[] = {"roll", "wait", NULL};
+    const struct lh_flag table[] = {
+        LH_SERVER_LISTEN_FLAG(o->server, "127.0.0.1:7400"),
+        {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-master"), .metavar = "DIRECTORY",
+            .help = "where metadata is kept; created if missing"},
+        {LH_FLAG("store", STRING, &o->store, NULL), .metavar = "KIND:WHERE",
+            .help = "where metadata is kept instead: lmdb:DIRECTORY, or "
+                    "etcd:HOST:PORT,HOST:PORT,.../PREFIX, which any number of masters share"},
+        {LH_FLAG("advertise", STRING, &o->advertise, NULL), .metavar = "ADDRESS",
+            .help = "with etcd: the address that others reach this master at; by default --listen"},
+        {LH_FLAG("master-id", STRING, &o->master_id, NULL), .metavar = "NAME",
+            .help = "with etcd: this master's lasting name, that no other one has; by default its "
+                    "address"},
+        {LH_FLAG("reign-term", DURATION, &o->reign_term, "2s"), .min = LH_REIGN_TERM_MIN_NS,
+            .max = LH_REIGN_TERM_MAX_NS,
+            .help = "with etcd: another master takes over when the active one has been silent for "
+                    "so long"},
+        {LH_FLAG("etcd-user", STRING, &o->reigns.user, NULL), .metavar = "NAME",
+            .help = "who this master is to etcd, where that asks for it"},
+        {LH_FLAG("etcd-password-file", STRING, &o->password_file, NULL), .metavar = "FILE",
+            .help = "a file whose first line is that user's password"},
+        {LH_FLAG("etcd-ca", STRING, &o->etcd_tls.ca_file, NULL), .metavar = "FILE",
+            .help = "speak TLS with etcd, and trust who has a certificate of this authority (PEM)"},
+        {LH_FLAG("etcd-cert", STRING, &o->etcd_tls.cert_file, NULL), .metavar = "FILE",
+            .help = "this master's certificate (PEM), where etcd asks for one"},
+        {LH_FLAG("etcd-key", STRING, &o->etcd_tls.key_file, NULL), .metavar = "FILE",
+            .help = "its key (PEM)"},
+        {LH_FLAG("session-term", DURATION, &o->session_term, "10s"), .min = LH_SESSION_TERM_MIN_NS,
+            .max = LH_SESSION_TERM_MAX_NS,
+            .help = "how long a chunkserver's session lives without a heartbeat"},
+        {LH_FLAG("chunk-term", DURATION, &o->chunk_term, "60s"), .min = LH_SESSION_TERM_MIN_NS,
+            .max = 24 * LH_SESSION_TERM_MAX_NS,
+            .help = "how long a primary that has nothing to do keeps its lease; at least the "
+                    "session term"},
+        {LH_FLAG("max-clock-drift-ppm", UINT, &o->drift_ppm, "10000"), .max = 200000,
+            .help = "how far the rate of any clock may be off, in parts per million"},
+        {LH_FLAG("replication", UINT, &o->replication, "3"), .min = 1, .max = LH_REPLICATION_MAX,
+            .help = "replicas of a new chunk, for files that do not say"},
+        {LH_FLAG("min-replicas", UINT, &o->min_replicas, "2"), .min = 1, .max = LH_REPLICATION_MAX,
+            .help = "replicas without which a chunk takes no appends, likewise"},
+        {LH_FLAG("chunk-size", SIZE, &o->chunk_size, "64MiB"), .min = LH_CHUNK_BYTES_MIN,
+            .max = LH_CHUNK_BYTES_MAX, .help = "largest size of a chunk, likewise"},
+        {LH_FLAG("on-primary-loss", ENUM, &o->on_primary_loss, "roll"), .choices = losses,
+            .help = "when the primary of a file's last chunk is lost: roll over to a new chunk, or "
+                    "wait for its lease to run out; likewise"},
+        {LH_FLAG("suspect-after", DURATION, &o->suspect_after, "300ms"), .min = 1000000,
+            .help =
+                "a primary that a client has lost is taken for lost if it does not show by then "
+                "that it lives"},
+        {LH_FLAG("create-timeout", DURATION, &o->create_timeout, "3s"), .min = 10000000,
+            .help = "a chunkserver that has not created a replica by then is replaced"},
+        {LH_FLAG("grace", DURATION, &o->grace, "5m"),
+            .help = "what a chunkserver has is copied elsewhere once it has been away for this "
+                    "long"},
+        {LH_FLAG("repair-streams", UINT, &o->repair_streams, "2"), .max = LH_REPAIR_STREAMS_MAX,
+            .help = "replicas that are copied to one chunkserver at a time; 0: none are"},
+        {LH_FLAG("trash-retention", DURATION, &o->trash_retention, "24h"),
+            .max = LH_TRASH_RETENTION_MAX_NS,
+            .help = "a removed file can be restored for this long of a running master's time; 0: "
+                    "it is gone at once"},
+        {LH_FLAG("restored", BOOL, &o->restored, NULL),
+            .help = "the data directory was restored from a backup: nothing is deleted until "
+                    "`leasehold garbage --resume`; give it for the first start alone",
+            .command_line_only = true},
+        {LH_FLAG("balance", BOOL, &o->balance, "true"),
+            .help = "move replicas and primaries, a few at a time, from chunkservers with more of "
+                    "them to others"},
+        LH_SERVER_NETWORK_FLAG(o->server),
+        LH_SERVER_LIMIT_FLAGS(o->server),
+        LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_LOG_FLAGS(o->server),
+    };
+    const struct lh_flags flags = {
+        .command = COMMAND,
+        .usage = "[OPTION]...",
+        .summary = "Keeps the files' names, knows which chunkserver holds what, and grants the "
+                   "leases under which they take appends.",
+        .epilog = "SIGTERM or SIGINT: finish commits under way, exit.\n"
+                  "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 "
+                  "data directory, 74 input or output, 75 deaf, 78 settings that "
+                  "contradict each other.\n",
+        LH_FLAG_ROWS(table),
+    };
+
+    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+        return false;
+    if (take(o, code))
+        return true;
+    lh_master_options_free(o);
+    return false;
+}
+
+void lh_master_options_free(struct lh_master_options *o)
+{
+    lh_flags_free(&o->args);
+    free(o->etcd);
+    free(o->password);
+}

@@ -1,0 +1,235 @@
+/* What the files of this room know of each other; reigns.h says which does what. */
+#pragma once
+
+#include "master/reigns/store.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/prng.h"
+#include "base/probe.h"
+
+#include <string.h>
+#include <sys/queue.h>
+#include <uthash.h>
+
+/* ---- gate.c: inputs wait until the reign is confirmed */
+
+struct lh_r_link {
+    uint64_t id;
+    enum lh_method method;
+    bool known; /* the master's core has heard of it */
+    bool taken; /* it has had the message of a unary call */
+    UT_hash_handle hh;
+};
+
+struct lh_r_waiting {
+    TAILQ_ENTRY(lh_r_waiting) link_in_gate;
+    enum lh_input_kind kind;
+    struct lh_instant at; /* a reading when it came */
+    uint64_t wall_ms, link, ticket;
+    enum lh_method method;
+    struct lh_buf message;
+    int error;
+    char *text;
+};
+
+struct lh_r_gate {
+    struct lh_r_link *links; /* served ones that are open */
+    TAILQ_HEAD(lh_r_waiting_list, lh_r_waiting) waiting;
+    size_t count, bytes;
+};
+
+/* An input of a served link, or a completion. */
+void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in);
+/* What waited, and the timers that are due, if the reign is confirmed. */
+void lh_r_gate_open(struct lh_reigns *r);
+void lh_r_gate_clear(struct lh_reigns *r);
+/* It was answered here. */
+void lh_r_link_over(struct lh_reigns *r, uint64_t link);
+/* Ends all served links. */
+void lh_r_links_end(struct lh_reigns *r, int error, const char *text);
+
+/* ---- writer.c: one transaction at a time */
+
+struct lh_r_commit {
+    TAILQ_ENTRY(lh_r_commit) link;
+    uint64_t ticket;
+    struct lh_change *changes;
+    size_t count, bytes;
+};
+
+enum lh_r_write {
+    LH_R_CLAIM,
+    LH_R_HEAD_ALONE,
+    LH_R_COMMITS,
+    LH_R_PUT_PIECE,
+    LH_R_NAME_PIECES,
+    LH_R_PLACE,
+    LH_R_RESIGN
+};
+
+struct lh_r_writer {
+    TAILQ_HEAD(lh_r_commits, lh_r_commit) commits; /* in order, those under way first */
+    size_t under_way;                              /* of them */
+    enum lh_r_write kind;                          /* of the transaction under way */
+    struct lh_r_bytes head;                        /* that it puts */
+    uint64_t start;
+    struct lh_instant sent_at; /* a reading before the first copy of it was sent */
+    struct lh_instant next_at; /* the head is written then at the latest */
+    /* A commit that one transaction cannot take. */
+    struct lh_change *large;
+    size_t large_count, placed, placing;
+    size_t piece_count, pieces_put;
+    size_t *piece_ends; /* the index behind each piece's last change */
+    bool named;
+    bool cut, resigns; /* of planted bugs */
+    uint64_t compacted;
+};
+
+void lh_r_writer_go(struct lh_reigns *r);
+void lh_r_claim(struct lh_reigns *r);
+/* Its outcome is not known. True: it is given up, which is a mistake. */
+bool lh_r_write_unknown(struct lh_reigns *r);
+void lh_r_write_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *reply);
+void lh_r_writer_clear(struct lh_reigns *r);
+void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e);
+struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
+
+/* A transaction that is being put together. */
+struct lh_r_txn {
+    Etcdserverpb__TxnRequest request;
+    Etcdserverpb__RequestOp **operations;
+    size_t count, capacity;
+    size_t bytes; /* of keys and values */
+};
+
+void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size);
+void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end);
+/* One change of the map; a later one of the same key takes its place. */
+void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c);
+/* The head as it is to be written next. */
+LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
+/* Adds fence and head, and sends it. */
+void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
+    const LeaseholdStored__Head *head);
+
+/* ---- large.c */
+
+/* Is it more than one transaction takes? */
+bool lh_r_is_large(const struct lh_reigns *r, const struct lh_r_commit *c);
+void lh_r_large_begin(struct lh_reigns *r, struct lh_r_commit *c);
+/* A reign begins with a commit that counts and is not in place. */
+void lh_r_large_resume(struct lh_reigns *r, struct lh_change *changes, size_t count);
+/* The next transaction of it. */
+void lh_r_large_go(struct lh_reigns *r);
+void lh_r_large_applied(struct lh_reigns *r, enum lh_r_write kind);
+void lh_r_large_clear(struct lh_reigns *r);
+
+/* ---- upkeep.c */
+
+struct lh_r_upkeep {
+    struct lh_instant compact_at, status_at;
+    struct lh_r_seen {
+        struct lh_instant at;
+        int64_t revision;
+    } * seen; /* oldest first */
+    size_t count, capacity;
+};
+
+void lh_r_upkeep_step(struct lh_reigns *r);
+struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r);
+void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *reply);
+
+/* ---- records.c */
+
+void lh_r_records_step(struct lh_reigns *r);
+void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
+void lh_r_record_put(struct lh_reigns *r);
+/* Whoever was asked has answered, or not (NULL). */
+void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply);
+struct lh_instant lh_r_records_deadline(const struct lh_reigns *r);
+void lh_r_records_clear(struct lh_reigns *r);
+/* The acting core is told of them. */
+void lh_r_records_know(struct lh_reigns *r);
+/* How many others go first when a reign ended: that of `head`. */
+uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head);
+/* As MastersReply.state. */
+const char *lh_r_state_name(const struct lh_reigns *r);
+void lh_r_answer_masters(struct lh_reigns *r, uint64_t link);
+
+/* ---- reigns.c */
+
+struct lh_reigns {
+    struct lh_reign_config config;
+    struct lh_prng prng;
+    struct lh_instant now;
+    uint64_t wall_ms;
+    struct lh_effects *fx;
+    struct lh_effects inner; /* of the master's core's step */
+    uint64_t next_link;
+
+    enum lh_reign_phase phase;
+    struct lh_instant since; /* a reading when it came to be in that phase */
+    bool stopping, stopped;
+    struct lh_instant retry_at; /* LEARNING: not before this */
+    struct lh_instant stop_by;
+    uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */
+    char *successor;
+    struct lh_instant watch_at;     /* STANDBY: the next watch begins then */
+    struct lh_instant claim_at;     /* STANDBY: not before this, whatever the head says */
+    struct lh_instant asked_at;     /* STANDBY: etcd was asked for the head, before a claim */
+    uint32_t late_answers;          /* to that, in a row */
+    uint32_t claims_lost;           /* in a row, with the same head in the copy */
+    uint64_t top_reign, top_number; /* the newest head that was ever seen */
+
+    struct lh_master *master;
+    struct lh_instant confirmed_until;
+    struct lh_duration share; /* the holder's share of T_reign */
+
+    struct lh_r_call calls[LH_R_PURPOSES];
+    char *token;      /* who this is to etcd; NULL: it has not said, or does not ask */
+    bool complaining; /* the operator knows that etcd does not answer, ... */
+    bool headless;    /* ... that the prefix has keys and no head */
+    struct lh_r_copy copy;
+    struct lh_r_gate gate;
+    struct lh_r_writer writer;
+    struct lh_r_upkeep upkeep;
+
+    struct lh_r_record {
+        char *id, *address;
+        uint64_t start;
+    } * records;
+    size_t record_count;
+    struct lh_instant list_at;
+    bool cleared;         /* no other process has this master's id */
+    bool announced;       /* its record is in the store */
+    uint64_t store_bytes; /* as etcd said last */
+    char *store_trouble;  /* NULL: none */
+    uint64_t process;     /* drawn at the process's start */
+
+    struct {
+        uint64_t reigns, deposed, writes, commits, retries, loaded;
+    } counts;
+};
+
+static inline bool lh_r_is_confirmed(const struct lh_reigns *r)
+{
+    return r->phase == LH_REIGN_ACTING && lh_instant_before(r->now, r->confirmed_until);
+}
+
+void lh_r_bytes_clear(struct lh_r_bytes *b);
+void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase);
+void lh_r_new_copy(struct lh_reigns *r);
+/* The copy is whole. */
+void lh_r_follows(struct lh_reigns *r);
+/* STANDBY: what etcd says when it is asked before a claim. 0: there is no head. */
+void lh_r_head_is(struct lh_reigns *r, int64_t revision);
+void lh_r_begin_acting(struct lh_reigns *r);
+/* The reign is over: another one has begun, or the store is not what it was. */
+void lh_r_deposed(struct lh_reigns *r, const char *why);
+void lh_r_resigned(struct lh_reigns *r);
+/* The copy is of no use: another one is loaded. */
+void lh_r_anew(struct lh_reigns *r, const char *why);
+/* Nothing can be done here. */
+void lh_r_stop_with(struct lh_reigns *r, int error);
+void lh_r_candidate_later(struct lh_reigns *r);

@@ -1,0 +1,77 @@
+/* Loading a store in which a commit counts and is not in place yet (HA-6): of the map some pairs
+ * are as the commit left them and others as before, so neither fits its neighbours. The commit's
+ * changes are laid over the pairs as they are read, both in the order of keys. */
+#include "master/reigns/internal.h"
+
+#include <stdlib.h>
+
+static int compare(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+
+    return order != 0 ? order : (a_size > b_size) - (a_size < b_size);
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct lh_change *left = a, *right = b;
+
+    return compare(left->key, left->key_size, right->key, right->key_size);
+}
+
+bool lh_r_overlay_begin(struct lh_reigns *r)
+{
+    struct lh_r_overlay *o = &r->copy.overlay;
+
+    if (!r->copy.has_head || r->copy.said->pieces == 0)
+        return true;
+    LH_MARK("loaded-before-it-is-in-place");
+    if (!lh_r_pieces_read(r, r->copy.said->pieces, &o->changes, &o->count))
+        return false;
+    if (o->count > 0)
+        qsort(o->changes, o->count, sizeof *o->changes, compare_changes);
+    return true;
+}
+
+static int load(struct lh_reigns *r, const struct lh_change *c, char *text, size_t text_size)
+{
+    return c->value == NULL ? LH_OK
+                            : lh_master_load(r->master, c->key, c->key_size, c->value,
+                                  c->value_size, text, text_size);
+}
+
+int lh_r_overlay_load(struct lh_reigns *r, const uint8_t *key, size_t key_size,
+    const uint8_t *value, size_t value_size, char *text, size_t text_size)
+{
+    struct lh_r_overlay *o = &r->copy.overlay;
+    int order = 1, error = LH_OK;
+
+    while (o->at < o->count && order > 0 && error == LH_OK) {
+        const struct lh_change *c = &o->changes[o->at];
+        order = compare(key, key_size, c->key, c->key_size);
+        if (order < 0)
+            break;
+        error = load(r, c, text, text_size);
+        o->at++;
+    }
+    if (order == 0 || error != LH_OK)
+        return error; /* the pair's place was taken */
+    return lh_master_load(r->master, key, key_size, value, value_size, text, text_size);
+}
+
+int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
+{
+    struct lh_r_overlay *o = &r->copy.overlay;
+    int error = LH_OK;
+
+    while (o->at < o->count && error == LH_OK)
+        error = load(r, &o->changes[o->at++], text, text_size);
+    lh_r_overlay_clear(o);
+    return error;
+}
+
+void lh_r_overlay_clear(struct lh_r_overlay *o)
+{
+    lh_r_changes_free(o->changes, o->count);
+    *o = (struct lh_r_overlay){0};
+}

@@ -1,0 +1,179 @@
+/* Which masters there are: each has a record in the store, and reads the others' now and then. What
+ * every master answers, whether it acts or not (HA-10). */
+#include "master/reigns/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+void lh_r_record_put(struct lh_reigns *r)
+{
+    Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+    Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT, *list[1] = {&op};
+    Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+    LeaseholdStored__MasterRecord record = LEASEHOLD_STORED__MASTER_RECORD__INIT;
+    struct lh_r_bytes name = lh_r_key(r, LH_R_RECORD_OF);
+    size_t id = strlen(r->config.id);
+
+    record.master_id = (char *)(uintptr_t)r->config.id;
+    record.address = (char *)(uintptr_t)r->config.address;
+    record.start = r->process;
+    struct lh_r_bytes value = lh_r_pack(&record.base);
+    name.data = lh_realloc_array(name.data, name.size + id, 1);
+    memcpy(name.data + name.size, r->config.id, id);
+    put.key = (ProtobufCBinaryData){name.size + id, name.data};
+    put.value = (ProtobufCBinaryData){value.size, value.data};
+    op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op.request_put = &put;
+    txn.n_success = 1;
+    txn.success = list;
+    lh_r_call_begin(r, LH_R_RECORD, LH_METHOD_ETCD_TXN, &txn.base);
+    free(name.data);
+    free(value.data);
+}
+
+static void list(struct lh_reigns *r)
+{
+    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    struct lh_r_bytes from = lh_r_key(r, LH_R_RECORD_OF), end = lh_r_key(r, LH_R_RECORDS_END);
+
+    request.key = (ProtobufCBinaryData){from.size, from.data};
+    request.range_end = (ProtobufCBinaryData){end.size, end.data};
+    request.limit = LH_MASTERS_MAX;
+    lh_r_call_begin(r, LH_R_LIST, LH_METHOD_ETCD_RANGE, &request.base);
+    free(from.data);
+    free(end.data);
+}
+
+void lh_r_records_step(struct lh_reigns *r)
+{
+    if (r->cleared && !r->announced && !lh_r_call_is_open(r, LH_R_RECORD))
+        lh_r_record_put(r);
+    if (lh_instant_reached(r->now, r->list_at) && !lh_r_call_is_open(r, LH_R_LIST)) {
+        r->list_at = lh_instant_add(r->now, r->config.records_every);
+        list(r);
+    }
+}
+
+struct lh_instant lh_r_records_deadline(const struct lh_reigns *r)
+{
+    return lh_r_call_is_open(r, LH_R_LIST) ? LH_INSTANT_NEVER : r->list_at;
+}
+
+void lh_r_records_clear(struct lh_reigns *r)
+{
+    for (size_t i = 0; i < r->record_count; i++) {
+        free(r->records[i].id);
+        free(r->records[i].address);
+    }
+    free(r->records);
+    r->records = NULL;
+    r->record_count = 0;
+}
+
+void lh_r_records_know(struct lh_reigns *r)
+{
+    const char *addresses[LH_MASTERS_MAX];
+
+    if (r->phase != LH_REIGN_ACTING)
+        return;
+    for (size_t i = 0; i < r->record_count; i++)
+        addresses[i] = r->records[i].address;
+    lh_master_know_masters(r->master, addresses, r->record_count);
+}
+
+/* Two masters of one id would take each other's place in the list. A record of this id and another
+ * address is of a master that has moved, or of one that runs: it is asked. */
+static void look_for_twin(struct lh_reigns *r)
+{
+    Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
+
+    for (size_t i = 0; i < r->record_count; i++) {
+        const struct lh_r_record *record = &r->records[i];
+        if (strcmp(record->id, r->config.id) != 0 ||
+            strcmp(record->address, r->config.address) == 0)
+            continue;
+        lh_r_call_at(r, LH_R_TWIN, LH_METHOD_MASTERS, &request.base, record->address);
+        return;
+    }
+    r->cleared = true;
+}
+
+void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
+{
+    lh_r_records_clear(r);
+    r->records = lh_alloc_array(reply->n_kvs + 1, sizeof *r->records);
+    for (size_t i = 0; i < reply->n_kvs && r->record_count < LH_MASTERS_MAX; i++) {
+        const ProtobufCBinaryData *value = &reply->kvs[i]->value;
+        LeaseholdStored__MasterRecord *record =
+            leasehold_stored__master_record__unpack(NULL, value->len, value->data);
+        if (record == NULL)
+            continue;
+        r->records[r->record_count++] = (struct lh_r_record){
+            lh_strdup(record->master_id), lh_strdup(record->address), record->start};
+        leasehold_stored__master_record__free_unpacked(record, NULL);
+    }
+    lh_r_records_know(r);
+    if (!r->cleared && !lh_r_call_is_open(r, LH_R_TWIN))
+        look_for_twin(r);
+}
+
+void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply)
+{
+    if (reply == NULL || strcmp(reply->master_id, r->config.id) != 0 ||
+        reply->process == r->process) {
+        r->cleared = true;
+        return;
+    }
+    lh_fx_log(r->fx, LH_ERROR,
+        "another master with the id \"%s\" is running (its reign: %" PRIu64
+        "): give each master a --master-id of its own",
+        r->config.id, reply->reign);
+    lh_r_stop_with(r, LH_ERR_IN_USE);
+}
+
+uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head)
+{
+    const char *last =
+        head == NULL || head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING ? "" : head->master_id;
+    const char *successor = head == NULL ? "" : head->successor;
+    uint32_t rank = 0;
+
+    if (strcmp(successor, r->config.id) == 0)
+        return 0;
+    for (size_t i = 0; i < r->record_count; i++) {
+        const char *id = r->records[i].id;
+        if (strcmp(id, successor) == 0 || (strcmp(id, last) != 0 && strcmp(id, r->config.id) < 0))
+            rank++;
+    }
+    return rank;
+}
+
+void lh_r_answer_masters(struct lh_reigns *r, uint64_t link)
+{
+    Leasehold__MastersReply reply = LEASEHOLD__MASTERS_REPLY__INIT;
+    Leasehold__MasterInfo infos[LH_MASTERS_MAX], *pointers[LH_MASTERS_MAX];
+    const LeaseholdStored__Head *head = r->copy.said;
+
+    reply.reign = r->top_reign;
+    reply.acting = lh_r_is_confirmed(r);
+    reply.master_id = (char *)(uintptr_t)r->config.id;
+    reply.process = r->process;
+    reply.state = (char *)(uintptr_t)lh_r_state_name(r);
+    reply.state_ms = lh_duration_ms(lh_instant_until(r->since, r->now));
+    reply.revision = r->phase == LH_REIGN_ACTING ? r->copy.head_revision : r->copy.revision;
+    reply.reign_term_ms = lh_duration_ms(r->config.reign_term);
+    reply.store_bytes = r->store_bytes;
+    if (r->store_trouble != NULL)
+        reply.store_trouble = r->store_trouble;
+    if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING)
+        reply.active = head->address;
+    for (size_t i = 0; i < r->record_count; i++) {
+        leasehold__master_info__init(&infos[i]);
+        infos[i].master_id = r->records[i].id;
+        infos[i].address = r->records[i].address;
+        pointers[i] = &infos[i];
+    }
+    reply.n_masters = r->record_count;
+    reply.masters = pointers;
+    lh_fx_reply(r->fx, link, &reply.base, NULL);
+}

@@ -1,0 +1,428 @@
+/* One step of a master among others, and the life of its reigns. */
+#include "master/reigns/internal.h"
+
+#include "lease/term.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- From phase to phase. */
+
+void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase)
+{
+    r->phase = phase;
+    r->since = r->now;
+}
+
+static void drop_master(struct lh_reigns *r)
+{
+    lh_master_destroy(r->master);
+    r->master = NULL;
+}
+
+void lh_r_new_copy(struct lh_reigns *r)
+{
+    drop_master(r);
+    if (r->counts.commits > 0)
+        r->config.master.restored = false; /* an earlier reign of this process has recorded it */
+    r->master = lh_master_create(&r->config.master);
+}
+
+static void learn_later(struct lh_reigns *r, struct lh_duration wait)
+{
+    for (int i = LH_R_READ; i <= LH_R_WRITE; i++)
+        lh_r_call_end(r, (enum lh_r_purpose)i);
+    lh_r_copy_clear(r);
+    drop_master(r);
+    lh_r_enter(r, LH_REIGN_LEARNING);
+    r->retry_at = lh_instant_add(r->now, wait);
+}
+
+void lh_r_anew(struct lh_reigns *r, const char *why)
+{
+    LH_ASSERT(r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_RESIGNING);
+    LH_MARK("copy-is-loaded-anew");
+    lh_fx_log(r->fx, LH_INFO, "the copy of the store is loaded anew: %s", why);
+    /* Perhaps this member is the one that lags, or is cut off from the others. */
+    r->calls[LH_R_READ].tried++;
+    r->calls[LH_R_WATCH].tried++;
+    learn_later(r, r->config.retry_after);
+}
+
+static void refuse_all(struct lh_reigns *r)
+{
+    char text[400];
+    const LeaseholdStored__Head *head = r->copy.said;
+
+    if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING &&
+        strcmp(head->master_id, r->config.id) != 0)
+        snprintf(text, sizeof text, "the active master is %.300s", head->address);
+    else
+        snprintf(text, sizeof text, "no master is known to be active");
+    lh_r_links_end(r, LH_ERR_NOT_ACTIVE, text);
+}
+
+void lh_r_deposed(struct lh_reigns *r, const char *why)
+{
+    LH_MARK("reign-lost-to-another-master");
+    r->counts.deposed++;
+    lh_fx_log(r->fx, LH_WARN, "reign %" PRIu64 " is over: %s", r->copy.said->reign, why);
+    if (r->phase == LH_REIGN_RESIGNING) {
+        lh_r_resigned(r);
+        return;
+    }
+    r->confirmed_until = (struct lh_instant){0};
+    lh_r_gate_clear(r);
+    lh_r_writer_clear(r);
+    refuse_all(r);
+    learn_later(r, (struct lh_duration){0});
+}
+
+void lh_r_follows(struct lh_reigns *r)
+{
+    if (r->copy.has_head && lh_master_term(r->master) > r->copy.said->reign) {
+        lh_fx_log(r->fx, LH_ERROR,
+            "etcd, %s: the head is of reign %" PRIu64 ", and the metadata of reign %" PRIu64
+            ": they do not belong together; restore the store from a backup",
+            r->config.prefix, r->copy.said->reign, lh_master_term(r->master));
+        lh_r_stop_with(r, LH_ERR_CORRUPT);
+        return;
+    }
+    r->counts.loaded++;
+    lh_r_enter(r, LH_REIGN_STANDBY);
+    lh_fx_log(r->fx, LH_INFO, "standby: the copy stands at etcd's revision %" PRId64 "%s%.300s",
+        r->copy.revision, r->copy.has_head ? "; the last reign is of " : "",
+        r->copy.has_head ? r->copy.said->master_id : "");
+}
+
+void lh_r_candidate_later(struct lh_reigns *r)
+{
+    r->claim_at = lh_instant_add(r->now, lh_nanoseconds(r->config.reign_term.ns / 2));
+}
+
+/* When this standby may try to begin a reign (HA-3). */
+static struct lh_instant candidate_at(const struct lh_reigns *r)
+{
+    const LeaseholdStored__Head *head = r->copy.said;
+    struct lh_instant at = r->copy.learned_at;
+
+    if (head != NULL && (head->state == LEASEHOLD_STORED__HEAD__STATE__COPYING ||
+                            head->state == LEASEHOLD_STORED__HEAD__STATE__MOVED))
+        return LH_INSTANT_NEVER;
+    if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING) {
+        uint64_t term = head->reign_term_ns;
+        if (LH_PLANTED("candidate-too-early"))
+            term /= 4;
+        at = lh_term_grantor_end(at, lh_nanoseconds(term));
+    }
+    at = lh_instant_add(at, lh_nanoseconds(r->config.stagger.ns * lh_r_rank(r, head)));
+    return lh_instant_max(at, r->claim_at);
+}
+
+void lh_r_begin_acting(struct lh_reigns *r)
+{
+    const LeaseholdStored__Head *head = r->copy.said;
+    struct lh_change *changes;
+    size_t count;
+
+    lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
+        head->reign, r->config.id);
+    lh_r_call_end(r, LH_R_WATCH);
+    r->counts.reigns++;
+    r->upkeep.count = 0; /* the history may be another one */
+    lh_r_enter(r, LH_REIGN_ACTING);
+    lh_master_set_reign(r->master, head->reign);
+    if (head->pieces > 0) {
+        /* The copy has taken them in already, so they can be read. */
+        if (!lh_r_pieces_read(r, head->pieces, &changes, &count))
+            LH_UNREACHABLE();
+        lh_r_large_resume(r, changes, count);
+    }
+    lh_r_records_know(r);
+}
+
+static void stopped(struct lh_reigns *r, int error)
+{
+    for (int i = 0; i < LH_R_PURPOSES; i++)
+        lh_r_call_end(r, (enum lh_r_purpose)i);
+    lh_r_gate_clear(r); /* a twin may be found by who acts, or did */
+    lh_r_enter(r, LH_REIGN_STOPPED);
+    r->stopped = true;
+    lh_fx_stopped(r->fx, error);
+}
+
+void lh_r_stop_with(struct lh_reigns *r, int error)
+{
+    lh_r_links_end(r, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    stopped(r, error);
+}
+
+void lh_r_resigned(struct lh_reigns *r)
+{
+    lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " is over: resigned", r->copy.said->reign);
+    if (r->transfer != 0) {
+        Leasehold__TransferReply reply = LEASEHOLD__TRANSFER_REPLY__INIT;
+        reply.reign = r->copy.said->reign;
+        lh_fx_reply(r->fx, r->transfer, &reply.base, NULL);
+        r->transfer = 0;
+    }
+    if (r->stopping) {
+        stopped(r, LH_OK);
+        return;
+    }
+    lh_r_writer_clear(r);
+    learn_later(r, (struct lh_duration){0});
+    lh_r_candidate_later(r);
+}
+
+/* HA-9. What is under way to the store is waited for; nothing else is taken any more. */
+static void resign(struct lh_reigns *r, int error, const char *why)
+{
+    if (LH_PLANTED("acts-while-resigning")) {
+        r->writer.resigns = true;
+        return;
+    }
+    lh_r_enter(r, LH_REIGN_RESIGNING);
+    r->confirmed_until = (struct lh_instant){0};
+    lh_r_gate_clear(r);
+    lh_r_links_end(r, error, why);
+    drop_master(r);
+    r->stop_by = lh_instant_add(r->now, r->config.reign_term);
+}
+
+static void stop(struct lh_reigns *r)
+{
+    if (r->stopping)
+        return;
+    r->stopping = true;
+    if (r->phase == LH_REIGN_ACTING) {
+        free(r->successor); /* of an earlier transfer */
+        r->successor = NULL;
+        resign(r, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    } else if (r->phase != LH_REIGN_RESIGNING) {
+        lh_r_stop_with(r, LH_OK);
+    }
+}
+
+/* ---- Inputs. */
+
+/* HA-9, as an operator wishes. */
+static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__TransferRequest *request)
+{
+    Leasehold__TransferReply reply = LEASEHOLD__TRANSFER_REPLY__INIT;
+    size_t there = 0;
+
+    lh_r_link_over(r, link);
+    for (size_t i = 0; i < r->record_count; i++)
+        there += strcmp(r->records[i].id, request->successor) == 0;
+    if (r->transfer != 0 || strcmp(request->successor, r->config.id) == 0 ||
+        (request->successor[0] != 0 && there == 0)) {
+        reply.error = LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT;
+        reply.error_text = r->transfer != 0 ? "this master is resigning already"
+                           : there == 0 ? "there is no master of that id: see `leasehold masters`"
+                                        : "this is the active master already";
+        lh_fx_reply(r->fx, link, &reply.base, NULL);
+        return;
+    }
+    r->transfer = link;
+    free(r->successor);
+    r->successor = lh_strdup(request->successor);
+    resign(r, LH_ERR_NOT_ACTIVE, "this master is resigning");
+}
+
+static void served(struct lh_reigns *r, struct lh_input *in)
+{
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_TRANSFER && lh_r_is_confirmed(r)) {
+        transfer(r, in->link, in->message);
+        return;
+    }
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_TRANSFER &&
+        r->phase == LH_REIGN_ACTING) {
+        lh_r_link_over(r, in->link);
+        lh_fx_close(r->fx, in->link, LH_ERR_UNAVAILABLE,
+            "this master does not know whether it is still the active one: etcd does not answer");
+        return;
+    }
+    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {
+        lh_r_answer_masters(r, in->link);
+        lh_r_link_over(r, in->link);
+        return;
+    }
+    lh_r_gate_take(r, in);
+    if (r->phase != LH_REIGN_ACTING &&
+        (in->kind == LH_IN_MESSAGE || in->method == LH_METHOD_SESSION))
+        refuse_all(r); /* who was not answered yet is asked to go elsewhere, too */
+}
+
+static void dispatch(struct lh_reigns *r, struct lh_input *in)
+{
+    bool own = in->link != 0 && (in->link & LH_LINK_SERVED) == 0;
+
+    switch (in->kind) {
+    case LH_IN_MESSAGE:
+        if (own) {
+            lh_r_calls_message(r, in);
+            break;
+        }
+        served(r, in);
+        break;
+    case LH_IN_LINK_CLOSED:
+        if (own) {
+            lh_r_calls_closed(r, in);
+            break;
+        }
+        served(r, in);
+        break;
+    case LH_IN_LINK_OPENED:
+    case LH_IN_HALF_CLOSED:
+        if (!own)
+            served(r, in);
+        break;
+    case LH_IN_STOP:
+        stop(r);
+        break;
+    case LH_IN_TIMER:
+    case LH_IN_PROGRESS:
+    case LH_IN_SENT:
+    case LH_IN_DISK:
+    case LH_IN_PERSISTED:
+    case LH_IN_CALL:
+        break;
+    }
+}
+
+static void claim(struct lh_reigns *r)
+{
+    lh_r_enter(r, LH_REIGN_CLAIMING);
+    lh_r_claim(r);
+}
+
+/* HA-3: that nothing was heard of the active master may be etcd's fault, and then it is as well off
+ * as anybody. So etcd is asked first, and has to answer soon. */
+static void try_to_claim(struct lh_reigns *r)
+{
+    const LeaseholdStored__Head *head = r->copy.said;
+
+    if (head == NULL || head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING) {
+        claim(r);
+        return;
+    }
+    r->asked_at = r->now;
+    lh_r_learn(r);
+}
+
+void lh_r_head_is(struct lh_reigns *r, int64_t revision)
+{
+    struct lh_instant due =
+        lh_instant_add(r->asked_at, lh_nanoseconds(r->config.reign_term.ns / 4));
+
+    if (revision != r->copy.head_revision) {
+        /* The watch will show it; if it does not, this copy is of another history. */
+        r->claims_lost++;
+        lh_r_candidate_later(r);
+        if (r->claims_lost > 1)
+            lh_r_anew(r, "the store's head is not the one that this copy has");
+        return;
+    }
+    if (lh_instant_before(due, r->now) && r->late_answers < r->config.late_answers_max) {
+        LH_MARK("candidate-was-cut-off-from-etcd");
+        r->late_answers++;
+        r->copy.learned_at = r->now;
+        return;
+    }
+    r->late_answers = 0;
+    /* Another head may have been shown since it was asked, which counts from then. */
+    if (lh_instant_reached(r->now, candidate_at(r)))
+        claim(r);
+}
+
+static void go_on(struct lh_reigns *r)
+{
+    switch (r->phase) {
+    case LH_REIGN_LEARNING:
+        if (!lh_r_call_is_open(r, LH_R_READ) && lh_instant_reached(r->now, r->retry_at))
+            lh_r_learn(r);
+        break;
+    case LH_REIGN_STANDBY:
+        if (!lh_r_call_is_open(r, LH_R_WATCH) && lh_instant_reached(r->now, r->watch_at))
+            lh_r_watch(r);
+        if (!lh_r_call_is_open(r, LH_R_READ) && lh_instant_reached(r->now, candidate_at(r)))
+            try_to_claim(r);
+        break;
+    case LH_REIGN_ACTING:
+        lh_r_gate_open(r);
+        lh_r_writer_go(r);
+        break;
+    case LH_REIGN_RESIGNING:
+        lh_r_writer_go(r);
+        if (lh_instant_reached(r->now, r->stop_by))
+            lh_r_resigned(r);
+        break;
+    case LH_REIGN_LOADING:
+    case LH_REIGN_CLAIMING:
+    case LH_REIGN_STOPPED:
+        break;
+    }
+}
+
+void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects *fx)
+{
+    if (r->stopped)
+        return;
+    r->now = in->now;
+    r->wall_ms = in->wall_ms;
+    r->fx = fx;
+    dispatch(r, in);
+    if (!r->stopped) {
+        lh_r_calls_step(r);
+        lh_r_records_step(r);
+        lh_r_upkeep_step(r);
+        go_on(r);
+    }
+    r->fx = NULL;
+}
+
+struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
+{
+    if (r->stopped)
+        return LH_INSTANT_NEVER;
+    struct lh_instant at = lh_instant_min(
+        lh_r_calls_deadline(r), lh_instant_min(lh_r_records_deadline(r), lh_r_upkeep_deadline(r)));
+    switch (r->phase) {
+    case LH_REIGN_LEARNING:
+        return lh_r_call_is_open(r, LH_R_READ) ? at : lh_instant_min(at, r->retry_at);
+    case LH_REIGN_STANDBY:
+        if (!lh_r_call_is_open(r, LH_R_WATCH))
+            at = lh_instant_min(at, r->watch_at);
+        return lh_r_call_is_open(r, LH_R_READ) ? at : lh_instant_min(at, candidate_at(r));
+    case LH_REIGN_ACTING:
+        at = lh_instant_min(at, lh_r_writer_deadline(r));
+        /* Unconfirmed, the core's timers wait for an answer of etcd's. */
+        if (lh_r_is_confirmed(r))
+            at = lh_instant_min(at, lh_master_deadline(r->master));
+        return at;
+    case LH_REIGN_RESIGNING:
+        return lh_instant_min(at, r->stop_by);
+    case LH_REIGN_LOADING:
+    case LH_REIGN_CLAIMING:
+    case LH_REIGN_STOPPED:
+        break;
+    }
+    return at;
+}
+
+static void core_step(void *self, struct lh_input *in, struct lh_effects *fx)
+{
+    lh_reigns_step(self, in, fx);
+}
+
+static struct lh_instant core_deadline(const void *self)
+{
+    return lh_reigns_deadline(self);
+}
+
+struct lh_core lh_reigns_core(struct lh_reigns *r)
+{
+    return (struct lh_core){.self = r, .step = core_step, .deadline = core_deadline};
+}

@@ -1,0 +1,496 @@
+/* What goes to etcd: one transaction at a time, each with the fence (HA-1). What accumulates
+ * meanwhile goes together in the next. A transaction whose outcome is unknown is sent again as it
+ * is (calls.c) until a member says whether its compare held; if not, the head says whether an
+ * earlier copy of it was applied (HA-5). */
+#include "master/reigns/internal.h"
+
+#include "lease/term.h"
+
+#include <stdlib.h>
+
+/* ---- Transactions. */
+
+static Etcdserverpb__RequestOp *operation(struct lh_r_txn *t)
+{
+    LH_GROW(t->operations, t->capacity, t->count + 1);
+    Etcdserverpb__RequestOp *op = lh_alloc(sizeof *op);
+    etcdserverpb__request_op__init(op);
+    t->operations[t->count++] = op;
+    return op;
+}
+
+static void set(ProtobufCBinaryData *field, const void *data, size_t size)
+{
+    field->data = lh_alloc(size + 1);
+    memcpy(field->data, data, size);
+    field->len = size;
+}
+
+static void give(ProtobufCBinaryData *field, struct lh_r_bytes bytes)
+{
+    field->data = bytes.data;
+    field->len = bytes.size;
+}
+
+void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size)
+{
+    Etcdserverpb__RequestOp *op = operation(t);
+
+    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
+    op->request_put = lh_alloc(sizeof *op->request_put);
+    etcdserverpb__put_request__init(op->request_put);
+    t->bytes += key.size + size;
+    give(&op->request_put->key, key);
+    set(&op->request_put->value, value, size);
+}
+
+void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end)
+{
+    Etcdserverpb__RequestOp *op = operation(t);
+
+    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    op->request_delete_range = lh_alloc(sizeof *op->request_delete_range);
+    etcdserverpb__delete_range_request__init(op->request_delete_range);
+    t->bytes += key.size + end.size;
+    give(&op->request_delete_range->key, key);
+    give(&op->request_delete_range->range_end, end);
+}
+
+static bool is_of(const Etcdserverpb__RequestOp *op, const struct lh_r_bytes *key)
+{
+    const ProtobufCBinaryData *has =
+        op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT
+            ? &op->request_put->key
+            : &op->request_delete_range->key;
+
+    return has->len == key->size && memcmp(has->data, key->data, key->size) == 0;
+}
+
+static void operation_free(struct lh_r_txn *t, size_t i)
+{
+    Etcdserverpb__RequestOp *op = t->operations[i];
+
+    if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT)
+        t->bytes -= op->request_put->key.len + op->request_put->value.len;
+    else
+        t->bytes -= op->request_delete_range->key.len + op->request_delete_range->range_end.len;
+    etcdserverpb__request_op__free_unpacked(op, NULL);
+}
+
+void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c)
+{
+    struct lh_r_bytes key = lh_r_map_key(r, c->key, c->key_size);
+
+    /* etcd takes a key once in a transaction. There are few operations in one. */
+    for (size_t i = 0; i < t->count; i++)
+        if (is_of(t->operations[i], &key)) {
+            operation_free(t, i);
+            t->operations[i] = t->operations[--t->count];
+            break;
+        }
+    if (c->value != NULL)
+        lh_r_txn_put(t, key, c->value, c->value_size);
+    else
+        lh_r_txn_delete(t, key, (struct lh_r_bytes){0});
+}
+
+LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
+{
+    const LeaseholdStored__Head *last = r->copy.said;
+    LeaseholdStored__Head head = LEASEHOLD_STORED__HEAD__INIT;
+
+    head.format = LH_REIGN_FORMAT;
+    head.reign = last->reign;
+    head.number = last->number + 1;
+    head.start = r->writer.start;
+    head.master_id = (char *)(uintptr_t)r->config.id;
+    head.address = (char *)(uintptr_t)r->config.address;
+    head.reign_term_ns = r->config.reign_term.ns;
+    head.pieces = r->writer.named ? r->writer.piece_count : 0;
+    return head;
+}
+
+static void compare(
+    Etcdserverpb__Compare *c, Etcdserverpb__Compare__CompareTarget target, struct lh_r_bytes key)
+{
+    etcdserverpb__compare__init(c);
+    c->result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
+    c->target = target;
+    give(&c->key, key);
+}
+
+/* HA-1: the head is what this master's last write left, revision and value. HA-3: without a head
+ * there is nothing else either. */
+static size_t fence(struct lh_reigns *r, Etcdserverpb__Compare c[2])
+{
+    if (!r->copy.has_head) {
+        compare(&c[0], ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE, lh_r_key(r, LH_R_HEAD));
+        c[0].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+        give(&c[0].range_end, lh_r_key(r, LH_R_END));
+        return 1;
+    }
+    if (LH_PLANTED("no-fence"))
+        return 0;
+    compare(&c[0], ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD, lh_r_key(r, LH_R_HEAD));
+    c[0].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
+    c[0].mod_revision = r->copy.head_revision;
+    compare(&c[1], ETCDSERVERPB__COMPARE__COMPARE_TARGET__VALUE, lh_r_key(r, LH_R_HEAD));
+    c[1].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE;
+    set(&c[1].value, r->copy.head.data, r->copy.head.size);
+    return 2;
+}
+
+void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
+    const LeaseholdStored__Head *head)
+{
+    struct lh_r_writer *w = &r->writer;
+    Etcdserverpb__Compare compares[2], *compare_list[2] = {&compares[0], &compares[1]};
+    Etcdserverpb__RequestOp read = ETCDSERVERPB__REQUEST_OP__INIT, *read_list[1] = {&read};
+    Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+    lh_r_bytes_clear(&w->head);
+    w->head = lh_r_pack(&head->base);
+    w->kind = kind;
+    lh_r_txn_put(t, lh_r_key(r, LH_R_HEAD), w->head.data, w->head.size);
+
+    etcdserverpb__txn_request__init(&t->request);
+    t->request.compare = compare_list;
+    t->request.n_compare = fence(r, compares);
+    t->request.success = t->operations;
+    t->request.n_success = t->count;
+    give(&range.key, lh_r_key(r, LH_R_HEAD));
+    read.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    read.request_range = &range;
+    t->request.failure = read_list;
+    t->request.n_failure = 1;
+    w->sent_at = r->now;
+    lh_r_call_begin(r, LH_R_WRITE, LH_METHOD_ETCD_TXN, &t->request.base);
+
+    for (size_t i = 0; i < t->request.n_compare; i++) {
+        free(compares[i].key.data);
+        free(compares[i].range_end.data);
+        if (compares[i].target_union_case == ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE)
+            free(compares[i].value.data);
+    }
+    free(range.key.data);
+    while (t->count > 0)
+        operation_free(t, --t->count);
+    free(t->operations);
+    w->next_at = lh_instant_add(r->now, lh_nanoseconds(r->config.reign_term.ns / 4));
+}
+
+/* ---- What is written. */
+
+void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e)
+{
+    struct lh_r_commit *c = lh_alloc(sizeof *c);
+
+    c->ticket = e->ticket;
+    c->changes = e->changes;
+    c->count = e->change_count;
+    e->changes = NULL;
+    e->change_count = 0;
+    for (size_t i = 0; i < c->count; i++)
+        c->bytes += c->changes[i].key_size + c->changes[i].value_size;
+    TAILQ_INSERT_TAIL(&r->writer.commits, c, link);
+}
+
+bool lh_reigns_commit_after(
+    const struct lh_reigns *r, uint64_t ticket, struct lh_reign_commit *commit)
+{
+    const struct lh_r_writer *w = &r->writer;
+    const struct lh_r_commit *c;
+    size_t before = 0;
+
+    TAILQ_FOREACH(c, &w->commits, link) {
+        before++;
+        if (c->ticket <= ticket)
+            continue;
+        bool in_pieces = c->changes == NULL && w->large != NULL;
+        *commit = (struct lh_reign_commit){c->ticket, in_pieces ? w->large : c->changes,
+            in_pieces ? w->large_count : c->count, before <= w->under_way};
+        return true;
+    }
+    return false;
+}
+
+void lh_r_claim(struct lh_reigns *r)
+{
+    struct lh_r_txn t = {0};
+    LeaseholdStored__Head head = LEASEHOLD_STORED__HEAD__INIT;
+
+    r->writer.start = lh_prng_next(&r->prng);
+    head.format = LH_REIGN_FORMAT;
+    head.reign = r->copy.has_head ? r->copy.said->reign + 1 : 1;
+    /* Reigns may have been that an older copy does not know: chunkservers refuse lower ones. */
+    if (r->config.master.restored)
+        head.reign += LH_MASTER_RESTORED_LEAP;
+    if (r->copy.has_head && LH_PLANTED("reign-number-used-again"))
+        head.reign--;
+    head.number = 1;
+    head.follows = r->copy.has_head ? r->copy.said->number : 0;
+    head.start = r->writer.start;
+    head.master_id = (char *)(uintptr_t)r->config.id;
+    head.address = (char *)(uintptr_t)r->config.address;
+    head.reign_term_ns = r->config.reign_term.ns;
+    head.pieces = r->copy.has_head ? r->copy.said->pieces : 0;
+    /* Pieces of a commit that never counted. */
+    if (head.pieces == 0)
+        lh_r_txn_delete(&t, lh_r_key(r, LH_R_PIECE), lh_r_key(r, LH_R_END));
+    lh_r_txn_send(r, &t, LH_R_CLAIM, &head);
+}
+
+static void completed(struct lh_reigns *r, size_t commits)
+{
+    while (commits-- > 0) {
+        struct lh_r_commit *c = TAILQ_FIRST(&r->writer.commits);
+        struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket};
+        TAILQ_REMOVE(&r->writer.commits, c, link);
+        lh_r_changes_free(c->changes, c->count);
+        free(c);
+        r->counts.commits++;
+        /* The reign's first one: what is skipped is skipped once. */
+        r->config.master.restored = false;
+        lh_r_gate_take(r, &in);
+    }
+}
+
+/* All commits that go into one transaction, whole ones and in order. */
+static void write_commits(struct lh_reigns *r)
+{
+    struct lh_r_writer *w = &r->writer;
+    struct lh_r_txn t = {0};
+    struct lh_r_commit *c;
+    size_t operations = 1, bytes = 0; /* the head's */
+    LeaseholdStored__Head head = lh_r_head_next(r);
+
+    TAILQ_FOREACH(c, &w->commits, link) {
+        operations += c->count;
+        bytes += c->bytes + c->count * (strlen(r->config.prefix) + 32);
+        if (w->under_way > 0 &&
+            (operations > r->config.operations_max || bytes > r->config.request_bytes_max))
+            break;
+        if (w->under_way > 0)
+            LH_MARK("commits-go-together");
+        if (LH_PLANTED("commit-cut-in-two") && w->under_way == 0 && c->count > 1 && !w->cut) {
+            for (size_t i = 0; i < c->count / 2; i++)
+                lh_r_txn_change(r, &t, &c->changes[i]);
+            w->cut = true;
+            break; /* the rest with the next one */
+        }
+        w->cut = false;
+        for (size_t i = 0; i < c->count; i++)
+            lh_r_txn_change(r, &t, &c->changes[i]);
+        w->under_way++;
+    }
+    lh_r_txn_send(r, &t, LH_R_COMMITS, &head);
+    if (LH_PLANTED("completed-when-sent")) {
+        size_t commits = w->under_way;
+        w->under_way = 0;
+        completed(r, commits);
+    }
+}
+
+static void write_head(struct lh_reigns *r, enum lh_r_write kind)
+{
+    struct lh_r_txn t = {0};
+    LeaseholdStored__Head head = lh_r_head_next(r);
+
+    if (kind == LH_R_RESIGN)
+        head.state = LEASEHOLD_STORED__HEAD__STATE__RESIGNED;
+    if (kind == LH_R_RESIGN && r->successor != NULL)
+        head.successor = r->successor;
+    lh_r_txn_send(r, &t, kind, &head);
+}
+
+void lh_r_writer_go(struct lh_reigns *r)
+{
+    struct lh_r_writer *w = &r->writer;
+    struct lh_r_commit *first = TAILQ_FIRST(&w->commits);
+
+    if (lh_r_call_is_open(r, LH_R_WRITE))
+        return;
+    if (r->phase == LH_REIGN_RESIGNING || w->resigns)
+        write_head(r, LH_R_RESIGN);
+    else if (w->large != NULL && !(first != NULL && w->named && !lh_r_is_large(r, first) &&
+                                     LH_PLANTED("next-commit-before-pieces-are-placed")))
+        lh_r_large_go(r);
+    else if (first != NULL && lh_r_is_large(r, first))
+        lh_r_large_begin(r, first);
+    else if (first != NULL)
+        write_commits(r);
+    else if (lh_instant_reached(r->now, w->next_at))
+        write_head(r, LH_R_HEAD_ALONE);
+}
+
+struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r)
+{
+    return lh_r_call_is_open(r, LH_R_WRITE) ? LH_INSTANT_NEVER : r->writer.next_at;
+}
+
+/* ---- What came of it. */
+
+/* The copy has a later reign than that of the head that was put. */
+static bool another_has_begun(const struct lh_reigns *r, const struct lh_r_bytes *head)
+{
+    LeaseholdStored__Head *put = lh_r_head_read(head->data, head->size);
+    bool is = r->copy.has_head && r->copy.said->reign > put->reign;
+
+    lh_r_head_free(put);
+    return is;
+}
+
+static void applied(struct lh_reigns *r, int64_t revision, struct lh_instant first_sent)
+{
+    struct lh_r_writer *w = &r->writer;
+    enum lh_r_write kind = w->kind;
+    struct lh_r_bytes head = w->head;
+
+    w->head = (struct lh_r_bytes){0};
+    if (kind == LH_R_CLAIM && another_has_begun(r, &head)) {
+        /* The watch was faster than the answer: the reign began, and another one has begun since.
+         * The copy follows that one. */
+        LH_MARK("claim-answered-too-late");
+        lh_r_bytes_clear(&head);
+        lh_r_enter(r, LH_REIGN_STANDBY);
+        return;
+    }
+    lh_r_copy_put_head(r, head, revision);
+    r->counts.writes++;
+    r->claims_lost = 0;
+    if (kind == LH_R_RESIGN) {
+        lh_r_resigned(r);
+        return;
+    }
+    if (LH_PLANTED("confirmed-from-the-answer"))
+        first_sent = r->now;
+    r->confirmed_until = lh_term_holder_end(first_sent, r->share);
+    switch (kind) {
+    case LH_R_CLAIM:
+        lh_r_begin_acting(r);
+        break;
+    case LH_R_COMMITS: {
+        size_t commits = w->under_way;
+        w->under_way = 0;
+        completed(r, commits);
+        break;
+    }
+    case LH_R_NAME_PIECES:
+        lh_r_large_applied(r, kind);
+        w->under_way = 0;
+        completed(r, 1);
+        break;
+    case LH_R_PUT_PIECE:
+    case LH_R_PLACE:
+        lh_r_large_applied(r, kind);
+        break;
+    case LH_R_HEAD_ALONE:
+    case LH_R_RESIGN:
+        break;
+    }
+}
+
+static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
+{
+    if (r->writer.kind != LH_R_CLAIM) {
+        lh_r_deposed(r,
+            head == NULL ? "the store has no head any more" : "another master's reign has begun");
+        return;
+    }
+    LH_MARK("claim-lost");
+    if (head == NULL && !r->copy.has_head && !r->headless) {
+        r->headless = true;
+        lh_fx_log(r->fx, LH_ERROR,
+            "etcd has keys that begin with \"%s\" and no head: this is no store of masters, or "
+            "somebody deleted the head; nothing is done while that is so",
+            r->config.prefix);
+    }
+    if (head != NULL && LH_PLANTED("claims-with-an-old-copy")) {
+        LeaseholdStored__Head *said = lh_r_head_read(head->value.data, head->value.len);
+        if (said != NULL) {
+            lh_r_enter(r, LH_REIGN_STANDBY);
+            lh_r_copy_take_head(r, head->value.data, head->value.len, said, head->mod_revision);
+            return;
+        }
+    }
+    r->claims_lost++;
+    lh_r_enter(r, LH_REIGN_STANDBY);
+    lh_r_candidate_later(r);
+    if (head == NULL || !r->copy.has_head || r->claims_lost > 1)
+        lh_r_anew(r, "the store's head is not the one that this copy has");
+}
+
+static const Etcdserverpb__KeyValue *head_read(const Etcdserverpb__TxnResponse *reply)
+{
+    if (reply->n_responses != 1 ||
+        reply->responses[0]->response_case != ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE ||
+        reply->responses[0]->response_range->n_kvs == 0)
+        return NULL;
+    return reply->responses[0]->response_range->kvs[0];
+}
+
+/* Byte for byte what this transaction puts: an earlier copy of it was applied. */
+static bool is_ours(const struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
+{
+    const struct lh_r_bytes *put = &r->writer.head;
+
+    if (LH_PLANTED("head-taken-for-its-own") && head != NULL) {
+        LeaseholdStored__Head *a = lh_r_head_read(head->value.data, head->value.len);
+        LeaseholdStored__Head *b = lh_r_head_read(put->data, put->size);
+        bool same = a != NULL && a->reign == b->reign && a->number == b->number;
+        lh_r_head_free(a);
+        lh_r_head_free(b);
+        return same;
+    }
+    return head != NULL && head->value.len == put->size &&
+           memcmp(head->value.data, put->data, put->size) == 0;
+}
+
+void lh_r_write_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *reply)
+{
+    struct lh_instant first_sent = r->writer.sent_at;
+
+    if (reply->succeeded && reply->header != NULL) {
+        applied(r, reply->header->revision, first_sent);
+        return;
+    }
+    const Etcdserverpb__KeyValue *head = reply->succeeded ? NULL : head_read(reply);
+    if (is_ours(r, head)) {
+        LH_MARK("earlier-copy-was-applied");
+        applied(r, head->mod_revision, first_sent);
+        return;
+    }
+    not_applied(r, head);
+}
+
+bool lh_r_write_unknown(struct lh_reigns *r)
+{
+    if (r->phase != LH_REIGN_ACTING)
+        return false;
+    if (LH_PLANTED("unknown-taken-for-failed")) {
+        r->writer.under_way = 0;
+        lh_r_call_end(r, LH_R_WRITE);
+        return true;
+    }
+    if (LH_PLANTED("unknown-taken-for-done")) {
+        lh_r_call_end(r, LH_R_WRITE);
+        applied(r, r->copy.head_revision + 1, r->writer.sent_at);
+        return true;
+    }
+    return false;
+}
+
+void lh_r_writer_clear(struct lh_reigns *r)
+{
+    struct lh_r_writer *w = &r->writer;
+    struct lh_r_commit *c;
+
+    while ((c = TAILQ_FIRST(&w->commits)) != NULL) {
+        TAILQ_REMOVE(&w->commits, c, link);
+        lh_r_changes_free(c->changes, c->count);
+        free(c);
+    }
+    lh_r_large_clear(r);
+    lh_r_bytes_clear(&w->head);
+    w->under_way = 0;
+}

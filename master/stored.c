@@ -1,0 +1,176 @@
+#include "master/stored.h"
+
+#include "lease/service.h"
+#include "master/config.h"
+#include "master/tables/tables.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+
+static void *arena_take(void *data, size_t size)
+{
+    struct lh_m_stored_arena *arena = data;
+    size_t step = _Alignof(max_align_t), whole = (size + step - 1) / step * step;
+
+    if (whole < size || whole > sizeof arena->bytes - arena->used)
+        return NULL;
+    arena->used += whole;
+    return arena->bytes + arena->used - whole;
+}
+
+static void arena_free(void *data, void *part)
+{
+    (void)data;
+    (void)part;
+}
+
+static uint64_t get_u64(const uint8_t *from)
+{
+    uint64_t value = 0;
+
+    for (int i = 0; i < 8; i++)
+        value = value << 8 | from[i];
+    return value;
+}
+
+int lh_m_stored_refuse(char *text, size_t text_size, int error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, text_size, format, args);
+    va_end(args);
+    return error;
+}
+
+#define CORRUPT LH_M_STORED_CORRUPT
+
+int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t key_size, char *text,
+    size_t text_size)
+{
+    uint8_t letter = key_size == 0 ? 0 : key[0];
+
+    *parsed = (struct lh_m_stored_key){.kind = (enum lh_m_stored_kind)letter};
+    if ((letter == 'M' && key_size == 1) || (letter == 's' && key_size > 1))
+        return LH_OK;
+    if (((letter == 'f' || letter == 'r') && key_size == 9) ||
+        ((letter == 'k' || letter == 'c') && key_size == 17)) {
+        parsed->id = get_u64(key + 1);
+        parsed->index = key_size == 17 ? get_u64(key + 9) : 0;
+        return LH_OK;
+    }
+    return CORRUPT("a key of %zu bytes that begins with 0x%02x has no meaning", key_size, letter);
+}
+
+static int check_master(const LeaseholdStored__Master *record, char *text, size_t text_size)
+{
+    if (record == NULL)
+        return CORRUPT("the master's record cannot be read; restore the store from a backup");
+    if (record->format > LH_MASTER_FORMAT)
+        return lh_m_stored_refuse(text, text_size, LH_ERR_WRONG_FORMAT,
+            "metadata store: written in format %u by a newer release; this one reads up to %u: "
+            "start the newer release",
+            record->format, LH_MASTER_FORMAT);
+    if (record->cluster_id[0] == 0 || record->next_chunk == 0 ||
+        record->next_chunk > LH_LEASE_ID_LAST / 2 || record->next_file == 0)
+        return CORRUPT("the master's record is incomplete; restore the store from a backup");
+    return LH_OK;
+}
+
+static int check_file(
+    uint64_t id, const LeaseholdStored__File *record, char *text, size_t text_size)
+{
+    if (record == NULL)
+        return CORRUPT("file %" PRIu64 " cannot be read", id);
+    if (record->file != id || id == 0 || record->replication == 0 ||
+        record->replication > LH_REPLICATION_MAX || record->min_replicas == 0 ||
+        record->min_replicas > record->replication || record->durability > 1 ||
+        record->on_primary_loss > LH_LOSS_WAIT)
+        return CORRUPT("the record of file %" PRIu64 " makes no sense", id);
+    return LH_OK;
+}
+
+static bool chunk_makes_sense(
+    const struct lh_m_stored_key *key, const LeaseholdStored__Chunk *record)
+{
+    if (record->file != key->id || record->index != key->index || record->chunk == 0 ||
+        record->n_members == 0 || record->n_members > LH_REPLICATION_MAX ||
+        record->created != (record->version > 0))
+        return false;
+    for (size_t i = 0; i < record->n_members; i++) {
+        size_t size = strlen(record->members[i]->server_id);
+        if (size == 0 || size > LH_NAME_BYTES_MAX)
+            return false;
+    }
+    return strlen(record->holder) <= LH_NAME_BYTES_MAX &&
+           record->granted_version <= record->version &&
+           (!record->intent_to_seal || record->created);
+}
+
+static int check_chunk(const struct lh_m_stored_key *key, const LeaseholdStored__Chunk *record,
+    char *text, size_t text_size)
+{
+    if (record == NULL)
+        return CORRUPT("chunk %" PRIu64 " of file %" PRIu64 " cannot be read", key->index, key->id);
+    if (!chunk_makes_sense(key, record))
+        return CORRUPT("the record of chunk %" PRIu64 " of file %" PRIu64 " makes no sense",
+            key->index, key->id);
+    return LH_OK;
+}
+
+static int check_server(const uint8_t *key, size_t key_size, const LeaseholdStored__Server *record,
+    char *text, size_t text_size)
+{
+    if (record == NULL || record->server_id[0] == 0 ||
+        strlen(record->server_id) > LH_NAME_BYTES_MAX ||
+        strlen(record->server_id) != key_size - 1 ||
+        memcmp(record->server_id, key + 1, key_size - 1) != 0 ||
+        record->admin > LEASEHOLD__SERVER_ADMIN__DECOMMISSIONING)
+        return CORRUPT("a chunkserver's record cannot be read");
+    return LH_OK;
+}
+
+static int check_call(const struct lh_m_stored_key *key, const LeaseholdStored__Call *record,
+    char *text, size_t text_size)
+{
+    if (record == NULL || key->id == 0)
+        return CORRUPT("the record of call %" PRIu64 " of client %" PRIx64 " cannot be read",
+            key->index, key->id);
+    return LH_OK;
+}
+
+int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
+    const uint8_t *value, size_t value_size, char *text, size_t text_size)
+{
+    ProtobufCAllocator arena = {arena_take, arena_free, &record->arena};
+    int error = lh_m_stored_key(&record->key, key, key_size, text, text_size);
+
+    if (error != LH_OK)
+        return error;
+    record->arena.used = 0;
+    switch (record->key.kind) {
+    case LH_M_STORED_MASTER:
+        record->master = leasehold_stored__master__unpack(&arena, value_size, value);
+        return check_master(record->master, text, text_size);
+    case LH_M_STORED_FILE:
+        record->file = leasehold_stored__file__unpack(&arena, value_size, value);
+        return check_file(record->key.id, record->file, text, text_size);
+    case LH_M_STORED_CHUNK:
+        record->chunk = leasehold_stored__chunk__unpack(&arena, value_size, value);
+        return check_chunk(&record->key, record->chunk, text, text_size);
+    case LH_M_STORED_TOMBSTONE:
+        if (value_size != 8)
+            return CORRUPT("the tombstone of chunk %" PRIu64 " has %zu bytes instead of 8",
+                record->key.id, value_size);
+        record->version = get_u64(value);
+        return LH_OK;
+    case LH_M_STORED_SERVER:
+        record->server = leasehold_stored__server__unpack(&arena, value_size, value);
+        return check_server(key, key_size, record->server, text, text_size);
+    case LH_M_STORED_CALL:
+        record->call = leasehold_stored__call__unpack(&arena, value_size, value);
+        return check_call(&record->key, record->call, text, text_size);
+    }
+    LH_ASSERT(false);
+    return LH_ERR_CORRUPT;
+}

@@ -1,0 +1,61 @@
+/* A stored record, read: its key, what is in it, and that it makes sense by itself. Whether it fits
+ * the others say load.c and amend.c. The keys are in master/tables/write.c. */
+#pragma once
+
+#include "base/error.h"
+#include "proto/stored.pb-c.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum lh_m_stored_kind {
+    LH_M_STORED_MASTER = 'M',
+    LH_M_STORED_CALL = 'c',
+    LH_M_STORED_FILE = 'f',
+    LH_M_STORED_CHUNK = 'k',
+    LH_M_STORED_TOMBSTONE = 'r',
+    LH_M_STORED_SERVER = 's'
+};
+
+struct lh_m_stored_key {
+    enum lh_m_stored_kind kind;
+    uint64_t id;    /* of the file, of the chunk's file, of the removed chunk, or a call's client */
+    uint64_t index; /* of the chunk in its file, or the call's number */
+};
+
+/* What a record is unpacked into: nothing in it is freed by itself. One that does not fit makes no
+ * sense. */
+struct lh_m_stored_arena {
+    size_t used;
+    _Alignas(max_align_t) uint8_t bytes[32768];
+};
+
+struct lh_m_stored {
+    struct lh_m_stored_key key;
+    union {
+        const LeaseholdStored__Master *master;
+        const LeaseholdStored__File *file;
+        const LeaseholdStored__Chunk *chunk;
+        const LeaseholdStored__Server *server;
+        const LeaseholdStored__Call *call;
+        uint64_t version; /* a tombstone's */
+    };
+    struct lh_m_stored_arena arena;
+};
+
+/* Writes the text, which says what to do, and returns `error`. */
+__attribute__((format(printf, 4, 5))) int lh_m_stored_refuse(
+    char *text, size_t text_size, int error, const char *format, ...);
+
+#define LH_M_STORED_CORRUPT(...)                                                                   \
+    lh_m_stored_refuse(text, text_size, LH_ERR_CORRUPT, "metadata store: " __VA_ARGS__)
+
+/* CORRUPT: a key that no record has. */
+LH_MUST_USE int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t key_size,
+    char *text, size_t text_size);
+
+/* Reads a pair. What it points to is in its arena, which is not to be moved.
+ *   CORRUPT       it makes no sense
+ *   WRONG_FORMAT  written by a newer release */
+LH_MUST_USE int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
+    const uint8_t *value, size_t value_size, char *text, size_t text_size);

@@ -1,0 +1,55 @@
+/* Calls that happen once: those that changed something, with their answers (HA-12). */
+#pragma once
+
+#include "master/tables/common.h"
+
+/* A call that was carried out, or refused when it was repeated. Durable but for `since`. */
+struct lh_m_call {
+    uint64_t client, number; /* its id */
+    uint64_t order;          /* rises with each */
+    struct lh_instant since; /* when this master took it, or started with it */
+    uint64_t ticket;
+    RB_ENTRY(lh_m_call) place;
+    TAILQ_ENTRY(lh_m_call) link; /* by order; or it is dropped */
+    uint32_t request;            /* checksum of what was asked */
+    uint32_t reply_size;
+    uint8_t reply[]; /* packed */
+};
+
+TAILQ_HEAD(lh_m_call_list, lh_m_call);
+RB_HEAD(lh_m_call_tree, lh_m_call);
+RB_PROTOTYPE(lh_m_call_tree, lh_m_call, place, compare_ids)
+
+struct lh_m_calls {
+    struct lh_m_call_tree tree;     /* by id */
+    struct lh_m_call_list by_order; /* the same ones */
+    size_t count;
+    uint64_t next_order;
+    struct lh_m_call_list dropped; /* in this step; freed by its commit */
+    struct lh_m_call *dirty;       /* kept in this step; NULL: none */
+    struct lh_timer timer;         /* set while there are any */
+    struct lh_instant looked, due; /* when it was looked for old ones last, and the time before */
+    /* The call that is being answered: its answer is kept. `client` 0: none has an id. */
+    struct {
+        uint64_t link, client, number;
+        uint32_t request;
+        bool repeated;
+        const char *path; /* of the file that its answer is about, as the request has it */
+    } taken;
+};
+
+void lh_m_calls_init(struct lh_master *m);
+void lh_m_calls_deinit(struct lh_master *m);
+/* The master starts: what was loaded is kept for the whole time again, by order. */
+void lh_m_calls_start(struct lh_master *m);
+/* The end of a step: some of those go that are too old, or too many. */
+void lh_m_calls_step(struct lh_master *m);
+
+/* NULL: it is not known. */
+struct lh_m_call *lh_m_call_find(const struct lh_master *m, uint64_t client, uint64_t number);
+void lh_m_call_load(struct lh_master *m, uint64_t client, uint64_t number, uint64_t order,
+    uint32_t request, const uint8_t *reply, size_t reply_size);
+/* In memory alone; nothing if there is none. */
+void lh_m_call_forget(struct lh_master *m, uint64_t client, uint64_t number);
+/* Keeps the answer to the call that was taken, in this step's commit. */
+void lh_m_call_keep(struct lh_master *m, const ProtobufCMessage *reply);

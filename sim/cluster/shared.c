@@ -1,0 +1,280 @@
+/* Masters that share a store in etcd. Observers and questions look at a store as one master has it:
+ * here is one, of a node without a process, that takes every commit as soon as it counts. */
+#include "sim/cluster/internal.h"
+#include "sim/world/disk.h"
+
+#include "proto/stored.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "cluster/"
+
+/* ---- The masters. ---- */
+
+static bool reigns_start(void *arg, struct lh_sim_node *node, struct lh_core *core)
+{
+    struct master *self = arg;
+    struct lh_sim_cluster *c = self->cluster;
+    struct lh_reign_config config = c->config.reigns;
+    char text[512];
+
+    config.master = c->config.master;
+    config.master.seed = lh_prng_next(lh_sim_random(c->sim));
+    self->running = config.master;
+    config.id = config.address = self->name;
+    config.prefix = PREFIX;
+    config.member_count = (uint32_t)lh_sim_etcd_members(c->shared.etcd);
+    for (uint32_t i = 0; i < config.member_count; i++)
+        config.members[i] = lh_sim_name(lh_sim_etcd_member(c->shared.etcd, i));
+    lh_reign_config_fill(&config);
+    int error = lh_reign_config_check(&config, text, sizeof text);
+    LH_ASSERT(error == LH_OK);
+    (void)node;
+    *core = lh_reigns_core(lh_reigns_create(&config));
+    return true;
+}
+
+static void reigns_check(void *arg, void *self)
+{
+    (void)arg;
+    lh_reigns_check(self);
+}
+
+static void reigns_destroy(void *arg, void *self)
+{
+    (void)arg;
+    lh_reigns_destroy(self);
+}
+
+const struct lh_sim_role lh_sim_reigns_role = {
+    .start = reigns_start, .check = reigns_check, .destroy = reigns_destroy};
+
+bool lh_sim_reign_of(
+    const struct lh_sim_cluster *c, const struct lh_sim_node *node, struct lh_reign_state *state)
+{
+    const void *core = lh_sim_core(node);
+
+    if (c->shared.etcd == NULL || core == NULL)
+        return false;
+    lh_reigns_state(core, state);
+    return true;
+}
+
+struct lh_sim_etcd *lh_sim_shared_etcd(const struct lh_sim_cluster *c)
+{
+    return c->shared.etcd;
+}
+
+/* ---- What they write. ---- */
+
+static const uint8_t *behind(const char *what, const uint8_t *key, size_t size, size_t *rest)
+{
+    size_t n = strlen(what);
+
+    if (size < n || memcmp(key, what, n) != 0)
+        return NULL;
+    *rest = size - n;
+    return key + n;
+}
+
+static uint8_t *copy_of(const void *data, size_t size)
+{
+    uint8_t *copy = lh_alloc(size + 1);
+
+    memcpy(copy, data, size);
+    return copy;
+}
+
+static void changes_free(struct lh_change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(changes[i].key);
+        free(changes[i].value);
+    }
+    free(changes);
+}
+
+static void add(struct lh_change **changes, size_t *count, size_t *capacity, const uint8_t *key,
+    size_t key_size, const uint8_t *value, size_t value_size)
+{
+    LH_GROW(*changes, *capacity, *count + 1);
+    (*changes)[(*count)++] = (struct lh_change){.key = copy_of(key, key_size),
+        .key_size = (uint32_t)key_size,
+        .value = value == NULL ? NULL : copy_of(value, value_size),
+        .value_size = (uint32_t)value_size};
+}
+
+static void add_piece(struct lh_change **changes, size_t *count, size_t *capacity,
+    const uint8_t *value, size_t value_size)
+{
+    LeaseholdStored__Piece *piece = leasehold_stored__piece__unpack(NULL, value_size, value);
+
+    LH_ASSERT(piece != NULL);
+    for (size_t i = 0; i < piece->n_changes; i++) {
+        const LeaseholdStored__Change *c = piece->changes[i];
+        add(changes, count, capacity, c->key.data, c->key.len, c->gone ? NULL : c->value.data,
+            c->value.len);
+    }
+    leasehold_stored__piece__free_unpacked(piece, NULL);
+}
+
+/* One key of a transaction: into the list if it is of the map or a piece of a commit. */
+static void read_key(const uint8_t *key, size_t key_size, const uint8_t *value, size_t value_size,
+    LeaseholdStored__Head **head, struct lh_change **changes, size_t *count, size_t *capacity)
+{
+    size_t size;
+    const uint8_t *rest = behind(PREFIX "map/", key, key_size, &size);
+
+    if (rest != NULL)
+        add(changes, count, capacity, rest, size, value, value_size);
+    else if (value != NULL && behind(PREFIX "pieces/", key, key_size, &size) != NULL)
+        add_piece(changes, count, capacity, value, value_size);
+    else if (value != NULL && behind(PREFIX "head", key, key_size, &size) != NULL)
+        *head = leasehold_stored__head__unpack(NULL, value_size, value);
+}
+
+const struct lh_change *lh_sim_shared_commit(const struct lh_sim_cluster *c, size_t *count)
+{
+    *count = c->shared.change_count;
+    return c->shared.changes;
+}
+
+void lh_sim_shared_head(const struct lh_sim_cluster *c, uint64_t *reign, uint64_t *number)
+{
+    *reign = c->shared.reign;
+    *number = c->shared.number;
+}
+
+static void take(struct lh_sim_cluster *c, struct lh_change *changes, size_t count)
+{
+    /* The store keeps keys and values: what is told needs its own. */
+    struct lh_change *told = NULL;
+    size_t told_count = 0, capacity = 0;
+
+    for (size_t i = 0; i < count; i++)
+        add(&told, &told_count, &capacity, changes[i].key, changes[i].key_size, changes[i].value,
+            changes[i].value_size);
+    c->shared.changes = told;
+    c->shared.change_count = told_count;
+    lh_sim_store_change(c->shared.store, changes, count);
+    c->shared.changes = NULL;
+    c->shared.change_count = 0;
+    changes_free(told, told_count);
+}
+
+static void applied(void *arg, const struct lh_sim_etcd_applied *txn)
+{
+    struct lh_sim_cluster *c = arg;
+    struct shared *s = &c->shared;
+    LeaseholdStored__Head *head = NULL;
+    struct lh_change *changes = NULL;
+    size_t count = 0, capacity = 0, size;
+
+    for (size_t i = 0; i < txn->count; i++) {
+        const struct lh_sim_etcd_record *r = txn->changes[i];
+        const uint8_t *value = r->version == 0 ? NULL : r->value;
+        if (value != NULL && behind(PREFIX "pieces/", r->key, r->key_size, &size) != NULL)
+            add_piece(&s->pieces, &s->piece_count, &s->piece_capacity, value, r->value_size);
+        else
+            read_key(r->key, r->key_size, value, r->value_size, &head, &changes, &count, &capacity);
+    }
+    if (head == NULL) {
+        changes_free(changes, count);
+        return; /* a master's record */
+    }
+    s->reign = head->reign;
+    s->number = head->number;
+    if (head->number == 1 && head->pieces == 0) {
+        changes_free(s->pieces, s->piece_count);
+        s->pieces = NULL;
+        s->piece_count = s->piece_capacity = 0;
+    }
+    if (head->pieces > 0 && s->named == 0) {
+        take(c, s->pieces, s->piece_count);
+        free(s->pieces);
+        s->pieces = NULL;
+        s->piece_count = s->piece_capacity = 0;
+    }
+    s->named = head->pieces;
+    leasehold_stored__head__free_unpacked(head, NULL);
+    if (count > 0)
+        take(c, changes, count);
+    free(changes);
+}
+
+bool lh_sim_shared_restored(const struct lh_sim_cluster *c)
+{
+    return c->shared.restored;
+}
+
+/* ---- An older copy. ---- */
+
+struct copy {
+    LeaseholdStored__Head *head;
+    struct lh_change *changes;
+    size_t count, capacity;
+};
+
+static void copy_one(void *arg, const struct lh_sim_etcd_record *r)
+{
+    struct copy *to = arg;
+
+    read_key(r->key, r->key_size, r->value, r->value_size, &to->head, &to->changes, &to->count,
+        &to->capacity);
+}
+
+/* What the store has goes first; a piece that was put and not named counts here, too: nobody looks
+ * closely any more. */
+static void restored(void *arg, int64_t revision)
+{
+    struct lh_sim_cluster *c = arg;
+    struct shared *s = &c->shared;
+    struct copy copy = {0};
+
+    (void)revision;
+    s->restored = true;
+    for (size_t i = 0; i < lh_sim_store_count(s->store); i++) {
+        const struct lh_sim_pair *p = lh_sim_store_pair(s->store, i);
+        add(&copy.changes, &copy.count, &copy.capacity, p->key, p->key_size, NULL, 0);
+    }
+    lh_sim_etcd_each(s->etcd, PREFIX, strlen(PREFIX), copy_one, &copy);
+    take(c, copy.changes, copy.count);
+    free(copy.changes);
+    changes_free(s->pieces, s->piece_count);
+    s->pieces = NULL;
+    s->piece_count = s->piece_capacity = 0;
+    s->reign = copy.head == NULL ? 0 : copy.head->reign;
+    s->number = copy.head == NULL ? 0 : copy.head->number;
+    s->named = copy.head == NULL ? 0 : copy.head->pieces;
+    if (copy.head != NULL)
+        leasehold_stored__head__free_unpacked(copy.head, NULL);
+}
+
+static bool never(void *arg, struct lh_sim_node *node, struct lh_core *core)
+{
+    (void)arg;
+    (void)node;
+    (void)core;
+    return false;
+}
+
+void lh_sim_shared_init(struct lh_sim_cluster *c)
+{
+    struct shared *s = &c->shared;
+    static const struct lh_sim_role nothing = {.start = never};
+
+    c->config.etcd.members = c->config.etcd_members;
+    s->etcd = lh_sim_etcd_create(c->sim, &c->config.etcd);
+    s->store = lh_sim_add(c->sim, "store", &nothing, NULL);
+    lh_sim_etcd_observe(s->etcd,
+        &(struct lh_sim_etcd_observer){.arg = c, .applied = applied, .restored = restored});
+}
+
+void lh_sim_shared_deinit(struct lh_sim_cluster *c)
+{
+    if (c->shared.etcd == NULL)
+        return;
+    changes_free(c->shared.pieces, c->shared.piece_count);
+    lh_sim_etcd_destroy(c->shared.etcd);
+}

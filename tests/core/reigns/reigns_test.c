@@ -1,0 +1,305 @@
+/* Stories of one master among others, with an etcd that is played by hand: what it must not take
+ * for something else, and what it must not wait for. */
+#include "tests/core/reigns/etcd_by_hand.h"
+
+#include "base/error.h"
+
+static const Leasehold__CreateRequest create = LEASEHOLD__CREATE_REQUEST__INIT;
+static const Leasehold__TransferRequest transfer_request = LEASEHOLD__TRANSFER_REQUEST__INIT;
+
+/* ---- The store. */
+
+static void an_empty_store_is_no_new_one_to_who_has_seen_its_head(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+
+    (void)state;
+    /* given: a standby of reign 7 */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    world_run(&w, 1);
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    /* when: somebody deletes all keys, and the active master is still confirmed */
+    world_events(&w, (struct world_pair[]){{"head", {0}, 11}}, 1);
+    world_run(&w, 200);
+    w.revision = 11;
+    world_loads(&w, (ProtobufCBinaryData){0});
+    world_run(&w, 100);
+    /* then: no reign is begun */
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_true(w.stopped);
+    assert_int_equal(w.stop_error, LH_ERR_CORRUPT);
+    free(head.data);
+    world_end(&w);
+}
+
+/* A member cut off from the others keeps a watch open and shows nothing. */
+static void a_watch_that_shows_nothing_is_begun_at_another_member(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0), newer = world_head(7, 110, 1, 0);
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    world_run(&w, 1);
+    struct link *watch = world_link(&w, LH_METHOD_ETCD_WATCH, 0);
+    char *first = strdup(watch->address);
+    Etcdserverpb__WatchResponse created = ETCDSERVERPB__WATCH_RESPONSE__INIT;
+    created.created = true;
+    world_answer(&w, watch, &created.base);
+    /* when: it wants to claim twice, and the head has changed long ago */
+    for (int i = 0; i < 2; i++)
+        world_hears_nothing(&w, 2100, newer, 30);
+    world_run(&w, 200);
+    w.revision = 30;
+    world_loads(&w, newer);
+    world_run(&w, 1);
+    /* then */
+    watch = world_link(&w, LH_METHOD_ETCD_WATCH, 0);
+    assert_non_null(watch);
+    assert_string_not_equal(watch->address, first);
+    free(first);
+    free(head.data);
+    free(newer.data);
+    world_end(&w);
+}
+
+static void a_revision_that_is_not_there_yet_is_not_waited_for(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+
+    (void)state;
+    /* given: it is loading */
+    world_begin(&w, NULL);
+    world_pairs(
+        &w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
+    assert_int_equal(world_phase(&w), LH_REIGN_LOADING);
+    /* when: etcd was restored from an older copy */
+    world_fail(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), LH_ERR_INVALID_ARGUMENT,
+        "etcdserver: mvcc: required revision is a future revision");
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_LEARNING);
+    free(head.data);
+    world_end(&w);
+}
+
+static void a_piece_of_an_absurd_index_is_none(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+    Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
+    Etcdserverpb__RangeResponse reply = ETCDSERVERPB__RANGE_RESPONSE__INIT;
+    Etcdserverpb__KeyValue kv = ETCDSERVERPB__KEY_VALUE__INIT, *kvs[1] = {&kv};
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_pairs(
+        &w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
+    /* when: somebody has put it there; to remember 2^31 places would take 32 GiB */
+    kv.key =
+        (ProtobufCBinaryData){18, (uint8_t *)(uintptr_t)PREFIX "pieces/\0\0\0\0\x7f\xff\xff\xff"};
+    header.revision = 10;
+    reply.header = &header;
+    reply.n_kvs = 1;
+    reply.kvs = kvs;
+    world_answer(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), &reply.base);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    free(head.data);
+    world_end(&w);
+}
+
+/* ---- Claims. */
+
+/* The copy has seen the claim, its successor's, and the end of the pieces, before the answer. */
+static void an_answer_that_comes_behind_the_next_reign_begins_none(void **state)
+{
+    struct world w;
+    LeaseholdStored__Piece piece = LEASEHOLD_STORED__PIECE__INIT;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 1), next = world_head(9, 1, 2, 1),
+                        last = world_head(9, 2, 2, 0), bytes;
+
+    (void)state;
+    /* given: a commit that is not in place, and nobody has written for T_reign */
+    bytes = (ProtobufCBinaryData){0, (uint8_t *)(uintptr_t) ""};
+    assert_int_equal(leasehold_stored__piece__get_packed_size(&piece), 0);
+    world_begin(&w, NULL);
+    world_pairs(
+        &w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), (struct world_pair[]){{"head", head, 10}}, 1);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0),
+        (struct world_pair[]){{"pieces/0", bytes, 9}}, 1);
+    world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+    world_hears_nothing(&w, 2100, head, 10);
+    assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
+    struct link *claim = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    ProtobufCBinaryData ours = world_put(claim, "head");
+    /* when */
+    world_events(&w, (struct world_pair[]){{"head", ours, 11}}, 1);
+    world_events(&w, (struct world_pair[]){{"head", next, 12}}, 1);
+    world_events(&w, (struct world_pair[]){{"head", last, 13}, {"pieces/0", {0}, 13}}, 2);
+    assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
+    w.revision = 10;
+    world_applied(&w, claim);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    assert_non_null(world_link(&w, LH_METHOD_ETCD_WATCH, 0));
+    free(head.data);
+    free(next.data);
+    free(last.data);
+    world_end(&w);
+}
+
+static void restored(struct lh_reign_config *config)
+{
+    config->master.restored = true;
+}
+
+/* Reigns that the older copy does not know have been; chunkservers refuse lower ones. */
+static void a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
+
+    (void)state;
+    /* given */
+    world_begin(&w, restored);
+    world_loads(&w, head);
+    /* when */
+    world_hears_nothing(&w, 2100, head, w.revision);
+    ProtobufCBinaryData ours = world_put(world_link(&w, LH_METHOD_ETCD_TXN, 0), "head");
+    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, ours.len, ours.data);
+    /* then */
+    assert_non_null(said);
+    assert_true(said->reign > 7 + 1000000);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    free(head.data);
+    world_end(&w);
+}
+
+/* ---- Calls of etcd. */
+
+static void a_member_that_hangs_does_not_hold_up_what_others_refused(void **state)
+{
+    struct world w;
+
+    (void)state;
+    /* given: a transaction that three members were asked for */
+    world_begin(&w, NULL);
+    world_loads(&w, (ProtobufCBinaryData){0});
+    world_run(&w, 1100);
+    struct link *third = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    struct link *second = world_link(&w, LH_METHOD_ETCD_TXN, 1);
+    assert_non_null(world_link(&w, LH_METHOD_ETCD_TXN, 2));
+    uint64_t newest = third->id;
+    /* when: two have no leader for a moment, and one says nothing */
+    world_fail(&w, second, LH_ERR_UNAVAILABLE, "etcdserver: leader changed");
+    third = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    world_fail(&w, third, LH_ERR_UNAVAILABLE, "etcdserver: leader changed");
+    world_run(&w, 150);
+    /* then */
+    assert_true(world_link(&w, LH_METHOD_ETCD_TXN, 0)->id > newest);
+    world_end(&w);
+}
+
+/* ---- Who calls it. */
+
+static void small_gate(struct lh_reign_config *config)
+{
+    config->waiting_max = 1;
+}
+
+static void nothing_is_said_on_a_link_that_was_refused(void **state)
+{
+    struct world w;
+    Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
+    Leasehold__Register body = LEASEHOLD__REGISTER__INIT;
+
+    (void)state;
+    /* given: a call and a session, and a reign that is not confirmed any more */
+    world_begin(&w, small_gate);
+    world_acts(&w);
+    for (int i = 0; i < 4; i++) {
+        struct link *write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+        if (write == NULL)
+            break;
+        world_applied(&w, write);
+    }
+    uint64_t session = world_opens(&w, LH_METHOD_SESSION);
+    world_run(&w, 2500);
+    struct link *write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    assert_non_null(write);
+    request.body_case = LEASEHOLD__SESSION_REQUEST__BODY_REGISTER;
+    request.register_ = &body;
+    /* when: the gate is full */
+    world_says(&w, session, LH_METHOD_SESSION, &request.base);
+    world_says(&w, session, LH_METHOD_SESSION, &request.base);
+    assert_int_equal(world_ended(&w, session), LH_ERR_UNAVAILABLE);
+    world_applied(&w, write);
+    world_run(&w, 10);
+    /* then */
+    assert_int_equal(w.sent_behind_end, 0);
+    world_end(&w);
+}
+
+static void a_transfer_that_cannot_be_done_now_says_so(void **state)
+{
+    struct world w;
+
+    (void)state;
+    /* given: unconfirmed */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    world_run(&w, 2500);
+    /* when */
+    uint64_t link = world_opens(&w, LH_METHOD_TRANSFER);
+    world_says(&w, link, LH_METHOD_TRANSFER, &transfer_request.base);
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    world_run(&w, 10);
+    /* then: not that it knows no such call */
+    assert_int_equal(world_ended(&w, link), LH_ERR_UNAVAILABLE);
+    world_end(&w);
+}
+
+static void a_call_that_waits_is_carried_out_with_the_next_confirmation(void **state)
+{
+    struct world w;
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    world_run(&w, 2500);
+    uint64_t link = world_opens(&w, LH_METHOD_CREATE);
+    world_says(&w, link, LH_METHOD_CREATE, &create.base);
+    assert_int_equal(world_ended(&w, link), -1);
+    /* when */
+    world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    for (int i = 0; i < 3 && world_link(&w, LH_METHOD_ETCD_TXN, 0) != NULL; i++)
+        world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    /* then: answered (that the path is none) */
+    assert_int_equal(world_ended(&w, link), LH_OK);
+    world_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_store_is_no_new_one_to_who_has_seen_its_head),
+        cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
+        cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
+        cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
+        cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
+        cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
+        cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
+        cmocka_unit_test(nothing_is_said_on_a_link_that_was_refused),
+        cmocka_unit_test(a_transfer_that_cannot_be_done_now_says_so),
+        cmocka_unit_test(a_call_that_waits_is_carried_out_with_the_next_confirmation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

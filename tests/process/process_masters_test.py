@@ -1,0 +1,404 @@
+#!/usr/bin/python3
+"""Several masters on a real etcd: the active one is lost, hangs, resigns; etcd is away, or is not
+what a master may use.
+
+Where masters change, four writers append and three clients create, rename and remove files. At the
+end nothing that was acknowledged is lost, doubled or out of order, and what clients were told of
+names is so.
+"""
+
+import os
+import subprocess
+import time
+
+import etcd
+import process_cluster
+from process_cluster import CALM, PATIENCE_S, Node, binary, free_port, wait_for
+from process_masters import MastersTest, Names, grpc
+
+PATH = "/masters/log"
+
+# Longer than any story takes: who waits for the end of such a reign fails.
+LONG = "60s"
+
+
+class StoriesTest(MastersTest):
+    """With appenders and clients of names that run on."""
+
+    def begin(self, writers=4, **options):
+        cluster = self.start_masters(**{**CALM, **options})
+        cluster.command("create", "--chunk-size=256MiB", PATH)
+        self.start_writers(PATH, writers)
+        self.names = Names(cluster)
+        self.go_on()
+        self.lease = cluster.held_lease(PATH)
+        return cluster
+
+    def go_on(self):
+        self.await_progress(100)
+        self.names.await_calls(30)
+
+    def finish(self):
+        """All that was acknowledged is there; and the file has still its one chunk, and that its
+        primary, since masters that change must not interrupt appends (HA-4)."""
+        self.finish_writers()
+        calls, met, unknown = self.names.finish()
+        self.assertEqual((met, unknown), (0, 0), "each call happens once (HA-12)")
+        now = self.cluster.held_lease(PATH)
+        for field in ("chunk", "version", "primary"):
+            self.assertEqual(now[field], self.lease[field], field)
+        self.assertGreater(self.check_file(PATH), 0)
+        self.assertGreater(calls, 0)
+
+    def test_each_active_master_is_killed_in_turn(self):
+        cluster = self.begin()
+        reign = 0
+        for _ in range(3):
+            master, reign = cluster.wait_acting(reign)
+            master.kill()
+            cluster.wait_acting(reign)
+            self.go_on()
+            master.start()
+            cluster.wait_state(master, "STANDBY")
+        self.finish()
+
+    def test_an_active_master_that_hung_finds_out(self):
+        cluster = self.begin()
+        cluster.command("create", "/gone")
+        master, reign = cluster.wait_acting()
+        channel = cluster.channel(master)
+        self.addCleanup(channel.close)
+        self.assertEqual(channel.master("Stat", path="/gone").error, 0)
+        master.pause()
+        # This call is with it when it goes on, and its answer would be of the old reign.
+        late = channel.begin("Stat", path="/gone")
+        created = channel.begin("Create", path="/late")
+        _, newer = cluster.wait_acting(reign)
+        cluster.command("rm", "--now", "/gone")
+        self.go_on()
+        master.resume()
+        for call in (late, created):
+            error = call.exception(PATIENCE_S)
+            self.assertIsInstance(error, grpc.RpcError, call)
+            self.assertIn("NOT_ACTIVE", error.details())
+        cluster.wait_state(master, "STANDBY")
+        self.assertIn(f"reign {reign} is over", master.log_text())
+        self.assertNotEqual(cluster.run("stat", "/late").returncode, 0)
+        self.assertEqual(cluster.wait_acting()[1], newer)
+        # It is one of them again: the others are not needed.
+        for other in cluster.masters:
+            if other is not master:
+                other.kill()
+        self.assertIs(cluster.wait_acting(newer)[0], master)
+        self.go_on()
+        self.finish()
+
+    def test_who_is_stopped_hands_over_at_once(self):
+        cluster = self.begin(reign_term=LONG)
+        master, reign = cluster.wait_acting()
+        began = time.monotonic()
+        self.assertEqual(master.stop(), 0, master.log_text()[-2000:])
+        _, newer = cluster.wait_acting(reign)
+        self.assertLess(time.monotonic() - began, 30, "nobody waits for the end of its reign")
+        self.assertEqual(newer, reign + 1)
+        self.go_on()
+        master.start()
+        cluster.wait_state(master, "STANDBY")
+        # The same at an operator's wish, to the master that is named.
+        old, _ = cluster.wait_acting()
+        heir = next(m for m in cluster.masters if m not in (old, master))
+        wait_for(f"{heir.name} to be known", lambda: cluster.ask(
+            old, "Transfer", successor=heir.name).error == 0)
+        self.assertIs(cluster.wait_acting(newer)[0], heir)
+        cluster.wait_state(old, "STANDBY")
+        self.go_on()
+        self.finish()
+
+    def test_a_member_of_etcd_is_lost(self):
+        cluster = self.begin()
+        leader = self.etcd.leader()
+        follower = next(m for m in self.etcd.members.values() if m is not leader)
+        for member in (follower, leader):
+            member.kill()
+            self.go_on()
+            cluster.wait_acting()
+            member.start()
+            self.etcd.wait_ready()
+        self.finish()
+
+    def test_etcd_stands_still(self):
+        # For less than the reign: nobody else may want to begin one.
+        cluster = self.begin(reign_term=LONG)
+        master, reign = cluster.wait_acting()
+        for member in self.etcd.members.values():
+            member.pause()
+        self.await_progress(500)
+        self.assertTrue(cluster.ask(master).acting)
+        for member in self.etcd.members.values():
+            member.resume()
+        self.go_on()
+        self.assertEqual(cluster.wait_acting(), (master, reign))
+        self.finish()
+
+    def test_etcd_stands_still_for_longer_than_a_reign(self):
+        cluster = self.begin()
+        master, reign = cluster.wait_acting()
+        for member in self.etcd.members.values():
+            member.pause()
+        wait_for("the active master to notice",
+                 lambda: cluster.ask(master).state == "UNCONFIRMED")
+        self.await_progress(500)
+        for member in self.etcd.members.values():
+            member.resume()
+        self.go_on()
+        # The same reign goes on, or the next one has begun: nobody's appends depend on it.
+        self.assertIn(cluster.wait_acting()[1], (reign, reign + 1))
+        self.finish()
+
+    def test_all_of_etcd_is_killed(self):
+        cluster = self.begin()
+        _, reign = cluster.wait_acting()
+        self.etcd.kill()
+        self.await_progress(500)
+        self.etcd.start()
+        cluster.wait_acting()
+        self.go_on()
+        self.finish()
+
+    def test_etcd_goes_back(self):
+        # KEEP-4: what was acknowledged since the copy is gone, and no master hides that.
+        cluster = self.start_masters()
+        cluster.command("create", "/old")
+        saved = os.path.join(self.folder, "saved")
+        self.etcd.save(saved)
+        self.etcd.wait_ready()
+        cluster.command("create", "/new")
+        reign = 0
+        for _ in range(4):
+            master, reign = cluster.wait_acting(reign)
+            cluster.ask(master, "Transfer")
+        cluster.wait_acting(reign)
+        cluster.wait_ready()
+        # Only who has seen what is gone can know that it is.
+        active = cluster.wait_acting()[0]
+        seen = cluster.ask(active).revision
+        for master in cluster.masters:
+            wait_for(f"{master.name} to have seen it",
+                     lambda m=master: cluster.ask(m).revision >= seen)
+        self.etcd.restore(saved)
+        for master in cluster.masters:
+            status = wait_for(f"{master.name} to end",
+                              lambda m=master: m.process.poll() is not None and [m.process.poll()])
+            self.assertEqual(status, [73], master.log_text()[-2000:])
+            self.assertRegex(master.log_text(),
+                             r"etcd was restored from an older copy: .* --restored")
+        # As it says: one master alone, and the others once it acts.
+        first = cluster.masters[0]
+        first.argv.append("--restored")
+        first.start()
+        _, reign = cluster.wait_acting()
+        for master in cluster.masters[1:]:
+            master.start()
+        cluster.wait_ready()
+        self.assertEqual([f["path"] for f in cluster.json("ls", "/")["files"]], ["/old"])
+        self.assertFalse(cluster.json("garbage")["deleting"])
+        # Nor does the next one delete anything, which was not told.
+        cluster.wait_state(cluster.masters[1], "STANDBY")
+        self.assertEqual(first.stop(), 0)
+        cluster.wait_acting(reign)
+        first.argv.remove("--restored")
+        first.start()
+        cluster.wait_ready()
+        self.assertFalse(cluster.json("garbage")["deleting"])
+
+
+class BeginningsTest(MastersTest):
+    """What a master finds when it starts."""
+
+    def assert_works(self, cluster):
+        cluster.wait_ready()
+        cluster.command("create", "/works")
+        cluster.command("append", "/works", stdin=b"record\n")
+        self.assertEqual(cluster.command("cat", "/works"), b"record\n")
+
+    def test_masters_are_there_before_etcd(self):
+        self.etcd.kill()
+        cluster = self.make_cluster()
+        for node in cluster.nodes():
+            node.start()
+        for master in cluster.masters:
+            wait_for("it to say so", lambda m=master: "; trying on" in m.log_text())
+        refused = cluster.run("stat", "/", "--timeout=1s")
+        self.assertNotEqual(refused.returncode, 0)
+        self.etcd.start()
+        self.assert_works(cluster)
+        for master in cluster.masters:
+            self.assertTrue(master.running(), master.name)
+
+    def test_two_masters_of_one_id(self):
+        cluster = self.start_masters(count=2)
+        first = cluster.named("m2")
+        address = f"127.0.0.1:{free_port()}"
+        argv = [a for a in first.argv if not a.startswith("--listen")] + [f"--listen={address}"]
+        second = Node("twin", address, None, argv, os.path.join(self.folder, "twin.log"))
+        self.addCleanup(second.kill)
+        wait_for("m2 to be in the list", lambda: any(
+            m.master_id == "m2" for m in cluster.ask(cluster.masters[0]).masters))
+        second.start()
+        status = wait_for("it to end", lambda: second.process.poll() is not None and
+                          [second.process.poll()])
+        self.assertEqual(status, [73], second.log_text())
+        self.assertIn('another master with the id "m2" is running', second.log_text())
+        self.assertTrue(first.running())
+        # The place of one that is gone can be taken, at another address.
+        first.kill()
+        second.start()
+        cluster.masters[cluster.masters.index(first)] = second
+        cluster.wait_state(second, "STANDBY", "ACTIVE")
+        self.assert_works(cluster)
+
+    def refusal(self, *flags):
+        """What a master says that ends at once."""
+        done = subprocess.run([binary("leasehold-master"), f"--listen=127.0.0.1:{free_port()}",
+                               *flags], capture_output=True, timeout=PATIENCE_S, check=False,
+                              encoding="utf-8")
+        return done.returncode, done.stderr.strip()
+
+    def test_stores_that_make_no_sense(self):
+        no_prefix = "what follows the members' addresses is /PREFIX"
+        for store, sentence in (
+                ("etcd:", no_prefix),
+                ("etcd:127.0.0.1:2379", no_prefix),
+                ("etcd:127.0.0.1:2379/", no_prefix),
+                ("etcd:/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:127.0.0.1/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:,/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:127.0.0.1:/leasehold", "a member's address is HOST:PORT"),
+                ("etcd::2379/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:127.0.0.1:port/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:127.0.0.1:65536/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:127.0.0.1:2379,/leasehold", "a member's address is HOST:PORT"),
+                ("etcd:" + ",".join(["127.0.0.1:2379"] * 9) + "/leasehold", "at most eight"),
+                ("consul:127.0.0.1/x", "--store is lmdb:DIRECTORY or etcd:"),
+                ("lmdb:", "--store is lmdb:DIRECTORY or etcd:"),
+        ):
+            status, said = self.refusal(f"--store={store}")
+            self.assertEqual(status, 64, (store, said))
+            self.assertIn(sentence, said, store)
+            self.assertEqual(len(said.splitlines()), 1, said)
+        status, said = self.refusal("--store=etcd:127.0.0.1:2379/x", "--etcd-user=root")
+        self.assertEqual((status, "--etcd-user needs --etcd-password-file" in said), (64, True))
+        status, said = self.refusal("--store=etcd:127.0.0.1:2379/x", "--reign-term=1ms")
+        self.assertEqual(status, 64, said)
+
+    def test_a_prefix_that_holds_other_keys(self):
+        prefix = self.id().split(".")[-1]
+        mine, others = prefix.encode() + b"/", (prefix.encode(), prefix.encode() + b"0/map/x")
+        for key in others:  # beside it, so that they are nobody's business
+            self.etcd.put(key, b"other")
+        self.etcd.put(mine + b"lock", b"another program's")
+        cluster = self.make_cluster(prefix=prefix)
+        for node in cluster.nodes():
+            node.start()
+        sentence = f'etcd has keys that begin with "{prefix}/" and no head'
+        for master in cluster.masters:
+            wait_for("it to say so", lambda m=master: sentence in m.log_text())
+        self.assertIsNone(cluster.acting())
+        self.etcd.delete(mine + b"lock")
+        self.assert_works(cluster)
+        for key in others:
+            self.assertEqual(self.etcd.get(key)[key], b"other")
+        for master in cluster.masters:
+            self.assertEqual(master.log_text().count(sentence), 1, "it is said once")
+        # What stands where files are is not read over.
+        for node in cluster.nodes():
+            node.kill()
+        self.etcd.delete(mine)
+        self.etcd.put(mine + b"map/", b"another program's")
+        first = cluster.masters[0]
+        first.start()
+        self.assertEqual(first.process.wait(PATIENCE_S), 73)
+        self.assertIn(f"etcd, {prefix}/: ", first.log_text())
+
+    # etcd that lets in only those whom it knows.
+
+    def one_member(self, **options):
+        members = etcd.Etcd(os.path.join(self.folder, "one"), members=1, **options)
+        os.makedirs(os.path.join(self.folder, "one"))
+        self.addCleanup(members.cleanup)
+        members.start()
+        return members
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_etcd_asks_who_calls(self):
+        members = self.one_member()
+        cluster = self.make_cluster(members, count=2)
+        member = members.members["etcd1"]
+        member.ask("/v3/auth/user/add", name="root", password="secret")
+        member.ask("/v3/auth/user/grant", user="root", role="root")
+        member.ask("/v3/auth/role/add", name="masters")
+        member.ask("/v3/auth/user/add", name="m", password="word")
+        member.ask("/v3/auth/user/grant", user="m", role="masters")
+        member.ask("/v3/auth/role/grant", name="masters", perm={
+            "permType": "READWRITE", **etcd.prefix_range(cluster.prefix.encode() + b"/")})
+        member.ask("/v3/auth/enable")
+        right = [f"--etcd-password-file={self.file('right', 'word')}", "--etcd-user=m"]
+        wrong = [f"--etcd-password-file={self.file('wrong', 'another')}", "--etcd-user=m"]
+        first, second = cluster.masters
+        plain = list(first.argv)
+        for flags, sentence in (([], "user name is empty"),
+                                (wrong, "authentication failed, invalid user ID or password")):
+            first.argv = plain + flags
+            first.start()
+            wait_for(f"it to say {sentence!r}", lambda s=sentence: s in first.log_text())
+            self.assertIsNone(cluster.acting())
+            self.assertEqual(first.stop(), 0)
+        for master in (first, second):
+            master.argv = plain + right if master is first else master.argv + right
+        cluster.start()
+        self.assert_works(cluster)
+        # A password that is not right any more lets go on who has shown it before.
+        cluster.wait_state(first, "STANDBY", "ACTIVE")
+        cluster.wait_state(second, "STANDBY", "ACTIVE")
+        master, reign = cluster.wait_acting()
+        master.kill()
+        cluster.wait_acting(reign)
+        cluster.command("cat", "/works")
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+    def test_etcd_speaks_tls(self):
+        paths = {n: os.path.join(self.folder, n) for n in ("ca.pem", "ca.key", "key", "csr", "pem")}
+        self.openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=authority",
+                     "-days", "2", "-keyout", paths["ca.key"], "-out", paths["ca.pem"])
+        self.openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=member",
+                     "-keyout", paths["key"], "-out", paths["csr"])
+        names = self.file("names", "subjectAltName=IP:127.0.0.1")
+        self.openssl("x509", "-req", "-in", paths["csr"], "-CA", paths["ca.pem"], "-CAkey",
+                     paths["ca.key"], "-CAcreateserial", "-days", "2", "-extfile", names,
+                     "-out", paths["pem"])
+        tls = etcd.Tls(paths["ca.pem"], paths["pem"], paths["key"])
+        members = self.one_member(tls=tls)
+        cluster = self.make_cluster(members, count=2)
+        first = cluster.masters[0]
+        # Without a certificate etcd does not speak to it.
+        first.argv.append(f"--etcd-ca={tls.ca}")
+        first.start()
+        wait_for("it to say so", lambda: "; trying on" in first.log_text())
+        self.assertIsNone(cluster.acting())
+        first.kill()
+        flags = [f"--etcd-ca={tls.ca}", f"--etcd-cert={tls.cert}", f"--etcd-key={tls.key}"]
+        first.argv += flags[1:]
+        cluster.masters[1].argv += flags
+        cluster.start()
+        self.assert_works(cluster)
+
+
+if __name__ == "__main__":
+    process_cluster.main()
