@@ -184,26 +184,34 @@ class Etcd:
         lost.kill()
         shutil.rmtree(lost.data_dir, ignore_errors=True)
         other = next(m for m in self.members.values() if m.running())
-        known = other.ask("/v3/cluster/member/list")["members"]
-        lost_id = next(m["ID"] for m in known if m["peerURLs"] == [lost.peer])
-        self._until_done(other, "/v3/cluster/member/remove", ID=lost_id)
-        self._until_done(other, "/v3/cluster/member/add", peerURLs=[lost.peer])
+        lost_id = next(i for i, peers in self._known(other).items() if peers == [lost.peer])
+        self._change(other, "/v3/cluster/member/remove",
+                     lambda known: lost_id not in known, ID=lost_id)
+        self._change(other, "/v3/cluster/member/add",
+                     lambda known: [lost.peer] in known.values(), peerURLs=[lost.peer])
         lost.set_cluster(f"{self.folder}-{self._generation}", self._peers(), "existing")
         lost.start()
         self.wait_ready()
 
     @staticmethod
-    def _until_done(member, path, **request):
-        """Membership is not changed while etcd finds its members unhealthy: within seconds of a
-        start."""
-        def done():
+    def _known(member):
+        """{id: peer URLs} of all members, as `member` knows them."""
+        return {m["ID"]: m["peerURLs"]
+                for m in member.ask("/v3/cluster/member/list", timeout=10)["members"]}
+
+    def _change(self, member, path, done, **request):
+        """Until done(members) holds. Membership is not changed while etcd finds its members
+        unhealthy, within seconds of a start; and a change that was proposed to a leader that has
+        died is answered never, since etcd 3.4 leaves its end to who asked."""
+        def changed():
             try:
-                return member.ask(path, **request)
-            except Refused as refused:
-                if "unhealthy cluster" not in str(refused):
-                    raise
-                return None
-        wait_for(path, done)
+                if done(self._known(member)):
+                    return True
+                member.ask(path, timeout=10, **request)
+            except (OSError, Refused):
+                pass
+            return False
+        wait_for(path, changed)
 
     def save(self, folder):
         """Stops all and copies their data, to be brought back by restore(); then goes on."""
