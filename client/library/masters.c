@@ -251,48 +251,20 @@ static int transfer(struct lh_cluster *cluster, struct lh_survey *s, const struc
     return error;
 }
 
-/* Masters learn of others only now and then, and refuse a successor that they do not know. */
-static bool is_known_to(const struct lh_asked *acting, const char *id)
-{
-    if (id[0] == '\0')
-        return true;
-    for (size_t i = 0; i < acting->reply->n_masters; i++)
-        if (strcmp(acting->reply->masters[i]->master_id, id) == 0)
-            return true;
-    return false;
-}
-
-static int look(struct lh_cluster *cluster, const char *id, uint64_t timeout_ms,
-    struct lh_survey *s, const struct lh_asked **acting)
-{
-    int error = lh_survey_all(cluster, s, timeout_ms);
-
-    *acting = error == LH_OK ? lh_survey_acting(s) : NULL;
-    return error == LH_OK ? check_transfer(s, *acting, id) : error;
-}
-
 int lh_transfer(struct lh_cluster *cluster, const char *successor, uint64_t timeout_ms,
     struct lh_transfer_result *result)
 {
     const char *id = successor == NULL ? "" : successor;
-    const struct timespec pause = {.tv_nsec = POLL_PAUSE_MS * 1000000};
-    const struct lh_asked *acting;
+    const struct lh_asked *acting = NULL;
     struct lh_survey s;
 
     if (cluster == NULL)
         return lh_missing("cluster");
     struct lh_instant deadline = lh_deadline(timeout_ms);
-    int error = look(cluster, id, timeout_ms, &s, &acting);
-    while (error == LH_OK && !is_known_to(acting, id)) {
-        if (lh_instant_reached(lh_clock_now(), deadline)) {
-            error = lh_fail(LH_ERR_NOT_ENOUGH_SERVERS,
-                "%s stands by, but %s has not learned of it yet: try again in some seconds", id,
-                acting->reply->master_id);
-            break;
-        }
-        lh_survey_deinit(&s);
-        (void)nanosleep(&pause, NULL);
-        error = look(cluster, id, timeout_ms, &s, &acting);
+    int error = lh_survey_all(cluster, &s, timeout_ms);
+    if (error == LH_OK) {
+        acting = lh_survey_acting(&s);
+        error = check_transfer(&s, acting, id);
     }
     if (error == LH_OK)
         error = transfer(cluster, &s, acting, id, deadline, result);

@@ -133,17 +133,16 @@ void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply)
 
 uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head)
 {
-    const char *last =
-        head == NULL || head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING ? "" : head->master_id;
+    const char *last = head == NULL ? "" : head->master_id;
     const char *successor = head == NULL ? "" : head->successor;
-    uint32_t rank = 0;
 
     if (strcmp(successor, r->config.id) == 0)
         return 0;
+    uint32_t rank = successor[0] != 0; /* its record may be newer than the list */
     for (size_t i = 0; i < r->record_count; i++) {
         const char *id = r->records[i].id;
-        if (strcmp(id, successor) == 0 || (strcmp(id, last) != 0 && strcmp(id, r->config.id) < 0))
-            rank++;
+        rank += strcmp(id, successor) != 0 && strcmp(id, last) != 0 &&
+                strcmp(id, r->config.id) < 0;
     }
     return rank;
 }

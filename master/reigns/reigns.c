@@ -133,6 +133,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
     r->upkeep.count = 0; /* the history may be another one */
     lh_r_enter(r, LH_REIGN_ACTING);
     lh_master_set_reign(r->master, head->reign);
+    r->list_at = r->now; /* some may have come since it was read */
     if (head->pieces > 0) {
         /* The copy has taken them in already, so they can be read. */
         if (!lh_r_pieces_read(r, head->pieces, &changes, &count))
@@ -207,21 +208,19 @@ static void stop(struct lh_reigns *r)
 
 /* ---- Inputs. */
 
-/* HA-9, as an operator wishes. */
+/* HA-9, as an operator wishes. Whether the successor is there the caller knows better: lists of
+ * masters are read now and then. */
 static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__TransferRequest *request)
 {
     Leasehold__TransferReply reply = LEASEHOLD__TRANSFER_REPLY__INIT;
-    size_t there = 0;
 
     lh_r_link_over(r, link);
-    for (size_t i = 0; i < r->record_count; i++)
-        there += strcmp(r->records[i].id, request->successor) == 0;
-    if (r->transfer != 0 || strcmp(request->successor, r->config.id) == 0 ||
-        (request->successor[0] != 0 && there == 0)) {
+    if (strcmp(request->successor, r->config.id) == 0)
+        reply.error_text = "this is the active master already";
+    else if (strlen(request->successor) > LH_MASTER_ID_BYTES_MAX)
+        reply.error_text = "no master has so long an id";
+    if (reply.error_text[0] != 0) {
         reply.error = LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT;
-        reply.error_text = r->transfer != 0 ? "this master is resigning already"
-                           : there == 0 ? "there is no master of that id: see `leasehold masters`"
-                                        : "this is the active master already";
         lh_fx_reply(r->fx, link, &reply.base, NULL);
         return;
     }

@@ -117,6 +117,36 @@ static void a_piece_of_an_absurd_index_is_none(void **state)
 
 /* ---- Claims. */
 
+/* Lists of masters are read now and then: that of this standby is older than the successor. */
+static void a_successor_that_the_list_lacks_goes_first(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0), bytes;
+    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
+
+    (void)state;
+    /* given: a reign that was ended by its master, for the sake of another one */
+    said->state = LEASEHOLD_STORED__HEAD__STATE__RESIGNED;
+    said->successor = strdup("newcomer");
+    bytes.len = leasehold_stored__head__get_packed_size(said);
+    bytes.data = malloc(bytes.len);
+    (void)leasehold_stored__head__pack(said, bytes.data);
+    /* when */
+    world_begin(&w, NULL);
+    world_loads(&w, bytes);
+    world_run(&w, 40);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_STANDBY);
+    /* when: it does not come */
+    world_run(&w, 20);
+    /* then */
+    assert_int_equal(world_phase(&w), LH_REIGN_CLAIMING);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    free(head.data);
+    free(bytes.data);
+    world_end(&w);
+}
+
 /* The copy has seen the claim, its successor's, and the end of the pieces, before the answer. */
 static void an_answer_that_comes_behind_the_next_reign_begins_none(void **state)
 {
@@ -294,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
+        cmocka_unit_test(a_successor_that_the_list_lacks_goes_first),
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
         cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
