@@ -48,8 +48,9 @@ void lh_finder_init(struct lh_finder *f, const struct lh_finder_config *config,
     LH_ASSERT(count >= 1 && count <= LH_MASTERS_MAX);
     *f = (struct lh_finder){.reign = reign, .choices = 1};
     f->config.answer_timeout = or_default(config->answer_timeout, 500);
+    f->config.round_patience = or_default(config->round_patience, 100);
     f->config.pause_min = or_default(config->pause_min, 50);
-    f->config.pause_max = or_default(config->pause_max, 500);
+    f->config.pause_max = or_default(config->pause_max, 250);
     for (size_t i = 0; i < count; i++) {
         size_t place = add(f, addresses[i]);
         LH_ASSERT(place < LH_MASTERS_MAX);
@@ -106,7 +107,6 @@ void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error)
         return;
     f->state = LH_FINDER_LOST;
     f->wanted = true;
-    f->choice_first = false;
 }
 
 void lh_finder_doubt(struct lh_finder *f)
@@ -157,29 +157,35 @@ static bool is_to_be_asked(const struct lh_finder *f, size_t place)
 {
     const struct lh_finder_master *m = &f->masters[place];
 
-    if (f->choice_first && place != f->choice &&
-        (f->masters[f->choice].round != f->rounds || f->masters[f->choice].asked || f->found))
-        return false;
-    return m->address != NULL && m->round != f->rounds;
+    return m->address != NULL && !m->asked && m->round != f->rounds;
 }
 
-static bool is_open(const struct lh_finder *f)
+/* The round's end if no more answers come. */
+static struct lh_instant patience_end(const struct lh_finder *f)
 {
-    for (size_t i = 0; i < LH_MASTERS_MAX; i++)
-        if (f->masters[i].asked || is_to_be_asked(f, i))
-            return true;
-    return false;
+    return f->answered ? f->patient : LH_INSTANT_NEVER;
 }
 
-/* Ends the round if all have answered, or had their time. */
+static bool is_open(const struct lh_finder *f, struct lh_instant now)
+{
+    bool awaits = false;
+
+    for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
+        if (is_to_be_asked(f, i))
+            return true;
+        awaits |= f->masters[i].asked;
+    }
+    return awaits && !lh_instant_reached(now, patience_end(f));
+}
+
 static void settle(struct lh_finder *f, struct lh_instant now)
 {
     struct lh_duration pause = f->config.pause_min;
 
-    if (!f->asking || is_open(f))
+    if (!f->asking || is_open(f, now))
         return;
     f->asking = false;
-    f->fruitless = f->found ? 0 : f->fruitless + 1;
+    f->fruitless += !f->found;
     for (unsigned i = 1; i < f->fruitless && pause.ns < f->config.pause_max.ns; i++)
         pause = lh_duration_add(pause, pause);
     f->not_before = lh_instant_add(now, lh_duration_min(pause, f->config.pause_max));
@@ -198,6 +204,7 @@ static void choose(struct lh_finder *f, size_t place, uint64_t reign)
     f->choices++;
     f->state = LH_FINDER_PROVEN;
     f->found = true;
+    f->fruitless = 0;
     f->wanted = false;
 }
 
@@ -210,6 +217,7 @@ static void acting(struct lh_finder *f, size_t place, uint64_t reign)
         return;
     if (place == f->choice && f->state != LH_FINDER_LOST) {
         f->found = true;
+        f->fruitless = 0;
         lh_finder_acts(f, f->choices, reign);
         return;
     }
@@ -222,8 +230,8 @@ bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place)
         if (!f->wanted || !lh_instant_reached(now, f->not_before))
             return false;
         f->asking = true;
-        f->found = false;
-        f->choice_first = f->state != LH_FINDER_LOST && f->choice_reign == 0;
+        f->found = f->answered = false;
+        f->patient = lh_instant_add(now, f->config.round_patience);
         f->rounds++;
     }
     for (size_t i = 0; i < LH_MASTERS_MAX; i++) {
@@ -248,6 +256,7 @@ bool lh_finder_late(struct lh_finder *f, struct lh_instant now, size_t *place)
         lh_finder_unanswered(f, now, i, LH_ERR_DEADLINE_EXCEEDED);
         return true;
     }
+    settle(f, now);
     return false;
 }
 
@@ -276,6 +285,8 @@ void lh_finder_answered(struct lh_finder *f, struct lh_instant now, size_t place
     if (!f->masters[place].asked)
         return;
     f->masters[place].asked = false;
+    f->masters[place].round = f->rounds; /* it is as good as one to the newest question */
+    f->answered = true;
     if (m->error == LEASEHOLD__ERROR_CODE__OK && !foreign && m->reign >= f->reign) {
         see(f, m->reign);
         learn_from(f, place, m);
@@ -293,21 +304,29 @@ void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t pla
     if (!f->masters[place].asked)
         return;
     f->masters[place].asked = false;
+    f->masters[place].round = f->rounds;
     if (error == LH_ERR_UNIMPLEMENTED)
         acting(f, place, f->reign);
     settle(f, now);
 }
 
-struct lh_instant lh_finder_deadline(const struct lh_finder *f)
+struct lh_instant lh_finder_late_at(const struct lh_finder *f)
 {
     struct lh_instant at = LH_INSTANT_NEVER;
 
-    if (!f->asking)
-        return f->wanted ? f->not_before : at;
     for (size_t i = 0; i < LH_MASTERS_MAX; i++)
         if (f->masters[i].asked)
             at = lh_instant_min(at, f->masters[i].until);
     return at;
+}
+
+struct lh_instant lh_finder_deadline(const struct lh_finder *f)
+{
+    struct lh_instant at = lh_finder_late_at(f);
+
+    if (f->asking)
+        return lh_instant_min(at, patience_end(f));
+    return f->wanted ? lh_instant_min(at, f->not_before) : at;
 }
 
 void lh_finder_check(const struct lh_finder *f)
@@ -318,7 +337,6 @@ void lh_finder_check(const struct lh_finder *f)
         const struct lh_finder_master *m = &f->masters[i];
         count += m->address != NULL;
         LH_ASSERT(m->address != NULL || !(m->configured || m->listed || m->asked));
-        LH_ASSERT(!m->asked || f->asking);
     }
     LH_ASSERT(count == f->count && f->masters[f->choice].address != NULL);
     LH_ASSERT(f->choice_reign <= f->reign);

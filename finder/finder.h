@@ -7,8 +7,8 @@
  * that was ever seen, becomes the choice. What one master says of another makes that one known, and
  * asked; it does not make it the choice: a standby goes on naming a master that has just died.
  *
- * If the choice is the first one, of which nothing is known, good or bad, a round asks it alone
- * before the others.
+ * A round is over when all have answered, or when some have and the others take longer than
+ * `round_patience`: those may hang, and who stands by now may act soon. Their answers still count.
  *
  * With a single known address nothing is asked unless that master itself says that another one is
  * active: whoever failed there tries again there.
@@ -32,9 +32,10 @@
 
 /* Zero takes the default that stands beside it. */
 struct lh_finder_config {
-    struct lh_duration answer_timeout; /* 500 ms: a master that is asked in a round has this long */
+    struct lh_duration answer_timeout; /* 500 ms: a master that is asked has this long */
+    struct lh_duration round_patience; /* 100 ms: a round in which some have answered */
     struct lh_duration pause_min;      /* 50 ms: between two rounds, ... */
-    struct lh_duration pause_max;      /* 500 ms: ... doubling up to this while none finds one */
+    struct lh_duration pause_max;      /* 250 ms: ... doubling up to this while none finds one */
 };
 
 enum lh_finder_state {
@@ -65,8 +66,9 @@ struct lh_finder {
     bool wanted;                  /* a round is to begin, ... */
     struct lh_instant not_before; /* ... then at the earliest */
     bool asking;                  /* one has begun and is not over */
+    bool answered;                /* somebody has, since it began */
+    struct lh_instant patient;    /* until then, if somebody has */
     bool found;                   /* it has a result */
-    bool choice_first;            /* others are asked only if the choice does not act */
     uint64_t rounds;              /* begun so far */
     unsigned fruitless;           /* of them in a row */
 };
@@ -94,7 +96,8 @@ void lh_finder_acts(struct lh_finder *f, uint64_t choice, uint64_t reign);
 void lh_finder_failed(struct lh_finder *f, uint64_t choice, int error);
 
 /* The choice is silent: rounds ask until lh_finder_acts(), or until one finds an active master. It
- * stays the choice, unless that is one of a higher reign. Nothing happens if it is alone. */
+ * stays the choice, unless that is one of a higher reign. Nothing happens if it is alone. To be
+ * called again now and then while the silence lasts: the choice may act, and then be silent. */
 void lh_finder_doubt(struct lh_finder *f);
 
 /* The list that the choice has given. Empty: it is alone, and nothing changes. */
@@ -105,7 +108,8 @@ void lh_finder_learn(struct lh_finder *f, uint64_t choice, char *const *addresse
 /* True: a MastersRequest is to be sent to `*place`. Begins a round that is due. */
 bool lh_finder_next(struct lh_finder *f, struct lh_instant now, size_t *place);
 
-/* True: the answer from `*place` is late, and not awaited any more; its link is to be closed. */
+/* True: the answer from `*place` is late, and not awaited any more; its link is to be closed. Ends
+ * rounds, too. */
 bool lh_finder_late(struct lh_finder *f, struct lh_instant now, size_t *place);
 
 /* The answer from that place. `cluster_id`: the owner's, another cluster's master is not believed;
@@ -119,6 +123,9 @@ void lh_finder_unanswered(struct lh_finder *f, struct lh_instant now, size_t pla
 
 /* When lh_finder_next() or lh_finder_late() has something to say; LH_INSTANT_NEVER. */
 struct lh_instant lh_finder_deadline(const struct lh_finder *f);
+
+/* The same for an owner that begins no round now, since nobody needs to know. */
+struct lh_instant lh_finder_late_at(const struct lh_finder *f);
 
 /* Asserts its own invariants. */
 void lh_finder_check(const struct lh_finder *f);

@@ -15,14 +15,29 @@ static struct lh_client_ask *first_ready(const struct lh_client *c)
     return lh_client_active_ready(c) ? c->active.waiting : NULL;
 }
 
+/* One that doubts while the choice is another one by now. */
+static struct lh_client_ask *first_misled(const struct lh_client *c)
+{
+    struct lh_client_ask *ask = c->active.doubting;
+
+    while (ask != NULL && ask->choice == c->active.finder.choices)
+        ask = ask->next;
+    return ask;
+}
+
+/* A round without a result is repeated only for those who need one. */
+static bool is_wanted(const struct lh_client *c)
+{
+    return c->active.waiting != NULL || c->active.doubting != NULL;
+}
+
 static void set_timer(struct lh_client *c)
 {
     struct lh_client_active *a = &c->active;
-    struct lh_instant at = lh_finder_deadline(&a->finder);
+    struct lh_instant at =
+        is_wanted(c) ? lh_finder_deadline(&a->finder) : lh_finder_late_at(&a->finder);
 
-    if (a->waiting == NULL && !a->finder.asking)
-        at = LH_INSTANT_NEVER; /* a round without a result is repeated only for those who wait */
-    if (first_ready(c) != NULL)
+    if (first_ready(c) != NULL || first_misled(c) != NULL)
         at = c->now;
     lh_timer_set(&c->timers, &a->timer, at);
 }
@@ -34,7 +49,7 @@ static void go_on(struct lh_client *c)
 
     while (lh_finder_late(&a->finder, c->now, &place))
         lh_client_link_close(c, &a->links[place].link);
-    while (a->waiting != NULL && lh_finder_next(&a->finder, c->now, &place)) {
+    while (is_wanted(c) && lh_finder_next(&a->finder, c->now, &place)) {
         Leasehold__MastersRequest request = LEASEHOLD__MASTERS_REQUEST__INIT;
         struct lh_client_link *link = &a->links[place].link;
         lh_client_link_open(c, link, LH_METHOD_MASTERS, lh_finder_address_at(&a->finder, place),
@@ -50,6 +65,10 @@ static void wake(struct lh_client *c)
     struct lh_client_ask *ask;
 
     go_on(c);
+    while ((ask = first_misled(c)) != NULL) {
+        lh_client_active_leave(c, ask);
+        lh_client_ask_elsewhere(ask);
+    }
     while ((ask = first_ready(c)) != NULL) {
         lh_client_active_leave(c, ask);
         lh_client_ask_go_on(ask);
@@ -98,7 +117,7 @@ void lh_client_active_init(struct lh_client *c, const struct lh_client_config *c
 
 void lh_client_active_stop(struct lh_client *c)
 {
-    LH_ASSERT(c->active.waiting == NULL);
+    LH_ASSERT(!is_wanted(c));
     lh_timer_unset(&c->timers, &c->active.timer);
     for (size_t i = 0; i < LH_MASTERS_MAX; i++)
         lh_client_link_close(c, &c->active.links[i].link);
@@ -117,6 +136,9 @@ void lh_client_active_check(const struct lh_client *c)
     for (size_t i = 0; i < LH_MASTERS_MAX && !c->stopped; i++)
         LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
+    LH_ASSERT(first_misled(c) == NULL || lh_timer_is_set(&a->timer));
+    for (const struct lh_client_ask *ask = a->doubting; ask != NULL; ask = ask->next)
+        LH_ASSERT(ask->link.id != 0);
     LH_ASSERT(first_ready(c) == NULL);
 }
 
@@ -127,17 +149,29 @@ bool lh_client_active_ready(const struct lh_client *c)
 
 void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask)
 {
-    ask->waiting = true;
+    ask->list = &c->active.waiting;
     DL_APPEND(c->active.waiting, ask);
+    go_on(c);
+}
+
+void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask)
+{
+    if (ask->list == NULL) {
+        ask->list = &c->active.doubting;
+        DL_APPEND(c->active.doubting, ask);
+    }
+    if (ask->choice == c->active.finder.choices)
+        lh_finder_doubt(&c->active.finder);
     go_on(c);
 }
 
 void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask)
 {
-    if (!ask->waiting)
+    (void)c;
+    if (ask->list == NULL)
         return;
-    ask->waiting = false;
-    DL_DELETE(c->active.waiting, ask);
+    DL_DELETE(*ask->list, ask);
+    ask->list = NULL;
 }
 
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call)
@@ -162,6 +196,6 @@ void lh_client_active_answered(
         const Leasehold__LocateReply *m = reply;
         lh_finder_learn(f, choice, m->masters, m->n_masters);
     }
-    if (c->active.waiting != NULL)
+    if (is_wanted(c))
         wake(c);
 }

@@ -17,7 +17,9 @@ struct lh_client_active {
     struct lh_finder finder;
     struct lh_client_active_link links[LH_MASTERS_MAX]; /* by place */
     struct lh_timer timer;                              /* the finder's */
-    struct lh_client_ask *waiting; /* for a master to be asked; rounds are for these */
+    /* Rounds are for these: */
+    struct lh_client_ask *waiting;  /* for a master to be asked */
+    struct lh_client_ask *doubting; /* its master has been silent for ask_masters_after */
 };
 
 void lh_client_active_init(struct lh_client *c, const struct lh_client_config *config);
@@ -31,7 +33,12 @@ bool lh_client_active_ready(const struct lh_client *c);
 
 /* It waits until it may; then lh_client_ask_go_on() is called. */
 void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask);
+/* It does not wait, or doubt, any more. */
 void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask);
+
+/* The master that it asked is silent: another one may act by now, and then
+ * lh_client_ask_elsewhere() is called. To be called again while the silence lasts. */
+void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask);
 
 /* LH_CALL_KNOWN_MASTERS. */
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/probe.h"
 #include "client/core/active.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
@@ -108,6 +109,24 @@ static void expire_ask(struct lh_client_ask *ask)
     end_ask(ask, error, text, NULL);
 }
 
+/* A try ends in time. Before that its master is doubted, now and then: one that froze, or lost its
+ * power, closes no connection. */
+static void set_timer(struct lh_client_ask *ask)
+{
+    struct lh_client *c = ask->client;
+
+    lh_timer_set(&c->timers, &ask->timer,
+        lh_instant_min(ask->try_end, lh_instant_add(c->now, ask->silence)));
+}
+
+static void doubt(struct lh_client_ask *ask)
+{
+    LH_MARK("master-is-doubted");
+    ask->silence = lh_duration_add(ask->silence, ask->silence);
+    set_timer(ask);
+    lh_client_active_doubt(ask->client, ask);
+}
+
 static void try_master(struct lh_client_ask *ask)
 {
     struct lh_client *c = ask->client;
@@ -132,12 +151,28 @@ static void try_master(struct lh_client_ask *ask)
     ask->address = lh_strdup(lh_finder_address(&c->active.finder));
     lh_client_link_open(c, &ask->link, ask->link.method, ask->address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
-    lh_timer_set(&c->timers, &ask->timer, lh_instant_add(c->now, timeout));
+    ask->try_end = lh_instant_add(c->now, timeout);
+    ask->silence = c->config.ask_masters_after;
+    set_timer(ask);
+    if (c->active.finder.wanted) /* others doubt it already */
+        lh_client_active_doubt(c, ask);
 }
 
 void lh_client_ask_go_on(struct lh_client_ask *ask)
 {
     try_master(ask);
+}
+
+static void note_failure(struct lh_client_ask *ask, int error, const char *text)
+{
+    ask->failures++;
+    if (error != LH_ERR_NOT_ACTIVE) /* else it was not carried out */
+        ask->unknown = true;
+    ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
+                      ? LH_ERR_UNAVAILABLE
+                      : error;
+    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->address,
+        text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
 /* Its master did not help: again after a pause, or at once the first time that another one is to be
@@ -147,14 +182,7 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
     struct lh_client *c = ask->client;
     struct lh_finder *f = &c->active.finder;
 
-    ask->failures++;
-    if (error != LH_ERR_NOT_ACTIVE) /* else it was not carried out */
-        ask->unknown = true;
-    ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
-                      ? LH_ERR_UNAVAILABLE
-                      : error;
-    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->address,
-        text != NULL && text[0] != '\0' ? text : lh_error_text(error));
+    note_failure(ask, error, text);
     bool moved = f->state == LH_FINDER_LOST || ask->choice != f->choices;
     struct lh_duration pause = lh_client_backoff(c, ask->failures + (moved ? 0 : 1));
     lh_timer_set(
@@ -175,12 +203,23 @@ static void try_over(void *core, struct lh_timer *timer)
 
     if (lh_instant_reached(c->now, end_of(ask))) {
         expire_ask(ask);
+    } else if (ask->link.id != 0 && !lh_instant_reached(c->now, ask->try_end)) {
+        doubt(ask);
     } else if (ask->link.id != 0) {
+        lh_client_active_leave(c, ask);
         lh_client_link_close(c, &ask->link);
         master_failed(ask, LH_ERR_UNAVAILABLE, "no answer");
     } else {
         try_master(ask);
     }
+}
+
+void lh_client_ask_elsewhere(struct lh_client_ask *ask)
+{
+    LH_MARK("call-moves-to-another-master");
+    lh_client_link_close(ask->client, &ask->link);
+    note_failure(ask, LH_ERR_UNAVAILABLE, "no answer");
+    try_master(ask);
 }
 
 static void ask_answered(void *owner, const void *message, struct lh_buf *payload)
@@ -190,6 +229,7 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
     int error = lh_client_reply_error(message, &text);
 
     (void)payload;
+    lh_client_active_leave(ask->client, ask);
     if (error == LH_ERR_SHUTTING_DOWN || error == LH_ERR_STALE_MASTER ||
         error == LH_ERR_NOT_ACTIVE) {
         master_failed(ask, error, text);
@@ -209,6 +249,7 @@ static void ask_closed(void *owner, int error, const char *text)
     /* No error of a repeat says what became of the message before. */
     bool unknown = ask->own != NULL && ask->unknown;
 
+    lh_client_active_leave(ask->client, ask);
     if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
                         error == LH_ERR_INVALID_ARGUMENT))
         end_ask(ask, error, text, NULL);

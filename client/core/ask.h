@@ -10,7 +10,7 @@
 struct lh_client_ask {
     struct lh_client *client;
     struct lh_client_link link;
-    struct lh_timer timer;           /* the end of a try or of a pause */
+    struct lh_timer timer;           /* the end of a try or of a pause; a try's master is silent */
     const ProtobufCMessage *request; /* what is sent: the owner's, or `own` */
     /* HA-12: the owner's request with the call's id in it; NULL: this call needs none. */
     ProtobufCMessage *own;
@@ -22,7 +22,9 @@ struct lh_client_ask {
     bool active;
     uint64_t choice; /* the finder's number of the master that the last try went to ... */
     char *address;   /* ... and where that is; NULL: there was none */
-    bool waiting;    /* until it is known which master to ask (active.h), ... */
+    struct lh_instant try_end;  /* of the try under way, ... */
+    struct lh_duration silence; /* ... whose master is doubted after this, and then twice as long */
+    struct lh_client_ask **list;       /* NULL, or one of those of active.h, ... */
     struct lh_client_ask *prev, *next; /* ... with these */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */
     int reason;   /* of the last failed try */
@@ -40,6 +42,9 @@ void lh_client_ask_cancel(struct lh_client_ask *ask);
 
 /* One that waited may go to a master now. */
 void lh_client_ask_go_on(struct lh_client_ask *ask);
+
+/* The master of its try is silent, and another one has been found to act. */
+void lh_client_ask_elsewhere(struct lh_client_ask *ask);
 
 /* The pause after that many failures in a row. */
 struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);

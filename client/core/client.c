@@ -33,6 +33,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config = *config;
     c->config.masters = NULL;
     c->config.try_timeout = or_default(config->try_timeout, 5000);
+    c->config.ask_masters_after = or_default(config->ask_masters_after, 500);
     c->config.stall_timeout = or_default(config->stall_timeout, 5000);
     c->config.hang_timeout = or_default(config->hang_timeout, 700);
     c->config.settle_try = or_default(config->settle_try, 300);

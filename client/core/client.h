@@ -44,6 +44,8 @@ struct lh_client_config {
     size_t master_count;            /* 1 to LH_MASTERS_MAX, all different */
     uint64_t seed;                  /* from a true source of randomness: writers' ids come of it */
     struct lh_duration try_timeout; /* 5 s: one request of which nothing is answered, or no more */
+    struct lh_duration ask_masters_after; /* 500 ms: a request to the master is unanswered so long
+                                             before the other masters are asked who acts */
     struct lh_duration stall_timeout;   /* 5 s: appends without an answer, and without any of their
                                          bytes arriving, before a new stream */
     struct lh_duration hang_timeout;    /* 700 ms: the same, without any sign of life either */

@@ -31,8 +31,10 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
 #define FINDER(part, core)                                                                         \
     LATER(part, core.finder.answer_timeout, "masters_answer_timeout", 500,                         \
         "a master that is asked which one acts has this long")                                     \
+    LATER(part, core.finder.round_patience, "masters_round_patience", 100,                         \
+        "a round in which some have answered waits so long for the others")                        \
     LATER(part, core.finder.pause_min, "masters_pause_min", 50, "the first pause before the next") \
-    LATER(part, core.finder.pause_max, "masters_pause_max", 500, "and the longest")
+    LATER(part, core.finder.pause_max, "masters_pause_max", 250, "and the longest")
 
 /* clang-format off */
 static struct lh_sim_bound rows[] = {
@@ -94,6 +96,8 @@ static struct lh_sim_bound rows[] = {
     COUNT(client, client, hedge_burst, 4, "and so many more, saved up when there were fewer")
     LATER(client, client.repeat_for, "repeat_for", 300000,
         "a call is repeated so long whose outcome is not known")
+    LATER(client, client.ask_masters_after, "ask_masters_after", 500,
+        "a request is unanswered so long before other masters are asked")
     LATER(chunkserver, server.ask_masters_after, "ask_masters_after", 500,
         "a heartbeat is unanswered so long before other masters are asked")
     FINDER(chunkserver, server)

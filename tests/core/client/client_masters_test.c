@@ -246,7 +246,7 @@ static void a_master_that_cannot_now_is_asked_again(void **state)
     world_deinit(w);
 }
 
-/* It froze and closes no connection: the end of the try tells, and the round does not wait. */
+/* It froze and closes no connection. */
 static void a_frozen_master_is_left(void **state)
 {
     struct world *w = given(2);
@@ -255,16 +255,60 @@ static void a_frozen_master_is_left(void **state)
 
     (void)state;
     struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    struct lh_master_call later = call_of(w, LH_METHOD_STAT, &request.base, 10000);
     ask(w, &call);
     uint64_t silent = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
-    pass(w);
-    expect_close(w, silent);
+    pass_ms(w, 499);
+    expect_quiet(w);
+    pass_ms(w, 1);
     expect_round(w, &m1, &m2);
+    /* Nobody acts yet: it may be the network, and the call stays where it is. */
+    say_stands_by(w, m2, 3, "m1:1");
+    expect_quiet(w);
+    ask(w, &later);
+    uint64_t silent_too = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
+    pass_ms(w, 100);
+    pass_ms(w, 50);
+    m2 = expect_request(w, LH_METHOD_MASTERS, "m2:1", NULL);
     say_acts(w, m2, 4);
-    say_stat(w, expect_request(w, LH_METHOD_STAT, "m2:1", NULL));
+    expect_close(w, silent);
+    m2 = expect_request(w, LH_METHOD_STAT, "m2:1", NULL);
+    expect_close(w, silent_too);
+    uint64_t again = expect_request(w, LH_METHOD_STAT, "m2:1", NULL);
+    say_stat(w, m2);
     done(w, &call, LH_OK);
+    say_stat(w, again);
+    done(w, &later, LH_OK);
     pass(w);
     expect_close(w, m1);
+    expect_quiet(w);
+    world_deinit(w);
+}
+
+/* Calls may take long at a master that acts. */
+static void a_slow_master_that_acts_is_not_left(void **state)
+{
+    struct world *w = given(2);
+    Leasehold__StatRequest request = stat_request();
+    uint64_t m1, m2;
+
+    (void)state;
+    struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    ask(w, &call);
+    uint64_t slow = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
+    pass_ms(w, 500);
+    expect_round(w, &m1, &m2);
+    say_acts(w, m1, 3);
+    say_stands_by(w, m2, 3, "m1:1");
+    pass_ms(w, 999);
+    expect_quiet(w);
+    /* It may have frozen since. */
+    pass_ms(w, 1);
+    expect_round(w, &m1, &m2);
+    say_stat(w, slow);
+    done(w, &call, LH_OK);
+    break_link(w, m1);
+    break_link(w, m2);
     expect_quiet(w);
     world_deinit(w);
 }
@@ -350,21 +394,20 @@ static void a_change_is_repeated_with_its_id_until_it_is_answered(void **state)
     say_acts(w, m1, 4);
     link = expect_call(w, LH_METHOD_REMOVE, "m1:1", &again, &repeated);
     assert_true(repeated && again == first);
-    pass(w); /* no answer */
-    expect_close(w, link);
-    pass_pauses(w);
+    pass_ms(w, 500); /* no answer */
     expect_round(w, &m1, &m2);
-    say_acts(w, m1, 4);
-    link = expect_call(w, LH_METHOD_REMOVE, "m1:1", &again, &repeated);
+    say_acts(w, m2, 5);
+    expect_close(w, link);
+    link = expect_call(w, LH_METHOD_REMOVE, "m2:1", &again, &repeated);
     assert_true(repeated && again == first);
     say(w, link, &removed);
     assert_true(call.id_number == first && call.id_client != 0);
     done(w, &call, LH_OK);
-    break_link(w, m2);
+    break_link(w, m1);
 
     /* The next call is another one. */
     ask(w, &call);
-    link = expect_call(w, LH_METHOD_REMOVE, "m1:1", &again, &repeated);
+    link = expect_call(w, LH_METHOD_REMOVE, "m2:1", &again, &repeated);
     assert_true(again == first + 1 && !repeated);
     down.error = LEASEHOLD__ERROR_CODE__NOT_FOUND;
     say(w, link, &down);
@@ -567,7 +610,7 @@ static void a_deadline_tells_why_nothing_was_reached(void **state)
     struct lh_master_call call = call_of(w, LH_METHOD_STAT, &request.base, 8000);
     ask(w, &call);
     uint64_t silent = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
-    pass(w); /* the end of one try */
+    pass_ms(w, 5000); /* the end of one try */
     expect_close(w, silent);
     while (w->taken == w->count || w->events[w->taken].kind != LH_FX_COMPLETE) {
         if (w->taken == w->count)
@@ -657,6 +700,7 @@ int main(void)
         cmocka_unit_test(when_the_active_one_dies_the_next_is_found),
         cmocka_unit_test(a_master_that_cannot_now_is_asked_again),
         cmocka_unit_test(a_frozen_master_is_left),
+        cmocka_unit_test(a_slow_master_that_acts_is_not_left),
         cmocka_unit_test(an_old_master_with_a_lower_reign_is_not_believed),
         cmocka_unit_test(a_change_is_repeated_with_its_id_until_it_is_answered),
         cmocka_unit_test(calls_that_change_something_have_ids),
