@@ -126,17 +126,22 @@ void lh_fx_delete(struct lh_effects *fx, const void *key, size_t key_size)
     add_change(fx, key, key_size);
 }
 
+void lh_changes_free(struct lh_change *changes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(changes[i].key);
+        free(changes[i].value);
+    }
+    free(changes);
+}
+
 void lh_effect_deinit(struct lh_effect *e)
 {
     free(e->text);
     free(e->token);
     lh_buf_clear(&e->header);
     lh_buf_clear(&e->payload);
-    for (size_t i = 0; i < e->change_count; i++) {
-        free(e->changes[i].key);
-        free(e->changes[i].value);
-    }
-    free(e->changes);
+    lh_changes_free(e->changes, e->change_count);
     e->text = NULL;
     e->token = NULL;
     e->changes = NULL;

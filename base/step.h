@@ -164,6 +164,9 @@ struct lh_change {
     uint32_t value_size;
 };
 
+/* An array of changes, with their keys and values; all malloc'd. NULL is allowed. */
+void lh_changes_free(struct lh_change *changes, size_t count);
+
 struct lh_effect {
     enum lh_effect_kind kind;
     uint64_t link;

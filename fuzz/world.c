@@ -259,11 +259,7 @@ const struct pair *world_stored(const struct world *w, const char *key)
 
 static void free_commit(struct commit *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        free(c->changes[i].key);
-        free(c->changes[i].value);
-    }
-    free(c->changes);
+    lh_changes_free(c->changes, c->count);
 }
 
 static void complete_commit(struct world *w, int error)

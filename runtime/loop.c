@@ -30,15 +30,6 @@ uint64_t lh_clock_wall_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-void lh_changes_free(struct lh_change *changes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(changes[i].key);
-        free(changes[i].value);
-    }
-    free(changes);
-}
-
 /* ---- inputs from the network ---- */
 
 static void on_opened(void *arg, struct lh_rpc_link *rpc, enum lh_method method, const char *peer)

@@ -115,5 +115,3 @@ struct lh_instant lh_clock_now(void);
 
 /* Wall-clock milliseconds since 1970. */
 uint64_t lh_clock_wall_ms(void);
-
-void lh_changes_free(struct lh_change *changes, size_t count);

@@ -6,18 +6,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-void lh_r_changes_free(struct lh_change *changes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(changes[i].key);
-        free(changes[i].value);
-    }
-    free(changes);
-}
-
 static void events_clear(struct lh_r_events *e)
 {
-    lh_r_changes_free(e->changes, e->count);
+    lh_changes_free(e->changes, e->count);
     free(e->pieces);
     lh_r_bytes_clear(&e->head);
     *e = (struct lh_r_events){0};
@@ -53,7 +44,6 @@ static void take_head(
 
     lh_r_bytes_clear(&c->head);
     lh_r_head_free(c->said);
-    c->has_head = true;
     r->headless = false;
     c->head = bytes;
     c->said = said;
@@ -111,7 +101,7 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
                 ? NULL
                 : leasehold_stored__piece__unpack(NULL, from->size, from->data);
         if (piece == NULL) {
-            lh_r_changes_free(*changes, *n);
+            lh_changes_free(*changes, *n);
             *changes = NULL;
             return false;
         }
@@ -346,7 +336,7 @@ void lh_r_watch_over(struct lh_reigns *r)
 /* Is it the write that comes directly after the one that the copy has? */
 static bool comes_next(const struct lh_r_copy *c, const LeaseholdStored__Head *next)
 {
-    if (!c->has_head)
+    if (c->said == NULL)
         return next->reign == 1 && next->number == 1;
     if (next->reign == c->said->reign)
         return next->number == c->said->number + 1 && next->start == c->said->start;
@@ -402,8 +392,8 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
                                   : "etcd did not show all changes");
         return false;
     }
-    uint64_t before = c->has_head ? c->said->pieces : 0;
-    bool same_reign = c->has_head && said->reign == c->said->reign;
+    uint64_t before = c->said != NULL ? c->said->pieces : 0;
+    bool same_reign = c->said != NULL && said->reign == c->said->reign;
     uint64_t named = said->pieces;
     if (!take_events(r, e)) {
         lh_r_head_free(said);
@@ -423,7 +413,7 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
             return false;
         }
         bool taken = amend(r, changes, count);
-        lh_r_changes_free(changes, count);
+        lh_changes_free(changes, count);
         return taken;
     }
     return true;

@@ -55,7 +55,8 @@ struct lh_r_commit {
     TAILQ_ENTRY(lh_r_commit) link;
     uint64_t ticket;
     struct lh_change *changes;
-    size_t count, bytes;
+    size_t count;
+    size_t bytes; /* of a transaction */
 };
 
 enum lh_r_write {
@@ -83,7 +84,6 @@ struct lh_r_writer {
     size_t *piece_ends; /* the index behind each piece's last change */
     bool named;
     bool cut, resigns; /* of planted bugs */
-    uint64_t compacted;
 };
 
 void lh_r_writer_go(struct lh_reigns *r);
@@ -92,6 +92,8 @@ void lh_r_claim(struct lh_reigns *r);
 bool lh_r_write_unknown(struct lh_reigns *r);
 void lh_r_write_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *reply);
 void lh_r_writer_clear(struct lh_reigns *r);
+/* What a change takes of a transaction's bytes: its key's prefix and the encoding, too. */
+size_t lh_r_change_cost(const struct lh_reigns *r, const struct lh_change *c);
 void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e);
 struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
 
@@ -100,7 +102,6 @@ struct lh_r_txn {
     Etcdserverpb__TxnRequest request;
     Etcdserverpb__RequestOp **operations;
     size_t count, capacity;
-    size_t bytes; /* of keys and values */
 };
 
 void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size);
@@ -170,7 +171,7 @@ struct lh_reigns {
 
     enum lh_reign_phase phase;
     struct lh_instant since; /* a reading when it came to be in that phase */
-    bool stopping, stopped;
+    bool stopping;
     struct lh_instant retry_at; /* LEARNING: not before this */
     struct lh_instant stop_by;
     uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */

@@ -6,19 +6,9 @@
 
 #include <stdlib.h>
 
-/* In a transaction beside others: its key's prefix, and what the encoding takes. */
-static size_t cost(const struct lh_reigns *r, const struct lh_change *c)
-{
-    return c->key_size + c->value_size + strlen(r->config.prefix) + 32;
-}
-
 bool lh_r_is_large(const struct lh_reigns *r, const struct lh_r_commit *c)
 {
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < c->count; i++)
-        bytes += cost(r, &c->changes[i]);
-    return c->count + 1 > r->config.operations_max || bytes > r->config.request_bytes_max;
+    return c->count + 1 > r->config.operations_max || c->bytes > r->config.request_bytes_max;
 }
 
 void lh_r_large_begin(struct lh_reigns *r, struct lh_r_commit *c)
@@ -32,7 +22,7 @@ void lh_r_large_begin(struct lh_reigns *r, struct lh_r_commit *c)
     c->changes = NULL;
     c->count = 0;
     for (size_t i = 0; i < w->large_count; i++) {
-        size_t more = cost(r, &w->large[i]);
+        size_t more = lh_r_change_cost(r, &w->large[i]);
         if (bytes > 0 && bytes + more > r->config.request_bytes_max) {
             LH_GROW(w->piece_ends, capacity, w->piece_count + 1);
             w->piece_ends[w->piece_count++] = i;
@@ -96,7 +86,7 @@ static void place(struct lh_reigns *r)
 
     /* Room for the head, and for the removal of the pieces. */
     for (; i < w->large_count && i - w->placed + 2 < r->config.operations_max; i++) {
-        bytes += cost(r, &w->large[i]);
+        bytes += lh_r_change_cost(r, &w->large[i]);
         if (i > w->placed && bytes > r->config.request_bytes_max)
             break;
         lh_r_txn_change(r, &t, &w->large[i]);
@@ -144,7 +134,7 @@ void lh_r_large_clear(struct lh_reigns *r)
 {
     struct lh_r_writer *w = &r->writer;
 
-    lh_r_changes_free(w->large, w->large_count);
+    lh_changes_free(w->large, w->large_count);
     free(w->piece_ends);
     w->large = NULL;
     w->piece_ends = NULL;

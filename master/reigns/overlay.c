@@ -23,7 +23,7 @@ bool lh_r_overlay_begin(struct lh_reigns *r)
 {
     struct lh_r_overlay *o = &r->copy.overlay;
 
-    if (!r->copy.has_head || r->copy.said->pieces == 0)
+    if (r->copy.said == NULL || r->copy.said->pieces == 0)
         return true;
     LH_MARK("loaded-before-it-is-in-place");
     if (!lh_r_pieces_read(r, r->copy.said->pieces, &o->changes, &o->count))
@@ -72,6 +72,6 @@ int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
 
 void lh_r_overlay_clear(struct lh_r_overlay *o)
 {
-    lh_r_changes_free(o->changes, o->count);
+    lh_changes_free(o->changes, o->count);
     *o = (struct lh_r_overlay){0};
 }

@@ -24,8 +24,6 @@ static void drop_master(struct lh_reigns *r)
 void lh_r_new_copy(struct lh_reigns *r)
 {
     drop_master(r);
-    if (r->counts.commits > 0)
-        r->config.master.restored = false; /* an earlier reign of this process has recorded it */
     r->master = lh_master_create(&r->config.master);
 }
 
@@ -81,7 +79,7 @@ void lh_r_deposed(struct lh_reigns *r, const char *why)
 
 void lh_r_follows(struct lh_reigns *r)
 {
-    if (r->copy.has_head && lh_master_term(r->master) > r->copy.said->reign) {
+    if (r->copy.said != NULL && lh_master_term(r->master) > r->copy.said->reign) {
         lh_fx_log(r->fx, LH_ERROR,
             "etcd, %s: the head is of reign %" PRIu64 ", and the metadata of reign %" PRIu64
             ": they do not belong together; restore the store from a backup",
@@ -92,8 +90,8 @@ void lh_r_follows(struct lh_reigns *r)
     r->counts.loaded++;
     lh_r_enter(r, LH_REIGN_STANDBY);
     lh_fx_log(r->fx, LH_INFO, "standby: the copy stands at etcd's revision %" PRId64 "%s%.300s",
-        r->copy.revision, r->copy.has_head ? "; the last reign is of " : "",
-        r->copy.has_head ? r->copy.said->master_id : "");
+        r->copy.revision, r->copy.said != NULL ? "; the last reign is of " : "",
+        r->copy.said != NULL ? r->copy.said->master_id : "");
 }
 
 void lh_r_candidate_later(struct lh_reigns *r)
@@ -149,7 +147,6 @@ static void stopped(struct lh_reigns *r, int error)
         lh_r_call_end(r, (enum lh_r_purpose)i);
     lh_r_gate_clear(r); /* a twin may be found by who acts, or did */
     lh_r_enter(r, LH_REIGN_STOPPED);
-    r->stopped = true;
     lh_fx_stopped(r->fx, error);
 }
 
@@ -367,13 +364,13 @@ static void go_on(struct lh_reigns *r)
 
 void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects *fx)
 {
-    if (r->stopped)
+    if (r->phase == LH_REIGN_STOPPED)
         return;
     r->now = in->now;
     r->wall_ms = in->wall_ms;
     r->fx = fx;
     dispatch(r, in);
-    if (!r->stopped) {
+    if (r->phase != LH_REIGN_STOPPED) {
         lh_r_calls_step(r);
         lh_r_records_step(r);
         lh_r_upkeep_step(r);
@@ -384,7 +381,7 @@ void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects 
 
 struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
 {
-    if (r->stopped)
+    if (r->phase == LH_REIGN_STOPPED)
         return LH_INSTANT_NEVER;
     struct lh_instant at = lh_instant_min(
         lh_r_calls_deadline(r), lh_instant_min(lh_r_records_deadline(r), lh_r_upkeep_deadline(r)));

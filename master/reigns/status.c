@@ -77,7 +77,7 @@ const char *lh_r_state_name(const struct lh_reigns *r)
 
 void lh_reigns_check(const struct lh_reigns *r)
 {
-    LH_ASSERT(r->phase != LH_REIGN_ACTING || (r->master != NULL && r->copy.has_head));
+    LH_ASSERT(r->phase != LH_REIGN_ACTING || (r->master != NULL && r->copy.said != NULL));
     LH_ASSERT(r->phase == LH_REIGN_ACTING || TAILQ_EMPTY(&r->gate.waiting));
     LH_ASSERT(r->phase != LH_REIGN_CLAIMING || r->calls[LH_R_WRITE].method != LH_METHOD_NONE);
     /* While it is loaded, what refers to something comes before it. */

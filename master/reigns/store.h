@@ -110,9 +110,8 @@ struct lh_r_overlay {
 };
 
 struct lh_r_copy {
-    bool has_head;
-    struct lh_r_bytes head; /* the bytes that the store has */
-    LeaseholdStored__Head *said;
+    struct lh_r_bytes head;      /* the bytes that the store has */
+    LeaseholdStored__Head *said; /* NULL: it has none */
     int64_t head_revision;
     int64_t revision;             /* up to which the copy stands */
     struct lh_instant learned_at; /* a reading after this head was learned of */
@@ -139,7 +138,6 @@ void lh_r_copy_take_head(struct lh_reigns *r, const void *data, size_t size,
 void lh_r_copy_put_head(struct lh_reigns *r, struct lh_r_bytes head, int64_t revision);
 /* All changes of the pieces 0 to `count` - 1. False: one is not there, or makes no sense. */
 bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **changes, size_t *n);
-void lh_r_changes_free(struct lh_change *changes, size_t count);
 
 /* ---- overlay.c: loading what is not in place */
 

@@ -39,7 +39,6 @@ void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, 
     op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
     op->request_put = lh_alloc(sizeof *op->request_put);
     etcdserverpb__put_request__init(op->request_put);
-    t->bytes += key.size + size;
     give(&op->request_put->key, key);
     set(&op->request_put->value, value, size);
 }
@@ -51,7 +50,6 @@ void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_byte
     op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     op->request_delete_range = lh_alloc(sizeof *op->request_delete_range);
     etcdserverpb__delete_range_request__init(op->request_delete_range);
-    t->bytes += key.size + end.size;
     give(&op->request_delete_range->key, key);
     give(&op->request_delete_range->range_end, end);
 }
@@ -66,17 +64,6 @@ static bool is_of(const Etcdserverpb__RequestOp *op, const struct lh_r_bytes *ke
     return has->len == key->size && memcmp(has->data, key->data, key->size) == 0;
 }
 
-static void operation_free(struct lh_r_txn *t, size_t i)
-{
-    Etcdserverpb__RequestOp *op = t->operations[i];
-
-    if (op->request_case == ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT)
-        t->bytes -= op->request_put->key.len + op->request_put->value.len;
-    else
-        t->bytes -= op->request_delete_range->key.len + op->request_delete_range->range_end.len;
-    etcdserverpb__request_op__free_unpacked(op, NULL);
-}
-
 void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c)
 {
     struct lh_r_bytes key = lh_r_map_key(r, c->key, c->key_size);
@@ -84,7 +71,7 @@ void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_ch
     /* etcd takes a key once in a transaction. There are few operations in one. */
     for (size_t i = 0; i < t->count; i++)
         if (is_of(t->operations[i], &key)) {
-            operation_free(t, i);
+            etcdserverpb__request_op__free_unpacked(t->operations[i], NULL);
             t->operations[i] = t->operations[--t->count];
             break;
         }
@@ -94,18 +81,25 @@ void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_ch
         lh_r_txn_delete(t, key, (struct lh_r_bytes){0});
 }
 
-LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
+/* A head of this master's. */
+static LeaseholdStored__Head own_head(struct lh_reigns *r)
 {
-    const LeaseholdStored__Head *last = r->copy.said;
     LeaseholdStored__Head head = LEASEHOLD_STORED__HEAD__INIT;
 
     head.format = LH_REIGN_FORMAT;
-    head.reign = last->reign;
-    head.number = last->number + 1;
     head.start = r->writer.start;
     head.master_id = (char *)(uintptr_t)r->config.id;
     head.address = (char *)(uintptr_t)r->config.address;
     head.reign_term_ns = r->config.reign_term.ns;
+    return head;
+}
+
+LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
+{
+    LeaseholdStored__Head head = own_head(r);
+
+    head.reign = r->copy.said->reign;
+    head.number = r->copy.said->number + 1;
     head.pieces = r->writer.named ? r->writer.piece_count : 0;
     return head;
 }
@@ -123,7 +117,7 @@ static void compare(
  * there is nothing else either. */
 static size_t fence(struct lh_reigns *r, Etcdserverpb__Compare c[2])
 {
-    if (!r->copy.has_head) {
+    if (r->copy.said == NULL) {
         compare(&c[0], ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE, lh_r_key(r, LH_R_HEAD));
         c[0].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
         give(&c[0].range_end, lh_r_key(r, LH_R_END));
@@ -174,12 +168,17 @@ void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind
     }
     free(range.key.data);
     while (t->count > 0)
-        operation_free(t, --t->count);
+        etcdserverpb__request_op__free_unpacked(t->operations[--t->count], NULL);
     free(t->operations);
     w->next_at = lh_instant_add(r->now, lh_nanoseconds(r->config.reign_term.ns / 4));
 }
 
 /* ---- What is written. */
+
+size_t lh_r_change_cost(const struct lh_reigns *r, const struct lh_change *c)
+{
+    return c->key_size + c->value_size + strlen(r->config.prefix) + 32;
+}
 
 void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e)
 {
@@ -191,7 +190,7 @@ void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e)
     e->changes = NULL;
     e->change_count = 0;
     for (size_t i = 0; i < c->count; i++)
-        c->bytes += c->changes[i].key_size + c->changes[i].value_size;
+        c->bytes += lh_r_change_cost(r, &c->changes[i]);
     TAILQ_INSERT_TAIL(&r->writer.commits, c, link);
 }
 
@@ -216,24 +215,21 @@ bool lh_reigns_commit_after(
 
 void lh_r_claim(struct lh_reigns *r)
 {
+    const LeaseholdStored__Head *last = r->copy.said;
     struct lh_r_txn t = {0};
-    LeaseholdStored__Head head = LEASEHOLD_STORED__HEAD__INIT;
 
     r->writer.start = lh_prng_next(&r->prng);
-    head.format = LH_REIGN_FORMAT;
-    head.reign = r->copy.has_head ? r->copy.said->reign + 1 : 1;
+    LeaseholdStored__Head head = own_head(r);
+    head.reign = 1;
+    head.number = 1;
+    if (last != NULL) {
+        head.reign = last->reign + !LH_PLANTED("reign-number-used-again");
+        head.follows = last->number;
+        head.pieces = last->pieces;
+    }
     /* Reigns may have been that an older copy does not know: chunkservers refuse lower ones. */
     if (r->config.master.restored)
         head.reign += LH_MASTER_RESTORED_LEAP;
-    if (r->copy.has_head && LH_PLANTED("reign-number-used-again"))
-        head.reign--;
-    head.number = 1;
-    head.follows = r->copy.has_head ? r->copy.said->number : 0;
-    head.start = r->writer.start;
-    head.master_id = (char *)(uintptr_t)r->config.id;
-    head.address = (char *)(uintptr_t)r->config.address;
-    head.reign_term_ns = r->config.reign_term.ns;
-    head.pieces = r->copy.has_head ? r->copy.said->pieces : 0;
     /* Pieces of a commit that never counted. */
     if (head.pieces == 0)
         lh_r_txn_delete(&t, lh_r_key(r, LH_R_PIECE), lh_r_key(r, LH_R_END));
@@ -246,7 +242,7 @@ static void completed(struct lh_reigns *r, size_t commits)
         struct lh_r_commit *c = TAILQ_FIRST(&r->writer.commits);
         struct lh_input in = {.kind = LH_IN_PERSISTED, .ticket = c->ticket};
         TAILQ_REMOVE(&r->writer.commits, c, link);
-        lh_r_changes_free(c->changes, c->count);
+        lh_changes_free(c->changes, c->count);
         free(c);
         r->counts.commits++;
         /* The reign's first one: what is skipped is skipped once. */
@@ -266,7 +262,7 @@ static void write_commits(struct lh_reigns *r)
 
     TAILQ_FOREACH(c, &w->commits, link) {
         operations += c->count;
-        bytes += c->bytes + c->count * (strlen(r->config.prefix) + 32);
+        bytes += c->bytes;
         if (w->under_way > 0 &&
             (operations > r->config.operations_max || bytes > r->config.request_bytes_max))
             break;
@@ -334,7 +330,7 @@ struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r)
 static bool another_has_begun(const struct lh_reigns *r, const struct lh_r_bytes *head)
 {
     LeaseholdStored__Head *put = lh_r_head_read(head->data, head->size);
-    bool is = r->copy.has_head && r->copy.said->reign > put->reign;
+    bool is = r->copy.said != NULL && r->copy.said->reign > put->reign;
 
     lh_r_head_free(put);
     return is;
@@ -398,7 +394,7 @@ static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
         return;
     }
     LH_MARK("claim-lost");
-    if (head == NULL && !r->copy.has_head && !r->headless) {
+    if (head == NULL && r->copy.said == NULL && !r->headless) {
         r->headless = true;
         lh_fx_log(r->fx, LH_ERROR,
             "etcd has keys that begin with \"%s\" and no head: this is no store of masters, or "
@@ -416,7 +412,7 @@ static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
     r->claims_lost++;
     lh_r_enter(r, LH_REIGN_STANDBY);
     lh_r_candidate_later(r);
-    if (head == NULL || !r->copy.has_head || r->claims_lost > 1)
+    if (head == NULL || r->copy.said == NULL || r->claims_lost > 1)
         lh_r_anew(r, "the store's head is not the one that this copy has");
 }
 
@@ -487,7 +483,7 @@ void lh_r_writer_clear(struct lh_reigns *r)
 
     while ((c = TAILQ_FIRST(&w->commits)) != NULL) {
         TAILQ_REMOVE(&w->commits, c, link);
-        lh_r_changes_free(c->changes, c->count);
+        lh_changes_free(c->changes, c->count);
         free(c);
     }
     lh_r_large_clear(r);

@@ -91,11 +91,7 @@ static uint64_t size_of(const struct request *r)
 
 static void free_request(struct request *r)
 {
-    for (size_t i = 0; i < r->count; i++) {
-        free(r->changes[i].key);
-        free(r->changes[i].value);
-    }
-    free(r->changes);
+    lh_changes_free(r->changes, r->count);
     free(r);
 }
 

@@ -86,15 +86,6 @@ static uint8_t *copy_of(const void *data, size_t size)
     return copy;
 }
 
-static void changes_free(struct lh_change *changes, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(changes[i].key);
-        free(changes[i].value);
-    }
-    free(changes);
-}
-
 static void add(struct lh_change **changes, size_t *count, size_t *capacity, const uint8_t *key,
     size_t key_size, const uint8_t *value, size_t value_size)
 {
@@ -160,7 +151,7 @@ static void take(struct lh_sim_cluster *c, struct lh_change *changes, size_t cou
     lh_sim_store_change(c->shared.store, changes, count);
     c->shared.changes = NULL;
     c->shared.change_count = 0;
-    changes_free(told, told_count);
+    lh_changes_free(told, told_count);
 }
 
 static void applied(void *arg, const struct lh_sim_etcd_applied *txn)
@@ -180,13 +171,13 @@ static void applied(void *arg, const struct lh_sim_etcd_applied *txn)
             read_key(r->key, r->key_size, value, r->value_size, &head, &changes, &count, &capacity);
     }
     if (head == NULL) {
-        changes_free(changes, count);
+        lh_changes_free(changes, count);
         return; /* a master's record */
     }
     s->reign = head->reign;
     s->number = head->number;
     if (head->number == 1 && head->pieces == 0) {
-        changes_free(s->pieces, s->piece_count);
+        lh_changes_free(s->pieces, s->piece_count);
         s->pieces = NULL;
         s->piece_count = s->piece_capacity = 0;
     }
@@ -241,7 +232,7 @@ static void restored(void *arg, int64_t revision)
     lh_sim_etcd_each(s->etcd, PREFIX, strlen(PREFIX), copy_one, &copy);
     take(c, copy.changes, copy.count);
     free(copy.changes);
-    changes_free(s->pieces, s->piece_count);
+    lh_changes_free(s->pieces, s->piece_count);
     s->pieces = NULL;
     s->piece_count = s->piece_capacity = 0;
     s->reign = copy.head == NULL ? 0 : copy.head->reign;
@@ -275,6 +266,6 @@ void lh_sim_shared_deinit(struct lh_sim_cluster *c)
 {
     if (c->shared.etcd == NULL)
         return;
-    changes_free(c->shared.pieces, c->shared.piece_count);
+    lh_changes_free(c->shared.pieces, c->shared.piece_count);
     lh_sim_etcd_destroy(c->shared.etcd);
 }

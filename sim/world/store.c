@@ -67,11 +67,7 @@ static void apply(struct store *s, struct lh_change *c)
 
 static void free_commit(struct commit *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        free(c->changes[i].key);
-        free(c->changes[i].value);
-    }
-    free(c->changes);
+    lh_changes_free(c->changes, c->count);
     free(c);
 }
 

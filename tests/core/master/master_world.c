@@ -84,11 +84,7 @@ void world_free_store(struct world *w)
 
 static void free_changes(struct commit *commit)
 {
-    for (size_t i = 0; i < commit->count; i++) {
-        free(commit->changes[i].key);
-        free(commit->changes[i].value);
-    }
-    free(commit->changes);
+    lh_changes_free(commit->changes, commit->count);
 }
 
 /* In `methods`: the core ended the link and may not name it again. LH_METHOD_NONE: the peer did. */
