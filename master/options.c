@@ -168,6 +168,9 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
             .max = LH_REIGN_TERM_MAX_NS,
             .help = "with etcd: another master takes over when the active one has been silent for "
                     "so long"},
+        {LH_FLAG("etcd-quota", SIZE, &o->reigns.quota_bytes, "2GiB"), .min = 1u << 20,
+            .help = "etcd's --quota-backend-bytes: at nine tenths of it no file is created or gets "
+                    "a new chunk"},
         {LH_FLAG("etcd-user", STRING, &o->reigns.user, NULL), .metavar = "NAME",
             .help = "who this master is to etcd, where that asks for it"},
         {LH_FLAG("etcd-password-file", STRING, &o->password_file, NULL), .metavar = "FILE",

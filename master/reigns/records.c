@@ -141,8 +141,7 @@ uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head)
     uint32_t rank = successor[0] != 0; /* its record may be newer than the list */
     for (size_t i = 0; i < r->record_count; i++) {
         const char *id = r->records[i].id;
-        rank += strcmp(id, successor) != 0 && strcmp(id, last) != 0 &&
-                strcmp(id, r->config.id) < 0;
+        rank += strcmp(id, successor) != 0 && strcmp(id, last) != 0 && strcmp(id, r->config.id) < 0;
     }
     return rank;
 }

@@ -50,6 +50,7 @@
     X(operations_max, 128, 3, "operations in one transaction")                                     \
     X(request_bytes_max, 1u << 20, 16u << 10, "bytes of one transaction")                          \
     X(pieces_max, 1u << 16, 16, "pieces that are taken for parts of a commit")                     \
+    X(full_percent, 90, 1, "of etcd's quota: with a larger file nothing new is taken")             \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")
 
@@ -62,6 +63,7 @@ struct lh_reign_config {
     uint32_t member_count;                    /* at least 1 */
     const char *user, *password;              /* who this is to etcd; NULL: it does not ask */
     struct lh_duration reign_term;            /* T_reign */
+    uint64_t quota_bytes; /* of etcd's file, as etcd was told; 0: 2 GiB, which is its default */
     struct lh_duration late_after; /* a transaction without an answer is sent to another member too;
                                       0: a quarter of T_reign */
 #define X(name, preset_ms, what) struct lh_duration name;
