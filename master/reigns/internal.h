@@ -126,6 +126,11 @@ void lh_r_large_go(struct lh_reigns *r);
 void lh_r_large_applied(struct lh_reigns *r, enum lh_r_write kind);
 void lh_r_large_clear(struct lh_reigns *r);
 
+/* ---- prefix.c */
+
+void lh_r_prefix_ask(struct lh_reigns *r);
+void lh_r_prefix_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *reply);
+
 /* ---- upkeep.c */
 
 struct lh_r_upkeep {
@@ -193,6 +198,7 @@ struct lh_reigns {
     struct lh_r_call calls[LH_R_PURPOSES];
     char *token;      /* who this is to etcd; NULL: it has not said, or does not ask */
     bool complaining; /* the operator knows that etcd does not answer, ... */
+    bool prefix_seen; /* whether others have keys there was looked at */
     bool headless;    /* ... that the prefix has keys and no head */
     struct lh_r_copy copy;
     struct lh_r_gate gate;

@@ -18,6 +18,7 @@
  *   follow.c   the copy: loading, watching
  *   overlay.c  loading what counts and is not in place
  *   keys.c     names and values in the store: the head, the map, pieces, masters' records
+ *   prefix.c   whether others have keys there
  *   calls.c    calls of etcd: members, copies of a request, what waits to be sent again
  *   upkeep.c   etcd's history and size
  *   records.c  which masters there are, and what every one of them answers */

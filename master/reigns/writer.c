@@ -114,15 +114,30 @@ static void compare(
     give(&c->key, key);
 }
 
+static void compare_range(Etcdserverpb__Compare *c, struct lh_r_bytes from, struct lh_r_bytes end)
+{
+    compare(c, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE, from);
+    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
+    give(&c->range_end, end);
+}
+
+/* The first key behind all that begin with the prefix, which ends in '/'. */
+static struct lh_r_bytes behind_prefix(const struct lh_reigns *r)
+{
+    struct lh_r_bytes key = lh_r_key(r, "");
+
+    key.data[key.size - 1]++;
+    return key;
+}
+
 /* HA-1: the head is what this master's last write left, revision and value. HA-3: without a head
- * there is nothing else either. */
+ * there is nothing else either, but masters' records. */
 static size_t fence(struct lh_reigns *r, Etcdserverpb__Compare c[2])
 {
     if (r->copy.said == NULL) {
-        compare(&c[0], ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE, lh_r_key(r, LH_R_HEAD));
-        c[0].target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-        give(&c[0].range_end, lh_r_key(r, LH_R_END));
-        return 1;
+        compare_range(&c[0], lh_r_key(r, ""), lh_r_key(r, LH_R_RECORD_OF));
+        compare_range(&c[1], lh_r_key(r, LH_R_RECORDS_END), behind_prefix(r));
+        return 2;
     }
     if (LH_PLANTED("no-fence"))
         return 0;
