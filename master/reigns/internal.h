@@ -97,6 +97,11 @@ size_t lh_r_change_cost(const struct lh_reigns *r, const struct lh_change *c);
 void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e);
 struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
 
+/* The head as it is to be written next. */
+LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
+
+/* ---- txn.c */
+
 /* A transaction that is being put together. */
 struct lh_r_txn {
     Etcdserverpb__TxnRequest request;
@@ -108,8 +113,6 @@ void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, 
 void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end);
 /* One change of the map; a later one of the same key takes its place. */
 void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c);
-/* The head as it is to be written next. */
-LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
 /* Adds fence and head, and sends it. */
 void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
     const LeaseholdStored__Head *head);

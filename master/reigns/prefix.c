@@ -6,49 +6,48 @@
 
 #include <stdlib.h>
 
-/* Prefixes around this one that are looked at; of more the outermost are. */
-#define OUTER_MAX 32u
-
-/* Heads of outer clusters: of "a/" and "a/b/" for "a/b/c/". */
-static size_t outer_heads(const char *prefix, struct lh_r_bytes heads[OUTER_MAX])
+/* The head of an outer cluster: of "a/" for "a/b/". */
+static struct lh_r_bytes head_of(const char *prefix, size_t size)
 {
-    size_t count = 0, name = strlen(LH_R_HEAD);
+    size_t name = strlen(LH_R_HEAD);
+    struct lh_r_bytes key = {lh_alloc(size + name), size + name};
 
-    for (size_t i = 0; prefix[i] != 0 && prefix[i + 1] != 0 && count < OUTER_MAX; i++) {
-        if (prefix[i] != '/')
-            continue;
-        struct lh_r_bytes key = {lh_alloc(i + 1 + name), i + 1 + name};
-        memcpy(key.data, prefix, i + 1);
-        memcpy(key.data + i + 1, LH_R_HEAD, name);
-        heads[count++] = key;
-    }
-    return count;
+    memcpy(key.data, prefix, size);
+    memcpy(key.data + size, LH_R_HEAD, name);
+    return key;
+}
+
+static void look_at(Etcdserverpb__RequestOp *operation, struct lh_r_bytes key)
+{
+    etcdserverpb__request_op__init(operation);
+    operation->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    operation->request_range = lh_alloc(sizeof *operation->request_range);
+    etcdserverpb__range_request__init(operation->request_range);
+    operation->request_range->key = (ProtobufCBinaryData){key.size, key.data};
 }
 
 void lh_r_prefix_ask(struct lh_reigns *r)
 {
     Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
-    Etcdserverpb__RequestOp operations[OUTER_MAX], *list[OUTER_MAX];
-    Etcdserverpb__RangeRequest ranges[OUTER_MAX];
-    struct lh_r_bytes heads[OUTER_MAX];
-    size_t count = outer_heads(r->config.prefix, heads);
+    Etcdserverpb__RequestOp *operations = lh_alloc_array(r->config.outer_max, sizeof *operations);
+    Etcdserverpb__RequestOp **list = lh_alloc_array(r->config.outer_max, sizeof *list);
+    const char *prefix = r->config.prefix, *at = prefix;
 
-    r->prefix_seen = count == 0;
-    if (count == 0)
-        return;
-    for (size_t i = 0; i < count; i++) {
-        etcdserverpb__range_request__init(&ranges[i]);
-        ranges[i].key = (ProtobufCBinaryData){heads[i].size, heads[i].data};
-        etcdserverpb__request_op__init(&operations[i]);
-        operations[i].request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-        operations[i].request_range = &ranges[i];
-        list[i] = &operations[i];
+    while ((at = strchr(at, '/')) != NULL && at[1] != 0 && txn.n_success < r->config.outer_max) {
+        at++;
+        list[txn.n_success] = &operations[txn.n_success];
+        look_at(list[txn.n_success++], head_of(prefix, (size_t)(at - prefix)));
     }
     txn.success = list;
-    txn.n_success = count;
-    lh_r_call_begin(r, LH_R_PREFIX, LH_METHOD_ETCD_TXN, &txn.base);
-    for (size_t i = 0; i < count; i++)
-        free(heads[i].data);
+    r->prefix_seen = txn.n_success == 0;
+    if (!r->prefix_seen)
+        lh_r_call_begin(r, LH_R_PREFIX, LH_METHOD_ETCD_TXN, &txn.base);
+    for (size_t i = 0; i < txn.n_success; i++) {
+        free(operations[i].request_range->key.data);
+        free(operations[i].request_range);
+    }
+    free(operations);
+    free(list);
 }
 
 static bool is_head(const Etcdserverpb__KeyValue *kv)
