@@ -20,10 +20,11 @@ import unittest
 
 import network
 import process_cluster
-from process_cluster import CALM, Writer, binary, wait_for
+from process_cluster import CALM, PATIENCE_S, Writer, binary, wait_for
 from process_masters import MastersTest, Names, grpc
 
 PATH = "/cut/log"
+GONE = "/cut/gone"
 ETCD = ("etcd1", "etcd2", "etcd3")
 SERVERS = ("cs1", "cs2", "cs3")
 CLIENTS = ("clients",)
@@ -79,8 +80,8 @@ class Watch(threading.Thread):
                 self.answers += 1
                 if said.acting and (said.reign, name) != (highest, which):
                     if said.reign <= highest:
-                        self.complaint = (f"{name} acts in reign {said.reign} after {which} in "
-                                          f"{highest}")
+                        self.complaint = self.complaint or (
+                            f"{name} acts in reign {said.reign} after {which} in {highest}")
                     highest, which = max((highest, which), (said.reign, name))
             for name, path in self.growing.items():
                 size, now = os.path.getsize(path), time.monotonic()
@@ -169,19 +170,32 @@ class CutTest(MastersTest):
     @contextlib.contextmanager
     def silenced(self, cut):
         """With cut(master) the active master has no majority of etcd. Gives that, its reign, and
-        when the cut was made; then it must stand by again."""
+        when the cut was made; then it must stand by again. Meanwhile it answers nothing of what
+        another one changes."""
         cluster = self.cluster
+        cluster.command("create", GONE)
         with contextlib.ExitStack() as stack:
+            links = stack.enter_context(contextlib.ExitStack())
             state = None
             while state != "UNCONFIRMED":
-                stack.close()  # where another one began a reign just before
+                links.close()  # where another one began a reign just before
                 master, _ = cluster.wait_acting()
                 began = time.monotonic()
-                stack.enter_context(self.network.cut(*cut(master)))
+                links.enter_context(self.network.cut(*cut(master)))
                 state = wait_for(f"{master.name} not to act", lambda m=master: self.inactive(m))
             reign = cluster.ask(master).reign
+            channel = cluster.channel(master)
+            stack.callback(channel.close)
             yield master, reign, began
+            cluster.command("rm", "--now", GONE)
+            late = channel.begin("Stat", path=GONE)
+            self.go_on()
+            self.assertFalse(late.done(), "it waits for a confirmation (HA-2)")
             self.assertEqual(cluster.ask(master).state, "UNCONFIRMED")
+            links.close()
+            error = late.exception(PATIENCE_S)
+            self.assertIsInstance(error, grpc.RpcError, "an answer of a reign that is over")
+            self.assertIn("NOT_ACTIVE", error.details())
         cluster.wait_state(master, "STANDBY", "ACTIVE")
         self.assertIn(f"reign {reign} is over", master.log_text())
 
@@ -196,7 +210,6 @@ class CutTest(MastersTest):
             with self.silenced(lambda m, w=what: ways(m.name, ETCD)[w]) as (master, reign, began):
                 self.assertIsNot(cluster.wait_acting(reign)[0], master)
                 took = time.monotonic() - began
-                self.go_on()
             self.go_on()
             self.say(f"packets {what} it dropped: another one acted after {took:.2f} s")
 
@@ -212,7 +225,6 @@ class CutTest(MastersTest):
         with self.silenced(part) as (master, reign, began):
             self.assertIsNot(cluster.wait_acting(reign)[0], master)
             took = time.monotonic() - began
-            self.go_on()
         self.etcd.wait_ready()
         self.go_on()
         self.say(f"parted together with etcd's leader: another one acted after {took:.2f} s")
