@@ -1,6 +1,6 @@
 """Members of a real etcd for tests: start, kill, pause, restart, wipe and replace them.
 
-Each listens on free ports of 127.0.0.1 and has a folder of its own. Questions to it go through
+Each listens on ports of its own and has a folder of its own. Questions to it go through
 etcd's own JSON gateway, so that nothing but Python is needed. As in process_cluster.py, nothing
 waits for a time, only for what it needs.
 """
@@ -15,7 +15,7 @@ import signal
 import ssl
 import sys
 
-from process_cluster import PATIENCE_S, Node, free_port, wait_for
+from process_cluster import PATIENCE_S, Node, beside, wait_for
 
 
 # Files (PEM): of an authority, and of a certificate of it that all show, members and callers.
@@ -45,12 +45,13 @@ class Member(Node):
     """One etcd process: kill() is a crash, stop() a clean end, start() after either goes on with
     the same data."""
 
-    def __init__(self, name, folder, flags, tls=None):
+    def __init__(self, name, folder, flags, tls=None, host=beside):
         self.tls = tls
-        self.peer = f"http://127.0.0.1:{free_port()}"
         self.flags = flags
-        super().__init__(name, f"127.0.0.1:{free_port()}", os.path.join(folder, name), None,
-                         os.path.join(folder, name + ".log"))
+        place = host(name)
+        self.peer = f"http://{place.address()}"
+        super().__init__(name, place.address(), os.path.join(folder, name), None,
+                         os.path.join(folder, name + ".log"), place)
 
     def set_cluster(self, token, peers, state):
         """`peers`: all members' names and peer URLs. Counts for a member without data."""
@@ -111,11 +112,11 @@ class Member(Node):
 class Etcd:
     """A cluster of members etcd1, etcd2, ... in `folder`."""
 
-    def __init__(self, folder, members=3, flags=(), tls=None):
+    def __init__(self, folder, members=3, flags=(), tls=None, host=beside):
         self.folder = folder
         self.members = {}
         for i in range(1, members + 1):
-            member = Member(f"etcd{i}", folder, flags, tls)
+            member = Member(f"etcd{i}", folder, flags, tls, host)
             self.members[member.name] = member
         self._generation = 0
         self._found()

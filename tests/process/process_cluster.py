@@ -133,12 +133,27 @@ def need_room(folder, bytes_needed):
                              f"this test needs {bytes_needed >> 20} MiB")
 
 
+class Host:
+    """Where a process runs: beside the test, on ports that nobody else uses. network.py has hosts
+    with addresses of their own."""
+
+    prefix = ()  # of the command line of a process there
+
+    def address(self):
+        return f"127.0.0.1:{free_port()}"
+
+
+def beside(_name):
+    """The host of a node, by the node's name; of clients it is that of "clients"."""
+    return Host()
+
+
 class Node:
     """One server process and how to start it again."""
 
-    def __init__(self, name, address, data_dir, argv, log):
+    def __init__(self, name, address, data_dir, argv, log, host=Host()):
         self.name, self.address, self.data_dir = name, address, data_dir
-        self.argv, self.log = argv, log
+        self.argv, self.log, self.host = argv, log, host
         self.limits = {}  # {resource.RLIMIT_...: value} of processes that start from now on
         self.process = None
         self.paused = False
@@ -146,8 +161,9 @@ class Node:
     def start(self):
         self.paused = False
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, preexec_fn=self._limit)
+            self.process = subprocess.Popen([*self.host.prefix, *self.argv],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            preexec_fn=self._limit)
 
     def _limit(self):
         for what, value in self.limits.items():
@@ -200,8 +216,8 @@ class Cluster:
     """A master and chunkservers cs1, cs2, ... with short terms, each in a folder of its own."""
 
     def __init__(self, folder, servers=3, session_term="2s", chunk_term="2s", data_dirs=None,
-                 master_flags=(), server_flags=(), limits=None):
-        self.folder = folder
+                 master_flags=(), server_flags=(), limits=None, host=beside):
+        self.folder, self.host = folder, host
         self.limits = limits or {}
         self.masters = self._make_masters((data_dirs or {}).get("master"), [
             binary("leasehold-master"), f"--session-term={session_term}",
@@ -212,19 +228,21 @@ class Cluster:
         for i in range(1, servers + 1):
             name = f"cs{i}"
             self.servers[name] = self._node(
-                name, f"127.0.0.1:{free_port()}", (data_dirs or {}).get(name),
+                name, (data_dirs or {}).get(name),
                 [binary("leasehold-chunkserver"), f"--server-id={name}",
                  f"--failure-domain={name}", f"--master={self.master_address}", *server_flags])
 
     def _make_masters(self, data_dir, argv):
         """One; process_masters.py makes several."""
-        return [self._node("master", f"127.0.0.1:{free_port()}", data_dir, argv)]
+        return [self._node("master", data_dir, argv)]
 
-    def _node(self, name, address, data_dir, argv):
+    def _node(self, name, data_dir, argv):
+        host = self.host(name)
+        address = host.address()
         data_dir = data_dir or os.path.join(self.folder, name)
         node = Node(name, address, data_dir,
                     argv + [f"--listen={address}", f"--data-dir={data_dir}"],
-                    os.path.join(self.folder, name + ".log"))
+                    os.path.join(self.folder, name + ".log"), host)
         node.limits = dict(self.limits)
         return node
 
@@ -359,12 +377,13 @@ class Writer:
         self.sent = 0
         self._random = random.Random(number)
         self._stop = threading.Event()
-        self._positions_path = os.path.join(
+        self.positions_path = os.path.join(
             cluster.folder, f"writer-{path.replace('/', '_')}-{number}.positions")
-        self._positions_file = open(self._positions_path, "wb")
+        self._positions_file = open(self.positions_path, "wb")
         self._errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [binary("leasehold"), "append", "--positions", "--quiet", *flags, path],
+            [*cluster.host("clients").prefix, binary("leasehold"), "append", "--positions",
+             "--quiet", *flags, path],
             stdin=subprocess.PIPE, stdout=self._positions_file, stderr=self._errors,
             env=cluster.environment())
         self._thread = threading.Thread(target=self._feed, daemon=True)
@@ -387,12 +406,12 @@ class Writer:
 
     def positions(self):
         """The acknowledged records' positions, in the order of the records."""
-        with open(self._positions_path, "rb") as file:
+        with open(self.positions_path, "rb") as file:
             lines = file.read().split(b"\n")
         return [tuple(map(int, line.split(b":"))) for line in lines[:-1]]
 
     def acknowledged(self):
-        with open(self._positions_path, "rb") as file:
+        with open(self.positions_path, "rb") as file:
             return file.read().count(b"\n")
 
     def close(self):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 # Processes are started while calls are under way. Each executes another program at once: gRPC need
 # not make itself ready for a fork, for which it may wait for ever.
@@ -17,7 +18,7 @@ import grpc  # noqa: E402
 import etcd  # noqa: E402
 import process_cluster  # noqa: E402
 import process_names  # noqa: E402
-from process_cluster import Cluster, ClusterTest, Node, free_port, wait_for  # noqa: E402
+from process_cluster import Cluster, ClusterTest, Node, beside, wait_for  # noqa: E402
 from process_wire import Channel, load_schema  # noqa: E402
 
 # Where tests find them (the runfiles), and where they are in the source tree.
@@ -46,11 +47,13 @@ class MastersCluster(Cluster):
     def _make_masters(self, data_dir, argv):
         masters = []
         for i in range(1, self._count + 1):
-            name, address = f"m{i}", f"127.0.0.1:{free_port()}"
+            name = f"m{i}"
+            host = self.host(name)
+            address = host.address()
             masters.append(Node(
                 name, address, None,
                 argv + self._flags + [f"--listen={address}", f"--master-id={name}"],
-                os.path.join(self.folder, name + ".log")))
+                os.path.join(self.folder, name + ".log"), host))
         return masters
 
     def named(self, name):
@@ -109,8 +112,9 @@ class Names:
         self.output = os.path.join(cluster.folder, folder.strip("/") + ".calls")
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, os.path.join(HERE, "process_names.py"), LIBRARY,
-                 cluster.master_address, folder, str(clients)],
+                [*cluster.host("clients").prefix, sys.executable,
+                 os.path.join(HERE, "process_names.py"), LIBRARY, cluster.master_address, folder,
+                 str(clients)],
                 stdin=subprocess.PIPE, stdout=output)
 
     def calls(self):
@@ -175,13 +179,13 @@ class MastersTest(ClusterTest):
     prefix of its own."""
 
     etcd = None
+    host = staticmethod(beside)
 
     @classmethod
     def setUpClass(cls):
-        folder = os.path.join(os.environ.get("TEST_TMPDIR", "/tmp"), f"etcd-{os.getpid()}")
-        os.makedirs(folder)
+        folder = tempfile.mkdtemp(prefix="etcd-", dir=os.environ.get("TEST_TMPDIR"))
         cls.etcd_folder = folder
-        cls.etcd = etcd.Etcd(folder)
+        cls.etcd = etcd.Etcd(folder, host=cls.host)
         cls.addClassCleanup(cls._drop_etcd)
         cls.etcd.start()
 
@@ -212,7 +216,7 @@ class MastersTest(ClusterTest):
         """Nothing of it runs yet."""
         self.cluster = MastersCluster(self.folder, members or self.etcd,
                                       prefix=options.pop("prefix", self.id().split(".")[-1]),
-                                      **options)
+                                      host=self.host, **options)
         return self.cluster
 
     def start_masters(self, members=None, **options):
