@@ -122,7 +122,9 @@ static void set_timer(struct lh_client_ask *ask)
 static void doubt(struct lh_client_ask *ask)
 {
     LH_MARK("master-is-doubted");
-    ask->silence = lh_duration_add(ask->silence, ask->silence);
+    /* Many may wait, as they asked to, for one primary. */
+    if (ask->patience.ns > 0)
+        ask->silence = lh_duration_add(ask->silence, ask->silence);
     set_timer(ask);
     lh_client_active_doubt(ask->client, ask);
 }

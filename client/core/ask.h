@@ -23,7 +23,7 @@ struct lh_client_ask {
     uint64_t choice;           /* the finder's number of the master that the last try went to ... */
     char *address;             /* ... and where that is; NULL: there was none */
     struct lh_instant try_end; /* of the try under way, ... */
-    struct lh_duration silence; /* ... whose master is doubted after this, and then twice as long */
+    struct lh_duration silence;        /* ... whose master is doubted after this, again and again */
     struct lh_client_ask **list;       /* NULL, or one of those of active.h, ... */
     struct lh_client_ask *prev, *next; /* ... with these */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */
