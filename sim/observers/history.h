@@ -67,6 +67,7 @@ struct once {
     UT_hash_handle hh;
     uint64_t order; /* of the record that was read last */
     unsigned times; /* carried out */
+    bool blurred;   /* its commit counted together with another call's, and nobody saw it alone */
 };
 
 struct history {

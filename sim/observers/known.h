@@ -282,6 +282,7 @@ struct lh_sim_observers {
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2, seen_inv11;
+    bool blurred; /* what is being read has several calls of a master that is gone */
     uint64_t copies; /* of chunks, that servers called done */
 };
 

@@ -366,8 +366,8 @@ static void committed(struct lh_sim_observers *o, const struct pending *p)
 }
 
 /* Commits that went together count one after the other, at the same moment: what the later ones
- * have replaced was so, too. */
-static void read_each(struct lh_sim_observers *o)
+ * have replaced was so, too. False: who sent them is gone, and with it what they were. */
+static bool read_each(struct lh_sim_observers *o)
 {
     struct lh_reign_commit commit = {0};
     struct lh_reign_state state;
@@ -376,7 +376,7 @@ static void read_each(struct lh_sim_observers *o)
     lh_sim_shared_head(o->cluster, &reign, &number);
     if (reign != o->reign || !lh_sim_reign_of(o->cluster, o->master->node, &state) ||
         state.phase != LH_REIGN_ACTING)
-        return;
+        return false;
     while (
         lh_reigns_commit_after(lh_sim_core(o->master->node), commit.ticket, &commit) && commit.sent)
         for (size_t i = 0; i < commit.count; i++) {
@@ -388,6 +388,16 @@ static void read_each(struct lh_sim_observers *o)
                 lh_ob_names_call(
                     o, number_at(k.bytes + 1), number_at(k.bytes + 9), c->value, c->value_size);
         }
+    return true;
+}
+
+static bool has_several_calls(const struct pending *p)
+{
+    size_t calls = 0;
+
+    for (size_t i = 0; i < p->count; i++)
+        calls += is_of(&p->keys[i], 'c', 17);
+    return calls > 1;
 }
 
 /* It may be of a master that is gone: what it had sent may count long after. */
@@ -397,8 +407,9 @@ static void shared_committed(struct lh_sim_observers *o)
     const struct lh_change *changes = lh_sim_shared_commit(o->cluster, &count);
     struct pending *keys = keys_of(changes, count);
 
-    read_each(o);
+    o->blurred = !read_each(o) && has_several_calls(keys);
     committed(o, keys);
+    o->blurred = false;
     free(keys);
 }
 
