@@ -1,6 +1,7 @@
 #include "master/etcd_options.h"
 
 #include "base/alloc.h"
+#include "master/reigns/reigns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

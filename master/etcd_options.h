@@ -1,11 +1,13 @@
 /* Where etcd is and who calls it, as options of leasehold-master and of `leasehold store`. */
 #pragma once
 
-#include "master/reigns/reigns.h"
+#include "base/error.h"
 #include "rpc/rpc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct lh_reign_config;
 
 struct lh_etcd_options {
     const char *user, *password_file;

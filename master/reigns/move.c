@@ -262,6 +262,7 @@ void lh_r_move_begin(struct lh_reigns *r)
     struct lh_change *pairs = m->pairs;
 
     lh_r_enter(r, LH_REIGN_COPYING);
+    lh_r_call_end(r, LH_R_WATCH); /* it would show this head as another one's */
     m->capacity = 0;
     if (r->config.task == LH_REIGN_FILL) {
         m->pairs = NULL;

@@ -40,7 +40,8 @@ void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait)
 
 void lh_r_anew(struct lh_reigns *r, const char *why)
 {
-    LH_ASSERT(r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_RESIGNING);
+    LH_ASSERT(r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_COPYING &&
+              r->phase != LH_REIGN_RESIGNING);
     LH_MARK("copy-is-loaded-anew");
     lh_fx_log(r->fx, LH_INFO, "the copy of the store is loaded anew: %s", why);
     /* Perhaps this member is the one that lags, or is cut off from the others. */
