@@ -23,9 +23,10 @@
 /* How often the operator is told, and asked whether to go on. */
 #define POLL_MS 100
 
-/* Commits: of the mark alone, and of the core's. */
-#define MARK_TICKET 0
-#define CORE_TICKET 1
+/* Commits: of the mark alone, the core's, and the one that makes a directory a store. */
+#define MARK_TICKET  0
+#define CORE_TICKET  1
+#define WHOLE_TICKET 2
 
 struct copy {
     const struct lh_store_copy *wanted;
@@ -44,6 +45,7 @@ struct copy {
     LeaseholdStored__Master *record;  /* NULL: no metadata */
 
     bool marked;              /* the mark is not what it was */
+    atomic_bool undecided;    /* whether the directory is a store now is not known */
     atomic_bool persisting;   /* a commit of the core's is under way, ... */
     atomic_bool starved;      /* ... for which there is no room */
     pthread_mutex_t mutex;    /* guards what follows, once other threads run */
@@ -107,6 +109,27 @@ static int on_pair(
     return LH_OK;
 }
 
+/* A put, or the removal if `mark` is NULL. */
+static struct lh_change mark_change(const LeaseholdStored__Elsewhere *mark)
+{
+    struct lh_change change = {(uint8_t *)lh_strdup(LH_MASTER_ELSEWHERE_KEY), NULL, 1, 0};
+
+    if (mark != NULL) {
+        change.value_size = (uint32_t)leasehold_stored__elsewhere__get_packed_size(mark);
+        change.value = lh_alloc(change.value_size + 1);
+        leasehold_stored__elsewhere__pack(mark, change.value);
+    }
+    return change;
+}
+
+static void commit_one(struct copy *c, uint64_t ticket, const LeaseholdStored__Elsewhere *mark)
+{
+    struct lh_change *change = lh_alloc(sizeof *change);
+
+    *change = mark_change(mark);
+    lh_metastore_commit(c->store, ticket, change, 1);
+}
+
 static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
 {
     struct copy *c = arg;
@@ -125,23 +148,15 @@ static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
         pthread_cond_signal(&c->committed);
     }
     pthread_mutex_unlock(&c->mutex);
-    if (ticket == CORE_TICKET) {
+    if (ticket == CORE_TICKET && error == LH_OK && c->config.task == LH_REIGN_TAKE) {
+        commit_one(c, WHOLE_TICKET, NULL);
+    } else if (ticket == WHOLE_TICKET && error != LH_OK) {
+        /* Were this taken for a failure, etcd would allow a reign, and the directory may do so. */
+        atomic_store(&c->undecided, true);
+    } else if (ticket != MARK_TICKET) {
         atomic_store(&c->persisting, false);
-        lh_loop_persisted(c->loop, ticket, error);
+        lh_loop_persisted(c->loop, CORE_TICKET, error);
     }
-}
-
-/* A put, or the removal if `mark` is NULL. */
-static struct lh_change mark_change(const LeaseholdStored__Elsewhere *mark)
-{
-    struct lh_change change = {(uint8_t *)lh_strdup(LH_MASTER_ELSEWHERE_KEY), NULL, 1, 0};
-
-    if (mark != NULL) {
-        change.value_size = (uint32_t)leasehold_stored__elsewhere__get_packed_size(mark);
-        change.value = lh_alloc(change.value_size + 1);
-        leasehold_stored__elsewhere__pack(mark, change.value);
-    }
-    return change;
 }
 
 static LeaseholdStored__Elsewhere new_mark(const struct copy *c, bool unfinished)
@@ -156,12 +171,10 @@ static LeaseholdStored__Elsewhere new_mark(const struct copy *c, bool unfinished
 /* The directory's mark is this one, durably; NULL: none. */
 static int set_mark(struct copy *c, const LeaseholdStored__Elsewhere *mark)
 {
-    struct lh_change *change = lh_alloc(sizeof *change);
     struct timespec until;
 
-    *change = mark_change(mark);
     c->mark_done = false;
-    lh_metastore_commit(c->store, MARK_TICKET, change, 1);
+    commit_one(c, MARK_TICKET, mark);
     pthread_mutex_lock(&c->mutex);
     while (!c->mark_done) {
         (void)clock_gettime(CLOCK_REALTIME, &until);
@@ -176,26 +189,27 @@ static int set_mark(struct copy *c, const LeaseholdStored__Elsewhere *mark)
 }
 
 /* A commit of the core's: in etcd all pairs are there, and the directory is marked; or these are
- * the pairs, instead of what the directory has. */
+ * the pairs, instead of what the directory has. Its mark is taken away when they are durable. */
 static void persist(void *arg, uint64_t ticket, struct lh_change *changes, size_t count)
 {
     struct copy *c = arg;
     bool to_etcd = c->config.task == LH_REIGN_FILL;
     LeaseholdStored__Elsewhere mark = new_mark(c, false);
     size_t before = to_etcd ? 0 : c->count;
-    struct lh_change *all = lh_alloc_array(before + 1 + count, sizeof *all);
+    struct lh_change *all = lh_alloc_array(before + count + 1, sizeof *all);
 
     for (size_t i = 0; i < before; i++)
         all[i] = c->pairs[i];
-    all[before] = mark_change(to_etcd ? &mark : NULL);
     for (size_t i = 0; i < count; i++)
-        all[before + 1 + i] = changes[i];
+        all[before + i] = changes[i];
     free(changes);
-    if (!to_etcd)
+    if (to_etcd)
+        all[count] = mark_change(&mark);
+    else
         c->count = 0; /* they are the store's now */
     c->marked = true;
     atomic_store(&c->persisting, true);
-    lh_metastore_commit(c->store, ticket, all, before + 1 + count);
+    lh_metastore_commit(c->store, ticket, all, before + count + to_etcd);
 }
 
 static int check_source(struct copy *c)
@@ -366,6 +380,13 @@ static int work(struct copy *c, struct lh_store_copied *now)
             changed_at = at;
         if (lh_instant_reached(at, lh_instant_add(changed_at, patience(c, phase))))
             return give_up(c, phase);
+        if (atomic_load(&c->undecided)) {
+            c->marked = false;
+            return refuse(c, LH_ERR_IO,
+                "cannot write to %s; run the same copy again: it ends the work, or says that there "
+                "is a store, which is whole then",
+                c->directory);
+        }
         c->wanted->progress(c->wanted->arg, now);
         if (is_interrupted(c))
             stop(c);

@@ -4,8 +4,8 @@
  *
  *   - The directory is locked, as by a master, and its pairs are checked as a master does.
  *   - While it is filled, and when its content has gone to etcd, it has a mark (an Elsewhere
- *     record) with which no master starts. From etcd it gets all pairs in one commit, which takes
- *     the mark away. To etcd, the mark is durable before etcd's store allows a reign.
+ *     record) with which no master starts. From etcd it gets all pairs in one commit; when they
+ *     are durable, the mark goes. To etcd, the mark is durable before etcd's store allows a reign.
  *   - When a copy fails and says so, the mark is as it was before. */
 #pragma once
 
