@@ -291,6 +291,12 @@ void lh_master_records(struct lh_master *m, struct lh_effects *fx)
     m->fx = NULL;
 }
 
+void lh_master_store_fills(struct lh_master *m, const char *why)
+{
+    free(m->store_fills);
+    m->store_fills = why == NULL ? NULL : lh_strdup(why);
+}
+
 void lh_master_know_masters(struct lh_master *m, const char *const *addresses, size_t count)
 {
     char **copies = lh_alloc_array(count, sizeof *copies);
@@ -380,6 +386,7 @@ void lh_master_destroy(struct lh_master *m)
     free(m->masters);
     free(m->cluster_id);
     free(m->behind);
+    free(m->store_fills);
     free(m);
 }
 

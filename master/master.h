@@ -77,6 +77,11 @@ void lh_master_say_at(struct lh_master *m, struct lh_instant now);
  * the core is between steps, and no commit is under way. O(n). */
 void lh_master_records(struct lh_master *m, struct lh_effects *fx);
 
+/* While the store is filling up (HA-11) no file is created, and no file gets another chunk
+ * (DISK_FULL). `why`: a sentence for whoever is refused; copied. NULL: it has room, as at first.
+ * Who waits for a chunk learns of the end by asking again. Call it between steps. */
+void lh_master_store_fills(struct lh_master *m, const char *why);
+
 /* Addresses of all masters of the cluster, this one's too: from now on answers list them (HA-10).
  * They are copied, and replace the list before. `count` 0, as at first: this is the only master,
  * and no list is sent. Call it between steps. */

@@ -97,6 +97,9 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
             .max = LH_REIGN_TERM_MAX_NS,
             .help = "with etcd: another master takes over when the active one has been silent for "
                     "so long"},
+        {LH_FLAG("etcd-quota", SIZE, &o->reigns.quota_bytes, "2GiB"), .min = 1u << 20,
+            .help = "etcd's --quota-backend-bytes: at nine tenths of it no file is created or gets "
+                    "a new chunk"},
         LH_ETCD_FLAGS(o->etcd),
         {LH_FLAG("session-term", DURATION, &o->session_term, "10s"), .min = LH_SESSION_TERM_MIN_NS,
             .max = LH_SESSION_TERM_MAX_NS,

@@ -81,6 +81,11 @@ static int check_create(const struct lh_master *m, const Leasehold__CreateReques
         snprintf(text, text_size, "\"%.256s\" exists already", request->path);
         return LH_ERR_ALREADY_EXISTS;
     }
+    if (m->store_fills != NULL) {
+        LH_MARK("create-while-the-store-fills");
+        snprintf(text, text_size, "%s", m->store_fills);
+        return LH_ERR_DISK_FULL;
+    }
     return LH_OK;
 }
 

@@ -126,6 +126,10 @@ int lh_m_why_not(const struct lh_master *m, const struct lh_m_file *f, char *tex
     const struct lh_m_chunk *tail = lh_m_tail(f);
 
     if (tail == NULL || (tail->sealed && lh_m_is_durable(m, tail->motion->ticket))) {
+        if (m->store_fills != NULL) {
+            snprintf(text, text_size, "\"%.256s\" needs a new chunk: %s", f->path, m->store_fills);
+            return LH_ERR_DISK_FULL;
+        }
         say_no_place(m, f, text, text_size);
         return LH_ERR_NOT_ENOUGH_SERVERS;
     }

@@ -35,6 +35,11 @@ void lh_m_creation_start(struct lh_master *m, struct lh_m_chunk *c)
 int lh_m_create_chunk(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
+
+    if (m->store_fills != NULL) {
+        LH_MARK("creation-while-the-store-fills");
+        return LH_ERR_DISK_FULL;
+    }
     uint32_t count = lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen);
 
     if (count < f->min_replicas) {

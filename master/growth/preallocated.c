@@ -129,7 +129,7 @@ void lh_m_prealloc_want(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_server *chosen[LH_REPLICATION_MAX];
 
-    if (f->motion->prealloc != NULL || f->chunk_count < 2 || f->trashed)
+    if (f->motion->prealloc != NULL || f->chunk_count < 2 || f->trashed || m->store_fills != NULL)
         return;
     if (lh_m_place(m, f->chunk_size, f->replication, NULL, 0, chosen) < f->replication)
         return;
@@ -165,6 +165,7 @@ void lh_m_prealloc_for_roll(
 
     if (f->trashed)
         return; /* it does not go on */
+    /* With a store that fills up the file still rolls; it goes on when there is room. */
     if (lh_m_prealloc_fit(m, f, excluded, count) >= f->min_replicas) {
         LH_MARK("roll-keeps-preallocated");
         for (uint32_t i = prealloc->member_count; i-- > 0;)
@@ -175,6 +176,8 @@ void lh_m_prealloc_for_roll(
         return;
     }
     lh_m_prealloc_drop(m, f);
+    if (m->store_fills != NULL)
+        return;
     uint32_t found = lh_m_place(m, f->chunk_size, f->replication, excluded, count, chosen);
     if (found < f->min_replicas)
         return;

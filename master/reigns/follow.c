@@ -401,6 +401,8 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
     take_head(r, e->head, said, e->revision);
     e->head = (struct lh_r_bytes){0};
     c->revision = e->revision;
+    if (!lh_r_agrees(r)) /* seen to act, not only to have acted once */
+        return false;
     r->claims_lost = 0;
     r->claim_at = (struct lh_instant){0}; /* the claim was lost over another head */
     if (named > 0 && before == 0 && same_reign) {

@@ -173,6 +173,8 @@ struct lh_r_upkeep {
 
 void lh_r_upkeep_step(struct lh_reigns *r);
 struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r);
+/* The acting core is told whether the store fills up. */
+void lh_r_status_know(struct lh_reigns *r);
 void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *reply);
 
 /* ---- records.c */
@@ -203,6 +205,7 @@ struct lh_reigns {
     struct lh_effects inner; /* of the master's core's step */
     uint64_t next_link;
 
+    LeaseholdStored__Settings settings; /* as heads of this master's say them */
     enum lh_reign_phase phase;
     struct lh_instant since; /* a reading when it came to be in that phase */
     bool stopping;
@@ -242,6 +245,7 @@ struct lh_reigns {
     bool cleared;         /* no other process has this master's id */
     bool announced;       /* its record is in the store */
     uint64_t store_bytes; /* as etcd said last */
+    bool store_fills;     /* its file is near its quota */
     char *store_trouble;  /* NULL: none */
     uint64_t process;     /* drawn at the process's start */
 
@@ -270,6 +274,9 @@ void lh_r_deposed(struct lh_reigns *r, const char *why);
 void lh_r_resigned(struct lh_reigns *r);
 /* The copy is of no use: another one is loaded. */
 void lh_r_anew(struct lh_reigns *r, const char *why);
+/* STANDBY: another master acts, as `copy.said` says it. False: it has other settings, the operator
+ * was told, and the process ends. */
+bool lh_r_agrees(struct lh_reigns *r);
 /* Nothing can be done here. */
 void lh_r_stop_with(struct lh_reigns *r, int error);
 void lh_r_candidate_later(struct lh_reigns *r);

@@ -20,6 +20,8 @@ void lh_reign_config_fill(struct lh_reign_config *config)
 #undef X
     if (config->reign_term.ns == 0)
         config->reign_term = lh_seconds(2);
+    if (config->quota_bytes == 0)
+        config->quota_bytes = UINT64_C(2) << 30;
     if (config->late_after.ns == 0)
         config->late_after = lh_nanoseconds(config->reign_term.ns / 4);
     lh_master_config_fill(&config->master);
@@ -63,6 +65,10 @@ struct lh_reigns *lh_reigns_create(const struct lh_reign_config *config)
     r->config.cluster = config->cluster == NULL ? NULL : lh_strdup(config->cluster);
     for (uint32_t i = 0; i < config->member_count; i++)
         r->config.members[i] = lh_strdup(config->members[i]);
+    leasehold_stored__settings__init(&r->settings);
+    r->settings.drift_ppm = r->config.master.drift_ppm;
+    r->settings.session_term_ns = r->config.master.session_term.ns;
+    r->settings.chunk_term_ns = r->config.master.chunk_term.ns;
     r->share = lh_term_for_holder(r->config.reign_term, r->config.master.drift_ppm);
     r->prng = (struct lh_prng){config->master.seed ^ UINT64_C(0x9e3779b97f4a7c15)};
     r->process = lh_prng_next(&r->prng);

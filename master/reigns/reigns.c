@@ -102,6 +102,29 @@ void lh_r_follows(struct lh_reigns *r)
         r->copy.said != NULL ? r->copy.said->master_id : "");
 }
 
+bool lh_r_agrees(struct lh_reigns *r)
+{
+    const LeaseholdStored__Settings *own = &r->settings, *its = r->copy.said->settings;
+
+    /* What an earlier process of this one has sent may still take effect. */
+    if (its == NULL || r->copy.said->state != LEASEHOLD_STORED__HEAD__STATE__ACTING ||
+        strcmp(r->copy.said->master_id, r->config.id) == 0 ||
+        (its->drift_ppm == own->drift_ppm && its->session_term_ns == own->session_term_ns &&
+            its->chunk_term_ns == own->chunk_term_ns))
+        return true;
+    lh_fx_log(r->fx, LH_ERROR,
+        "the active master, %.128s, runs with --max-clock-drift-ppm=%" PRIu32
+        " --session-term=%" PRIu64 "ms --chunk-term=%" PRIu64 "ms, and this one with %" PRIu32
+        ", %" PRIu64 "ms and %" PRIu64
+        "ms: give all masters the same; to change them, stop all masters first",
+        r->copy.said->master_id, its->drift_ppm,
+        lh_duration_ms(lh_nanoseconds(its->session_term_ns)),
+        lh_duration_ms(lh_nanoseconds(its->chunk_term_ns)), own->drift_ppm,
+        lh_duration_ms(r->config.master.session_term), lh_duration_ms(r->config.master.chunk_term));
+    lh_r_stop_with(r, LH_ERR_INVALID_ARGUMENT);
+    return false;
+}
+
 void lh_r_candidate_later(struct lh_reigns *r)
 {
     r->claim_at = lh_instant_add(r->now, lh_nanoseconds(r->config.reign_term.ns / 2));
@@ -150,6 +173,7 @@ void lh_r_begin_acting(struct lh_reigns *r)
         lh_r_large_resume(r, changes, count);
     }
     lh_r_records_know(r);
+    lh_r_status_know(r);
 }
 
 static void stopped(struct lh_reigns *r, int error)

@@ -51,6 +51,7 @@
     X(operations_max, 128, 3, "operations in one transaction")                                     \
     X(request_bytes_max, 1u << 20, 16u << 10, "bytes of one transaction")                          \
     X(pieces_max, 1u << 16, 16, "pieces that are taken for parts of a commit")                     \
+    X(full_percent, 90, 1, "of etcd's quota: with a larger file nothing new is taken")             \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")
 
@@ -82,6 +83,7 @@ struct lh_reign_config {
     /* TAKE: a head that says MOVED is taken if it names this store; "": whichever it names; NULL:
      * it is not taken. */
     const char *even_if_moved_to;
+    uint64_t quota_bytes; /* of etcd's file, as etcd was told; 0: 2 GiB, which is its default */
     struct lh_duration late_after; /* a transaction without an answer is sent to another member too;
                                       0: a quarter of T_reign */
 #define X(name, preset_ms, what) struct lh_duration name;

@@ -1,7 +1,10 @@
 /* What is done for etcd beside the protocol: its history is compacted some time behind, since etcd
- * keeps every revision until somebody says otherwise, and its size and complaints are asked for. */
+ * keeps every revision until somebody says otherwise, and its size and complaints are asked for:
+ * while its file is near its quota nothing new is taken. */
 #include "master/reigns/internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static void compact(struct lh_reigns *r, int64_t revision)
@@ -62,17 +65,46 @@ struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r)
     return r->phase == LH_REIGN_ACTING ? lh_instant_min(at, r->upkeep.compact_at) : at;
 }
 
+/* HA-11: at the quota not even the head can be written, so nothing new is taken well before. */
+static bool fills(const struct lh_reigns *r)
+{
+    return r->store_bytes / r->config.full_percent >= r->config.quota_bytes / 100;
+}
+
+static char *say_fills(const struct lh_reigns *r)
+{
+    char text[400];
+
+    snprintf(text, sizeof text,
+        "etcd's file has grown to %" PRIu64 " MiB, and its quota is %" PRIu64
+        " MiB: no file is created or gets a new chunk before there is room: defragment etcd's "
+        "members (etcdctl defrag), remove files, or raise etcd's --quota-backend-bytes and the "
+        "masters' --etcd-quota",
+        r->store_bytes >> 20, r->config.quota_bytes >> 20);
+    return lh_strdup(text);
+}
+
+void lh_r_status_know(struct lh_reigns *r)
+{
+    if (r->phase == LH_REIGN_ACTING)
+        lh_master_store_fills(r->master, r->store_fills ? r->store_trouble : NULL);
+}
+
 void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *reply)
 {
     bool was = r->store_trouble != NULL;
 
     r->store_bytes = reply->db_size > 0 ? (uint64_t)reply->db_size : 0;
+    r->store_fills = fills(r);
     free(r->store_trouble);
     r->store_trouble = NULL;
-    if (reply->n_errors > 0)
+    if (r->store_fills)
+        r->store_trouble = say_fills(r);
+    else if (reply->n_errors > 0)
         r->store_trouble = lh_strdup(reply->errors[0]);
     else if (reply->leader == 0)
         r->store_trouble = lh_strdup("the members have no leader");
     if (r->store_trouble != NULL && !was)
-        lh_fx_log(r->fx, LH_ERROR, "etcd complains: %.300s", r->store_trouble);
+        lh_fx_log(r->fx, LH_ERROR, "etcd complains: %.400s", r->store_trouble);
+    lh_r_status_know(r);
 }

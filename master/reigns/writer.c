@@ -91,6 +91,7 @@ static LeaseholdStored__Head own_head(struct lh_reigns *r)
     head.master_id = (char *)(uintptr_t)r->config.id;
     head.address = (char *)(uintptr_t)r->config.address;
     head.reign_term_ns = r->config.reign_term.ns;
+    head.settings = &r->settings;
     return head;
 }
 

@@ -30,6 +30,7 @@ struct lh_master {
     struct lh_duration holder_session_term, holder_chunk_term; /* TIME-4, the holder's share */
     char **masters;      /* addresses of all masters, as answers list them (HA-10) */
     size_t master_count; /* 0: this is the only one */
+    char *store_fills;   /* nothing new is taken, and why; NULL: it is (HA-11) */
 
     /* Durable: the Master record. */
     char *cluster_id;

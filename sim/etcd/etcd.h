@@ -150,6 +150,9 @@ void lh_sim_etcd_compact(struct lh_sim_etcd *etcd, int64_t kept);
  * all the same. */
 void lh_sim_etcd_no_space(struct lh_sim_etcd *etcd, bool full);
 
+/* Members say that their file is larger than any quota, and take everything. */
+void lh_sim_etcd_nearly_full(struct lh_sim_etcd *etcd, bool full);
+
 /* Keeps the state as it is now, in place of an earlier snapshot. */
 void lh_sim_etcd_snapshot(struct lh_sim_etcd *etcd);
 

@@ -146,6 +146,14 @@ void lh_sim_etcd_no_space(struct lh_sim_etcd *e, bool full)
     e->full_is_certain = false;
 }
 
+void lh_sim_etcd_nearly_full(struct lh_sim_etcd *e, bool full)
+{
+    if (e->nearly_full == full)
+        return;
+    lh_sim_note(e->sim, full ? "etcd's file has grown large" : "etcd's file is small again");
+    e->nearly_full = full;
+}
+
 void lh_sim_etcd_snapshot(struct lh_sim_etcd *e)
 {
     lh_sim_note(e->sim, "a snapshot of etcd at revision %" PRId64, e->store.revision);
@@ -190,6 +198,7 @@ void lh_sim_etcd_mend(struct lh_sim_etcd *e)
     lh_sim_etcd_lose_events(e, 0);
     lh_sim_etcd_lag_watches(e, lh_nanoseconds(0));
     lh_sim_etcd_no_space(e, false);
+    lh_sim_etcd_nearly_full(e, false);
     for (size_t i = 0; i < e->config.members; i++)
         lh_sim_etcd_lag(e, i, lh_nanoseconds(0));
     each_stream(e, spare);

@@ -138,7 +138,7 @@ struct lh_sim_etcd {
     struct lh_sim_etcd_observer *observers;
     size_t observer_count;
     /* Faults. */
-    bool quorum_lost, full, full_is_certain;
+    bool quorum_lost, full, full_is_certain, nearly_full;
     uint32_t fail_after, fail_before, late, lose_events;
     struct lh_duration late_most, watch_extra;
 };

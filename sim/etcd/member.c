@@ -107,7 +107,7 @@ static void on_status(struct member *m, uint64_t link, struct lh_effects *fx)
 
     to.header = header;
     to.version = version;
-    to.db_size = (int64_t)e->store.bytes;
+    to.db_size = e->nearly_full ? INT64_MAX : (int64_t)e->store.bytes;
     to.db_size_in_use = (int64_t)e->store.bytes;
     to.raft_term = view.term;
     to.raft_index = m->applied;

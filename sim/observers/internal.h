@@ -100,6 +100,7 @@ struct lh_ob_promised {
     struct lh_instant holder, grantor; /* both zero: long over */
     struct lh_duration session_term;   /* of the master that promised it */
     bool this_master;                  /* which is the one that runs */
+    bool waited;                       /* a master between these two has waited for it */
     const struct lh_sim_node *clock;   /* `grantor` is a reading of its clock */
 };
 

@@ -24,6 +24,9 @@ struct lh_instant lh_ob_grantor_waits_until(
 
     if (ends->this_master)
         return ends->grantor;
+    /* Clocks outside rho: to the one that promised it this may take long yet. */
+    if (ends->waited)
+        return (struct lh_instant){0};
     if (ends->clock == o->master->node || ends->clock == NULL)
         return lh_instant_min(ends->grantor, waited);
     return lh_instant_reached(lh_sim_clock(ends->clock), ends->grantor) ? (struct lh_instant){0}
@@ -62,8 +65,10 @@ void lh_ob_inv2_decided(
     struct lh_sim_observers *o, struct chunk *c, uint32_t server, uint64_t version)
 {
     for (size_t i = 0; i < c->promise_count; i++)
-        if (c->promises[i].server != server)
+        if (c->promises[i].server != server) {
             check_promise(o, c, &c->promises[i], o->servers[server], version);
+            c->promises[i].waited = true;
+        }
 }
 
 void lh_ob_inv2_freed(struct lh_sim_observers *o, struct chunk *c)

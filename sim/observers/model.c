@@ -375,6 +375,7 @@ static struct promise *promise(struct lh_sim_observers *o, const struct actor *s
     }
     LH_GROW(o->model->promised, o->model->promised_capacity, o->model->promised_count + 1);
     o->model->promised[o->model->promised_count++] = chunk;
+    p->waited = false;
     p->holder_end = lh_instant_max(p->holder_end, holder_end(s, r->sent, s->chunk_term.ns));
     p->grantor_end = lh_instant_max(p->grantor_end, grantor_end(r->received, s->chunk_term.ns));
     return p;
@@ -697,5 +698,6 @@ void lh_ob_model_promise(
     ends->grantor = lh_instant_min(p->grantor_end, s->grantor_end);
     ends->session_term = s->session_term;
     ends->this_master = s->master_life == o->master_life;
+    ends->waited = p->waited;
     ends->clock = s->master->node;
 }

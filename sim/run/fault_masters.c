@@ -238,10 +238,11 @@ void lh_sim_fault_etcd_compact(struct lh_sim_nemesis *n)
     lh_sim_perform(n, &a);
 }
 
-/* The quota of etcd is used up. */
+/* The quota of etcd is used up, or soon will be. */
 void lh_sim_fault_etcd_full(struct lh_sim_nemesis *n)
 {
-    struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_ETCD_FULL);
+    struct lh_sim_action a = lh_sim_action_default(
+        chance(n, 50) ? LH_SIM_ACT_ETCD_FULL : LH_SIM_ACT_ETCD_NEARLY_FULL);
 
     a.hold.ns = a_reign(n);
     lh_sim_perform(n, &a);

@@ -388,6 +388,7 @@ static const struct {
     {LH_SIM_ACT_ETCD_CANCEL, "cancel etcd watches"},
     {LH_SIM_ACT_ETCD_COMPACT, "compact etcd but for <number> revisions"},
     {LH_SIM_ACT_ETCD_FULL, "etcd is full [for <hold>]"},
+    {LH_SIM_ACT_ETCD_NEARLY_FULL, "etcd is nearly full [for <hold>]"},
     {LH_SIM_ACT_ETCD_KEEP, "keep a snapshot of etcd"},
     {LH_SIM_ACT_ETCD_RESTORE, "restore the snapshot of etcd"},
     {LH_SIM_ACT_RECALL, "recall <path>" THROUGH},

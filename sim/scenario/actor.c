@@ -32,7 +32,8 @@ enum state {
     STATE_ETCD_LAG,
     STATE_ETCD_DELAY,
     STATE_ETCD_LOSE,
-    STATE_ETCD_FULL
+    STATE_ETCD_FULL,
+    STATE_ETCD_NEARLY_FULL
 };
 
 /* One such state of a node or a pair of nodes, and how often something was said about it: an end
@@ -359,6 +360,9 @@ static void end_state(struct lh_sim_etcd *etcd, const struct said *s)
     case STATE_ETCD_FULL:
         lh_sim_etcd_no_space(etcd, false);
         break;
+    case STATE_ETCD_NEARLY_FULL:
+        lh_sim_etcd_nearly_full(etcd, false);
+        break;
     }
 }
 
@@ -436,6 +440,10 @@ static bool act_on_etcd(struct lh_sim_actor *actor, const struct lh_sim_action *
         return true;
     case LH_SIM_ACT_ETCD_COMPACT:
         lh_sim_etcd_compact(etcd, a->number > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)a->number);
+        return true;
+    case LH_SIM_ACT_ETCD_NEARLY_FULL:
+        say(actor, STATE_ETCD_NEARLY_FULL, NULL, NULL, a->hold);
+        lh_sim_etcd_nearly_full(etcd, true);
         return true;
     case LH_SIM_ACT_ETCD_FULL:
         say(actor, STATE_ETCD_FULL, NULL, NULL, a->hold);
@@ -893,6 +901,7 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_ETCD_CANCEL:
     case LH_SIM_ACT_ETCD_COMPACT:
     case LH_SIM_ACT_ETCD_FULL:
+    case LH_SIM_ACT_ETCD_NEARLY_FULL:
     case LH_SIM_ACT_ETCD_KEEP:
     case LH_SIM_ACT_ETCD_RESTORE:
         return act_on_etcd(actor, a);

@@ -115,6 +115,65 @@ static void a_piece_of_an_absurd_index_is_none(void **state)
     world_end(&w);
 }
 
+static ProtobufCBinaryData head_with_settings(
+    uint64_t number, const char *id, uint64_t session_term_ns, uint32_t drift_ppm)
+{
+    ProtobufCBinaryData head = world_head(7, number, 1, 0), bytes;
+    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
+    LeaseholdStored__Settings settings = LEASEHOLD_STORED__SETTINGS__INIT;
+
+    settings.session_term_ns = session_term_ns;
+    settings.chunk_term_ns = lh_seconds(60).ns;
+    settings.drift_ppm = drift_ppm;
+    said->settings = &settings;
+    free(said->master_id);
+    said->master_id = strdup(id);
+    bytes.len = leasehold_stored__head__get_packed_size(said);
+    bytes.data = malloc(bytes.len);
+    (void)leasehold_stored__head__pack(said, bytes.data);
+    said->settings = NULL;
+    leasehold_stored__head__free_unpacked(said, NULL);
+    free(head.data);
+    return bytes;
+}
+
+static void a_master_with_other_settings_than_the_active_one_ends(void **state)
+{
+    struct world w;
+    struct lh_master_config own = lh_master_config_default();
+    uint64_t session = own.session_term.ns;
+    struct {
+        const char *id;
+        uint64_t session_term_ns;
+        uint32_t drift_ppm;
+        bool ends;
+    } cases[] = {{"b", session, own.drift_ppm, false}, {"b", session + 1, own.drift_ppm, true},
+        {"b", session, own.drift_ppm + 1, true},
+        /* Written by the process before this one, and late. */
+        {"a", session + 1, own.drift_ppm, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ProtobufCBinaryData
+            head = head_with_settings(
+                100, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm),
+            next = head_with_settings(
+                101, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm);
+        world_begin(&w, NULL);
+        world_loads(&w, head);
+        world_run(&w, 1);
+        /* It may be dead, and what it was told goes with it. */
+        assert_false(w.stopped);
+        world_events(&w, (struct world_pair[]){{"head", next, 11}}, 1);
+        assert_int_equal(w.stopped, cases[i].ends);
+        if (cases[i].ends)
+            assert_int_equal(w.stop_error, LH_ERR_INVALID_ARGUMENT);
+        free(head.data);
+        free(next.data);
+        world_end(&w);
+    }
+}
+
 /* ---- Claims. */
 
 /* Lists of masters are read now and then: that of this standby is older than the successor. */
@@ -324,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_watch_that_shows_nothing_is_begun_at_another_member),
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
+        cmocka_unit_test(a_master_with_other_settings_than_the_active_one_ends),
         cmocka_unit_test(a_successor_that_the_list_lacks_goes_first),
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
         cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
