@@ -239,7 +239,7 @@ static int check_target(struct copy *c)
     if (mark == NULL && c->count > 0)
         return refuse(c, LH_ERR_ALREADY_EXISTS, "%s holds a store already: give an empty directory",
             c->directory);
-    if (mark != NULL && mark->unfinished && !again)
+    if (mark != NULL && mark->unfinished && !again && c->count > 0)
         return refuse(c, LH_ERR_ALREADY_EXISTS,
             "%s was being filled from %s: run that copy again, or give an empty directory",
             c->directory, mark->where);
@@ -476,8 +476,10 @@ int lh_store_copy(
     pthread_mutex_lock(&c->mutex);
     (void)snprintf(why, why_size, "%s", c->why);
     pthread_mutex_unlock(&c->mutex);
-    /* If that fails, no master starts on the directory, and the copy can be run again. */
-    if (error != LH_OK && c->marked && c->store != NULL)
+    /* If that fails, no master starts on the directory, and the copy can be run again. One that was
+     * empty stays marked: a master would begin another cluster there. */
+    if (error != LH_OK && c->marked && c->store != NULL &&
+        (c->mark != NULL || c->config.task == LH_REIGN_FILL))
         (void)set_mark(c, c->mark);
     lh_metastore_close(c->store);
     lh_loop_destroy(c->loop);

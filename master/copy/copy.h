@@ -6,7 +6,8 @@
  *   - While it is filled, and when its content has gone to etcd, it has a mark (an Elsewhere
  *     record) with which no master starts. From etcd it gets all pairs in one commit; when they
  *     are durable, the mark goes. To etcd, the mark is durable before etcd's store allows a reign.
- *   - When a copy fails and says so, the mark is as it was before. */
+ *   - When a copy fails and says so, the mark is as it was before; but a directory that was empty
+ *     keeps it. */
 #pragma once
 
 #include "base/time.h"

@@ -48,14 +48,18 @@ class StoreCopyTest(ClusterTest):
         got, said = self.copy(*args)
         self.assertEqual((got, part in said), (status, True), said)
 
-    def killed_when(self, condition, *args):
-        """The copy gets SIGKILL once that holds. False: it was over before."""
+    def ends_when(self, condition, action, *args):
+        """The status of a copy to which that is done once the condition holds, or that is over."""
         process = subprocess.Popen(self.argv(*args), stderr=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL)
         wait_for("the middle of a copy", lambda: condition() or process.poll() is not None,
                  interval=0.002)
-        process.kill()
-        return process.wait() == -signal.SIGKILL
+        action(process)
+        return process.wait()
+
+    def killed_when(self, condition, *args):
+        """False: it was over before."""
+        return self.ends_when(condition, subprocess.Popen.kill, *args) == -signal.SIGKILL
 
     def assert_no_master_starts(self, store, part):
         result = subprocess.run(
@@ -138,7 +142,9 @@ class StoreCopyTest(ClusterTest):
     def test_refusals(self):
         empty = f"lmdb:{self.folder}/empty"
         self.assert_refused("is no store of a master", empty, self.in_etcd)
-        self.assert_refused("there is no store of masters", self.in_etcd, self.in_lmdb)
+        unused = f"lmdb:{self.folder}/unused"
+        self.assert_refused("there is no store of masters", self.in_etcd, unused)
+        self.assert_no_master_starts(unused, "is not whole")
         self.assert_refused("one store is lmdb:", self.in_etcd, self.in_etcd + "2", status=64)
         self.assert_refused("/PREFIX", empty, "etcd:127.0.0.1:1", status=64)
         self.fill()
@@ -152,9 +158,7 @@ class StoreCopyTest(ClusterTest):
         self.fill()
 
         # To etcd. Half of it is no store for anybody; the same copy does it again.
-        def halfway():
-            return any(self.etcd.get(b"test/map/f\0\0\0\0\0\0\x20\0"))
-        self.assertTrue(self.killed_when(halfway, self.in_lmdb, self.in_etcd))
+        self.assertTrue(self.killed_when(self.halfway, self.in_lmdb, self.in_etcd))
         self.assert_refused("is not whole", self.in_etcd, f"lmdb:{self.folder}/other")
         self.assert_refused("is being filled from", f"lmdb:{self.copy_of_store()}", self.in_etcd)
         pairs = self.assert_copied(self.in_lmdb, self.in_etcd)["pairs"]
@@ -179,6 +183,21 @@ class StoreCopyTest(ClusterTest):
         self.assert_refused("went to lmdb:", self.in_etcd, f"lmdb:{self.folder}/other")
         self.assertEqual(self.assert_copied(self.in_etcd, to)["pairs"], pairs)
         self.assert_refused("holds a store already", self.in_etcd, to)
+
+    def halfway(self):
+        return any(self.etcd.get(b"test/map/f\0\0\0\0\0\0\x20\0"))
+
+    def test_an_operator_interrupts_and_etcd_goes_away(self):
+        self.fill()
+        interrupt = self.ends_when(self.halfway, lambda p: p.send_signal(signal.SIGINT),
+                                   self.in_lmdb, self.in_etcd)
+        self.assertEqual(interrupt, 130)
+        member = next(iter(self.etcd.members.values()))
+        self.etcd.delete(b"test/map/")  # or it would be halfway at once
+        self.assertEqual(self.ends_when(self.halfway, lambda _: member.pause(),
+                                        self.in_lmdb, self.in_etcd, "--timeout=1s"), 75)
+        member.resume()
+        self.assertGreater(self.assert_copied(self.in_lmdb, self.in_etcd)["pairs"], FILES)
 
     def copy_of_store(self):
         to = os.path.join(self.folder, "elsewhere")
