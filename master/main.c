@@ -145,15 +145,9 @@ static int serve(struct node *node)
             STOP_SECONDS);
         _exit(LH_SERVER_IO);
     }
-    if (error == LH_OK)
-        return code;
-    /* One of several masters has said why; the only argument that it can find wrong then is a
-     * setting that contradicts another master's. */
-    if (node->reigns != NULL && error == LH_ERR_INVALID_ARGUMENT)
-        return LH_SERVER_CONFIG;
-    if (node->reigns == NULL)
+    if (error != LH_OK)
         lh_log(LH_ERROR, COMPONENT, "stopped: %s", lh_error_text(error));
-    return lh_server_exit_code(error);
+    return error == LH_OK ? code : lh_server_exit_code(error);
 }
 
 /* Everything that is stored, to the core. */

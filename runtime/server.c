@@ -253,7 +253,10 @@ static bool wait_for_reason(const struct lh_server *server, int *exit_code)
     /* The loop tells us before it tells lh_loop_wait(). */
     int error = lh_loop_wait(server->loop, LH_DURATION_FOREVER);
     lh_log(LH_ERROR, server->component, "stopped: %s", lh_error_text(error));
-    *exit_code = error == LH_OK ? LH_SERVER_INTERNAL : lh_server_exit_code(error);
+    /* What it was started with was in order; what a core finds wrong later is with another one. */
+    *exit_code = error == LH_OK                     ? LH_SERVER_INTERNAL
+                 : error == LH_ERR_INVALID_ARGUMENT ? LH_SERVER_CONFIG
+                                                    : lh_server_exit_code(error);
     return false;
 }
 

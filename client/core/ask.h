@@ -20,9 +20,9 @@ struct lh_client_ask {
     struct lh_instant deadline;
     unsigned failures;
     bool active;
-    uint64_t choice; /* the finder's number of the master that the last try went to ... */
-    char *address;   /* ... and where that is; NULL: there was none */
-    struct lh_instant try_end;  /* of the try under way, ... */
+    uint64_t choice;           /* the finder's number of the master that the last try went to ... */
+    char *address;             /* ... and where that is; NULL: there was none */
+    struct lh_instant try_end; /* of the try under way, ... */
     struct lh_duration silence; /* ... whose master is doubted after this, and then twice as long */
     struct lh_client_ask **list;       /* NULL, or one of those of active.h, ... */
     struct lh_client_ask *prev, *next; /* ... with these */

@@ -166,6 +166,9 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
     case LH_R_RECORD:
         r->announced = true;
         break;
+    case LH_R_PREFIX:
+        lh_r_prefix_reply(r, in->message);
+        break;
     case LH_R_TWIN:
         lh_r_twin_reply(r, in->message);
         break;
@@ -217,6 +220,11 @@ void lh_r_calls_closed(struct lh_reigns *r, const struct lh_input *in)
     if (purpose == LH_R_TWIN) {
         lh_r_call_end(r, purpose);
         lh_r_twin_reply(r, NULL);
+        return;
+    }
+    if (purpose == LH_R_PREFIX && says(in->text, "permission denied")) {
+        lh_r_call_end(r, purpose);
+        r->prefix_seen = true; /* nobody but an administrator can look */
         return;
     }
     if (purpose == LH_R_COMPACT || purpose == LH_R_STATUS) {

@@ -98,6 +98,11 @@ size_t lh_r_change_cost(const struct lh_reigns *r, const struct lh_change *c);
 void lh_r_commit_add(struct lh_reigns *r, struct lh_effect *e);
 struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
 
+/* The head as it is to be written next. */
+LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
+
+/* ---- txn.c */
+
 /* A transaction that is being put together. */
 struct lh_r_txn {
     Etcdserverpb__TxnRequest request;
@@ -109,8 +114,6 @@ void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, 
 void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end);
 /* One change of the map; a later one of the same key takes its place. */
 void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c);
-/* The head as it is to be written next. */
-LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
 /* Adds fence and head, and sends it. */
 void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
     const LeaseholdStored__Head *head);
@@ -159,6 +162,11 @@ void lh_r_move_persisted(struct lh_reigns *r, int error);
 void lh_r_move_stop(struct lh_reigns *r);
 /* A head was taken: what it says to operators. */
 void lh_r_move_notice(struct lh_reigns *r);
+
+/* ---- prefix.c */
+
+void lh_r_prefix_ask(struct lh_reigns *r);
+void lh_r_prefix_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *reply);
 
 /* ---- upkeep.c */
 
@@ -228,6 +236,7 @@ struct lh_reigns {
     struct lh_r_call calls[LH_R_PURPOSES];
     char *token;      /* who this is to etcd; NULL: it has not said, or does not ask */
     bool complaining; /* the operator knows that etcd does not answer, ... */
+    bool prefix_seen; /* whether others have keys there was looked at */
     bool headless;    /* ... that the prefix has keys and no head */
     struct lh_r_copy copy;
     struct lh_r_gate gate;

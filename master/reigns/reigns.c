@@ -371,7 +371,10 @@ static void go_on(struct lh_reigns *r)
 {
     switch (r->phase) {
     case LH_REIGN_LEARNING:
-        if (!lh_r_call_is_open(r, LH_R_READ) && lh_instant_reached(r->now, r->retry_at))
+        if (!r->prefix_seen) {
+            if (!lh_r_call_is_open(r, LH_R_PREFIX))
+                lh_r_prefix_ask(r);
+        } else if (!lh_r_call_is_open(r, LH_R_READ) && lh_instant_reached(r->now, r->retry_at))
             lh_r_learn(r);
         break;
     case LH_REIGN_STANDBY:
@@ -424,7 +427,9 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
         lh_r_calls_deadline(r), lh_instant_min(lh_r_records_deadline(r), lh_r_upkeep_deadline(r)));
     switch (r->phase) {
     case LH_REIGN_LEARNING:
-        return lh_r_call_is_open(r, LH_R_READ) ? at : lh_instant_min(at, r->retry_at);
+        return lh_r_call_is_open(r, LH_R_READ) || lh_r_call_is_open(r, LH_R_PREFIX)
+                   ? at
+                   : lh_instant_min(at, r->retry_at);
     case LH_REIGN_STANDBY:
         if (!lh_r_call_is_open(r, LH_R_WATCH))
             at = lh_instant_min(at, r->watch_at);

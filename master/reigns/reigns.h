@@ -14,10 +14,12 @@
  *   life.c     settings, creation, end
  *   gate.c     inputs that wait until the reign is confirmed
  *   writer.c   one transaction at a time: commits together, unknown outcomes, resigning
+ *   txn.c      what one transaction consists of, and its fence
  *   large.c    commits that one transaction cannot take
  *   follow.c   the copy: loading, watching
  *   overlay.c  loading what counts and is not in place
  *   keys.c     names and values in the store: the head, the map, pieces, masters' records
+ *   prefix.c   whether others have keys there
  *   calls.c    calls of etcd: members, copies of a request, what waits to be sent again
  *   upkeep.c   etcd's history and size
  *   move.c     a store that is filled from another one, or whose content goes to another one
@@ -52,6 +54,7 @@
     X(request_bytes_max, 1u << 20, 16u << 10, "bytes of one transaction")                          \
     X(pieces_max, 1u << 16, 16, "pieces that are taken for parts of a commit")                     \
     X(full_percent, 90, 1, "of etcd's quota: with a larger file nothing new is taken")             \
+    X(outer_max, 32, 1, "prefixes around the own one that are looked at; the outermost are")       \
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")
 

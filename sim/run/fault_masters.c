@@ -241,8 +241,8 @@ void lh_sim_fault_etcd_compact(struct lh_sim_nemesis *n)
 /* The quota of etcd is used up, or soon will be. */
 void lh_sim_fault_etcd_full(struct lh_sim_nemesis *n)
 {
-    struct lh_sim_action a = lh_sim_action_default(
-        chance(n, 50) ? LH_SIM_ACT_ETCD_FULL : LH_SIM_ACT_ETCD_NEARLY_FULL);
+    struct lh_sim_action a =
+        lh_sim_action_default(chance(n, 50) ? LH_SIM_ACT_ETCD_FULL : LH_SIM_ACT_ETCD_NEARLY_FULL);
 
     a.hold.ns = a_reign(n);
     lh_sim_perform(n, &a);

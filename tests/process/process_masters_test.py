@@ -296,7 +296,9 @@ class BeginningsTest(MastersTest):
         mine, others = prefix.encode() + b"/", (prefix.encode(), prefix.encode() + b"0/map/x")
         for key in others:  # beside it, so that they are nobody's business
             self.etcd.put(key, b"other")
-        self.etcd.put(mine + b"lock", b"another program's")
+        inside = (mine + b"a/head", mine + b"lock", mine + b"z/head")
+        for key in inside:
+            self.etcd.put(key, b"another program's")
         cluster = self.make_cluster(prefix=prefix)
         for node in cluster.nodes():
             node.start()
@@ -304,7 +306,9 @@ class BeginningsTest(MastersTest):
         for master in cluster.masters:
             wait_for("it to say so", lambda m=master: sentence in m.log_text())
         self.assertIsNone(cluster.acting())
-        self.etcd.delete(mine + b"lock")
+        for key in inside:
+            self.assertIsNone(cluster.acting())
+            self.etcd.delete(key)
         self.assert_works(cluster)
         for key in others:
             self.assertEqual(self.etcd.get(key)[key], b"other")
@@ -319,6 +323,20 @@ class BeginningsTest(MastersTest):
         first.start()
         self.assertEqual(first.process.wait(PATIENCE_S), 73)
         self.assertIn(f"etcd, {prefix}/: ", first.log_text())
+
+    def test_who_does_not_fit_in(self):
+        prefix = self.id().split(".")[-1]
+        cluster = self.start_masters(count=1, servers=0)
+        where = f"--store=etcd:{self.etcd.addresses()}/"
+        said = self.refusal(where + prefix + "/inner")
+        self.assertEqual(said[0], 73, said)
+        self.assertIn(f'the prefix "{prefix}/inner/" is inside that of another cluster', said[1])
+        said = self.refusal(where + prefix, "--master-id=other", "--session-term=11s")
+        self.assertEqual(said[0], 78, said)
+        self.assertIn("the active master, m1, runs with --max-clock-drift-ppm=10000 "
+                      "--session-term=2000ms", said[1])
+        self.assertIn(", 11000ms ", said[1])
+        self.assertIsNotNone(cluster.acting())
 
     # etcd that lets in only those whom it knows.
 

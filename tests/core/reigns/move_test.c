@@ -108,9 +108,12 @@ static void an_empty_store_is_filled_before_a_reign_may_begin(void **state)
     struct link *claim = learns(&w, none);
     /* then: it claims what nobody has */
     const Etcdserverpb__TxnRequest *request = (const Etcdserverpb__TxnRequest *)claim->request;
-    assert_int_equal(request->n_compare, 1);
-    assert_int_equal(request->compare[0]->target, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE);
-    assert_true(request->compare[0]->range_end.len > 0);
+    assert_int_equal(request->n_compare, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const Etcdserverpb__Compare *c = request->compare[i];
+        assert_int_equal(c->target, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE);
+        assert_true(c->create_revision == 0 && c->range_end.len > 0);
+    }
     assert_puts_head(&w, COPYING, 5, 1);
     world_applied(&w, claim);
     /* when, then: all pairs, fenced, in transactions that etcd takes */

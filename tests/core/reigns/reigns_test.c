@@ -154,11 +154,10 @@ static void a_master_with_other_settings_than_the_active_one_ends(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ProtobufCBinaryData
-            head = head_with_settings(
-                100, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm),
-            next = head_with_settings(
-                101, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm);
+        ProtobufCBinaryData head = head_with_settings(
+                                100, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm),
+                            next = head_with_settings(
+                                101, cases[i].id, cases[i].session_term_ns, cases[i].drift_ppm);
         world_begin(&w, NULL);
         world_loads(&w, head);
         world_run(&w, 1);
