@@ -184,12 +184,36 @@ int lh_m_load_record(
     return LH_OK;
 }
 
+/* `leasehold store copy`: masters use the other store. */
+static int refuse_elsewhere(const void *value, size_t value_size, char *text, size_t text_size)
+{
+    LeaseholdStored__Elsewhere *mark = leasehold_stored__elsewhere__unpack(NULL, value_size, value);
+    const char *where = mark == NULL ? "another store" : mark->where;
+
+    if (mark != NULL && mark->unfinished)
+        (void)snprintf(text, text_size,
+            "this store is not whole: it is being filled from %.300s; if `leasehold store copy` "
+            "was "
+            "interrupted, run it again",
+            where);
+    else
+        (void)snprintf(text, text_size,
+            "the content of this store went to %.300s with `leasehold store copy`: start masters "
+            "with that --store",
+            where);
+    if (mark != NULL)
+        leasehold_stored__elsewhere__free_unpacked(mark, NULL);
+    return LH_ERR_WRONG_IDENTITY;
+}
+
 int lh_master_load(struct lh_master *m, const void *key, size_t key_size, const void *value,
     size_t value_size, char *text, size_t text_size)
 {
     struct lh_m_stored record;
 
     LH_ASSERT(!m->started);
+    if (key_size == 1 && *(const char *)key == LH_MASTER_ELSEWHERE_KEY[0])
+        return refuse_elsewhere(value, value_size, text, text_size);
     if (m->cluster_id == NULL && (key_size != 1 || *(const char *)key != LH_M_STORED_MASTER))
         return CORRUPT("it has no master's record; is this a master's data directory?");
     int error = lh_m_stored_read(&record, key, key_size, value, value_size, text, text_size);

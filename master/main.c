@@ -182,7 +182,7 @@ static int run(struct node *node)
         .listen = o->server.listen,
         .threads = (unsigned)o->server.network_threads,
         .health_service = "leasehold.Master",
-        .foreign_tls = o->etcd_tls,
+        .foreign_tls = o->etcd.tls,
         .persist = node->reigns != NULL ? NULL : persist,
         .store = node,
         .on_stopped = lh_server_on_stopped,

@@ -38,12 +38,17 @@
 
 struct lh_master;
 
+/* Key of an Elsewhere record (proto/stored.proto), before all others: a store that has it is
+ * refused when it is loaded, since its content is in another one, or it is not whole. */
+#define LH_MASTER_ELSEWHERE_KEY "@"
+
 /* `config` was checked; it is copied. Never NULL. */
 struct lh_master *lh_master_create(const struct lh_master_config *config);
 void lh_master_destroy(struct lh_master *m);
 
 /* Takes in one stored pair, in the order of keys and before the first step. On failure `text` says
  * what to do, and the core must not be stepped.
+ *   WRONG_IDENTITY  the store is not to be used: LH_MASTER_ELSEWHERE_KEY
  *   CORRUPT       the pair does not fit what was loaded before
  *   WRONG_FORMAT  written by a newer release */
 LH_MUST_USE int lh_master_load(struct lh_master *m, const void *key, size_t key_size,

@@ -1,8 +1,6 @@
 /* The options of leasehold-master: a row of the table each. */
 #include "master/options.h"
 
-#include "base/alloc.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,54 +15,11 @@ static bool refuse(const char *text, int *code)
     return false;
 }
 
-/* HOST:PORT. */
-static bool is_member(const char *address)
-{
-    const char *colon = strrchr(address, ':');
-
-    if (colon == NULL || colon == address || strspn(colon + 1, "0123456789") != strlen(colon + 1))
-        return false;
-    long port = strlen(colon + 1) > 5 ? 0 : strtol(colon + 1, NULL, 10);
-    return port >= 1 && port <= 65535;
-}
-
-/* "HOST:PORT,HOST:PORT,.../PREFIX". */
-static bool read_etcd(struct lh_master_options *o, const char *where, int *code)
-{
-    struct lh_reign_config *r = &o->reigns;
-
-    o->etcd = lh_alloc(strlen(where) + 2);
-    (void)snprintf(o->etcd, strlen(where) + 2, "%s", where);
-    char *slash = strchr(o->etcd, '/');
-    if (slash == NULL || slash[1] == 0)
-        return refuse("--store etcd: what follows the members' addresses is /PREFIX: the keys of "
-                      "this cluster begin with it, for example "
-                      "etcd:10.0.0.1:2379,10.0.0.2:2379/leasehold",
-            code);
-    *slash = 0;
-    char *prefix = slash + 1;
-    size_t length = strlen(prefix);
-    if (prefix[length - 1] != '/') {
-        prefix[length] = '/';
-        prefix[length + 1] = 0;
-    }
-    r->prefix = prefix;
-    for (char *at = o->etcd, *next; at != NULL; at = next) {
-        next = strchr(at, ',');
-        if (next != NULL)
-            *next++ = 0;
-        if (!is_member(at))
-            return refuse("--store etcd: a member's address is HOST:PORT", code);
-        if (r->member_count == LH_ETCD_MEMBERS_MAX)
-            return refuse("--store etcd: at most eight members can be given", code);
-        r->members[r->member_count++] = at;
-    }
-    return true;
-}
-
 /* Where metadata is. */
 static bool read_store(struct lh_master_options *o, int *code)
 {
+    char why[512];
+
     if (o->store == NULL)
         return true; /* --data-dir says it */
     if (strncmp(o->store, "lmdb:", 5) == 0 && o->store[5] != 0) {
@@ -73,34 +28,10 @@ static bool read_store(struct lh_master_options *o, int *code)
     }
     if (strncmp(o->store, "etcd:", 5) == 0) {
         o->data_dir = NULL;
-        return read_etcd(o, o->store + 5, code);
+        return lh_etcd_options_take(&o->etcd, o->store + 5, &o->reigns, why, sizeof why) ||
+               refuse(why, code);
     }
     return refuse("--store is lmdb:DIRECTORY or etcd:HOST:PORT,HOST:PORT,.../PREFIX", code);
-}
-
-/* Its first line. */
-static bool read_password(struct lh_master_options *o, int *code)
-{
-    char line[256] = "";
-
-    if (o->reigns.user == NULL)
-        return true;
-    FILE *file = o->password_file == NULL ? NULL : fopen(o->password_file, "re");
-    if (file == NULL || fgets(line, sizeof line, file) == NULL) {
-        (void)fprintf(stderr,
-            COMMAND ": --etcd-user needs --etcd-password-file, a file that can be "
-                    "read%s%s\n",
-            o->password_file == NULL ? "" : ": ", o->password_file == NULL ? "" : o->password_file);
-        if (file != NULL)
-            (void)fclose(file);
-        *code = LH_SERVER_USAGE;
-        return false;
-    }
-    (void)fclose(file);
-    line[strcspn(line, "\r\n")] = 0;
-    o->password = lh_strdup(line);
-    o->reigns.password = o->password;
-    return true;
 }
 
 static bool take(struct lh_master_options *o, int *code)
@@ -137,8 +68,6 @@ static bool take(struct lh_master_options *o, int *code)
         }
         o->reigns.id = o->master_id != NULL ? o->master_id : o->reigns.address;
         o->reigns.reign_term = o->reign_term;
-        if (!read_password(o, code))
-            return false;
         lh_reign_config_fill(&o->reigns);
         error = lh_reign_config_check(&o->reigns, why, sizeof why);
     }
@@ -171,16 +100,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
         {LH_FLAG("etcd-quota", SIZE, &o->reigns.quota_bytes, "2GiB"), .min = 1u << 20,
             .help = "etcd's --quota-backend-bytes: at nine tenths of it no file is created or gets "
                     "a new chunk"},
-        {LH_FLAG("etcd-user", STRING, &o->reigns.user, NULL), .metavar = "NAME",
-            .help = "who this master is to etcd, where that asks for it"},
-        {LH_FLAG("etcd-password-file", STRING, &o->password_file, NULL), .metavar = "FILE",
-            .help = "a file whose first line is that user's password"},
-        {LH_FLAG("etcd-ca", STRING, &o->etcd_tls.ca_file, NULL), .metavar = "FILE",
-            .help = "speak TLS with etcd, and trust who has a certificate of this authority (PEM)"},
-        {LH_FLAG("etcd-cert", STRING, &o->etcd_tls.cert_file, NULL), .metavar = "FILE",
-            .help = "this master's certificate (PEM), where etcd asks for one"},
-        {LH_FLAG("etcd-key", STRING, &o->etcd_tls.key_file, NULL), .metavar = "FILE",
-            .help = "its key (PEM)"},
+        LH_ETCD_FLAGS(o->etcd),
         {LH_FLAG("session-term", DURATION, &o->session_term, "10s"), .min = LH_SESSION_TERM_MIN_NS,
             .max = LH_SESSION_TERM_MAX_NS,
             .help = "how long a chunkserver's session lives without a heartbeat"},
@@ -249,6 +169,5 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
 void lh_master_options_free(struct lh_master_options *o)
 {
     lh_flags_free(&o->args);
-    free(o->etcd);
-    free(o->password);
+    lh_etcd_options_free(&o->etcd);
 }

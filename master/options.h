@@ -2,6 +2,7 @@
 #pragma once
 
 #include "master/config.h"
+#include "master/etcd_options.h"
 #include "master/reigns/reigns.h"
 #include "runtime/flags.h"
 #include "runtime/server.h"
@@ -14,7 +15,7 @@ struct lh_master_options {
     const char *advertise, *master_id;
     const char *data_dir;          /* where metadata is, by LMDB; NULL: in etcd */
     struct lh_reign_config reigns; /* where it is in etcd; else its `master` alone counts */
-    struct lh_rpc_tls etcd_tls;
+    struct lh_etcd_options etcd;
 
     /* What the above are made of. */
     const char *store;
@@ -22,10 +23,7 @@ struct lh_master_options {
     struct lh_duration trash_retention, reign_term;
     uint64_t drift_ppm, replication, min_replicas, chunk_size, repair_streams;
     bool restored, balance;
-    int on_primary_loss; /* index of the choices */
-    const char *password_file;
-    char *password;
-    char *etcd;                  /* `members` and `prefix` point into it */
+    int on_primary_loss;         /* index of the choices */
     struct lh_flags_result args; /* what the others point into */
 };
 

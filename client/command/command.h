@@ -1,7 +1,8 @@
 /* The `leasehold` command: what its subcommands share.
  *
  * Each subcommand is one function, written on client/library/leasehold.h alone like any
- * other program. Results go to stdout, everything else to stderr. */
+ * other program; but for `store`, which works on masters' stores. Results go to stdout, everything
+ * else to stderr. */
 #pragma once
 
 #include "base/error.h"
@@ -157,6 +158,7 @@ int lh_command_explain(int argc, char **argv);
 int lh_command_fsck(int argc, char **argv);
 int lh_command_garbage(int argc, char **argv);
 int lh_command_recall(int argc, char **argv);
+int lh_command_store(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
 
 #define LH_COMMAND_VERSION "0.1"

@@ -33,6 +33,7 @@ static const struct command {
     {"decommission", "empty a chunkserver and forget it", lh_command_decommission},
     {"garbage", "tell whether old replicas are deleted, or go on with it", lh_command_garbage},
     {"recall", "move a chunk to another primary", lh_command_recall},
+    {"store", "copy metadata between the kinds of stores, while no master runs", lh_command_store},
     {"local", "run a whole cluster on this machine", lh_command_local},
 };
 

@@ -29,14 +29,6 @@ void lh_r_copy_clear(struct lh_reigns *r)
     *c = (struct lh_r_copy){0};
 }
 
-static struct lh_r_bytes copy_of(const void *data, size_t size)
-{
-    struct lh_r_bytes b = {lh_alloc(size + 1), size};
-
-    memcpy(b.data, data, size);
-    return b;
-}
-
 static void take_head(
     struct lh_reigns *r, struct lh_r_bytes bytes, LeaseholdStored__Head *said, int64_t revision)
 {
@@ -55,12 +47,13 @@ static void take_head(
         r->top_reign = said->reign;
         r->top_number = said->number;
     }
+    lh_r_move_notice(r);
 }
 
 void lh_r_copy_take_head(struct lh_reigns *r, const void *data, size_t size,
     LeaseholdStored__Head *said, int64_t revision)
 {
-    take_head(r, copy_of(data, size), said, revision);
+    take_head(r, lh_r_bytes_copy(data, size), said, revision);
 }
 
 void lh_r_copy_put_head(struct lh_reigns *r, struct lh_r_bytes head, int64_t revision)
@@ -85,7 +78,7 @@ static void put_piece(struct lh_reigns *r, uint64_t index, const void *data, siz
     }
     lh_r_bytes_clear(&c->pieces[index]);
     if (data != NULL)
-        c->pieces[index] = copy_of(data, size);
+        c->pieces[index] = lh_r_bytes_copy(data, size);
 }
 
 bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **changes, size_t *n)
@@ -107,10 +100,10 @@ bool lh_r_pieces_read(struct lh_reigns *r, uint64_t count, struct lh_change **ch
         }
         for (size_t j = 0; j < piece->n_changes; j++) {
             const LeaseholdStored__Change *c = piece->changes[j];
-            struct lh_r_bytes key = copy_of(c->key.data, c->key.len);
+            struct lh_r_bytes key = lh_r_bytes_copy(c->key.data, c->key.len);
             struct lh_r_bytes value = {0};
             if (!c->gone)
-                value = copy_of(c->value.data, c->value.len);
+                value = lh_r_bytes_copy(c->value.data, c->value.len);
             LH_GROW(*changes, capacity, *n + 1);
             (*changes)[(*n)++] =
                 (struct lh_change){key.data, value.data, (uint32_t)key.size, (uint32_t)value.size};
@@ -204,10 +197,12 @@ static void learned(struct lh_reigns *r, const Etcdserverpb__RangeResponse *repl
             lh_r_head_free(said);
             return;
         }
-        take_head(r, copy_of(kv->value.data, kv->value.len), said, kv->mod_revision);
+        take_head(r, lh_r_bytes_copy(kv->value.data, kv->value.len), said, kv->mod_revision);
     } else if (went_back(r, NULL)) {
         return;
     }
+    if (!lh_r_move_allows(r))
+        return;
     lh_r_new_copy(r);
     r->copy.from = lh_r_key(r, LH_R_PIECE);
     lh_r_enter(r, LH_REIGN_LOADING);
@@ -283,7 +278,7 @@ static void page(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply)
     /* The first key behind the last one. */
     const ProtobufCBinaryData *last = &reply->kvs[reply->n_kvs - 1]->key;
     lh_r_bytes_clear(&r->copy.from);
-    r->copy.from = copy_of(last->data, last->len);
+    r->copy.from = lh_r_bytes_copy(last->data, last->len);
     r->copy.from.data[r->copy.from.size++] = 0; /* there is room for it */
     ask_page(r);
 }
@@ -392,6 +387,10 @@ static bool apply(struct lh_reigns *r, struct lh_r_events *e)
                                   : "etcd did not show all changes");
         return false;
     }
+    if (!lh_r_move_follows(r, said)) {
+        lh_r_head_free(said);
+        return false;
+    }
     uint64_t before = c->said != NULL ? c->said->pieces : 0;
     bool same_reign = c->said != NULL && said->reign == c->said->reign;
     uint64_t named = said->pieces;
@@ -437,7 +436,7 @@ static void add_event(struct lh_reigns *r, struct lh_r_events *e, const Etcdserv
         e->has_head = !gone;
         e->head_gone = gone;
         if (!gone)
-            e->head = copy_of(kv->value.data, kv->value.len);
+            e->head = lh_r_bytes_copy(kv->value.data, kv->value.len);
         return;
     }
     const uint8_t *key = lh_r_in_map(name, size, &key_size);
@@ -449,11 +448,11 @@ static void add_event(struct lh_reigns *r, struct lh_r_events *e, const Etcdserv
     struct lh_change *c = &e->changes[e->count];
     *c = (struct lh_change){0};
     if (key != NULL) {
-        c->key = copy_of(key, key_size).data;
+        c->key = lh_r_bytes_copy(key, key_size).data;
         c->key_size = (uint32_t)key_size;
     }
     if (!gone) {
-        c->value = copy_of(kv->value.data, kv->value.len).data;
+        c->value = lh_r_bytes_copy(kv->value.data, kv->value.len).data;
         c->value_size = (uint32_t)kv->value.len;
     }
     e->pieces[e->count++] = piece;

@@ -87,6 +87,7 @@ struct lh_r_writer {
 };
 
 void lh_r_writer_go(struct lh_reigns *r);
+/* The transaction with which a reign begins (HA-3). */
 void lh_r_claim(struct lh_reigns *r);
 /* Its outcome is not known. True: it is given up, which is a mistake. */
 bool lh_r_write_unknown(struct lh_reigns *r);
@@ -128,6 +129,39 @@ void lh_r_large_resume(struct lh_reigns *r, struct lh_change *changes, size_t co
 void lh_r_large_go(struct lh_reigns *r);
 void lh_r_large_applied(struct lh_reigns *r, enum lh_r_write kind);
 void lh_r_large_clear(struct lh_reigns *r);
+
+/* ---- move.c */
+
+struct lh_r_move {
+    struct lh_change *pairs; /* FILL: until the writer has them; TAKE: until they are handed out */
+    size_t count, capacity;
+    uint64_t bytes, term;
+    uint64_t seen_reign, seen_number; /* TAKE: of the head that was there first */
+    bool persisting, interrupted;
+};
+
+/* The store may be read, followed, claimed as it is: its head is new to this process. False: not,
+ * and what is to be done then is done. */
+bool lh_r_move_allows(struct lh_reigns *r);
+/* Likewise for a head that a watch has shown. */
+bool lh_r_move_follows(struct lh_reigns *r, const LeaseholdStored__Head *said);
+/* TAKE: a pair of the map, as it counts. */
+void lh_r_move_keep(
+    struct lh_reigns *r, const uint8_t *key, size_t key_size, const uint8_t *value, size_t size);
+void lh_r_move_forget(struct lh_reigns *r);
+/* TAKE: the copy is whole. False: it may not be taken. */
+bool lh_r_move_whole(struct lh_reigns *r);
+/* What a claim of FILL and TAKE has besides. */
+void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__Head *head);
+/* The claim was applied. */
+void lh_r_move_begin(struct lh_reigns *r);
+/* A compare failed. */
+void lh_r_move_lost(struct lh_reigns *r);
+void lh_r_move_go(struct lh_reigns *r);
+void lh_r_move_persisted(struct lh_reigns *r, int error);
+void lh_r_move_stop(struct lh_reigns *r);
+/* A head was taken: what it says to operators. */
+void lh_r_move_notice(struct lh_reigns *r);
 
 /* ---- prefix.c */
 
@@ -183,6 +217,7 @@ struct lh_reigns {
     enum lh_reign_phase phase;
     struct lh_instant since; /* a reading when it came to be in that phase */
     bool stopping;
+    int stop_error;             /* with which it stops once it has resigned */
     struct lh_instant retry_at; /* LEARNING: not before this */
     struct lh_instant stop_by;
     uint64_t transfer; /* RESIGNING: the link of who asked for it; 0: nobody did */
@@ -207,6 +242,8 @@ struct lh_reigns {
     struct lh_r_gate gate;
     struct lh_r_writer writer;
     struct lh_r_upkeep upkeep;
+    struct lh_r_move move;
+    char *out_of_use; /* why no master may act, by the head; NULL: one may */
 
     struct lh_r_record {
         char *id, *address;
@@ -234,6 +271,8 @@ static inline bool lh_r_is_confirmed(const struct lh_reigns *r)
 void lh_r_bytes_clear(struct lh_r_bytes *b);
 void lh_r_enter(struct lh_reigns *r, enum lh_reign_phase phase);
 void lh_r_new_copy(struct lh_reigns *r);
+/* What the head is, is asked once more after `wait`, and nothing of before is kept. */
+void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait);
 /* The copy is whole. */
 void lh_r_follows(struct lh_reigns *r);
 /* STANDBY: what etcd says when it is asked before a claim. 0: there is no head. */

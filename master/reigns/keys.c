@@ -14,6 +14,14 @@ void lh_r_bytes_clear(struct lh_r_bytes *b)
     *b = (struct lh_r_bytes){0};
 }
 
+struct lh_r_bytes lh_r_bytes_copy(const void *data, size_t size)
+{
+    struct lh_r_bytes b = {lh_alloc(size + 1), size};
+
+    memcpy(b.data, data, size);
+    return b;
+}
+
 static struct lh_r_bytes join(const char *prefix, const char *name, const void *rest, size_t size)
 {
     size_t a = strlen(prefix), b = strlen(name);

@@ -59,6 +59,10 @@ struct lh_reigns *lh_reigns_create(const struct lh_reign_config *config)
     r->config.prefix = lh_strdup(config->prefix);
     r->config.user = config->user == NULL ? NULL : lh_strdup(config->user);
     r->config.password = lh_strdup(config->password == NULL ? "" : config->password);
+    r->config.elsewhere = config->elsewhere == NULL ? NULL : lh_strdup(config->elsewhere);
+    r->config.even_if_moved_to =
+        config->even_if_moved_to == NULL ? NULL : lh_strdup(config->even_if_moved_to);
+    r->config.cluster = config->cluster == NULL ? NULL : lh_strdup(config->cluster);
     for (uint32_t i = 0; i < config->member_count; i++)
         r->config.members[i] = lh_strdup(config->members[i]);
     leasehold_stored__settings__init(&r->settings);
@@ -90,6 +94,7 @@ void lh_reigns_destroy(struct lh_reigns *r)
     lh_r_writer_clear(r);
     lh_r_copy_clear(r);
     lh_r_records_clear(r);
+    lh_r_move_forget(r);
     lh_master_destroy(r->master);
     lh_effects_deinit(&r->inner);
     free((char *)(uintptr_t)r->config.id);
@@ -97,6 +102,10 @@ void lh_reigns_destroy(struct lh_reigns *r)
     free((char *)(uintptr_t)r->config.prefix);
     free((char *)(uintptr_t)r->config.user);
     free((char *)(uintptr_t)r->config.password);
+    free((char *)(uintptr_t)r->config.elsewhere);
+    free((char *)(uintptr_t)r->config.cluster);
+    free((char *)(uintptr_t)r->config.even_if_moved_to);
+    free(r->out_of_use);
     free(r->token);
     free(r->store_trouble);
     free(r->upkeep.seen);

@@ -33,11 +33,18 @@ bool lh_r_overlay_begin(struct lh_reigns *r)
     return true;
 }
 
-static int load(struct lh_reigns *r, const struct lh_change *c, char *text, size_t text_size)
+static int load(struct lh_reigns *r, const uint8_t *key, size_t key_size, const uint8_t *value,
+    size_t value_size, char *text, size_t text_size)
 {
-    return c->value == NULL ? LH_OK
-                            : lh_master_load(r->master, c->key, c->key_size, c->value,
-                                  c->value_size, text, text_size);
+    if (value == NULL)
+        return LH_OK;
+    lh_r_move_keep(r, key, key_size, value, value_size);
+    return lh_master_load(r->master, key, key_size, value, value_size, text, text_size);
+}
+
+static int load_change(struct lh_reigns *r, const struct lh_change *c, char *text, size_t text_size)
+{
+    return load(r, c->key, c->key_size, c->value, c->value_size, text, text_size);
 }
 
 int lh_r_overlay_load(struct lh_reigns *r, const uint8_t *key, size_t key_size,
@@ -51,12 +58,12 @@ int lh_r_overlay_load(struct lh_reigns *r, const uint8_t *key, size_t key_size,
         order = compare(key, key_size, c->key, c->key_size);
         if (order < 0)
             break;
-        error = load(r, c, text, text_size);
+        error = load_change(r, c, text, text_size);
         o->at++;
     }
     if (order == 0 || error != LH_OK)
         return error; /* the pair's place was taken */
-    return lh_master_load(r->master, key, key_size, value, value_size, text, text_size);
+    return load(r, key, key_size, value, value_size, text, text_size);
 }
 
 int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
@@ -65,7 +72,7 @@ int lh_r_overlay_end(struct lh_reigns *r, char *text, size_t text_size)
     int error = LH_OK;
 
     while (o->at < o->count && error == LH_OK)
-        error = load(r, &o->changes[o->at++], text, text_size);
+        error = load_change(r, &o->changes[o->at++], text, text_size);
     lh_r_overlay_clear(o);
     return error;
 }

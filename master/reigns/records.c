@@ -46,6 +46,8 @@ static void list(struct lh_reigns *r)
 
 void lh_r_records_step(struct lh_reigns *r)
 {
+    if (r->config.task != LH_REIGN_SERVE)
+        return; /* no master */
     if (r->cleared && !r->announced && !lh_r_call_is_open(r, LH_R_RECORD))
         lh_r_record_put(r);
     if (lh_instant_reached(r->now, r->list_at) && !lh_r_call_is_open(r, LH_R_LIST)) {
@@ -56,7 +58,8 @@ void lh_r_records_step(struct lh_reigns *r)
 
 struct lh_instant lh_r_records_deadline(const struct lh_reigns *r)
 {
-    return lh_r_call_is_open(r, LH_R_LIST) ? LH_INSTANT_NEVER : r->list_at;
+    return lh_r_call_is_open(r, LH_R_LIST) || r->config.task != LH_REIGN_SERVE ? LH_INSTANT_NEVER
+                                                                               : r->list_at;
 }
 
 void lh_r_records_clear(struct lh_reigns *r)
@@ -136,7 +139,7 @@ uint32_t lh_r_rank(const struct lh_reigns *r, const LeaseholdStored__Head *head)
     const char *last = head == NULL ? "" : head->master_id;
     const char *successor = head == NULL ? "" : head->successor;
 
-    if (strcmp(successor, r->config.id) == 0)
+    if (strcmp(successor, r->config.id) == 0 || r->config.task != LH_REIGN_SERVE)
         return 0;
     uint32_t rank = successor[0] != 0; /* its record may be newer than the list */
     for (size_t i = 0; i < r->record_count; i++) {
@@ -161,7 +164,9 @@ void lh_r_answer_masters(struct lh_reigns *r, uint64_t link)
     reply.revision = r->phase == LH_REIGN_ACTING ? r->copy.head_revision : r->copy.revision;
     reply.reign_term_ms = lh_duration_ms(r->config.reign_term);
     reply.store_bytes = r->store_bytes;
-    if (r->store_trouble != NULL)
+    if (r->out_of_use != NULL)
+        reply.store_trouble = r->out_of_use;
+    else if (r->store_trouble != NULL)
         reply.store_trouble = r->store_trouble;
     if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING)
         reply.active = head->address;

@@ -25,9 +25,10 @@ void lh_r_new_copy(struct lh_reigns *r)
 {
     drop_master(r);
     r->master = lh_master_create(&r->config.master);
+    lh_r_move_forget(r);
 }
 
-static void learn_later(struct lh_reigns *r, struct lh_duration wait)
+void lh_r_learn_later(struct lh_reigns *r, struct lh_duration wait)
 {
     for (int i = LH_R_READ; i <= LH_R_WRITE; i++)
         lh_r_call_end(r, (enum lh_r_purpose)i);
@@ -39,13 +40,14 @@ static void learn_later(struct lh_reigns *r, struct lh_duration wait)
 
 void lh_r_anew(struct lh_reigns *r, const char *why)
 {
-    LH_ASSERT(r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_RESIGNING);
+    LH_ASSERT(r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_COPYING &&
+              r->phase != LH_REIGN_RESIGNING);
     LH_MARK("copy-is-loaded-anew");
     lh_fx_log(r->fx, LH_INFO, "the copy of the store is loaded anew: %s", why);
     /* Perhaps this member is the one that lags, or is cut off from the others. */
     r->calls[LH_R_READ].tried++;
     r->calls[LH_R_WATCH].tried++;
-    learn_later(r, r->config.retry_after);
+    lh_r_learn_later(r, r->config.retry_after);
 }
 
 static void refuse_all(struct lh_reigns *r)
@@ -63,6 +65,10 @@ static void refuse_all(struct lh_reigns *r)
 
 void lh_r_deposed(struct lh_reigns *r, const char *why)
 {
+    if (r->config.task != LH_REIGN_SERVE) {
+        lh_r_move_lost(r);
+        return;
+    }
     LH_MARK("reign-lost-to-another-master");
     r->counts.deposed++;
     lh_fx_log(r->fx, LH_WARN, "reign %" PRIu64 " is over: %s", r->copy.said->reign, why);
@@ -74,7 +80,7 @@ void lh_r_deposed(struct lh_reigns *r, const char *why)
     lh_r_gate_clear(r);
     lh_r_writer_clear(r);
     refuse_all(r);
-    learn_later(r, (struct lh_duration){0});
+    lh_r_learn_later(r, (struct lh_duration){0});
 }
 
 void lh_r_follows(struct lh_reigns *r)
@@ -87,6 +93,8 @@ void lh_r_follows(struct lh_reigns *r)
         lh_r_stop_with(r, LH_ERR_CORRUPT);
         return;
     }
+    if (r->config.task == LH_REIGN_TAKE && !lh_r_move_whole(r))
+        return;
     r->counts.loaded++;
     lh_r_enter(r, LH_REIGN_STANDBY);
     lh_fx_log(r->fx, LH_INFO, "standby: the copy stands at etcd's revision %" PRId64 "%s%.300s",
@@ -128,8 +136,7 @@ static struct lh_instant candidate_at(const struct lh_reigns *r)
     const LeaseholdStored__Head *head = r->copy.said;
     struct lh_instant at = r->copy.learned_at;
 
-    if (head != NULL && (head->state == LEASEHOLD_STORED__HEAD__STATE__COPYING ||
-                            head->state == LEASEHOLD_STORED__HEAD__STATE__MOVED))
+    if (r->out_of_use != NULL && r->config.task == LH_REIGN_SERVE)
         return LH_INSTANT_NEVER;
     if (head != NULL && head->state == LEASEHOLD_STORED__HEAD__STATE__ACTING) {
         uint64_t term = head->reign_term_ns;
@@ -147,6 +154,10 @@ void lh_r_begin_acting(struct lh_reigns *r)
     struct lh_change *changes;
     size_t count;
 
+    if (r->config.task != LH_REIGN_SERVE) {
+        lh_r_move_begin(r);
+        return;
+    }
     lh_fx_log(r->fx, LH_INFO, "reign %" PRIu64 " begins: this master, %s, is the active one",
         head->reign, r->config.id);
     lh_r_call_end(r, LH_R_WATCH);
@@ -190,11 +201,11 @@ void lh_r_resigned(struct lh_reigns *r)
         r->transfer = 0;
     }
     if (r->stopping) {
-        stopped(r, LH_OK);
+        stopped(r, r->stop_error);
         return;
     }
     lh_r_writer_clear(r);
-    learn_later(r, (struct lh_duration){0});
+    lh_r_learn_later(r, (struct lh_duration){0});
     lh_r_candidate_later(r);
 }
 
@@ -218,7 +229,9 @@ static void stop(struct lh_reigns *r)
     if (r->stopping)
         return;
     r->stopping = true;
-    if (r->phase == LH_REIGN_ACTING) {
+    if (r->config.task != LH_REIGN_SERVE) {
+        lh_r_move_stop(r);
+    } else if (r->phase == LH_REIGN_ACTING) {
         free(r->successor); /* of an earlier transfer */
         r->successor = NULL;
         resign(r, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
@@ -302,20 +315,17 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
     case LH_IN_STOP:
         stop(r);
         break;
+    case LH_IN_PERSISTED:
+        if (r->phase == LH_REIGN_COPYING)
+            lh_r_move_persisted(r, in->error);
+        break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
     case LH_IN_SENT:
     case LH_IN_DISK:
-    case LH_IN_PERSISTED:
     case LH_IN_CALL:
         break;
     }
-}
-
-static void claim(struct lh_reigns *r)
-{
-    lh_r_enter(r, LH_REIGN_CLAIMING);
-    lh_r_claim(r);
 }
 
 /* HA-3: that nothing was heard of the active master may be etcd's fault, and then it is as well off
@@ -325,7 +335,7 @@ static void try_to_claim(struct lh_reigns *r)
     const LeaseholdStored__Head *head = r->copy.said;
 
     if (head == NULL || head->state != LEASEHOLD_STORED__HEAD__STATE__ACTING) {
-        claim(r);
+        lh_r_claim(r);
         return;
     }
     r->asked_at = r->now;
@@ -354,7 +364,7 @@ void lh_r_head_is(struct lh_reigns *r, int64_t revision)
     r->late_answers = 0;
     /* Another head may have been shown since it was asked, which counts from then. */
     if (lh_instant_reached(r->now, candidate_at(r)))
-        claim(r);
+        lh_r_claim(r);
 }
 
 static void go_on(struct lh_reigns *r)
@@ -376,6 +386,9 @@ static void go_on(struct lh_reigns *r)
     case LH_REIGN_ACTING:
         lh_r_gate_open(r);
         lh_r_writer_go(r);
+        break;
+    case LH_REIGN_COPYING:
+        lh_r_move_go(r);
         break;
     case LH_REIGN_RESIGNING:
         lh_r_writer_go(r);
@@ -431,6 +444,7 @@ struct lh_instant lh_reigns_deadline(const struct lh_reigns *r)
         return lh_instant_min(at, r->stop_by);
     case LH_REIGN_LOADING:
     case LH_REIGN_CLAIMING:
+    case LH_REIGN_COPYING:
     case LH_REIGN_STOPPED:
         break;
     }

@@ -22,6 +22,7 @@
  *   prefix.c   whether others have keys there
  *   calls.c    calls of etcd: members, copies of a request, what waits to be sent again
  *   upkeep.c   etcd's history and size
+ *   move.c     a store that is filled from another one, or whose content goes to another one
  *   records.c  which masters there are, and what every one of them answers */
 #pragma once
 
@@ -57,6 +58,19 @@
     X(waiting_max, 10000, 1, "inputs that wait for the reign to be confirmed")                     \
     X(waiting_bytes_max, 64u << 20, 1u << 10, "their bytes")
 
+/* What a process wants of the store. The last two are `leasehold store copy`: it takes part as a
+ * candidate does, and never acts as a master. The core stops when it is done: with LH_OK, or with
+ * an error that its last line of the log explains. */
+enum lh_reign_task {
+    LH_REIGN_SERVE,
+    /* An empty store gets what lh_reigns_fill() was given. One commit without changes (PERSIST)
+     * comes when all of it is there: with its completion the first reign may begin. */
+    LH_REIGN_FILL,
+    /* The store's pairs are handed out, in one commit (PERSIST), after a transaction by which no
+     * reign begins any more. If the commit fails, another transaction takes that back. */
+    LH_REIGN_TAKE
+};
+
 struct lh_reign_config {
     struct lh_master_config master;
     const char *id;                           /* of this master; no two have the same */
@@ -66,6 +80,12 @@ struct lh_reign_config {
     uint32_t member_count;                    /* at least 1 */
     const char *user, *password;              /* who this is to etcd; NULL: it does not ask */
     struct lh_duration reign_term;            /* T_reign */
+    enum lh_reign_task task;                  /* FILL and TAKE have three fields more: */
+    const char *elsewhere;                    /* the other store, in words */
+    const char *cluster;                      /* TAKE: of no other one; NULL: of any */
+    /* TAKE: a head that says MOVED is taken if it names this store; "": whichever it names; NULL:
+     * it is not taken. */
+    const char *even_if_moved_to;
     uint64_t quota_bytes; /* of etcd's file, as etcd was told; 0: 2 GiB, which is its default */
     struct lh_duration late_after; /* a transaction without an answer is sent to another member too;
                                       0: a quarter of T_reign */
@@ -88,6 +108,9 @@ struct lh_reigns;
 
 /* `config` was checked; it is copied, its strings too. Never NULL. */
 struct lh_reigns *lh_reigns_create(const struct lh_reign_config *config);
+/* FILL, before the first step: the pairs of a store, in the order of keys, and its master term.
+ * Takes over the array and what it points to. */
+void lh_reigns_fill(struct lh_reigns *r, struct lh_change *pairs, size_t count, uint64_t term);
 void lh_reigns_destroy(struct lh_reigns *r);
 
 void lh_reigns_step(struct lh_reigns *r, struct lh_input *in, struct lh_effects *fx);
@@ -103,6 +126,7 @@ enum lh_reign_phase {
     LH_REIGN_STANDBY,   /* the copy follows */
     LH_REIGN_CLAIMING,  /* tries to begin a reign */
     LH_REIGN_ACTING,    /* its reign; it acts while that is confirmed */
+    LH_REIGN_COPYING,   /* FILL, TAKE: by its head no master acts, nor begins to */
     LH_REIGN_RESIGNING, /* its last transaction is under way */
     LH_REIGN_STOPPED
 };
@@ -114,6 +138,7 @@ struct lh_reign_state {
     struct lh_instant confirmed_until; /* ACTING: it acts before this */
     size_t waiting;                    /* inputs that wait */
     int64_t revision;                  /* of etcd, up to which its copy stands */
+    uint64_t pairs, bytes;             /* FILL: in place, and of all; TAKE: read so far */
 };
 
 void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state);

@@ -35,6 +35,10 @@ void lh_reigns_metrics(const struct lh_reigns *r, struct lh_metrics *out)
 
 bool lh_reigns_ready(const struct lh_reigns *r, char *why, size_t why_size)
 {
+    if (r->out_of_use != NULL) {
+        (void)snprintf(why, why_size, "%s", r->out_of_use);
+        return false;
+    }
     switch (r->phase) {
     case LH_REIGN_ACTING:
         if (lh_r_is_confirmed(r))
@@ -49,6 +53,7 @@ bool lh_reigns_ready(const struct lh_reigns *r, char *why, size_t why_size)
     case LH_REIGN_LOADING:
         (void)snprintf(why, why_size, "the copy of the store in etcd is being loaded");
         return false;
+    case LH_REIGN_COPYING:
     case LH_REIGN_RESIGNING:
     case LH_REIGN_STOPPED:
         (void)snprintf(why, why_size, "the master is stopping");
@@ -68,6 +73,7 @@ const char *lh_r_state_name(const struct lh_reigns *r)
     case LH_REIGN_LEARNING:
     case LH_REIGN_LOADING:
         return "LOADING";
+    case LH_REIGN_COPYING:
     case LH_REIGN_RESIGNING:
     case LH_REIGN_STOPPED:
         break;
@@ -92,6 +98,8 @@ void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state)
         .reign = r->top_reign,
         .waiting = r->gate.count,
         .revision = r->phase == LH_REIGN_ACTING ? r->copy.head_revision : r->copy.revision,
+        .pairs = r->writer.large != NULL ? r->writer.placed : r->move.count,
+        .bytes = r->move.bytes,
     };
     if (r->phase == LH_REIGN_ACTING)
         state->confirmed_until = r->confirmed_until;

@@ -67,6 +67,8 @@ struct lh_r_bytes {
     size_t size;
 };
 
+/* malloc'd; with room for another byte. */
+struct lh_r_bytes lh_r_bytes_copy(const void *data, size_t size);
 /* `prefix` and a name; malloc'd. */
 struct lh_r_bytes lh_r_key(const struct lh_reigns *r, const char *name);
 struct lh_r_bytes lh_r_map_key(const struct lh_reigns *r, const uint8_t *key, size_t size);

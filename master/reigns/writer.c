@@ -29,6 +29,10 @@ LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r)
     head.reign = r->copy.said->reign;
     head.number = r->copy.said->number + 1;
     head.pieces = r->writer.named ? r->writer.piece_count : 0;
+    if (r->phase == LH_REIGN_COPYING) {
+        head.state = r->copy.said->state;
+        head.elsewhere = r->copy.said->elsewhere;
+    }
     return head;
 }
 
@@ -77,6 +81,7 @@ void lh_r_claim(struct lh_reigns *r)
     const LeaseholdStored__Head *last = r->copy.said;
     struct lh_r_txn t = {0};
 
+    lh_r_enter(r, LH_REIGN_CLAIMING);
     r->writer.start = lh_prng_next(&r->prng);
     LeaseholdStored__Head head = own_head(r);
     head.reign = 1;
@@ -92,6 +97,8 @@ void lh_r_claim(struct lh_reigns *r)
     /* Pieces of a commit that never counted. */
     if (head.pieces == 0)
         lh_r_txn_delete(&t, lh_r_key(r, LH_R_PIECE), lh_r_key(r, LH_R_END));
+    if (r->config.task != LH_REIGN_SERVE)
+        lh_r_move_claim(r, &t, &head);
     lh_r_txn_send(r, &t, LH_R_CLAIM, &head);
 }
 
@@ -247,7 +254,7 @@ static void applied(struct lh_reigns *r, int64_t revision, struct lh_instant fir
 
 static void not_applied(struct lh_reigns *r, const Etcdserverpb__KeyValue *head)
 {
-    if (r->writer.kind != LH_R_CLAIM) {
+    if (r->writer.kind != LH_R_CLAIM || r->config.task != LH_REIGN_SERVE) {
         lh_r_deposed(r,
             head == NULL ? "the store has no head any more" : "another master's reign has begun");
         return;

@@ -44,7 +44,7 @@ BATCH_MAGIC = int.from_bytes(b"LHB2", "little")
 
 def binary(name):
     folders = os.environ.get("LEASEHOLD_BINARIES",
-                             "client/command:master:chunkserver:sim/command").split(":")
+                             "client/command:master:chunkserver:sim/command:bench").split(":")
     for folder in folders:
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK):

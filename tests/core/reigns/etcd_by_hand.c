@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
+#include <stdio.h>
+
 static bool of_no_matter(const struct link *l)
 {
     if (l->request == NULL)
@@ -34,6 +36,15 @@ static void heard(struct world *w, struct lh_effect *e)
     if (e->kind == LH_FX_OPEN) {
         LH_GROW(w->links, w->capacity, w->count + 1);
         w->links[w->count++] = (struct link){e->link, e->method, lh_strdup(e->text), NULL, true};
+    } else if (e->kind == LH_FX_LOG && e->level >= LH_WARN) {
+        (void)snprintf(w->said, sizeof w->said, "%s", e->text);
+    } else if (e->kind == LH_FX_PERSIST) {
+        lh_changes_free(w->persisted, w->persisted_count);
+        w->persisted = e->changes;
+        w->persisted_count = e->change_count;
+        w->commits++;
+        e->changes = NULL;
+        e->change_count = 0;
     } else if (e->kind == LH_FX_STOPPED) {
         w->stopped = true;
         w->stop_error = e->error;
@@ -114,6 +125,7 @@ void world_end(struct world *w)
 {
     lh_reigns_destroy(w->r);
     lh_effects_deinit(&w->fx);
+    lh_changes_free(w->persisted, w->persisted_count);
     for (size_t i = 0; i < w->count; i++) {
         free(w->links[i].address);
         lh_wire_free(w->links[i].request);
@@ -136,6 +148,16 @@ void world_run(struct world *w, uint64_t ms)
     w->now = until;
     if (!w->stopped)
         step(w, &(struct lh_input){.kind = LH_IN_TIMER});
+}
+
+void world_committed(struct world *w, int error)
+{
+    step(w, &(struct lh_input){.kind = LH_IN_PERSISTED, .ticket = 1, .error = error});
+}
+
+void world_stop(struct world *w)
+{
+    step(w, &(struct lh_input){.kind = LH_IN_STOP});
 }
 
 struct link *world_link(struct world *w, enum lh_method method, size_t nth)
@@ -299,6 +321,22 @@ ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, 
     size_t size = leasehold_stored__head__get_packed_size(&head);
     ProtobufCBinaryData bytes = {size, lh_alloc(size + 1)};
     leasehold_stored__head__pack(&head, bytes.data);
+    return bytes;
+}
+
+ProtobufCBinaryData world_head_of(
+    ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere)
+{
+    LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
+    ProtobufCBinaryData bytes;
+
+    said->state = state;
+    said->elsewhere = lh_strdup(elsewhere);
+    bytes.len = leasehold_stored__head__get_packed_size(said);
+    bytes.data = lh_alloc(bytes.len + 1);
+    leasehold_stored__head__pack(said, bytes.data);
+    leasehold_stored__head__free_unpacked(said, NULL);
+    free(head.data);
     return bytes;
 }
 

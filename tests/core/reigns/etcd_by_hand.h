@@ -41,12 +41,19 @@ struct world {
     size_t sent_behind_end; /* messages on such links */
     bool stopped;
     int stop_error;
+    struct lh_change *persisted; /* the last commit that it wanted (LH_FX_PERSIST) */
+    size_t persisted_count, commits;
+    char said[1200];  /* the last warning or error */
     int64_t revision; /* of the answers */
 };
 
 /* A master of three members of etcd, with a T_reign of 2 s. `change` may be NULL. */
 void world_begin(struct world *w, void (*change)(struct lh_reign_config *config));
 void world_end(struct world *w);
+
+/* The commit is durable, or failed. */
+void world_committed(struct world *w, int error);
+void world_stop(struct world *w);
 
 /* Time passes, in steps at the core's deadlines. */
 void world_run(struct world *w, uint64_t ms);
@@ -73,8 +80,10 @@ struct world_pair {
 /* To a range request, with that revision in the header. */
 void world_pairs(struct world *w, struct link *range, const struct world_pair *pairs, size_t count);
 void world_events(struct world *w, const struct world_pair *pairs, size_t count);
-/* malloc'd bytes of a head. */
+/* malloc'd bytes of a head; the second frees `head`. */
 ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, uint64_t pieces);
+ProtobufCBinaryData world_head_of(
+    ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere);
 
 /* It has read the store: the head (NULL data: there is none), and nothing else. */
 void world_loads(struct world *w, ProtobufCBinaryData head);
