@@ -7,9 +7,9 @@
  * `--replicas`: also the data directory of the first server, with a header for each replica, as
  * large as it should be, and without a log. */
 #include "base/alloc.h"
+#include "bench/records.h"
 #include "chunkserver/log/header.h"
 #include "master/store/metastore_lmdb.h"
-#include "proto/stored.pb-c.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,9 +20,6 @@
 #include <unistd.h>
 
 #define PUTS_PER_COMMIT 20000u
-#define CHUNK_BYTES     (UINT64_C(64) << 20)
-#define MEMBERS         3u
-#define VERSION         3u
 
 static struct {
     struct lh_metastore *store;
@@ -50,21 +47,8 @@ static void commit(void)
     fill.count = 0;
 }
 
-/* A letter, then numbers of eight bytes, big-endian: docs/formats.md. */
-static void put(char letter, const uint64_t *numbers, size_t n, const ProtobufCMessage *record)
+static void put(struct lh_change change)
 {
-    size_t size = protobuf_c_message_get_packed_size(record);
-    struct lh_change change = {
-        .key = lh_alloc(1 + 8 * n),
-        .key_size = (uint32_t)(1 + 8 * n),
-        .value = lh_alloc(size),
-        .value_size = (uint32_t)size,
-    };
-
-    change.key[0] = (uint8_t)letter;
-    for (size_t i = 0; i < 8 * n; i++)
-        change.key[1 + i] = (uint8_t)(numbers[i / 8] >> (56 - 8 * (i % 8)));
-    protobuf_c_message_pack(record, change.value);
     if (fill.changes == NULL)
         fill.changes = lh_alloc_array(PUTS_PER_COMMIT, sizeof *fill.changes);
     fill.changes[fill.count++] = change;
@@ -72,47 +56,16 @@ static void put(char letter, const uint64_t *numbers, size_t n, const ProtobufCM
         commit();
 }
 
-static void put_master(uint64_t files, uint64_t chunks)
-{
-    LeaseholdStored__Master record = LEASEHOLD_STORED__MASTER__INIT;
-
-    record.format = 1;
-    record.cluster_id = (char *)(uintptr_t) "0123456789abcdef0123456789abcdef";
-    record.master_term = 1;
-    record.next_file = files + 1;
-    record.next_chunk = chunks + 1;
-    put('M', NULL, 0, &record.base);
-}
-
-static void put_file(uint64_t file)
-{
-    LeaseholdStored__File record = LEASEHOLD_STORED__FILE__INIT;
-    char path[64];
-
-    snprintf(path, sizeof path, "/bench/%03u/file-%06" PRIu64, (unsigned)(file % 1000), file);
-    record.file = file;
-    record.path = path;
-    record.replication = MEMBERS;
-    record.min_replicas = 2;
-    record.chunk_size = CHUNK_BYTES;
-    put('f', &file, 1, &record.base);
-}
-
-static uint64_t checksum_of(uint64_t chunk)
-{
-    return chunk * UINT64_C(0x9e3779b97f4a7c15);
-}
-
 static void put_replica(uint64_t chunk)
 {
     struct lh_chunk_header h = {
         .generation = 2,
         .chunk = chunk,
-        .version = VERSION,
-        .chunk_size = CHUNK_BYTES,
+        .version = LH_BENCH_VERSION,
+        .chunk_size = LH_BENCH_CHUNK_BYTES,
         .sealed = true,
-        .sealed_length = CHUNK_BYTES,
-        .sealed_checksum = checksum_of(chunk),
+        .sealed_length = LH_BENCH_CHUNK_BYTES,
+        .sealed_checksum = lh_bench_checksum(chunk),
     };
     struct lh_buf slot = lh_chunk_header_encode(&h);
     uint8_t bytes[LH_SLOT_BYTES];
@@ -123,7 +76,7 @@ static void put_replica(uint64_t chunk)
     snprintf(name, sizeof name, "%016" PRIx64 ".chunk", chunk);
     int fd = openat(fill.replicas, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
     if (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes ||
-        ftruncate(fd, LH_LOG_START + (off_t)CHUNK_BYTES) != 0) {
+        ftruncate(fd, LH_LOG_START + (off_t)LH_BENCH_CHUNK_BYTES) != 0) {
         perror("store_fill: a replica");
         exit(1);
     }
@@ -132,29 +85,10 @@ static void put_replica(uint64_t chunk)
 
 static void put_chunk(uint64_t file, uint64_t index, uint64_t chunk, uint64_t servers)
 {
-    LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
-    LeaseholdStored__Member members[MEMBERS], *pointers[MEMBERS];
-    char names[MEMBERS][32];
-
-    for (unsigned i = 0; i < MEMBERS; i++) {
-        leasehold_stored__member__init(&members[i]);
-        snprintf(names[i], sizeof names[i], "cs%" PRIu64, (chunk + i) % servers + 1);
-        members[i].server_id = names[i];
-        pointers[i] = &members[i];
+    for (unsigned i = 0; i < LH_BENCH_MEMBERS; i++)
         if (fill.replicas != 0 && (chunk + i) % servers == 0)
             put_replica(chunk);
-    }
-    record.chunk = chunk;
-    record.file = file;
-    record.index = index;
-    record.start = index * CHUNK_BYTES;
-    record.version = VERSION;
-    record.n_members = MEMBERS;
-    record.members = pointers;
-    record.created = record.sealed = true;
-    record.length = CHUNK_BYTES;
-    record.checksum = checksum_of(chunk);
-    put('k', (uint64_t[]){file, index}, 2, &record.base);
+    put(lh_bench_chunk(file, index, chunk, servers, true));
 }
 
 static void open_replicas(const char *path)
@@ -196,9 +130,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "store_fill: %s\n", path == NULL ? "--data-dir is missing" : why);
         return 1;
     }
-    put_master(files, chunks);
+    put(lh_bench_master(files, chunks));
     for (uint64_t file = 1; file <= files; file++)
-        put_file(file);
+        put(lh_bench_file(file));
     for (uint64_t file = 1; file <= files; file++)
         for (uint64_t chunk = file; chunk <= chunks; chunk += files)
             put_chunk(file, (chunk - file) / files, chunk, servers);
