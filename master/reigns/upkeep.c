@@ -31,11 +31,18 @@ static int64_t behind(struct lh_reigns *r)
     return revision;
 }
 
+/* While it learns, too: what etcd says of itself comes before a first claim then. */
+static bool asks_status(const struct lh_reigns *r)
+{
+    return r->phase == LH_REIGN_ACTING || r->phase == LH_REIGN_STANDBY ||
+           r->phase == LH_REIGN_LEARNING;
+}
+
 void lh_r_upkeep_step(struct lh_reigns *r)
 {
     struct lh_r_upkeep *u = &r->upkeep;
 
-    if (r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_STANDBY)
+    if (!asks_status(r))
         return;
     if (lh_instant_reached(r->now, u->status_at) && !lh_r_call_is_open(r, LH_R_STATUS)) {
         Etcdserverpb__StatusRequest request = ETCDSERVERPB__STATUS_REQUEST__INIT;
@@ -58,7 +65,7 @@ struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r)
 {
     struct lh_instant at = LH_INSTANT_NEVER;
 
-    if (r->phase != LH_REIGN_ACTING && r->phase != LH_REIGN_STANDBY)
+    if (!asks_status(r))
         return at;
     if (!lh_r_call_is_open(r, LH_R_STATUS))
         at = r->upkeep.status_at;
@@ -94,6 +101,13 @@ void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *
 {
     bool was = r->store_trouble != NULL;
 
+    if (reply->version[0] != 0 && strncmp(reply->version, "3.", 2) != 0) {
+        lh_fx_log(r->fx, LH_ERROR,
+            "etcd says that it is version %.40s: this release speaks with etcd 3 only",
+            reply->version);
+        lh_r_stop_with(r, LH_ERR_WRONG_FORMAT);
+        return;
+    }
     r->store_bytes = reply->db_size > 0 ? (uint64_t)reply->db_size : 0;
     r->store_fills = fills(r);
     free(r->store_trouble);

@@ -253,6 +253,20 @@ class Etcd:
             "/v3/kv/deleterange", **prefix_range(prefix))
         return int(answer.get("deleted", 0))
 
+    def free_space(self, prefix):
+        """These keys and all history are gone, files are small again, and the alarm is off."""
+        self.delete(prefix)
+        for m in self.members.values():
+            revision = m.status()["header"]["revision"]
+            try:
+                m.ask("/v3/kv/compaction", revision=revision, physical=True)
+            except Refused:
+                pass  # another member was asked before
+            m.ask("/v3/maintenance/defragment")
+        alarms = self._any().ask("/v3/maintenance/alarm", action="GET").get("alarms", [])
+        for alarm in alarms:
+            self._any().ask("/v3/maintenance/alarm", action="DEACTIVATE", **alarm)
+
     def cleanup(self):
         self.kill()
 

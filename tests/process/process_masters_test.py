@@ -347,6 +347,40 @@ class BeginningsTest(MastersTest):
         members.start()
         return members
 
+    def test_etcd_fills_up(self):
+        quota = 16 << 20
+        members = self.one_member(flags=[f"--quota-backend-bytes={quota}"])
+        (member,) = members.members.values()
+        cluster = self.start_masters(members=members, count=2,
+                                     master_flags=[f"--etcd-quota={quota}"])
+        self.assert_works(cluster)
+
+        def fill(upto):
+            for i in range(1000):
+                if int(member.status().get("dbSize", 0)) >= upto:
+                    return
+                members.put(b"others/%d" % i, b"x" * (256 << 10))
+
+        # Near its quota: nothing new, and all else.
+        fill(quota * 92 // 100)
+        said = wait_for("new files to be refused", lambda: next(
+            (r.stderr for r in [cluster.run("create", f"/new{time.monotonic()}")]
+             if r.returncode != 0), None))
+        self.assertIn(b"etcd's file has grown to", said)
+        self.assertIn(b"etcdctl defrag", said)
+        cluster.command("append", "/works", stdin=b"more\n")
+        cluster.command("mv", "/works", "/still-works")
+        self.assertIn("etcd's file has grown", cluster.command("masters", "--json").decode())
+        # At the quota: no master acts, and nothing is lost.
+        with self.assertRaises(etcd.Refused):
+            fill(quota * 2)
+        wait_for("nobody to act", lambda: cluster.acting() is None)
+        # With room: all goes on.
+        members.free_space(b"others/")
+        cluster.wait_acting()
+        wait_for("new files", lambda: cluster.run("create", "/newer").returncode == 0)
+        self.assertEqual(cluster.command("cat", "/still-works"), b"record\nmore\n")
+
     def file(self, name, text):
         path = os.path.join(self.folder, name)
         with open(path, "w", encoding="utf-8") as file:

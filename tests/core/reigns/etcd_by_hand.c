@@ -85,6 +85,8 @@ static void answer_what_is_of_no_matter(struct world *w)
     Etcdserverpb__CompactionResponse compaction = ETCDSERVERPB__COMPACTION_RESPONSE__INIT;
 
     status.leader = 1;
+    if (w->version != NULL)
+        status.version = w->version;
     for (size_t i = 0; i < w->count && !w->stopped; i++) {
         struct link *l = &w->links[i];
         if (!l->open || !of_no_matter(l))

@@ -45,6 +45,7 @@ struct world {
     size_t persisted_count, commits;
     char said[1200];  /* the last warning or error */
     int64_t revision; /* of the answers */
+    char *version;    /* of etcd; NULL: it does not say */
 };
 
 /* A master of three members of etcd, with a T_reign of 2 s. `change` may be NULL. */

@@ -115,6 +115,23 @@ static void a_piece_of_an_absurd_index_is_none(void **state)
     world_end(&w);
 }
 
+static void an_etcd_of_another_major_version_is_refused(void **state)
+{
+    struct world w;
+    char three[] = "3.6.0", four[] = "4.0.0";
+
+    (void)state;
+    world_begin(&w, NULL);
+    w.version = three;
+    world_acts(&w);
+    world_run(&w, 11000);
+    assert_false(w.stopped);
+    w.version = four;
+    world_run(&w, 11000);
+    assert_int_equal(w.stop_error, LH_ERR_WRONG_FORMAT);
+    world_end(&w);
+}
+
 static ProtobufCBinaryData head_with_settings(
     uint64_t number, const char *id, uint64_t session_term_ns, uint32_t drift_ppm)
 {
@@ -383,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_revision_that_is_not_there_yet_is_not_waited_for),
         cmocka_unit_test(a_piece_of_an_absurd_index_is_none),
         cmocka_unit_test(a_master_with_other_settings_than_the_active_one_ends),
+        cmocka_unit_test(an_etcd_of_another_major_version_is_refused),
         cmocka_unit_test(a_successor_that_the_list_lacks_goes_first),
         cmocka_unit_test(an_answer_that_comes_behind_the_next_reign_begins_none),
         cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
