@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 
 import etcd
 import process_cluster
@@ -198,6 +199,24 @@ class StoreCopyTest(ClusterTest):
                                         self.in_lmdb, self.in_etcd, "--timeout=1s"), 75)
         member.resume()
         self.assertGreater(self.assert_copied(self.in_lmdb, self.in_etcd)["pairs"], FILES)
+
+    def test_a_directory_is_not_lost_by_a_copy_that_has_not_begun(self):
+        """It went to etcd, and etcd is lost before any master was started on it. The way back was
+        tried, and ended before anything was heard of etcd. What the directory holds is whole."""
+        self.fill()
+        self.assert_copied(self.in_lmdb, self.in_etcd)
+        self.assert_no_master_starts(self.in_lmdb, f"went to {self.in_etcd}")
+        for member in self.etcd.members.values():
+            member.pause()
+        process = subprocess.Popen(self.argv(self.in_etcd, self.in_lmdb, "--timeout=10s"))
+        time.sleep(1)  # it has opened the directory, and waits for etcd
+        self.assertIsNone(process.poll())
+        process.kill()
+        process.wait()
+        for member in self.etcd.members.values():
+            member.resume()
+        self.etcd.delete(b"test/")  # lost, and made anew
+        self.assert_copied(self.in_lmdb, self.in_etcd + "2", "--even-if-moved")
 
     def copy_of_store(self):
         to = os.path.join(self.folder, "elsewhere")
