@@ -116,6 +116,8 @@ static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
         atomic_store(&c->undecided, true);
     } else if (!taken && ticket != MARK_TICKET) {
         atomic_store(&c->persisting, false);
+        if (error == LH_OK)
+            c->marked = false; /* it stays, since etcd may allow a reign from now on */
         lh_loop_persisted(c->loop, CORE_TICKET, error);
     }
 }

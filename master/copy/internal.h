@@ -28,7 +28,7 @@ struct lh_copy {
     LeaseholdStored__Elsewhere *mark; /* NULL: none */
     LeaseholdStored__Master *record;  /* NULL: no metadata */
 
-    bool marked;              /* the mark is not what it was */
+    atomic_bool marked;       /* the mark is not what it was, and may become that again */
     atomic_bool undecided;    /* whether the directory is a store now is not known */
     atomic_bool persisting;   /* a commit of the core's is under way, ... */
     atomic_bool starved;      /* ... for which there is no room */

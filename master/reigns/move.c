@@ -301,6 +301,17 @@ void lh_r_move_persisted(struct lh_reigns *r, int error)
         lh_r_stop_with(r, error); /* it is done; or the store stays half filled */
 }
 
+bool lh_r_move_was_ended(const struct lh_reigns *r, const Etcdserverpb__KeyValue *kv)
+{
+    LeaseholdStored__Head *head = NULL;
+
+    if (r->config.task == LH_REIGN_FILL && kv != NULL)
+        head = lh_r_head_read(kv->value.data, kv->value.len);
+    bool was = head != NULL && head->state != COPYING && head->reign > r->copy.said->reign;
+    lh_r_head_free(head);
+    return was;
+}
+
 void lh_r_move_lost(struct lh_reigns *r)
 {
     if (r->config.task == LH_REIGN_FILL && r->phase == LH_REIGN_CLAIMING)
