@@ -233,6 +233,11 @@ void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__H
     }
     head->state = COPYING;
     head->reign = r->move.term == 0 ? 1 : r->move.term;
+    /* Masters that wait have seen the head of an earlier attempt: it does not go back. */
+    if (r->copy.said != NULL && r->copy.said->reign >= head->reign) {
+        head->reign = r->copy.said->reign;
+        head->number = r->copy.said->number + 1;
+    }
     /* Of an earlier attempt. */
     lh_r_txn_delete(t, lh_r_key(r, LH_R_MAP), lh_r_key(r, LH_R_MAP_END));
 }

@@ -208,7 +208,7 @@ static void an_earlier_attempt_is_cleared_and_done_again(void **state)
                    ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE &&
                memcmp(request->success[i]->request_delete_range->key.data, PREFIX "map/", 7) == 0;
     assert_true(map);
-    assert_puts_head(&w, COPYING, 5, 1);
+    assert_puts_head(&w, COPYING, 5, 4);
     free(head.data);
     world_end(&w);
 }
