@@ -78,6 +78,12 @@ static bool may_fill(struct lh_reigns *r)
 {
     const LeaseholdStored__Head *head = r->copy.said;
 
+    if (head == NULL && r->config.began_before)
+        return refuse(r, LH_ERR_WRONG_IDENTITY,
+            "the content of %s went to etcd:.../%s already, where it is not any more: copy from "
+            "where it is now; or, if no master was ever started on that and it is lost, give "
+            "--even-if-moved",
+            r->config.elsewhere, r->config.prefix);
     if (head == NULL)
         return true;
     if (head->state != COPYING)

@@ -325,8 +325,8 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
     if (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted)
         return true;
     /* HA-11: there is no next chunk then. A member that follows when the lease is over has room. */
-    return m->store_fills == NULL && lh_m_place(m, c->file->chunk_size, wanted, excluded,
-                                         excluded_count, chosen) == wanted;
+    return m->store_fills == NULL &&
+           lh_m_place(m, c->file->chunk_size, wanted, excluded, excluded_count, chosen) == wanted;
 }
 
 /* What is wrong with the tail's primary, as far as the master can see for itself. */

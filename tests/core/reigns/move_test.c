@@ -743,8 +743,8 @@ static void every_members_size_is_asked_for(void **state)
             asked[w.links[i].address[1] - '1']++;
     for (size_t i = 0; i < 3; i++)
         if (asked[i] == 0)
-            fail_msg("e%zu was not asked; e1: %u, e2: %u, e3: %u", i + 1, asked[0], asked[1],
-                asked[2]);
+            fail_msg(
+                "e%zu was not asked; e1: %u, e2: %u, e3: %u", i + 1, asked[0], asked[1], asked[2]);
     free(head.data);
     world_end(&w);
 }
