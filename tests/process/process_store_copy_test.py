@@ -202,8 +202,8 @@ class StoreCopyTest(ClusterTest):
         self.assertGreater(self.assert_copied(self.in_lmdb, self.in_etcd)["pairs"], FILES)
 
     def test_what_was_refused_once_is_refused_again(self):
-        """From etcd into a directory, from there to another prefix: what is left under the first one
-        is old, and masters act on the other one. Only --even-if-moved overrides that."""
+        """From etcd into a directory, from there to another prefix: what is left under the first
+        one is old, and masters act on the other one. Only --even-if-moved overrides that."""
         self.fill()
         self.assert_copied(self.in_lmdb, self.in_etcd)
         back = os.path.join(self.folder, "back")

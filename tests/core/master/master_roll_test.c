@@ -500,8 +500,8 @@ static void too_few_servers_for_a_next_chunk_mean_waiting(void **state)
     assert_non_null(fence_of(second));
 }
 
-/* HA-11: there is no next chunk for now. The members still have room for the file's appends, which a
- * seal would end until an operator has made room in etcd. */
+/* HA-11: there is no next chunk for now. The members still have room for the file's appends, which
+ * a seal would end until an operator has made room in etcd. */
 static void a_store_that_fills_up_means_waiting(void **state)
 {
     const Leasehold__Grant *grant = NULL;
