@@ -243,6 +243,15 @@ class StoreCopyTest(ClusterTest):
         self.assertEqual(self.etcd.get(b"test/"), {})
         self.assert_copied(self.in_lmdb, self.in_etcd, "--even-if-moved")
 
+    def test_a_store_inside_another_ones_prefix_can_be_taken_from_there(self):
+        """Releases before this one allowed such prefixes; now no master starts there."""
+        self.fill()
+        inner = f"etcd:{self.etcd.addresses()}/test/inner"
+        self.assert_copied(self.in_lmdb, inner)
+        self.etcd.put(b"test/head", self.etcd.get(b"test/inner/head")[b"test/inner/head"])
+        self.assert_no_master_starts(inner, "is inside that of another cluster")
+        self.assert_copied(inner, f"lmdb:{self.folder}/next")
+
     def test_a_directory_is_not_lost_by_a_copy_that_has_not_begun(self):
         """It went to etcd, and etcd is lost before any master was started on it. The way back was
         tried, and ended before anything was heard of etcd. What the directory holds is whole."""
