@@ -5,9 +5,11 @@
 #include "master/master.h"
 #include "master/store/metastore_lmdb.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* Commits: of the mark alone, the core's, and the one that makes a directory a store. */
@@ -116,6 +118,8 @@ static void on_committed(void *arg, uint64_t ticket, int error, const char *why)
         atomic_store(&c->undecided, true);
     } else if (!taken && ticket != MARK_TICKET) {
         atomic_store(&c->persisting, false);
+        if (error == LH_OK)
+            c->marked = false; /* it stays, since etcd may allow a reign from now on */
         lh_loop_persisted(c->loop, CORE_TICKET, error);
     }
 }
@@ -126,6 +130,7 @@ static LeaseholdStored__Elsewhere new_mark(const struct lh_copy *c, bool unfinis
 
     mark.where = (char *)(uintptr_t)(unfinished ? c->wanted->from : c->wanted->to);
     mark.unfinished = unfinished;
+    mark.copy = unfinished ? c->copy : 0;
     return mark;
 }
 
@@ -153,7 +158,7 @@ void lh_copy_persist(void *arg, uint64_t ticket, struct lh_change *changes, size
 {
     struct lh_copy *c = arg;
     bool to_etcd = c->config.task == LH_REIGN_FILL;
-    LeaseholdStored__Elsewhere mark = new_mark(c, false);
+    LeaseholdStored__Elsewhere mark = new_mark(c, !to_etcd);
     size_t before = to_etcd ? 0 : c->count;
     struct lh_change *all = lh_alloc_array(before + count + 1, sizeof *all);
 
@@ -162,28 +167,37 @@ void lh_copy_persist(void *arg, uint64_t ticket, struct lh_change *changes, size
     for (size_t i = 0; i < count; i++)
         all[before + i] = changes[i];
     free(changes);
-    if (to_etcd)
-        all[count] = mark_change(&mark);
-    else
+    all[before + count] = mark_change(&mark);
+    if (!to_etcd)
         c->count = 0; /* they are the store's now */
     c->marked = true;
     atomic_store(&c->persisting, true);
-    (void)commit(c, ticket, all, before + count + to_etcd);
+    (void)commit(c, ticket, all, before + count + 1);
+}
+
+/* Where its content went, which it still has; NULL: nowhere, or it has none. */
+static const char *went_to(const LeaseholdStored__Elsewhere *mark)
+{
+    const char *where = mark == NULL ? "" : mark->unfinished ? mark->before : mark->where;
+
+    return where[0] == 0 ? NULL : where;
 }
 
 static int check_source(struct lh_copy *c)
 {
     const LeaseholdStored__Elsewhere *mark = c->mark;
+    const char *where = went_to(mark);
 
-    if (mark != NULL && mark->unfinished)
+    if (mark != NULL && where == NULL)
         return lh_copy_refuse(c, LH_ERR_IN_USE,
             "%s is not whole: it was being filled from %s; run that copy again", c->directory,
             mark->where);
-    if (mark != NULL && strcmp(mark->where, c->wanted->to) != 0 && !c->wanted->even_if_moved)
+    c->config.began_before = where != NULL && !c->wanted->even_if_moved;
+    if (c->config.began_before && strcmp(where, c->wanted->to) != 0)
         return lh_copy_refuse(c, LH_ERR_WRONG_IDENTITY,
             "the content of %s went to %s already: copy from there; or, if no master was ever "
             "started on that and it is lost, give --even-if-moved",
-            c->directory, mark->where);
+            c->directory, where);
     if (c->record == NULL)
         return lh_copy_refuse(
             c, LH_ERR_NOT_FOUND, "%s has no metadata yet: there is nothing to copy", c->directory);
@@ -198,13 +212,23 @@ static int check_target(struct lh_copy *c)
     if (mark == NULL && c->count > 0)
         return lh_copy_refuse(c, LH_ERR_ALREADY_EXISTS,
             "%s holds a store already: give an empty directory", c->directory);
-    if (mark != NULL && mark->unfinished && !again && c->count > 0)
+    if (mark != NULL && mark->unfinished && !again && went_to(mark) == NULL && c->count > 0)
         return lh_copy_refuse(c, LH_ERR_ALREADY_EXISTS,
             "%s was being filled from %s: run that copy again, or give an empty directory",
             c->directory, mark->where);
     c->config.cluster = c->record == NULL ? NULL : c->record->cluster_id;
     c->config.even_if_moved_to = c->wanted->even_if_moved ? "" : again ? c->where : NULL;
+    /* MOVED of an earlier copy into a directory of this name is not taken for this one's. */
+    if (again)
+        c->copy = mark->copy;
+    else if (getrandom(&c->copy, sizeof c->copy, 0) < 0)
+        return lh_copy_refuse(c, LH_ERR_SYSTEM, "the operating system gives no random numbers");
+    size_t said = strlen(c->where);
+    if (c->copy != 0)
+        (void)snprintf(c->where + said, sizeof c->where - said, " (copy %016" PRIx64 ")", c->copy);
     LeaseholdStored__Elsewhere unfinished = new_mark(c, true);
+    if (went_to(mark) != NULL)
+        unfinished.before = (char *)(uintptr_t)went_to(mark);
     c->marked = true;
     return lh_copy_set_mark(c, &unfinished);
 }

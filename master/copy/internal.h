@@ -27,8 +27,9 @@ struct lh_copy {
     size_t count, capacity;
     LeaseholdStored__Elsewhere *mark; /* NULL: none */
     LeaseholdStored__Master *record;  /* NULL: no metadata */
+    uint64_t copy;                    /* of one that is filled: as its mark says */
 
-    bool marked;              /* the mark is not what it was */
+    atomic_bool marked;       /* the mark is not what it was, and may become that again */
     atomic_bool undecided;    /* whether the directory is a store now is not known */
     atomic_bool persisting;   /* a commit of the core's is under way, ... */
     atomic_bool starved;      /* ... for which there is no room */

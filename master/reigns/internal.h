@@ -155,6 +155,9 @@ bool lh_r_move_whole(struct lh_reigns *r);
 void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__Head *head);
 /* The claim was applied. */
 void lh_r_move_begin(struct lh_reigns *r);
+/* FILL: the compare of the last transaction failed, over this head. A later reign than COPYING's
+ * has begun, which nobody begins before that transaction: an earlier copy of it was applied. */
+bool lh_r_move_was_ended(const struct lh_reigns *r, const Etcdserverpb__KeyValue *kv);
 /* A compare failed. */
 void lh_r_move_lost(struct lh_reigns *r);
 void lh_r_move_go(struct lh_reigns *r);

@@ -108,8 +108,9 @@ LeaseholdStored__Head *lh_r_head_read(const void *data, size_t size)
 
     if (head == NULL)
         return NULL;
-    bool sound = head->format != 0 && head->reign != 0 && head->number != 0 &&
-                 head->reign_term_ns >= 1 && head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
+    bool sound = head->format != 0 && head->reign != 0 && head->reign <= UINT64_MAX / 2 &&
+                 head->number != 0 && head->number <= UINT64_MAX / 2 && head->reign_term_ns >= 1 &&
+                 head->reign_term_ns <= LH_REIGN_TERM_MAX_NS;
     if (!sound) {
         lh_r_head_free(head);
         return NULL;

@@ -78,6 +78,12 @@ static bool may_fill(struct lh_reigns *r)
 {
     const LeaseholdStored__Head *head = r->copy.said;
 
+    if (head == NULL && r->config.began_before)
+        return refuse(r, LH_ERR_WRONG_IDENTITY,
+            "the content of %s went to etcd:.../%s already, where it is not any more: copy from "
+            "where it is now; or, if no master was ever started on that and it is lost, give "
+            "--even-if-moved",
+            r->config.elsewhere, r->config.prefix);
     if (head == NULL)
         return true;
     if (head->state != COPYING)
@@ -233,6 +239,11 @@ void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__H
     }
     head->state = COPYING;
     head->reign = r->move.term == 0 ? 1 : r->move.term;
+    /* Masters that wait have seen the head of an earlier attempt: it does not go back. */
+    if (r->copy.said != NULL && r->copy.said->reign >= head->reign) {
+        head->reign = r->copy.said->reign;
+        head->number = r->copy.said->number + 1;
+    }
     /* Of an earlier attempt. */
     lh_r_txn_delete(t, lh_r_key(r, LH_R_MAP), lh_r_key(r, LH_R_MAP_END));
 }
@@ -299,6 +310,17 @@ void lh_r_move_persisted(struct lh_reigns *r, int error)
         resign(r, error);
     else
         lh_r_stop_with(r, error); /* it is done; or the store stays half filled */
+}
+
+bool lh_r_move_was_ended(const struct lh_reigns *r, const Etcdserverpb__KeyValue *kv)
+{
+    LeaseholdStored__Head *head = NULL;
+
+    if (r->config.task == LH_REIGN_FILL && kv != NULL)
+        head = lh_r_head_read(kv->value.data, kv->value.len);
+    bool was = head != NULL && head->state != COPYING && head->reign > r->copy.said->reign;
+    lh_r_head_free(head);
+    return was;
 }
 
 void lh_r_move_lost(struct lh_reigns *r)

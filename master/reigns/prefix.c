@@ -39,7 +39,8 @@ void lh_r_prefix_ask(struct lh_reigns *r)
         look_at(list[txn.n_success++], head_of(prefix, (size_t)(at - prefix)));
     }
     txn.success = list;
-    r->prefix_seen = txn.n_success == 0;
+    /* What is inside another one already may be copied out. */
+    r->prefix_seen = txn.n_success == 0 || r->config.task == LH_REIGN_TAKE;
     if (!r->prefix_seen)
         lh_r_call_begin(r, LH_R_PREFIX, LH_METHOD_ETCD_TXN, &txn.base);
     for (size_t i = 0; i < txn.n_success; i++) {

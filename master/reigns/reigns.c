@@ -112,6 +112,11 @@ bool lh_r_agrees(struct lh_reigns *r)
         (its->drift_ppm == own->drift_ppm && its->session_term_ns == own->session_term_ns &&
             its->chunk_term_ns == own->chunk_term_ns))
         return true;
+    /* A single write may be late, and its master have been stopped (HA-1). */
+    if (!r->copy.disagrees) {
+        r->copy.disagrees = true;
+        return true;
+    }
     lh_fx_log(r->fx, LH_ERROR,
         "the active master, %.128s, runs with --max-clock-drift-ppm=%" PRIu32
         " --session-term=%" PRIu64 "ms --chunk-term=%" PRIu64 "ms, and this one with %" PRIu32

@@ -80,8 +80,9 @@ struct lh_reign_config {
     uint32_t member_count;                    /* at least 1 */
     const char *user, *password;              /* who this is to etcd; NULL: it does not ask */
     struct lh_duration reign_term;            /* T_reign */
-    enum lh_reign_task task;                  /* FILL and TAKE have three fields more: */
+    enum lh_reign_task task;                  /* FILL and TAKE have these more: */
     const char *elsewhere;                    /* the other store, in words */
+    bool began_before;                        /* FILL: only a store that is being filled already */
     const char *cluster;                      /* TAKE: of no other one; NULL: of any */
     /* TAKE: a head that says MOVED is taken if it names this store; "": whichever it names; NULL:
      * it is not taken. */

@@ -214,7 +214,10 @@ static void applied(struct lh_reigns *r, int64_t revision, struct lh_instant fir
          * The copy follows that one. */
         LH_MARK("claim-answered-too-late");
         lh_r_bytes_clear(&head);
-        lh_r_enter(r, LH_REIGN_STANDBY);
+        if (r->config.task != LH_REIGN_SERVE)
+            lh_r_move_lost(r);
+        else
+            lh_r_enter(r, LH_REIGN_STANDBY);
         return;
     }
     lh_r_copy_put_head(r, head, revision);
@@ -320,6 +323,10 @@ void lh_r_write_reply(struct lh_reigns *r, const Etcdserverpb__TxnResponse *repl
     if (is_ours(r, head)) {
         LH_MARK("earlier-copy-was-applied");
         applied(r, head->mod_revision, first_sent);
+        return;
+    }
+    if (r->writer.kind == LH_R_RESIGN && lh_r_move_was_ended(r, head)) {
+        lh_r_resigned(r);
         return;
     }
     not_applied(r, head);

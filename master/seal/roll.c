@@ -320,9 +320,13 @@ static bool possible(struct lh_master *m, const struct lh_m_chunk *c)
                      !(member->excluded && lh_m_server_of(m, member) == lh_m_holder(c));
         logs += there;
     }
-    return logs > 0 && (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted ||
-                           lh_m_place(m, c->file->chunk_size, wanted, excluded, excluded_count,
-                               chosen) == wanted);
+    if (logs == 0)
+        return false;
+    if (lh_m_prealloc_fit(m, c->file, excluded, excluded_count) >= wanted)
+        return true;
+    /* HA-11: there is no next chunk then. A member that follows when the lease is over has room. */
+    return m->store_fills == NULL &&
+           lh_m_place(m, c->file->chunk_size, wanted, excluded, excluded_count, chosen) == wanted;
 }
 
 /* What is wrong with the tail's primary, as far as the master can see for itself. */

@@ -5,8 +5,10 @@ middle."""
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
+import time
 
 import etcd
 import process_cluster
@@ -198,6 +200,75 @@ class StoreCopyTest(ClusterTest):
                                         self.in_lmdb, self.in_etcd, "--timeout=1s"), 75)
         member.resume()
         self.assertGreater(self.assert_copied(self.in_lmdb, self.in_etcd)["pairs"], FILES)
+
+    def test_what_was_refused_once_is_refused_again(self):
+        """From etcd into a directory, from there to another prefix: what is left under the first
+        one is old, and masters act on the other one. Only --even-if-moved overrides that."""
+        self.fill()
+        self.assert_copied(self.in_lmdb, self.in_etcd)
+        back = os.path.join(self.folder, "back")
+        self.assert_copied(self.in_etcd, "lmdb:" + back)
+        self.assert_copied("lmdb:" + back, self.in_etcd + "2")
+        shutil.rmtree(back)
+        for _ in range(2):
+            self.assert_refused("went to lmdb:", self.in_etcd, "lmdb:" + back)
+
+    def test_a_copy_that_is_killed_at_once_does_not_open_an_old_store(self):
+        """Likewise, and the directory is still there: its own mark names the other prefix."""
+        self.fill()
+        self.assert_copied(self.in_lmdb, self.in_etcd)
+        back = os.path.join(self.folder, "back")
+        self.assert_copied(self.in_etcd, "lmdb:" + back)
+        self.assert_copied("lmdb:" + back, self.in_etcd + "2")
+        for member in self.etcd.members.values():
+            member.pause()
+        process = subprocess.Popen(self.argv(self.in_etcd, "lmdb:" + back, "--timeout=10s"))
+        time.sleep(1)  # it has opened the directory, and waits for etcd
+        self.assertIsNone(process.poll())
+        process.kill()
+        process.wait()
+        for member in self.etcd.members.values():
+            member.resume()
+        self.assert_refused("went to lmdb:", self.in_etcd, "lmdb:" + back)
+        self.assert_no_master_starts("lmdb:" + back, "")
+
+    def test_the_same_copy_does_not_begin_once_more(self):
+        """To etcd, from there into another directory; the keys that nobody needs are deleted. Then
+        the first copy is run again, with what is old by now."""
+        self.fill()
+        self.assert_copied(self.in_lmdb, self.in_etcd)
+        self.assert_copied(self.in_etcd, f"lmdb:{self.folder}/next")
+        self.etcd.delete(b"test/")
+        self.assert_refused("went to etcd:", self.in_lmdb, self.in_etcd)
+        self.assertEqual(self.etcd.get(b"test/"), {})
+        self.assert_copied(self.in_lmdb, self.in_etcd, "--even-if-moved")
+
+    def test_a_store_inside_another_ones_prefix_can_be_taken_from_there(self):
+        """Releases before this one allowed such prefixes; now no master starts there."""
+        self.fill()
+        inner = f"etcd:{self.etcd.addresses()}/test/inner"
+        self.assert_copied(self.in_lmdb, inner)
+        self.etcd.put(b"test/head", self.etcd.get(b"test/inner/head")[b"test/inner/head"])
+        self.assert_no_master_starts(inner, "is inside that of another cluster")
+        self.assert_copied(inner, f"lmdb:{self.folder}/next")
+
+    def test_a_directory_is_not_lost_by_a_copy_that_has_not_begun(self):
+        """It went to etcd, and etcd is lost before any master was started on it. The way back was
+        tried, and ended before anything was heard of etcd. What the directory holds is whole."""
+        self.fill()
+        self.assert_copied(self.in_lmdb, self.in_etcd)
+        self.assert_no_master_starts(self.in_lmdb, f"went to {self.in_etcd}")
+        for member in self.etcd.members.values():
+            member.pause()
+        process = subprocess.Popen(self.argv(self.in_etcd, self.in_lmdb, "--timeout=10s"))
+        time.sleep(1)  # it has opened the directory, and waits for etcd
+        self.assertIsNone(process.poll())
+        process.kill()
+        process.wait()
+        for member in self.etcd.members.values():
+            member.resume()
+        self.etcd.delete(b"test/")  # lost, and made anew
+        self.assert_copied(self.in_lmdb, self.in_etcd + "2", "--even-if-moved")
 
     def copy_of_store(self):
         to = os.path.join(self.folder, "elsewhere")

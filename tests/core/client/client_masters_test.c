@@ -313,6 +313,39 @@ static void a_slow_master_that_acts_is_not_left(void **state)
     world_deinit(w);
 }
 
+/* HA-10: a call is repeated where another master acts in a higher reign. What another call finds
+ * out of the same master, in the same reign, is no reason to begin anew there. */
+static void a_call_stays_while_another_one_finds_the_same_master(void **state)
+{
+    struct world *w = given(2);
+    Leasehold__StatRequest request = stat_request();
+    uint64_t m1, m2;
+
+    (void)state;
+    struct lh_master_call slow = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    struct lh_master_call other = call_of(w, LH_METHOD_STAT, &request.base, 10000);
+    ask(w, &slow);
+    uint64_t waits = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
+    pass_ms(w, 500);
+    expect_round(w, &m1, &m2);
+    say_acts(w, m1, 3);
+    say_stands_by(w, m2, 3, "m1:1");
+    ask(w, &other);
+    break_link(w, expect_request(w, LH_METHOD_STAT, "m1:1", NULL));
+    while (w->taken == w->count)
+        pass(w);
+    expect_round(w, &m1, &m2);
+    say_stands_by(w, m2, 3, "m1:1");
+    say_acts(w, m1, 3);
+    uint64_t again = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
+    say_stat(w, again);
+    done(w, &other, LH_OK);
+    say_stat(w, waits);
+    done(w, &slow, LH_OK);
+    expect_quiet(w);
+    world_deinit(w);
+}
+
 static void an_old_master_with_a_lower_reign_is_not_believed(void **state)
 {
     struct world *w = given(2);
@@ -701,6 +734,7 @@ int main(void)
         cmocka_unit_test(a_master_that_cannot_now_is_asked_again),
         cmocka_unit_test(a_frozen_master_is_left),
         cmocka_unit_test(a_slow_master_that_acts_is_not_left),
+        cmocka_unit_test(a_call_stays_while_another_one_finds_the_same_master),
         cmocka_unit_test(an_old_master_with_a_lower_reign_is_not_believed),
         cmocka_unit_test(a_change_is_repeated_with_its_id_until_it_is_answered),
         cmocka_unit_test(calls_that_change_something_have_ids),

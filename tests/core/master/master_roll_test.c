@@ -500,6 +500,28 @@ static void too_few_servers_for_a_next_chunk_mean_waiting(void **state)
     assert_non_null(fence_of(second));
 }
 
+/* HA-11: there is no next chunk for now. The members still have room for the file's appends, which
+ * a seal would end until an operator has made room in etcd. */
+static void a_store_that_fills_up_means_waiting(void **state)
+{
+    const Leasehold__Grant *grant = NULL;
+
+    (void)state;
+    register_servers(4);
+    file_with_primary(ROLL);
+    lh_master_store_fills(w.m, "etcd's file is near its quota");
+    kill_server(primary);
+    open_tail(1, 60000);
+    world_advance(&w, 1000);
+    assert_false(anybody_fenced());
+    for (int i = 0; i < 30 && granted(&grant) == NULL; i++) {
+        heartbeats(NULL);
+        world_advance(&w, 1000);
+    }
+    assert_non_null(grant);
+    assert_int_equal(grant->chunk, chunk);
+}
+
 static void recovered(uint64_t version)
 {
     Leasehold__SessionRequest request = LEASEHOLD__SESSION_REQUEST__INIT;
@@ -1557,6 +1579,7 @@ int main(void)
         STORY(a_file_that_waits_does_not_roll_over),
         STORY(a_file_that_does_not_say_does_as_configured),
         STORY(too_few_servers_for_a_next_chunk_mean_waiting),
+        STORY(a_store_that_fills_up_means_waiting),
         STORY(a_primary_that_recovers_is_a_log_like_others),
         STORY(a_primary_with_too_few_members_is_no_use_either),
         STORY(appends_that_wait_for_too_few_members_are_cause_enough),

@@ -208,7 +208,7 @@ static void an_earlier_attempt_is_cleared_and_done_again(void **state)
                    ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE &&
                memcmp(request->success[i]->request_delete_range->key.data, PREFIX "map/", 7) == 0;
     assert_true(map);
-    assert_puts_head(&w, COPYING, 5, 1);
+    assert_puts_head(&w, COPYING, 5, 4);
     free(head.data);
     world_end(&w);
 }
@@ -551,6 +551,63 @@ static void an_operator_interrupts(void **state)
     world_end(&w);
 }
 
+/* HA-5: the head allows masters, whose answer is late; one begins a reign at once. */
+static void a_master_begins_before_the_last_answer(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData next = world_head(6, 1, 9, 0), later = world_head(6, 40, 9, 0);
+    const ProtobufCBinaryData *heads[] = {&next, &later};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        /* given: all is there, the other store knows, and this one may be started on */
+        world_fills(&w, 3, 10);
+        world_applied(&w, learns(&w, none));
+        world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+        world_committed(&w, LH_OK);
+        world_run(&w, 1);
+        assert_puts_head(&w, RESIGNED, 5, 3);
+        world_fail(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0), LH_ERR_UNAVAILABLE, "lost");
+        world_run(&w, 1000);
+        /* when: a master that waited has begun a reign, so it was applied */
+        world_not_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0), heads[i], 31);
+        /* then: it is done. With an error the other store's mark would be taken away, and masters
+         * would start on both. */
+        assert_true(w.stopped);
+        assert_int_equal(w.stop_error, LH_OK);
+        world_end(&w);
+    }
+    free(next.data);
+    free(later.data);
+}
+
+/* A copy whose claim is answered late; an operator has given it up and run another one. */
+static void a_copy_that_was_replaced_claims_no_more(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head_of(world_head(7, 100, 1, 0), RESIGNED, ""),
+                        other = world_head_of(world_head(9, 1, 2, 0), MOVED, "lmdb:/there");
+
+    (void)state;
+    /* given */
+    world_begin(&w, takes);
+    reads(&w, head);
+    struct link *claim = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    ProtobufCBinaryData ours = world_put(claim, "head");
+    /* when: the watch shows both claims before the answer comes */
+    world_events(&w, (struct world_pair[]){{"head", ours, 11}}, 1);
+    world_events(&w, (struct world_pair[]){{"head", other, 12}}, 1);
+    if (!w.stopped)
+        world_applied(&w, world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    world_run(&w, 100);
+    /* then */
+    assert_refused(&w, LH_ERR_IN_USE, "");
+    assert_null(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    free(head.data);
+    free(other.data);
+    world_end(&w);
+}
+
 /* ---- Masters. */
 
 static void a_master_waits_while_its_store_is_filled(void **state)
@@ -620,6 +677,103 @@ static void a_standby_whose_store_goes_away_says_so(void **state)
     world_end(&w);
 }
 
+/* The sentence that it logs says: run the copy again. That one begins anew. */
+static void a_master_waits_on_when_the_copy_is_run_again(void **state)
+{
+    struct world w, c;
+    ProtobufCBinaryData head = world_head_of(world_head(5, 20, 1, 0), COPYING, HERE);
+
+    (void)state;
+    /* given: a master that waits, and the copy is killed */
+    world_begin(&w, NULL);
+    (void)learns(&w, head);
+    world_run(&w, 500);
+    /* when: the same one is run again */
+    world_fills(&c, 3, 10);
+    ProtobufCBinaryData again = world_put(learns(&c, head), "head");
+    (void)learns(&w, again);
+    /* then */
+    if (w.stopped)
+        fail_msg("it stops, and says: %s", w.said);
+    assert_int_equal(world_phase(&w), LH_REIGN_LEARNING);
+    free(head.data);
+    world_end(&w);
+    world_end(&c);
+}
+
+/* A release from before there were these states takes them for one that it need not wait for, and
+ * begins a reign. What it refuses is a higher format. */
+static void heads_that_forbid_reigns_are_no_older_releases_heads(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head_of(world_head(7, 100, 1, 0), RESIGNED, "");
+
+    (void)state;
+    world_fills(&w, 3, 10);
+    LeaseholdStored__Head *claim = head_put(learns(&w, none));
+    assert_true(claim->format > 1);
+    leasehold_stored__head__free_unpacked(claim, NULL);
+    world_end(&w);
+
+    world_begin(&w, takes);
+    reads(&w, head);
+    claim = head_put(world_link(&w, LH_METHOD_ETCD_TXN, 0));
+    assert_true(claim->format > 1);
+    leasehold_stored__head__free_unpacked(claim, NULL);
+    free(head.data);
+    world_end(&w);
+}
+
+/* HA-11: each member has a file of its own, and defragments it by itself. */
+static void every_members_size_is_asked_for(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head_of(world_head(7, 1, 1, 0), MOVED, HERE);
+    unsigned asked[3] = {0};
+
+    (void)state;
+    /* given */
+    world_begin(&w, NULL);
+    world_loads(&w, head);
+    /* when */
+    world_run(&w, 100000);
+    /* then */
+    for (size_t i = 0; i < w.count; i++)
+        if (w.links[i].method == LH_METHOD_ETCD_STATUS)
+            asked[w.links[i].address[1] - '1']++;
+    for (size_t i = 0; i < 3; i++)
+        if (asked[i] == 0)
+            fail_msg(
+                "e%zu was not asked; e1: %u, e2: %u, e3: %u", i + 1, asked[0], asked[1], asked[2]);
+    free(head.data);
+    world_end(&w);
+}
+
+/* Strange bytes: behind this reign there is no other one. */
+static void the_last_number_is_no_reign(void **state)
+{
+    struct world w;
+    ProtobufCBinaryData head = world_head_of(world_head(UINT64_MAX, 1, 1, 0), RESIGNED, "");
+
+    (void)state;
+    world_begin(&w, NULL);
+    (void)learns(&w, head);
+    if (!w.stopped) {
+        for (int i = 0; i < 2; i++)
+            world_pairs(&w, world_link(&w, LH_METHOD_ETCD_RANGE, 0), NULL, 0);
+        world_run(&w, 100);
+        struct link *claim = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+        if (claim != NULL) {
+            LeaseholdStored__Head *put = head_put(claim);
+            uint64_t reign = put->reign;
+            leasehold_stored__head__free_unpacked(put, NULL);
+            assert_true(reign > 0); /* nobody reads a head of reign 0; this process would abort */
+        }
+    }
+    free(head.data);
+    world_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -640,6 +794,12 @@ int main(void)
         cmocka_unit_test(an_operator_interrupts),
         cmocka_unit_test(a_master_waits_while_its_store_is_filled),
         cmocka_unit_test(a_standby_whose_store_goes_away_says_so),
+        cmocka_unit_test(a_master_begins_before_the_last_answer),
+        cmocka_unit_test(a_copy_that_was_replaced_claims_no_more),
+        cmocka_unit_test(a_master_waits_on_when_the_copy_is_run_again),
+        cmocka_unit_test(heads_that_forbid_reigns_are_no_older_releases_heads),
+        cmocka_unit_test(every_members_size_is_asked_for),
+        cmocka_unit_test(the_last_number_is_no_reign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
