@@ -8,6 +8,7 @@
 #include "client/core/state.h"
 #include "proto/codec.h"
 
+#include <string.h>
 #include <utlist.h>
 
 static struct lh_client_ask *first_ready(const struct lh_client *c)
@@ -42,6 +43,22 @@ static void set_timer(struct lh_client *c)
     lh_timer_set(&c->timers, &a->timer, at);
 }
 
+/* Whoever doubts the choice learns in which reign it acts. When it is lost and found again, in the
+ * same reign, a call that waits there stays. */
+static void keep_up(struct lh_client *c)
+{
+    const struct lh_finder *f = &c->active.finder;
+    struct lh_client_ask *ask;
+
+    DL_FOREACH(c->active.doubting, ask) {
+        if (ask->choice != f->choices && f->choice_reign != 0 && ask->reign == f->choice_reign &&
+            strcmp(ask->address, lh_finder_address(f)) == 0)
+            ask->choice = f->choices;
+        if (ask->choice == f->choices)
+            ask->reign = f->choice_reign;
+    }
+}
+
 static void go_on(struct lh_client *c)
 {
     struct lh_client_active *a = &c->active;
@@ -56,6 +73,7 @@ static void go_on(struct lh_client *c)
             a->finder.config.answer_timeout);
         lh_fx_send(c->fx, link->id, &request.base, NULL);
     }
+    keep_up(c);
     set_timer(c);
 }
 

@@ -149,6 +149,7 @@ static void try_master(struct lh_client_ask *ask)
     if (!ask->unknown)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
     ask->choice = c->active.finder.choices;
+    ask->reign = c->active.finder.choice_reign;
     free(ask->address);
     ask->address = lh_strdup(lh_finder_address(&c->active.finder));
     lh_client_link_open(c, &ask->link, ask->link.method, ask->address, timeout);

@@ -22,6 +22,7 @@ struct lh_client_ask {
     bool active;
     uint64_t choice;           /* the finder's number of the master that the last try went to ... */
     char *address;             /* ... and where that is; NULL: there was none */
+    uint64_t reign;            /* of that master, as far as is known; 0: not */
     struct lh_instant try_end; /* of the try under way, ... */
     struct lh_duration silence;        /* ... whose master is doubted after this, again and again */
     struct lh_client_ask **list;       /* NULL, or one of those of active.h, ... */

@@ -165,7 +165,7 @@ void lh_m_prealloc_for_roll(
 
     if (f->trashed)
         return; /* it does not go on */
-    /* With a store that fills up the file still rolls; it goes on when there is room. */
+    /* A roll that began before the store filled up: the file goes on when there is room. */
     if (lh_m_prealloc_fit(m, f, excluded, count) >= f->min_replicas) {
         LH_MARK("roll-keeps-preallocated");
         for (uint32_t i = prealloc->member_count; i-- > 0;)

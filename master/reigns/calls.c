@@ -173,7 +173,7 @@ void lh_r_calls_message(struct lh_reigns *r, struct lh_input *in)
         lh_r_twin_reply(r, in->message);
         break;
     case LH_R_STATUS:
-        lh_r_status_reply(r, in->message);
+        lh_r_status_reply(r, call->tried, in->message);
         break;
     case LH_R_AUTHENTICATE:
         free(r->token);
@@ -229,6 +229,8 @@ void lh_r_calls_closed(struct lh_reigns *r, const struct lh_input *in)
     }
     if (purpose == LH_R_COMPACT || purpose == LH_R_STATUS) {
         lh_r_call_end(r, purpose); /* the next one is as good */
+        if (purpose == LH_R_STATUS)
+            lh_r_status_failed(r, member);
         return;
     }
     /* The second one: of a store that was restored from an older copy meanwhile. */

@@ -59,16 +59,6 @@ struct lh_r_commit {
     size_t bytes; /* of a transaction */
 };
 
-enum lh_r_write {
-    LH_R_CLAIM,
-    LH_R_HEAD_ALONE,
-    LH_R_COMMITS,
-    LH_R_PUT_PIECE,
-    LH_R_NAME_PIECES,
-    LH_R_PLACE,
-    LH_R_RESIGN
-};
-
 struct lh_r_writer {
     TAILQ_HEAD(lh_r_commits, lh_r_commit) commits; /* in order, those under way first */
     size_t under_way;                              /* of them */
@@ -100,23 +90,6 @@ struct lh_instant lh_r_writer_deadline(const struct lh_reigns *r);
 
 /* The head as it is to be written next. */
 LeaseholdStored__Head lh_r_head_next(struct lh_reigns *r);
-
-/* ---- txn.c */
-
-/* A transaction that is being put together. */
-struct lh_r_txn {
-    Etcdserverpb__TxnRequest request;
-    Etcdserverpb__RequestOp **operations;
-    size_t count, capacity;
-};
-
-void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size);
-void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end);
-/* One change of the map; a later one of the same key takes its place. */
-void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c);
-/* Adds fence and head, and sends it. */
-void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
-    const LeaseholdStored__Head *head);
 
 /* ---- large.c */
 
@@ -180,13 +153,21 @@ struct lh_r_upkeep {
         int64_t revision;
     } * seen; /* oldest first */
     size_t count, capacity;
+    uint32_t asked; /* the member of which the state is asked for, in turn */
+    struct lh_r_member {
+        uint64_t bytes; /* of its file; 0: it did not answer */
+        char *trouble;  /* what it complains of; NULL: nothing */
+    } members[LH_ETCD_MEMBERS_MAX];
 };
 
+void lh_r_upkeep_clear(struct lh_reigns *r);
 void lh_r_upkeep_step(struct lh_reigns *r);
 struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r);
 /* The acting core is told whether the store fills up. */
 void lh_r_status_know(struct lh_reigns *r);
-void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *reply);
+void lh_r_status_reply(
+    struct lh_reigns *r, uint32_t member, const Etcdserverpb__StatusResponse *reply);
+void lh_r_status_failed(struct lh_reigns *r, uint32_t member);
 
 /* ---- records.c */
 
@@ -256,7 +237,7 @@ struct lh_reigns {
     struct lh_instant list_at;
     bool cleared;         /* no other process has this master's id */
     bool announced;       /* its record is in the store */
-    uint64_t store_bytes; /* as etcd said last */
+    uint64_t store_bytes; /* of the largest file, as etcd said last */
     bool store_fills;     /* its file is near its quota */
     char *store_trouble;  /* NULL: none */
     uint64_t process;     /* drawn at the process's start */

@@ -108,7 +108,7 @@ void lh_reigns_destroy(struct lh_reigns *r)
     free(r->out_of_use);
     free(r->token);
     free(r->store_trouble);
-    free(r->upkeep.seen);
+    lh_r_upkeep_clear(r);
     free(r->successor);
     for (uint32_t i = 0; i < r->config.member_count; i++)
         free((char *)(uintptr_t)r->config.members[i]);

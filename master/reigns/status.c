@@ -17,7 +17,8 @@ void lh_reigns_metrics(const struct lh_reigns *r, struct lh_metrics *out)
     GAUGE("standby", "1: this master has a copy of the store that follows the active one.",
         r->phase == LH_REIGN_STANDBY);
     GAUGE("inputs_waiting", "Inputs that wait until the reign is confirmed.", r->gate.count);
-    GAUGE("etcd_bytes", "Bytes of etcd's file, as of its last answer.", r->store_bytes);
+    GAUGE("etcd_bytes", "Bytes of the largest file of etcd's members, as of their last answers.",
+        r->store_bytes);
     GAUGE(
         "etcd_trouble", "1: etcd's members complain, or have no leader.", r->store_trouble != NULL);
     COUNTER("reigns", "Reigns of this process that began.", r->counts.reigns);

@@ -94,6 +94,33 @@ void lh_r_head_free(LeaseholdStored__Head *head);
 #define LH_R_RECORD_OF   "records/"
 #define LH_R_RECORDS_END "records0"
 
+/* ---- txn.c: transactions */
+
+enum lh_r_write {
+    LH_R_CLAIM,
+    LH_R_HEAD_ALONE,
+    LH_R_COMMITS,
+    LH_R_PUT_PIECE,
+    LH_R_NAME_PIECES,
+    LH_R_PLACE,
+    LH_R_RESIGN
+};
+
+/* A transaction that is being put together. */
+struct lh_r_txn {
+    Etcdserverpb__TxnRequest request;
+    Etcdserverpb__RequestOp **operations;
+    size_t count, capacity;
+};
+
+void lh_r_txn_put(struct lh_r_txn *t, struct lh_r_bytes key, const void *value, size_t size);
+void lh_r_txn_delete(struct lh_r_txn *t, struct lh_r_bytes key, struct lh_r_bytes end);
+/* One change of the map; a later one of the same key takes its place. */
+void lh_r_txn_change(struct lh_reigns *r, struct lh_r_txn *t, const struct lh_change *c);
+/* Adds fence and head, and sends it. */
+void lh_r_txn_send(struct lh_reigns *r, struct lh_r_txn *t, enum lh_r_write kind,
+    const LeaseholdStored__Head *head);
+
 /* ---- follow.c: the copy */
 
 /* A put (or, with `value.data` NULL, a removal) that was read of one revision. */

@@ -46,7 +46,10 @@ void lh_r_upkeep_step(struct lh_reigns *r)
         return;
     if (lh_instant_reached(r->now, u->status_at) && !lh_r_call_is_open(r, LH_R_STATUS)) {
         Etcdserverpb__StatusRequest request = ETCDSERVERPB__STATUS_REQUEST__INIT;
-        u->status_at = lh_instant_add(r->now, r->config.records_every);
+        uint32_t count = r->config.member_count;
+        u->status_at = lh_instant_add(r->now, lh_nanoseconds(r->config.records_every.ns / count));
+        u->asked = (u->asked + 1) % count; /* each has a file of its own */
+        r->calls[LH_R_STATUS].tried = u->asked;
         lh_r_call_begin(r, LH_R_STATUS, LH_METHOD_ETCD_STATUS, &request.base);
     }
     if (r->phase != LH_REIGN_ACTING || !lh_instant_reached(r->now, u->compact_at))
@@ -72,12 +75,18 @@ struct lh_instant lh_r_upkeep_deadline(const struct lh_reigns *r)
     return r->phase == LH_REIGN_ACTING ? lh_instant_min(at, r->upkeep.compact_at) : at;
 }
 
-/* HA-11: at the quota not even the head can be written, so nothing new is taken well before. */
-static bool fills(const struct lh_reigns *r)
+/* ---- What the members say of themselves. */
+
+static void member_says(struct lh_reigns *r, uint32_t member, uint64_t bytes, const char *trouble)
 {
-    return r->store_bytes / r->config.full_percent >= r->config.quota_bytes / 100;
+    struct lh_r_member *m = &r->upkeep.members[member];
+
+    m->bytes = bytes;
+    free(m->trouble);
+    m->trouble = trouble == NULL ? NULL : lh_strdup(trouble);
 }
 
+/* HA-11: at the quota not even the head can be written, so nothing new is taken well before. */
 static char *say_fills(const struct lh_reigns *r)
 {
     char text[400];
@@ -91,34 +100,60 @@ static char *say_fills(const struct lh_reigns *r)
     return lh_strdup(text);
 }
 
+/* The largest file counts, and any complaint. */
+static void sum_up(struct lh_reigns *r)
+{
+    const char *trouble = NULL;
+    bool was = r->store_trouble != NULL;
+
+    r->store_bytes = 0;
+    for (uint32_t i = 0; i < r->config.member_count; i++) {
+        const struct lh_r_member *m = &r->upkeep.members[i];
+        if (m->bytes > r->store_bytes)
+            r->store_bytes = m->bytes;
+        if (trouble == NULL)
+            trouble = m->trouble;
+    }
+    r->store_fills = r->store_bytes / r->config.full_percent >= r->config.quota_bytes / 100;
+    free(r->store_trouble);
+    r->store_trouble = r->store_fills ? say_fills(r) : trouble != NULL ? lh_strdup(trouble) : NULL;
+    if (r->store_trouble != NULL && !was)
+        lh_fx_log(r->fx, LH_ERROR, "etcd complains: %.400s", r->store_trouble);
+    lh_r_status_know(r);
+}
+
 void lh_r_status_know(struct lh_reigns *r)
 {
     if (r->phase == LH_REIGN_ACTING)
         lh_master_store_fills(r->master, r->store_fills ? r->store_trouble : NULL);
 }
 
-void lh_r_status_reply(struct lh_reigns *r, const Etcdserverpb__StatusResponse *reply)
+void lh_r_status_reply(
+    struct lh_reigns *r, uint32_t member, const Etcdserverpb__StatusResponse *reply)
 {
-    bool was = r->store_trouble != NULL;
-
     if (reply->version[0] != 0 && strncmp(reply->version, "3.", 2) != 0) {
         lh_fx_log(r->fx, LH_ERROR,
-            "etcd says that it is version %.40s: this release speaks with etcd 3 only",
-            reply->version);
+            "etcd at %s says that it is version %.40s: this release speaks with etcd 3 only",
+            r->config.members[member], reply->version);
         lh_r_stop_with(r, LH_ERR_WRONG_FORMAT);
         return;
     }
-    r->store_bytes = reply->db_size > 0 ? (uint64_t)reply->db_size : 0;
-    r->store_fills = fills(r);
-    free(r->store_trouble);
-    r->store_trouble = NULL;
-    if (r->store_fills)
-        r->store_trouble = say_fills(r);
-    else if (reply->n_errors > 0)
-        r->store_trouble = lh_strdup(reply->errors[0]);
-    else if (reply->leader == 0)
-        r->store_trouble = lh_strdup("the members have no leader");
-    if (r->store_trouble != NULL && !was)
-        lh_fx_log(r->fx, LH_ERROR, "etcd complains: %.400s", r->store_trouble);
-    lh_r_status_know(r);
+    member_says(r, member, reply->db_size > 0 ? (uint64_t)reply->db_size : 0,
+        reply->n_errors > 0  ? reply->errors[0]
+        : reply->leader == 0 ? "the members have no leader"
+                             : NULL);
+    sum_up(r);
+}
+
+void lh_r_status_failed(struct lh_reigns *r, uint32_t member)
+{
+    member_says(r, member, 0, NULL);
+    sum_up(r);
+}
+
+void lh_r_upkeep_clear(struct lh_reigns *r)
+{
+    for (uint32_t i = 0; i < r->config.member_count; i++)
+        free(r->upkeep.members[i].trouble);
+    free(r->upkeep.seen);
 }

@@ -355,11 +355,16 @@ class BeginningsTest(MastersTest):
                                      master_flags=[f"--etcd-quota={quota}"])
         self.assert_works(cluster)
 
+        def size():
+            return int(member.status().get("dbSize", 0))
+
         def fill(upto):
             for i in range(1000):
-                if int(member.status().get("dbSize", 0)) >= upto:
+                before = size()
+                if before >= upto:
                     return
                 members.put(b"others/%d" % i, b"x" * (256 << 10))
+                wait_for("it to be written", lambda b=before: size() > b, interval=0.01)
 
         # Near its quota: nothing new, and all else.
         fill(quota * 92 // 100)

@@ -701,29 +701,6 @@ static void a_master_waits_on_when_the_copy_is_run_again(void **state)
     world_end(&c);
 }
 
-/* A release from before there were these states takes them for one that it need not wait for, and
- * begins a reign. What it refuses is a higher format. */
-static void heads_that_forbid_reigns_are_no_older_releases_heads(void **state)
-{
-    struct world w;
-    ProtobufCBinaryData head = world_head_of(world_head(7, 100, 1, 0), RESIGNED, "");
-
-    (void)state;
-    world_fills(&w, 3, 10);
-    LeaseholdStored__Head *claim = head_put(learns(&w, none));
-    assert_true(claim->format > 1);
-    leasehold_stored__head__free_unpacked(claim, NULL);
-    world_end(&w);
-
-    world_begin(&w, takes);
-    reads(&w, head);
-    claim = head_put(world_link(&w, LH_METHOD_ETCD_TXN, 0));
-    assert_true(claim->format > 1);
-    leasehold_stored__head__free_unpacked(claim, NULL);
-    free(head.data);
-    world_end(&w);
-}
-
 /* HA-11: each member has a file of its own, and defragments it by itself. */
 static void every_members_size_is_asked_for(void **state)
 {
@@ -797,7 +774,6 @@ int main(void)
         cmocka_unit_test(a_master_begins_before_the_last_answer),
         cmocka_unit_test(a_copy_that_was_replaced_claims_no_more),
         cmocka_unit_test(a_master_waits_on_when_the_copy_is_run_again),
-        cmocka_unit_test(heads_that_forbid_reigns_are_no_older_releases_heads),
         cmocka_unit_test(every_members_size_is_asked_for),
         cmocka_unit_test(the_last_number_is_no_reign),
     };
