@@ -80,6 +80,16 @@ enum lh_method {
     LH_METHOD_GARBAGE,
     LH_METHOD_MASTERS,
     LH_METHOD_TRANSFER,
+    /* leasehold.Leases, of the master too */
+    LH_METHOD_LEASE_SESSION,
+    LH_METHOD_GET,
+    LH_METHOD_CHANGE,
+    LH_METHOD_WATCH,
+    LH_METHOD_CANCEL,
+    LH_METHOD_LIST_NAMES,
+    LH_METHOD_LIST_SESSIONS,
+    LH_METHOD_SET_POLICY,
+    LH_METHOD_LIST_POLICIES,
     /* leasehold.ChunkServer */
     LH_METHOD_APPEND,
     LH_METHOD_REPLICATE,

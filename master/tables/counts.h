@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* One more than the highest error number. */
-#define LH_COUNTED_ERRORS 37u
+#define LH_COUNTED_ERRORS 38u
 
 struct lh_master_counts {
     uint64_t registrations, registrations_refused, sessions_ended;

@@ -1,0 +1,47 @@
+/* Values under names: reads with cache leases, changes that wait for the caches, values that go with
+ * a session, broadcasts, watching, and the policies of names (NL-5, VAL-1 to VAL-6). */
+#pragma once
+
+#include "master/locks/locks.h"
+#include "master/tables/name.h"
+
+/* ---- From the session stream. */
+
+void lh_m_value_read(
+    struct lh_master *m, struct lh_m_program *p, const Leasehold__ReadValue *read);
+void lh_m_value_dropped(
+    struct lh_master *m, struct lh_m_program *p, const Leasehold__Dropped *dropped);
+void lh_m_broadcast(struct lh_master *m, struct lh_m_program *p, const Leasehold__Broadcast *b);
+
+/* As lh_m_locks_shown(): which of the values may still be served. */
+void lh_m_values_shown(struct lh_master *m, struct lh_m_program *p,
+    const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown);
+/* What the answer to a heartbeat says of the prefixes that the program subscribed to: an array that
+ * is good until the next call. The promise is kept from now on (VAL-5). */
+size_t lh_m_broadcasts(struct lh_master *m, struct lh_m_program *p,
+    Leasehold__BroadcastState ***states);
+
+/* ---- For others. */
+
+/* A cache lease has run out. */
+void lh_m_cache_expired(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p);
+/* The session is over: what is attached to it is deleted (VAL-4), its broadcasts end. */
+void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p);
+/* All sessions are back or over: changes may complete. */
+void lh_m_values_all_back(struct lh_master *m);
+/* A commit is durable: changes in it are complete. */
+void lh_m_values_durable(struct lh_master *m);
+/* The first step of a reign: values whose session has no record are deleted. */
+void lh_m_values_start(struct lh_master *m);
+/* The policy of the name (NL-5): the one of the longest prefix that fits, or the default. */
+const struct lh_m_policy *lh_m_policy_of(const struct lh_master *m, const char *name);
+
+/* Unary, and the stream of a watcher. */
+void lh_m_get(struct lh_master *m, uint64_t link, const Leasehold__GetRequest *request);
+void lh_m_change(struct lh_master *m, uint64_t link, const Leasehold__ChangeRequest *request);
+void lh_m_set_policy(struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
+void lh_m_list_policies(
+    struct lh_master *m, uint64_t link, const Leasehold__ListPoliciesRequest *request);
+void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request);
+void lh_m_watch_sent(struct lh_master *m, uint64_t link);
+void lh_m_watch_closed(struct lh_master *m, uint64_t link);
