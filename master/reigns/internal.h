@@ -173,7 +173,6 @@ void lh_r_status_failed(struct lh_reigns *r, uint32_t member);
 
 void lh_r_records_step(struct lh_reigns *r);
 void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
-void lh_r_record_put(struct lh_reigns *r);
 /* Whoever was asked has answered, or not (NULL). */
 void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply);
 struct lh_instant lh_r_records_deadline(const struct lh_reigns *r);
