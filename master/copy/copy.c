@@ -98,7 +98,6 @@ static int give_up(struct lh_copy *c, enum lh_reign_phase phase)
         "same copy again when it does");
 }
 
-/* Until the core has stopped. */
 /* Asks the core to stop; without room for its commit that fails, and the core takes it back. */
 static void stop(struct lh_copy *c)
 {
