@@ -110,7 +110,7 @@ struct lh_r_move {
     size_t count, capacity;
     uint64_t bytes, term;
     uint64_t seen_reign, seen_number; /* TAKE: of the head that was there first */
-    bool persisting, interrupted;
+    bool claimed, persisting, interrupted;
 };
 
 /* The store may be read, followed, claimed as it is: its head is new to this process. False: not,
