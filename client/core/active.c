@@ -183,6 +183,12 @@ void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask)
     go_on(c);
 }
 
+void lh_client_active_asked(struct lh_client *c, struct lh_client_ask *ask)
+{
+    if (c->active.finder.wanted)
+        lh_client_active_doubt(c, ask);
+}
+
 void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask)
 {
     (void)c;

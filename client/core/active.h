@@ -36,6 +36,9 @@ void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask);
 /* It does not wait, or doubt, any more. */
 void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask);
 
+/* It has gone to the choice. If others doubt that already, so does this one. */
+void lh_client_active_asked(struct lh_client *c, struct lh_client_ask *ask);
+
 /* The master that it asked is silent: another one may act by now, and then
  * lh_client_ask_elsewhere() is called. To be called again while the silence lasts. */
 void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask);

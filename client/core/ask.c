@@ -157,8 +157,7 @@ static void try_master(struct lh_client_ask *ask)
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
     set_timer(ask);
-    if (c->active.finder.wanted) /* others doubt it already */
-        lh_client_active_doubt(c, ask);
+    lh_client_active_asked(c, ask);
 }
 
 void lh_client_ask_go_on(struct lh_client_ask *ask)

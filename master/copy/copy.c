@@ -70,6 +70,7 @@ static enum lh_reign_phase look(struct lh_copy *c, struct lh_store_copied *now)
     now->pairs = state.pairs;
     now->bytes = state.bytes;
     now->reign = state.reign;
+    c->claimed = state.claimed;
     return state.phase;
 }
 
@@ -85,26 +86,47 @@ static struct lh_duration patience(const struct lh_copy *c, enum lh_reign_phase 
     return patience;
 }
 
-static int give_up(struct lh_copy *c, enum lh_reign_phase phase)
-{
-    if (phase == LH_REIGN_LEARNING || phase == LH_REIGN_LOADING || phase == LH_REIGN_STANDBY) {
-        lh_loop_stop(c->loop);
-        (void)lh_loop_wait(c->loop, c->wanted->patience);
-        return lh_copy_refuse(c, LH_ERR_UNAVAILABLE, "etcd does not answer; nothing was changed");
-    }
-    c->marked = false; /* it stays: nobody knows what etcd has */
-    return lh_copy_refuse(c, LH_ERR_DEADLINE_EXCEEDED,
-        "etcd does not answer any more, and no master can be started on either store now: run the "
-        "same copy again when it does");
-}
-
-/* Until the core has stopped. */
 /* Asks the core to stop; without room for its commit that fails, and the core takes it back. */
 static void stop(struct lh_copy *c)
 {
     lh_loop_stop(c->loop);
     if (atomic_load(&c->starved))
         lh_copy_close_store(c);
+}
+
+/* Is it known what becomes of etcd's store if the core is asked to stop? A claim of TAKE, and the
+ * last transaction, it waits for. */
+static bool may_stop(const struct lh_copy *c, enum lh_reign_phase phase)
+{
+    return phase != LH_REIGN_RESIGNING &&
+           (phase != LH_REIGN_CLAIMING || c->config.task == LH_REIGN_FILL);
+}
+
+/* The core was asked to stop, or would not, and etcd has said nothing since. */
+static int give_up(struct lh_copy *c)
+{
+    c->marked = false; /* it stays: nobody knows what etcd has */
+    return lh_copy_refuse(c, LH_ERR_DEADLINE_EXCEEDED,
+        "etcd does not answer any more, and no master can be started on either store now: run the "
+        "same copy again when it does");
+}
+
+/* The core has stopped when it was asked to; what it has claimed from etcd it has given back, but
+ * for a store that is filled. */
+static int say_stopped(struct lh_copy *c)
+{
+    bool fill = c->config.task == LH_REIGN_FILL, half = fill && c->claimed;
+    const char *next = !half || c->mark == NULL
+                           ? "masters can go on as before, and the copy be run again"
+                           : "the same copy can be run again";
+
+    if (!c->unanswered)
+        return lh_copy_refuse(c, LH_ERR_CANCELLED, "interrupted%s; %s",
+            half ? "" : ", before anything was changed", next);
+    if (half)
+        return lh_copy_refuse(
+            c, LH_ERR_DEADLINE_EXCEEDED, "etcd does not answer any more; %s when it does", next);
+    return lh_copy_refuse(c, LH_ERR_UNAVAILABLE, "etcd does not answer; nothing was changed");
 }
 
 /* Until the core has stopped. */
@@ -124,8 +146,13 @@ static int work(struct lh_copy *c, struct lh_store_copied *now)
         struct lh_instant at = lh_clock_now();
         if (phase != last_phase || now->pairs != last_pairs)
             changed_at = at;
-        if (lh_instant_reached(at, lh_instant_add(changed_at, patience(c, phase))))
-            return give_up(c, phase);
+        if (lh_instant_reached(at, lh_instant_add(changed_at, patience(c, phase)))) {
+            if (c->unanswered || !may_stop(c, phase))
+                return give_up(c);
+            c->unanswered = true;
+            changed_at = at;
+            stop(c);
+        }
         if (atomic_load(&c->undecided)) {
             c->marked = false;
             return lh_copy_refuse(c, LH_ERR_IO,
@@ -163,13 +190,7 @@ static int run(struct lh_copy *c, struct lh_store_copied *result)
         return error;
     lh_loop_start(c->loop);
     error = work(c, result);
-    if (error == LH_ERR_CANCELLED)
-        (void)lh_copy_refuse(c, error,
-            c->config.task == LH_REIGN_FILL
-                ? "interrupted; masters can go on with %s, or the copy be run again"
-                : "interrupted, before anything was changed; masters can go on as before",
-            c->wanted->from);
-    return error;
+    return error == LH_ERR_CANCELLED ? say_stopped(c) : error;
 }
 
 /* ---- The whole. */

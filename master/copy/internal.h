@@ -29,6 +29,9 @@ struct lh_copy {
     LeaseholdStored__Master *record;  /* NULL: no metadata */
     uint64_t copy;                    /* of one that is filled: as its mark says */
 
+    bool claimed;    /* etcd's store may not be what it was */
+    bool unanswered; /* etcd has said nothing for too long: the core was asked to stop */
+
     atomic_bool marked;       /* the mark is not what it was, and may become that again */
     atomic_bool undecided;    /* whether the directory is a store now is not known */
     atomic_bool persisting;   /* a commit of the core's is under way, ... */

@@ -110,7 +110,7 @@ struct lh_r_move {
     size_t count, capacity;
     uint64_t bytes, term;
     uint64_t seen_reign, seen_number; /* TAKE: of the head that was there first */
-    bool persisting, interrupted;
+    bool claimed, persisting, interrupted;
 };
 
 /* The store may be read, followed, claimed as it is: its head is new to this process. False: not,
@@ -173,7 +173,6 @@ void lh_r_status_failed(struct lh_reigns *r, uint32_t member);
 
 void lh_r_records_step(struct lh_reigns *r);
 void lh_r_records_reply(struct lh_reigns *r, const Etcdserverpb__RangeResponse *reply);
-void lh_r_record_put(struct lh_reigns *r);
 /* Whoever was asked has answered, or not (NULL). */
 void lh_r_twin_reply(struct lh_reigns *r, const Leasehold__MastersReply *reply);
 struct lh_instant lh_r_records_deadline(const struct lh_reigns *r);

@@ -232,6 +232,7 @@ static void raise_term(struct lh_r_move *m, uint64_t reign)
 
 void lh_r_move_claim(struct lh_reigns *r, struct lh_r_txn *t, LeaseholdStored__Head *head)
 {
+    r->move.claimed = true;
     head->elsewhere = (char *)(uintptr_t)r->config.elsewhere;
     if (r->config.task == LH_REIGN_TAKE) {
         head->state = MOVED;

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-void lh_r_record_put(struct lh_reigns *r)
+static void put_record(struct lh_reigns *r)
 {
     Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT, *list[1] = {&op};
@@ -49,7 +49,7 @@ void lh_r_records_step(struct lh_reigns *r)
     if (r->config.task != LH_REIGN_SERVE)
         return; /* no master */
     if (r->cleared && !r->announced && !lh_r_call_is_open(r, LH_R_RECORD))
-        lh_r_record_put(r);
+        put_record(r);
     if (lh_instant_reached(r->now, r->list_at) && !lh_r_call_is_open(r, LH_R_LIST)) {
         r->list_at = lh_instant_add(r->now, r->config.records_every);
         list(r);

@@ -254,6 +254,11 @@ static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__Transf
     Leasehold__TransferReply reply = LEASEHOLD__TRANSFER_REPLY__INIT;
 
     lh_r_link_over(r, link);
+    if (!lh_r_is_confirmed(r)) {
+        lh_fx_close(r->fx, link, LH_ERR_UNAVAILABLE,
+            "this master does not know whether it is still the active one: etcd does not answer");
+        return;
+    }
     if (strcmp(request->successor, r->config.id) == 0)
         reply.error_text = "this is the active master already";
     else if (strlen(request->successor) > LH_MASTER_ID_BYTES_MAX)
@@ -271,15 +276,9 @@ static void transfer(struct lh_reigns *r, uint64_t link, const Leasehold__Transf
 
 static void served(struct lh_reigns *r, struct lh_input *in)
 {
-    if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_TRANSFER && lh_r_is_confirmed(r)) {
-        transfer(r, in->link, in->message);
-        return;
-    }
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_TRANSFER &&
         r->phase == LH_REIGN_ACTING) {
-        lh_r_link_over(r, in->link);
-        lh_fx_close(r->fx, in->link, LH_ERR_UNAVAILABLE,
-            "this master does not know whether it is still the active one: etcd does not answer");
+        transfer(r, in->link, in->message);
         return;
     }
     if (in->kind == LH_IN_MESSAGE && in->method == LH_METHOD_MASTERS) {

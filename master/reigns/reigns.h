@@ -140,6 +140,7 @@ struct lh_reign_state {
     size_t waiting;                    /* inputs that wait */
     int64_t revision;                  /* of etcd, up to which its copy stands */
     uint64_t pairs, bytes;             /* FILL: in place, and of all; TAKE: read so far */
+    bool claimed; /* FILL, TAKE: it was tried to put a head, so the store may not be what it was */
 };
 
 void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state);

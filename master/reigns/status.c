@@ -101,6 +101,7 @@ void lh_reigns_state(const struct lh_reigns *r, struct lh_reign_state *state)
         .revision = r->phase == LH_REIGN_ACTING ? r->copy.head_revision : r->copy.revision,
         .pairs = r->writer.large != NULL ? r->writer.placed : r->move.count,
         .bytes = r->move.bytes,
+        .claimed = r->move.claimed,
     };
     if (r->phase == LH_REIGN_ACTING)
         state->confirmed_until = r->confirmed_until;

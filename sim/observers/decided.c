@@ -10,9 +10,11 @@ static void note_lost(struct lh_sim_observers *o, struct chunk *c, const Leaseho
 {
     for (size_t i = 0; i < s->n_members; i++)
         for (size_t n = 0; n < c->member_count; n++)
-            if (s->members[i]->lost &&
-                lh_ob_server_named(o, s->members[i]->server_id) == (int32_t)c->members[n].server)
+            if (s->members[i]->lost && !c->members[n].lost &&
+                lh_ob_server_named(o, s->members[i]->server_id) == (int32_t)c->members[n].server) {
+                lh_ob_roll_log_goes(o, c, c->members[n].server);
                 c->members[n].lost = true;
+            }
 }
 
 /* REC-2a, FAIL-3: until a version is recovered a member that may be the only one to have everything

@@ -244,6 +244,8 @@ void lh_ob_keep_joined(struct lh_sim_observers *o, struct chunk *c, uint32_t ser
 /* FAIL-2a: the master has decided to seal the chunk by fences, at this length and version. */
 void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
     uint64_t length, uint64_t checksum);
+/* Called before that is noted: a decision by its log may be taken back. Others are asked again. */
+void lh_ob_roll_log_goes(struct lh_sim_observers *o, struct chunk *c, uint32_t server);
 void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_roll_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 

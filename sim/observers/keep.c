@@ -236,7 +236,10 @@ static void registers(
         bool there = false;
         for (size_t i = 0; i < m->n_replicas; i++)
             there = there || m->replicas[i]->chunk == c->id;
-        c->replicas[server->number].missing = c->created && !there;
+        bool missing = c->created && !there;
+        if (missing && !c->replicas[server->number].missing)
+            lh_ob_roll_log_goes(o, c, server->number);
+        c->replicas[server->number].missing = missing;
     }
 }
 

@@ -49,6 +49,9 @@ struct fenced {
     uint64_t version; /* 0: nothing */
     uint64_t length, checksum, committed;
     uint64_t heard_at; /* true ns */
+    /* True ns: from then on it counts for a decision, for certain. It may have come when the master
+     * had decided, and that decision may have been taken back. UINT64_MAX: nobody knows. */
+    uint64_t counted_at;
     bool unverified;
     bool primary;   /* its length is what it had committed as the primary */
     bool truncated; /* FAIL-3 */

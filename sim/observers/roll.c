@@ -91,6 +91,21 @@ static uint64_t heard_enough(
     return enough_at == UINT64_MAX ? 0 : enough_at;
 }
 
+void lh_ob_roll_log_goes(struct lh_sim_observers *o, struct chunk *c, uint32_t server)
+{
+    const struct fenced *gone = &lh_ob_replica(c, server)->fenced_heard;
+    uint64_t enough_at;
+
+    if (!c->known || !c->intent || c->sealed || gone->version != c->version)
+        return;
+    enough_at = heard_enough(o, c, c->version);
+    for (size_t i = 0; i < c->member_count && enough_at != 0; i++) {
+        struct fenced *f = &c->replicas[c->members[i].server].fenced_heard;
+        if (f->heard_at > enough_at)
+            f->counted_at = UINT64_MAX;
+    }
+}
+
 void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t version,
     uint64_t length, uint64_t checksum)
 {
@@ -156,7 +171,7 @@ void lh_ob_roll_sealed(struct lh_sim_observers *o, struct chunk *c, uint64_t ver
     for (size_t i = 0; i < c->member_count && !answer->unverified && !failed(o); i++) {
         const struct fenced *f = answer_of(o, c, i, version);
         /* What came later may have come after the decision. */
-        bool known = f != NULL && (f->heard_at <= answer->heard_at || f->heard_at <= enough_at);
+        bool known = f != NULL && (f->counted_at <= answer->heard_at || f->counted_at <= enough_at);
         if (known && !f->unverified && !f->truncated && f->length >= committed &&
             f->length < length)
             lh_sim_fail(o->sim, "INV-4", c->id,
@@ -211,13 +226,16 @@ void lh_ob_roll_takes(struct lh_sim_observers *o, struct actor *a, const struct 
             .unverified = m->fenced->unverified,
             .primary = m->fenced->primary,
             .truncated = m->fenced->truncated,
-            .heard_at = lh_sim_now(o->sim)};
+            .heard_at = lh_sim_now(o->sim),
+            .counted_at = lh_sim_now(o->sim)};
         bool again = heard->heard_at >= o->master->started_at && heard->version == said.version &&
                      heard->length == said.length && heard->checksum == said.checksum &&
                      heard->committed == said.committed && heard->unverified == said.unverified &&
                      heard->primary == said.primary && heard->truncated == said.truncated;
         if (!again) /* else it may have decided by the first one */
             *heard = said;
+        else if (heard->counted_at == UINT64_MAX)
+            heard->counted_at = said.heard_at;
     }
 }
 

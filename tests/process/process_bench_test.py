@@ -56,4 +56,8 @@ class BenchTest(unittest.TestCase):
 
 if __name__ == "__main__":
     os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")
-    unittest.main(verbosity=2)
+    process_cluster.main(beside=[
+        "BenchTest.test_a_stall",
+        "BenchTest.test_masters_that_are_idle",
+        "BenchTest.test_new_files",
+    ])

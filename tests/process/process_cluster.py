@@ -554,6 +554,46 @@ class ClusterTest(unittest.TestCase):
         return sum(found.values())
 
 
-def main():
+class _Beside:
+    """A test that runs in a process of its own."""
+
+    def __init__(self, name):
+        self.name = name
+        self._folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self._output = open(os.path.join(self._folder.name, "output"), "w+b")
+        self._process = subprocess.Popen(
+            [sys.executable, sys.argv[0], name], stdin=subprocess.DEVNULL, stdout=self._output,
+            stderr=subprocess.STDOUT, env=dict(os.environ, TEST_TMPDIR=self._folder.name))
+
+    def succeeded(self):
+        """Waits for it, and shows what it printed."""
+        status = self._process.wait()
+        self._output.seek(0)
+        sys.stderr.write(self._output.read().decode(errors="replace"))
+        self._output.close()
+        self._folder.cleanup()
+        return status == 0
+
+
+def main(beside=()):
+    """Runs the tests of a file one after another. Those of `beside` ("Class.test") wait for most of
+    their time: each runs in a process of its own, at the same time as the others."""
     sys.dont_write_bytecode = True
-    unittest.main(verbosity=2)
+    if len(sys.argv) > 1 or not beside:
+        unittest.main(verbosity=2)
+    module = sys.modules["__main__"]
+    rest = unittest.TestSuite()
+    found = set()
+    for group in unittest.defaultTestLoader.loadTestsFromModule(module):
+        for test in group:
+            name = test.id().split(".", 1)[1]
+            if name in beside:
+                found.add(name)
+            else:
+                rest.addTest(test)
+    if found != set(beside):
+        sys.exit(f"there is no test {sorted(set(beside) - found)}")
+    others = [_Beside(name) for name in beside]
+    passed = unittest.TextTestRunner(verbosity=2).run(rest).wasSuccessful()
+    results = [other.succeeded() for other in others]
+    sys.exit(not (passed and all(results)))

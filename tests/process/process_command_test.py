@@ -797,4 +797,8 @@ class FsckTest(CommandTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=[
+        "FilesTest.test_who_does_not_answer_is_told",
+        "FsckTest.test_a_silent_server_is_waited_for_once",
+        "ServersTest.test_drain_waits_until_it_is_safe",
+    ])

@@ -446,4 +446,10 @@ class FullDiskTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=[
+        "FaultsTest.test_an_interrupted_append_does_not_wait_for_ever",
+        "FaultsTest.test_servers_are_stopped_and_started_one_after_another",
+        "FullDiskTest.test_a_full_disk_refuses_clearly_and_loses_nothing",
+        "FullDiskTest.test_a_master_without_room_waits_for_it",
+        "RoomTest.test_what_was_reserved_ahead_is_given_back",
+    ])

@@ -197,4 +197,7 @@ class HealTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=[
+        "HealTest.test_a_file_that_waits_for_its_primarys_lease",
+        "HealTest.test_the_scrub_finds_rot_and_repair_mends_it",
+    ])

@@ -310,4 +310,6 @@ class MetricsTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=[
+        "MetricsTest.test_figures_follow_what_happens",
+    ])

@@ -182,4 +182,6 @@ class SlowLinkTest(ClusterTest):
 
 
 if __name__ == "__main__":
-    process_cluster.main()
+    process_cluster.main(beside=[
+        "SlowLinkTest.test_between_a_client_and_its_primary",
+    ])

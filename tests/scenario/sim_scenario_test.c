@@ -72,10 +72,10 @@ static struct lh_sim_scenario parse(const char *text)
 
 /* Sanitizers look for other mistakes than planted ones, and run at a third of the pace. */
 #ifdef __SANITIZE_ADDRESS__
-#define OTHER_SEEDS 1u
+#define OTHER_SEEDS    1u
 #define LOOKS_FOR_BUGS false
 #else
-#define OTHER_SEEDS 3u
+#define OTHER_SEEDS    3u
 #define LOOKS_FOR_BUGS true
 #endif
 
@@ -746,9 +746,28 @@ static char **find_stories(size_t *count)
     return paths;
 }
 
+/* A number that Bazel gives; `none` if it does not. */
+static size_t given(const char *name, size_t none)
+{
+    const char *text = getenv(name);
+
+    return text == NULL ? none : (size_t)strtoul(text, NULL, 10);
+}
+
+/* Bazel looks for the file: its parts are told apart here. */
+static void take_part(void)
+{
+    const char *path = getenv("TEST_SHARD_STATUS_FILE");
+    FILE *file = path == NULL ? NULL : fopen(path, "w");
+
+    if (file != NULL)
+        (void)fclose(file);
+}
+
 int main(void)
 {
-    size_t count;
+    size_t count, taken = 0, parts = given("TEST_TOTAL_SHARDS", 1);
+    size_t part = given("TEST_SHARD_INDEX", 0);
     char **paths = find_stories(&count);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_action_is_read_as_it_was_printed),
@@ -764,12 +783,13 @@ int main(void)
     };
     struct CMUnitTest *stories = lh_alloc_array(count, sizeof *stories);
 
+    take_part();
     cmocka_set_test_filter(getenv("LH_SIM_STORY"));
-    for (size_t i = 0; i < count; i++)
-        stories[i] =
+    for (size_t i = part; i < count; i += parts)
+        stories[taken++] =
             (struct CMUnitTest){.name = paths[i], .test_func = a_story, .initial_state = paths[i]};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    failed += _cmocka_run_group_tests("stories", stories, count, NULL, NULL);
+    int failed = part == 0 ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+    failed += _cmocka_run_group_tests("stories", stories, taken, NULL, NULL);
     for (size_t i = 0; i < count; i++)
         free(paths[i]);
     free(paths);

@@ -504,6 +504,17 @@ static void break_until_it_completes(struct world *w, enum lh_method method)
     }
 }
 
+/* Whatever it does meanwhile. */
+static void take_until_it_completes(struct world *w)
+{
+    while (w->taken == w->count || w->events[w->taken].kind != LH_FX_COMPLETE) {
+        if (w->taken == w->count)
+            pass(w);
+        else
+            take(w, w->events[w->taken].kind);
+    }
+}
+
 /* Masters forget calls after a while, and a repeat must not come then. */
 static void a_change_is_not_repeated_for_longer_than_masters_remember_it(void **state)
 {
@@ -557,8 +568,7 @@ static void a_change_that_ends_unknown_says_so(void **state)
     say(w, expect_request(w, LH_METHOD_REMOVE, "m1:1", NULL), &down);
     expect_round(w, &m1, &m2);
     pass_ms(w, 1000);
-    while (w->events[w->taken].kind != LH_FX_COMPLETE)
-        take(w, w->events[w->taken].kind);
+    take_until_it_completes(w);
     assert_non_null(strstr(call.call.text, "may have been carried out"));
     done(w, &call, LH_ERR_UNAVAILABLE);
     world_deinit(w);
@@ -579,8 +589,7 @@ static void a_change_that_was_refused_by_standbys_alone_was_not_carried_out(void
     say_stands_by(w, m1, 3, "");
     say_stands_by(w, m2, 3, "");
     pass_ms(w, 300);
-    while (w->events[w->taken].kind != LH_FX_COMPLETE)
-        take(w, w->events[w->taken].kind);
+    take_until_it_completes(w);
     assert_null(strstr(call.call.text, "may have been carried out"));
     done(w, &call, LH_ERR_UNAVAILABLE);
     world_deinit(w);
@@ -645,12 +654,7 @@ static void a_deadline_tells_why_nothing_was_reached(void **state)
     uint64_t silent = expect_request(w, LH_METHOD_STAT, "m1:1", NULL);
     pass_ms(w, 5000); /* the end of one try */
     expect_close(w, silent);
-    while (w->taken == w->count || w->events[w->taken].kind != LH_FX_COMPLETE) {
-        if (w->taken == w->count)
-            pass(w);
-        else
-            take(w, w->events[w->taken].kind);
-    }
+    take_until_it_completes(w);
     assert_non_null(strstr(call.call.text, "m1:1"));
     assert_null(call.reply);
     done(w, &call, LH_ERR_UNAVAILABLE);

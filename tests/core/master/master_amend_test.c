@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/prng.h"
-#include "proto/stored.pb-c.h"
 
 #include <inttypes.h>
 
@@ -588,27 +587,6 @@ static void put_file(uint64_t id, const char *path, uint64_t trash_number)
     put("f", id, 0, &record.base);
 }
 
-static LeaseholdStored__Chunk chunk_record(uint64_t file, uint64_t index, uint64_t id)
-{
-    static LeaseholdStored__Member members[4], *pointers[4];
-    LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
-
-    for (size_t i = 0; i < 4; i++) {
-        leasehold_stored__member__init(&members[i]);
-        members[i].server_id = (char *)(uintptr_t)servers[i].id;
-        pointers[i] = &members[i];
-    }
-    record.chunk = id;
-    record.file = file;
-    record.index = index;
-    record.start = index * 1000;
-    record.version = 2;
-    record.n_members = 3;
-    record.members = pointers;
-    record.created = true;
-    return record;
-}
-
 static void put_chunk(const LeaseholdStored__Chunk *record)
 {
     put("k", record->file, record->index, &record->base);
@@ -616,7 +594,7 @@ static void put_chunk(const LeaseholdStored__Chunk *record)
 
 static void put_sealed(uint64_t file, uint64_t index, uint64_t id, uint64_t length)
 {
-    LeaseholdStored__Chunk record = chunk_record(file, index, id);
+    LeaseholdStored__Chunk record = stored_chunk(file, index, id);
 
     record.sealed = true;
     record.length = length;
@@ -671,7 +649,7 @@ static int by_hand(void **state)
     put_file(2, "/g", 0);
     for (uint64_t i = 0; i < 3; i++)
         put_sealed(1, i, i + 1, 1000);
-    LeaseholdStored__Chunk tail = chunk_record(1, 3, 4);
+    LeaseholdStored__Chunk tail = stored_chunk(1, 3, 4);
     put_chunk(&tail);
     for (size_t i = 0; i < SERVERS; i++)
         put_server(servers[i].id, 3);
@@ -684,7 +662,7 @@ static int by_hand(void **state)
 static void a_chunk_in_the_middle_is_replaced(void **state)
 {
     (void)state;
-    LeaseholdStored__Chunk record = chunk_record(1, 1, 2);
+    LeaseholdStored__Chunk record = stored_chunk(1, 1, 2);
 
     record.sealed = true;
     record.length = 1000;
@@ -692,7 +670,7 @@ static void a_chunk_in_the_middle_is_replaced(void **state)
     record.members[2]->server_id = (char *)(uintptr_t) "d";
     put_chunk(&record);
     assert_int_equal(amend_store(), LH_OK);
-    record = chunk_record(1, 1, 2);
+    record = stored_chunk(1, 1, 2);
     record.sealed = true;
     record.length = 1000;
     record.n_members = 4; /* more than have their place in the chunk */
@@ -707,7 +685,7 @@ static void the_tail_is_replaced_again_and_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 64; i++) {
-        LeaseholdStored__Chunk record = chunk_record(1, 3, 4);
+        LeaseholdStored__Chunk record = stored_chunk(1, 3, 4);
         record.n_members = 1 + (size_t)i % 4;
         if (i % 5 == 0) {
             record.created = false;
@@ -731,7 +709,7 @@ static void the_tail_is_replaced_again_and_again(void **state)
 static void the_tail_is_sealed_and_the_next_one_begins(void **state)
 {
     (void)state;
-    LeaseholdStored__Chunk tail = chunk_record(1, 3, 4), next = chunk_record(1, 4, 5);
+    LeaseholdStored__Chunk tail = stored_chunk(1, 3, 4), next = stored_chunk(1, 4, 5);
 
     tail.holder = next.holder = (char *)(uintptr_t) "b";
     tail.intent_to_seal = true;
@@ -805,7 +783,7 @@ static void paths_go_round(void **state)
 /* Each of them is refused by both, and neither leaks. */
 static void nonsense(unsigned which)
 {
-    LeaseholdStored__Chunk record = chunk_record(1, 3, 4);
+    LeaseholdStored__Chunk record = stored_chunk(1, 3, 4);
     LeaseholdStored__Server no_server = LEASEHOLD_STORED__SERVER__INIT;
 
     switch (which) {
@@ -825,7 +803,7 @@ static void nonsense(unsigned which)
         put_sealed(1, 1, 2, 999); /* the next one begins elsewhere */
         break;
     case 4:
-        record = chunk_record(1, 1, 2);
+        record = stored_chunk(1, 1, 2);
         put_chunk(&record); /* and its seal is gone */
         break;
     case 5:
@@ -883,12 +861,12 @@ static void nonsense(unsigned which)
         put("r", 3, 0, &no_server.base);
         break;
     case 22:
-        record = chunk_record(1, 3, 4);
+        record = stored_chunk(1, 3, 4);
         record.version = 0;
         put_chunk(&record);
         break;
     case 23:
-        record = chunk_record(1, 3, 4);
+        record = stored_chunk(1, 3, 4);
         record.n_members = 0;
         put_chunk(&record);
         break;
@@ -931,7 +909,7 @@ static void nonsense_is_refused(void **state)
 static void a_commit_that_is_refused_halfway_leaves_nothing(void **state)
 {
     (void)state;
-    LeaseholdStored__Chunk tail = chunk_record(1, 3, 4);
+    LeaseholdStored__Chunk tail = stored_chunk(1, 3, 4);
 
     tail.intent_to_seal = true;
     tail.granted_version = 1;

@@ -3,7 +3,6 @@
 #include "tests/core/master/master_story.h"
 
 #include "base/alloc.h"
-#include "proto/stored.pb-c.h"
 #include "tests/freed.h"
 
 #define CHUNK_BYTES_GOAL 128
@@ -47,25 +46,13 @@ static void put_file(uint64_t id)
 
 static void put_chunk(uint64_t file, uint64_t index, uint64_t id)
 {
-    LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
-    LeaseholdStored__Member members[3], *pointers[3];
+    LeaseholdStored__Chunk record = stored_chunk(file, index, id);
     uint8_t key[17] = {'k'};
 
     put_u64(key + 1, file);
     put_u64(key + 9, index);
-    for (size_t i = 0; i < 3; i++) {
-        leasehold_stored__member__init(&members[i]);
-        members[i].server_id = (char *)(uintptr_t)servers[i].id;
-        pointers[i] = &members[i];
-    }
-    record.chunk = id;
-    record.file = file;
-    record.index = index;
-    record.start = index * 1000;
     record.version = 1;
-    record.n_members = 3;
-    record.members = pointers;
-    record.created = record.sealed = true;
+    record.sealed = true;
     record.length = 1000;
     put(key, sizeof key, &record.base);
 }

@@ -3,6 +3,8 @@
 
 #include "tests/core/master/master_world.h"
 
+#include "proto/stored.pb-c.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +41,28 @@ static inline int tear_down(void **state)
 }
 
 #define STORY(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* As the store has it: an open chunk on the first three servers. It stays until the next call. */
+static inline LeaseholdStored__Chunk stored_chunk(uint64_t file, uint64_t index, uint64_t id)
+{
+    static LeaseholdStored__Member members[SERVERS], *pointers[SERVERS];
+    LeaseholdStored__Chunk record = LEASEHOLD_STORED__CHUNK__INIT;
+
+    for (size_t i = 0; i < SERVERS; i++) {
+        leasehold_stored__member__init(&members[i]);
+        members[i].server_id = (char *)(uintptr_t)servers[i].id;
+        pointers[i] = &members[i];
+    }
+    record.chunk = id;
+    record.file = file;
+    record.index = index;
+    record.start = index * 1000;
+    record.version = 2;
+    record.n_members = 3;
+    record.members = pointers;
+    record.created = true;
+    return record;
+}
 
 static inline bool is_up(const struct server *s)
 {

@@ -307,6 +307,15 @@ void world_not_applied(
     world_answer(w, txn, &reply.base);
 }
 
+ProtobufCBinaryData world_pack_head(const LeaseholdStored__Head *said)
+{
+    size_t size = leasehold_stored__head__get_packed_size(said);
+    ProtobufCBinaryData bytes = {size, lh_alloc(size + 1)};
+
+    leasehold_stored__head__pack(said, bytes.data);
+    return bytes;
+}
+
 ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, uint64_t pieces)
 {
     LeaseholdStored__Head head = LEASEHOLD_STORED__HEAD__INIT;
@@ -320,23 +329,17 @@ ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, 
     head.reign_term_ns = lh_seconds(2).ns;
     head.pieces = pieces;
     head.follows = number == 1 ? 1 : 0; /* a claim that was not followed by anything */
-    size_t size = leasehold_stored__head__get_packed_size(&head);
-    ProtobufCBinaryData bytes = {size, lh_alloc(size + 1)};
-    leasehold_stored__head__pack(&head, bytes.data);
-    return bytes;
+    return world_pack_head(&head);
 }
 
 ProtobufCBinaryData world_head_of(
     ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere)
 {
     LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
-    ProtobufCBinaryData bytes;
 
     said->state = state;
     said->elsewhere = lh_strdup(elsewhere);
-    bytes.len = leasehold_stored__head__get_packed_size(said);
-    bytes.data = lh_alloc(bytes.len + 1);
-    leasehold_stored__head__pack(said, bytes.data);
+    ProtobufCBinaryData bytes = world_pack_head(said);
     leasehold_stored__head__free_unpacked(said, NULL);
     free(head.data);
     return bytes;

@@ -81,7 +81,8 @@ struct world_pair {
 /* To a range request, with that revision in the header. */
 void world_pairs(struct world *w, struct link *range, const struct world_pair *pairs, size_t count);
 void world_events(struct world *w, const struct world_pair *pairs, size_t count);
-/* malloc'd bytes of a head; the second frees `head`. */
+/* malloc'd bytes of a head; world_head_of() frees `head`. */
+ProtobufCBinaryData world_pack_head(const LeaseholdStored__Head *said);
 ProtobufCBinaryData world_head(uint64_t reign, uint64_t number, uint64_t start, uint64_t pieces);
 ProtobufCBinaryData world_head_of(
     ProtobufCBinaryData head, LeaseholdStored__Head__State state, const char *elsewhere);

@@ -135,7 +135,7 @@ static void an_etcd_of_another_major_version_is_refused(void **state)
 static ProtobufCBinaryData head_with_settings(
     uint64_t number, const char *id, uint64_t session_term_ns, uint32_t drift_ppm)
 {
-    ProtobufCBinaryData head = world_head(7, number, 1, 0), bytes;
+    ProtobufCBinaryData head = world_head(7, number, 1, 0);
     LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
     LeaseholdStored__Settings settings = LEASEHOLD_STORED__SETTINGS__INIT;
 
@@ -145,9 +145,7 @@ static ProtobufCBinaryData head_with_settings(
     said->settings = &settings;
     free(said->master_id);
     said->master_id = strdup(id);
-    bytes.len = leasehold_stored__head__get_packed_size(said);
-    bytes.data = malloc(bytes.len);
-    (void)leasehold_stored__head__pack(said, bytes.data);
+    ProtobufCBinaryData bytes = world_pack_head(said);
     said->settings = NULL;
     leasehold_stored__head__free_unpacked(said, NULL);
     free(head.data);
@@ -203,16 +201,14 @@ static void a_master_with_other_settings_than_the_active_one_ends(void **state)
 static void a_successor_that_the_list_lacks_goes_first(void **state)
 {
     struct world w;
-    ProtobufCBinaryData head = world_head(7, 100, 1, 0), bytes;
+    ProtobufCBinaryData head = world_head(7, 100, 1, 0);
     LeaseholdStored__Head *said = leasehold_stored__head__unpack(NULL, head.len, head.data);
 
     (void)state;
     /* given: a reign that was ended by its master, for the sake of another one */
     said->state = LEASEHOLD_STORED__HEAD__STATE__RESIGNED;
     said->successor = strdup("newcomer");
-    bytes.len = leasehold_stored__head__get_packed_size(said);
-    bytes.data = malloc(bytes.len);
-    (void)leasehold_stored__head__pack(said, bytes.data);
+    ProtobufCBinaryData bytes = world_pack_head(said);
     /* when */
     world_begin(&w, NULL);
     world_loads(&w, bytes);
