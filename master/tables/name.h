@@ -1,6 +1,6 @@
-/* A name of a lock, of a value, or of both. There are as many of these as leases on different names,
- * so they are small: what few names have is in a record of its own. Who holds a lock, and who
- * caches the value, the engine alone knows: leases of the kinds LH_M_LEASE_LOCK and
+/* A name of a lock, of a value, or of both. There are as many of these as leases on different
+ * names, so they are small: what few names have is in a record of its own. Who holds a lock, and
+ * who caches the value, the engine alone knows: leases of the kinds LH_M_LEASE_LOCK and
  * LH_M_LEASE_VALUE with the name's number as their id, and the token as a lock's version. */
 #pragma once
 
