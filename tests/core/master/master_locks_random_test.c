@@ -9,6 +9,7 @@
 #include "tests/core/master/master_programs.h"
 
 #include "base/prng.h"
+#include "base/probe.h"
 
 #include <inttypes.h>
 
@@ -31,6 +32,7 @@ struct actor {
     struct prog prog;
     bool lives, attached, greeted, shows, back; /* `shows`: pieces go on */
     uint64_t until;                             /* its session, by its clock, which is exact */
+    uint64_t last;                              /* stamp that was answered */
     uint64_t read;                              /* of its lines */
     struct belief names[NAMES];
 };
@@ -39,6 +41,14 @@ static struct actor actors[PROGS];
 static uint64_t highest[NAMES]; /* token */
 static struct lh_prng prng;
 static const char *const texts[NAMES] = {"/a", "/b", "/c"};
+
+static const char *broken; /* what was seen to be broken first; NULL: nothing */
+
+static void expect(bool holds, const char *what)
+{
+    if (!holds && broken == NULL)
+        broken = what;
+}
 
 static uint64_t below(uint64_t n)
 {
@@ -59,7 +69,8 @@ static void check(void)
             for (size_t k = 0; k < i; k++) {
                 const struct belief *one_b = &actors[i].names[n], *other = &actors[k].names[n];
                 if (believes(&actors[i], n) && believes(&actors[k], n))
-                    assert_true(one_b->shared && other->shared && one_b->token == other->token);
+                    expect(
+                        one_b->shared && other->shared && one_b->token == other->token, "INV-13");
             }
 }
 
@@ -98,7 +109,7 @@ static void hear_answer(struct actor *x, const Leasehold__LeaseAnswer *a)
             b->state = HOLDS;
             b->cut = false;
             b->token = a->granted->token;
-            assert_true(b->shared ? b->token >= highest[n] : b->token > highest[n]);
+            expect(b->shared ? b->token >= highest[n] : b->token > highest[n], "INV-14");
             highest[n] = b->token;
         }
         break;
@@ -106,6 +117,11 @@ static void hear_answer(struct actor *x, const Leasehold__LeaseAnswer *a)
         for (size_t n = 0; n < NAMES; n++)
             if (x->names[n].state == WAITS && x->names[n].id == a->queued->id)
                 x->names[n].number = a->queued->queued;
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED:
+        for (size_t n = 0; n < NAMES; n++)
+            if (x->names[n].state == WAITS && x->names[n].id == a->refused->id)
+                x->names[n].state = NOTHING;
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_DEMAND:
         b = by_name(x, a->demand->name);
@@ -132,6 +148,7 @@ static void hear_shown(struct actor *x, const Leasehold__Shown *shown)
         b->cut = true;
     }
     x->until = shown->stamp + shown->term_ns;
+    x->last = shown->stamp;
     x->back = true;
 }
 
@@ -145,6 +162,7 @@ static void hear(struct actor *x, const Leasehold__LeaseSessionReply *r)
         hear_shown(x, r->shown);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
+        x->last = r->beat->stamp;
         if (r->beat->error != LEASEHOLD__ERROR_CODE__OK)
             x->lives = false;
         else if (x->until < r->beat->stamp + r->beat->term_ns)
@@ -180,6 +198,36 @@ static void reads(struct actor *x, size_t most)
 }
 
 /* ---- What it does. */
+
+/* A showing that is still on its way when its program has given up the stream. */
+static struct {
+    uint64_t link;
+    struct lh_buf bytes;
+} late;
+
+static void send_late(uint64_t link, Leasehold__LeaseSessionRequest *request)
+{
+    uint8_t *to;
+
+    lh_buf_clear(&late.bytes);
+    late.link = link;
+    late.bytes = lh_buf_alloc(leasehold__lease_session_request__get_packed_size(request), &to);
+    leasehold__lease_session_request__pack(request, to);
+}
+
+static void late_arrives(void)
+{
+    ProtobufCMessage *message;
+    struct lh_buf none;
+
+    if (late.link == 0)
+        return;
+    assert_int_equal(
+        lh_wire_decode(LH_METHOD_LEASE_SESSION, LH_REQUEST, &late.bytes, &message, &none), LH_OK);
+    world_message(&w, late.link, message);
+    lh_wire_free(message);
+    late.link = 0;
+}
 
 static void breaks(struct actor *x)
 {
@@ -232,7 +280,7 @@ static void shows_pieces(struct actor *x)
                 shown_locks[shown_lock_count - 1].left_ns = b->cut ? b->end - w.now.ns : 0;
                 locks_[shown_lock_count - 1] = &shown_locks[shown_lock_count - 1];
             } else if (b->state == WAITS) {
-                shows_request(texts[n], b->id, b->number, b->shared);
+                shows_request(texts[n], b->id, below(3) == 0 ? 0 : b->number, b->shared);
                 requests[shown_request_count - 1] = &shown_requests[shown_request_count - 1];
             }
         }
@@ -244,9 +292,16 @@ static void shows_pieces(struct actor *x)
         show.waiting = requests;
         request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
         request.show = &show;
+        if (piece == 1 && late.link == 0 && below(8) == 0) {
+            send_late(x->prog.link, &request);
+            x->attached = x->greeted = x->shows = false;
+            return;
+        }
         prog_send(&x->prog, &request);
-        if (piece == 0 && below(8) == 0)
-            return breaks(x);
+        if (piece == 0 && below(8) == 0) {
+            breaks(x);
+            return;
+        }
     }
     x->shows = true;
 }
@@ -302,10 +357,11 @@ static void sends_beat(struct actor *x)
     Leasehold__Beat b = LEASEHOLD__BEAT__INIT;
 
     look_at_clock(x);
-    if (!usable(x))
+    /* Also while it shows what it has, as a careless program does. */
+    if (!usable(x) && !(x->lives && x->attached && x->greeted && x->back && below(2) == 0))
         return;
     b.stamp = w.now.ns;
-    b.last_stamp = w.now.ns;
+    b.last_stamp = x->last;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT;
     request.beat = &b;
     prog_send(&x->prog, &request);
@@ -314,6 +370,7 @@ static void sends_beat(struct actor *x)
 static void dies(void)
 {
     world_crash(&w);
+    late.link = 0;
     for (size_t i = 0; i < PROGS; i++) {
         actors[i].attached = actors[i].greeted = actors[i].shows = false;
         actors[i].read = 0;
@@ -337,6 +394,8 @@ static void random_step(void)
     case 4:
         if (below(6) == 0)
             breaks(x);
+        if (below(3) == 0)
+            late_arrives();
         break;
     case 5:
         if (below(4) == 0)
@@ -399,22 +458,30 @@ static void settle(void)
             check();
         }
     }
-    assert_int_equal(waiting, 0);
+    expect(waiting == 0, "INV-18");
 }
 
-static void run(uint64_t seed)
+/* One schedule. `planted` NULL: as it is. */
+static void run(uint64_t seed, const char *planted)
 {
     prng = (struct lh_prng){seed};
+    broken = NULL;
     memset(actors, 0, sizeof actors);
     memset(highest, 0, sizeof highest);
+    late.link = 0;
     world_open(&w);
+    w.unchecked = planted != NULL; /* what an observer sees is asked for */
+    assert_true(planted == NULL || lh_plant(planted, true));
     for (size_t i = 0; i < PROGS; i++)
         actors[i].prog = prog_of((uint8_t)(i + 1));
-    for (unsigned i = 0; i < STEPS; i++) {
+    for (unsigned i = 0; i < STEPS && broken == NULL; i++) {
         random_step();
         check();
     }
-    settle();
+    if (broken == NULL)
+        settle();
+    lh_plant_none();
+    lh_buf_clear(&late.bytes);
     world_close(&w);
 }
 
@@ -422,19 +489,44 @@ static void no_schedule_breaks_a_lock(void **state)
 {
     const char *one_seed = getenv("LH_SEED"), *runs = getenv("LH_RUNS");
     uint64_t first = one_seed == NULL ? 1 : strtoull(one_seed, NULL, 10);
-    uint64_t count = one_seed != NULL ? 1 : runs == NULL ? 60 : strtoull(runs, NULL, 10);
+    uint64_t count = one_seed != NULL ? 1 : runs == NULL ? 100 : strtoull(runs, NULL, 10);
 
     (void)state;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        print_message("LH_SEED=%" PRIu64 "\n", seed);
-        run(seed);
+        run(seed, NULL);
+        if (broken != NULL)
+            fail_msg("%s, LH_SEED=%" PRIu64, broken, seed);
     }
+}
+
+#define SEEDS_FOR_A_BUG 1000u
+
+static void every_planted_bug_is_noticed(void **state)
+{
+    static const char *const bugs[] = {"lock-granted-before-all-back",
+        "session-renewed-before-shown", "showing-wipes-newer-grant", "token-counter-restarted",
+        "waiter-lost-on-release", "cancel-frees-at-once", "cut-lease-renewed",
+        "old-showing-believed"};
+    unsigned missed = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
+        uint64_t seed = 0;
+        do
+            run(++seed, bugs[i]);
+        while (broken == NULL && seed < SEEDS_FOR_A_BUG);
+        print_message(
+            "%s: %s, seed %" PRIu64 "\n", bugs[i], broken == NULL ? "missed" : broken, seed);
+        missed += broken == NULL;
+    }
+    assert_int_equal(missed, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_schedule_breaks_a_lock),
+        cmocka_unit_test(every_planted_bug_is_noticed),
     };
 
     return cmocka_run_group_tests_name("master_locks_random", tests, NULL, NULL);
