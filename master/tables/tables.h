@@ -21,6 +21,7 @@
 #include "master/tables/extra.h"
 #include "master/tables/file.h"
 #include "master/tables/moving.h"
+#include "master/tables/pending.h"
 #include "master/tables/preallocated.h"
 #include "master/tables/server.h"
 
@@ -57,6 +58,7 @@ struct lh_master {
     uint64_t wall_ms;
 
     struct lh_m_calls calls;
+    struct lh_m_pendings pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
 
