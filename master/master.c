@@ -270,7 +270,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     TAILQ_INIT(&m->programs.saying);
     RB_INIT(&m->names.tree);
     RB_INIT(&m->policies.tree);
-    LIST_INIT(&m->values.orphans);
+    TAILQ_INIT(&m->values.orphans);
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
     return m;

@@ -347,8 +347,7 @@ static void flush_policies(struct lh_master *m)
             continue;
         }
         lh_fx_delete(m->fx, key, text_key(key, 'q', policy->prefix));
-        if (policy->broadcasting == NULL)
-            lh_m_policy_free(m, policy);
+        lh_m_policy_free(m, policy);
     }
 }
 
