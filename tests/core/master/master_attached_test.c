@@ -41,7 +41,7 @@ static void an_attached_value_goes_when_its_session_is_closed(void **state)
     size_t removed = 0;
     for (const Leasehold__WatchReply *r; (r = watched(link)) != NULL; world_sent(&w, link))
         for (size_t i = 0; i < r->n_events; i++)
-            removed += r->events[i]->removed;
+            removed += r->events[i]->removed != 0;
     assert_int_equal(removed, 2);
 }
 
@@ -181,11 +181,13 @@ static void thousands_of_attached_values_go_a_few_in_each_step(void **state)
     world_forget_lines(&w);
     w.hold_commits = true;
     closes(&one);
-    assert_int_equal(w.commit_count, 2); /* the session's record, and eight values */
-    changed((world_commit_all(&w), w.hold_commits = false, begin_put("/other", "x")));
-    world_advance(&w, 100);
-    assert_int_equal(look_at("/n0000") == NULL, true);
-    value_is("/n0999", NULL);
+    for (size_t i = 0; i < w.commit_count; i++) /* each a value and a change; and the session */
+        assert_true(w.commits[i].count <= 8 * 2 + 1);
+    world_commit_all(&w);
+    w.hold_commits = false;
+    assert_null(look_at("/n0000"));
+    assert_null(look_at("/n0999"));
+    put_value("/other", "x");
     lh_master_check(w.m);
 }
 
