@@ -1,4 +1,5 @@
-/* Values that programs cache (VAL-1, VAL-2, VAL-3, NL-5): leases, changes that wait for them, tokens. */
+/* Values that programs cache (VAL-1, VAL-2, VAL-3, NL-5): leases, changes that wait for them,
+ * tokens. */
 #include "tests/core/master/values_story.h"
 
 static void both_up(void)
