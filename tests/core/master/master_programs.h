@@ -88,13 +88,11 @@ static inline const Leasehold__LeaseAnswer *prog_answer(
         Leasehold__LeaseSessionReply *reply = (void *)l->message;
         if (reply->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
             continue;
-        for (size_t k = 0; k < reply->answers->n_answers; k++) {
-            Leasehold__LeaseAnswer *answer = reply->answers->answers[k];
-            if (answer->answer_case != kind)
+        for (size_t k = 0; k < reply->answers->n_answers && k < 64; k++) {
+            if (reply->answers->answers[k]->answer_case != kind || (l->parts_taken >> k & 1) != 0)
                 continue;
-            /* An answer counts once. */
-            answer->answer_case = (Leasehold__LeaseAnswer__AnswerCase)(kind + 1000);
-            return answer;
+            l->parts_taken |= UINT64_C(1) << k;
+            return reply->answers->answers[k];
         }
     }
     return NULL;

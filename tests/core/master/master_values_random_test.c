@@ -445,7 +445,8 @@ static void check_history(void)
         LeaseholdStored__ValueChange *h =
             leasehold_stored__value_change__unpack(NULL, w.store[i].value_size, w.store[i].value);
         char text[24] = {0};
-        memcpy(text, h->value.data, h->value.len);
+        if (h->value.len > 0)
+            memcpy(text, h->value.data, h->value.len);
         unsigned long number = strtoul(text, NULL, 10);
         if (!h->removed) {
             assert_true(number >= 1 && number <= change_count);
