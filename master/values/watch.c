@@ -100,7 +100,7 @@ static void add(const struct lh_m_watcher *w, struct reply *r, const char *name,
 static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     r->message.more = w->resetting;
-    r->message.next = w->next;
+    r->message.next = w->resetting ? 0 : w->next; /* who goes on from there begins anew */
     LH_GROW(r->pointers, r->pointer_capacity, r->message.n_events);
     for (size_t i = 0; i < r->message.n_events; i++)
         r->pointers[i] = &r->events[i];
