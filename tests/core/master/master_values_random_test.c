@@ -5,10 +5,13 @@
  *
  * LH_SEED=n replays one schedule, LH_RUNS=n tries so many. */
 #include "base/prng.h"
+#include "base/probe.h"
 #include "proto/stored.pb-c.h"
 #include "tests/core/master/values_story.h"
 
 #include <inttypes.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PROGRAMS 4
 #define NAMES    4
@@ -523,9 +526,56 @@ static void random_schedules_keep_the_invariants(void **state)
     }
 }
 
+/* ---- Planted bugs. */
+
+static void one_after_the_other(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= RUNS; seed++)
+        run(seed);
+}
+
+/* A process of its own: what it finds is a failure there. */
+static bool is_noticed(const char *bug)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_after_the_other)};
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL)
+            _exit(0);
+        _exit(lh_plant(bug, true) && cmocka_run_group_tests(tests, NULL, NULL) > 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status != 0;
+}
+
+static void planted_bugs_are_noticed(void **state)
+{
+    (void)state;
+    static const char *const bugs[] = {
+        "attached-value-kept",
+        "call-applied-twice",
+        "change-before-all-back",
+        "change-before-caches-gone",
+        "lease-given-while-changing",
+        "old-drop-confirmation-counts",
+        "watch-event-lost",
+        "watch-event-twice",
+    };
+
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
+        if (!is_noticed(bugs[i]))
+            fail_msg("%s was not noticed", bugs[i]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_schedules_keep_the_invariants)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_schedules_keep_the_invariants),
+        cmocka_unit_test(planted_bugs_are_noticed),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
