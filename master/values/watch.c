@@ -254,6 +254,7 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
 
     if (w != NULL)
         return; /* a stream has one request */
+    m->counts.calls[LH_METHOD_WATCH]++;
     if (strlen(request->prefix) > LH_M_NAME_BYTES_MAX) {
         refuse(m, link, LH_ERR_INVALID_ARGUMENT, "a name has at most 1024 bytes");
         return;
