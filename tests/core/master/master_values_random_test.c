@@ -340,11 +340,40 @@ static void watcher_acts(struct watcher *v)
     }
 }
 
-/* ---- The master. */
+/* ---- The master, and a standby that follows it and is the next one (HA-8): what they do must not
+ * differ from what a master does that loads the store. */
+
+static struct lh_master *standby;
+
+static void follow(const struct lh_change *items, size_t count)
+{
+    char text[256];
+
+    if (standby != NULL && lh_master_amend(standby, items, count, text, sizeof text) != LH_OK)
+        fail_msg("%s", text);
+}
+
+static void take_over(void)
+{
+    w.successor = standby;
+    standby = NULL;
+}
+
+static void begin_standby(void)
+{
+    char text[256];
+
+    standby = lh_master_create(&w.config);
+    for (size_t i = 0; i < w.store_count; i++)
+        assert_int_equal(lh_master_load(standby, w.store[i].key, w.store[i].key_size,
+                             w.store[i].value, w.store[i].value_size, text, sizeof text),
+            LH_OK);
+}
 
 static void the_master_dies(void)
 {
     crash();
+    begin_standby();
     for (unsigned i = 0; i < PROGRAMS; i++) {
         clients[i].p.link = 0;
         clients[i].back = false;
@@ -498,6 +527,9 @@ static void run(uint64_t seed)
         w.config.program_term_min = lh_milliseconds(500);
     }
     crash();
+    w.committed = follow;
+    w.crashed = take_over;
+    begin_standby();
     for (unsigned i = 0; i < PROGRAMS; i++)
         new_session(&clients[i]);
     memset(watchers, 0, sizeof watchers);
@@ -509,6 +541,8 @@ static void run(uint64_t seed)
     for (unsigned i = 0; i < WATCHERS; i++)
         for (unsigned n = 0; n < NAMES; n++)
             assert_int_equal(watchers[i].revisions[n], stored_revision(n));
+    lh_master_destroy(standby);
+    standby = NULL;
     world_close(&w);
 }
 
