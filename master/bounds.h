@@ -48,7 +48,10 @@
     X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
     X(program_term_max, 60000, "a longer one is shortened to this")                                \
     X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
-    X(cancel_wait_max, 60000, "who cancels a lock waits so long at most; clients repeat")
+    X(cancel_wait_max, 60000, "who cancels a lock waits so long at most; clients repeat")          \
+    /* Values (VAL). */                                                                            \
+    X(change_wait, 65000, "a change waits so long for caches, if its caller does not say")         \
+    X(change_wait_max, 3600000, "and at most")
 
 /* X(name, default, what it is for) */
 #define LH_MASTER_COUNTS(X)                                                                        \
@@ -81,4 +84,18 @@
     X(history_events, 100000, "changes of values that are kept for watchers")                      \
     X(history_bytes, 268435456, "likewise, bytes")                                                 \
     X(history_dropped, 64, "of these, so many go with a change")                                   \
-    X(policies_max, 1000, "policies of prefixes")
+    X(policies_max, 1000, "policies of prefixes")                                                  \
+    X(values_bytes_max, 1073741824, "bytes of all values")                                         \
+    X(attached_max, 100000, "values that are attached to one session")                             \
+    X(changes_max, 64, "changes of one value that wait")                                           \
+    X(changes_waiting_max, 65536, "likewise, of all values")                                       \
+    X(changes_bytes_max, 268435456, "likewise, their bytes")                                       \
+    X(changes_step, 16, "changes that one step commits")                                           \
+    X(changes_step_bytes, 524288, "likewise, bytes; one more may begin below it")                  \
+    X(drops_step, 128, "caches of one value that are told, or reads answered, before others")      \
+    X(follows_max, 16, "changes that delete attached values, at a time")                           \
+    X(reads_waiting_max, 65536, "reads that wait for a commit")                                    \
+    X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \
+    X(watchers_max, 10000, "streams of watchers")                                                  \
+    X(watch_events, 1000, "changes in one message to a watcher")                                   \
+    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")

@@ -12,6 +12,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
 {

@@ -3,6 +3,7 @@
 #include "master/keep/keep.h"
 #include "master/master.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 #define COUNTER(field, name, help)                                                                 \
     lh_metrics_single(                                                                             \
@@ -85,7 +86,29 @@ static void programs(const struct lh_master *m, struct lh_metrics *out)
         "Locks that ended by themselves: with their session, or cut (NL-4).");
     COUNTER(locks_recalled, "locks_recalled", "Holders that were asked for their lock.");
     COUNTER(locks_cancelled, "locks_cancelled", "Locks that operators cancelled.");
-    GAUGE("values", "Values of names.", m->values.count);
+}
+
+static void values(const struct lh_master *m, struct lh_metrics *out)
+{
+    struct lh_m_values_figures figures;
+
+    lh_m_values_figures(m, &figures);
+    GAUGE("values", "Values under names.", m->values.count);
+    GAUGE("values_bytes", "Bytes of all values.", m->values.bytes);
+    COUNTER(value_reads, "value_reads", "Reads of values, on session streams and by Get.");
+    COUNTER(changes, "value_changes", "Values put or deleted.");
+    COUNTER(changes_refused, "value_changes_refused", "Changes of values that were refused.");
+    GAUGE("value_changes_waiting", "Changes of values that wait: for caches, or for one another.",
+        figures.changes_waiting);
+    GAUGE("value_reads_waiting", "Reads of values that wait for a commit.", figures.reads_waiting);
+    COUNTER(caches_granted, "cache_leases_granted", "Cache leases given with reads (VAL-1).");
+    COUNTER(caches_dropped, "cache_drops",
+        "Sessions that were told to drop a value that changes (VAL-2).");
+    COUNTER(caches_expired, "cache_leases_expired", "Cache leases that ran out.");
+    GAUGE("watchers", "Streams of watchers (VAL-6).", figures.watchers);
+    COUNTER(watch_events, "watch_events", "Changes sent to watchers.");
+    COUNTER(watch_resets, "watch_resets",
+        "Watchers that began anew: the history of changes did not reach back for them.");
 }
 
 static void replicas(const struct lh_master *m, struct lh_metrics *out)
@@ -148,6 +171,7 @@ void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)
     sessions(m, out);
     leases(m, out);
     programs(m, out);
+    values(m, out);
     replicas(m, out);
     calls(m, out);
 }

@@ -44,7 +44,7 @@ static void order_values(struct lh_master *m)
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         TAILQ_INIT(&p->attached);
     }
-    LIST_INIT(&m->values.orphans);
+    TAILQ_INIT(&m->values.orphans);
     RB_FOREACH_REVERSE(n, lh_m_name_tree, &m->names.tree)
     {
         struct lh_m_value *v = n->more->value;
@@ -53,7 +53,7 @@ static void order_values(struct lh_master *m)
         if (v->program != NULL)
             TAILQ_INSERT_HEAD(&v->program->attached, v, attached_link);
         else
-            LIST_INSERT_HEAD(&m->values.orphans, v, orphan_link);
+            TAILQ_INSERT_HEAD(&m->values.orphans, v, orphan_link);
     }
 }
 

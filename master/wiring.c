@@ -15,6 +15,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 /* ---- Leases, and new chunks. */
 
@@ -67,7 +68,11 @@ static const struct lh_m_growth_owner growth_owner = {
     X(SET_SERVER, lh_m_set_server)                                                                 \
     X(CANCEL, lh_m_cancel)                                                                         \
     X(LIST_NAMES, lh_m_list_names)                                                                 \
-    X(LIST_SESSIONS, lh_m_list_sessions)
+    X(LIST_SESSIONS, lh_m_list_sessions)                                                           \
+    X(GET, lh_m_get)                                                                               \
+    X(CHANGE, lh_m_change)                                                                         \
+    X(SET_POLICY, lh_m_set_policy)                                                                 \
+    X(LIST_POLICIES, lh_m_list_policies)
 
 #define X(METHOD, function)                                                                        \
     static void METHOD##_call(struct lh_master *m, uint64_t link, const void *message)             \
@@ -100,20 +105,18 @@ static const struct lh_lessee_owner sessions = {.ended = lh_m_session_expired};
 
 /* ---- Programs. */
 
-static void cache_expired(void *core, uint64_t id, struct lh_lessee *lessee)
-{
-    struct lh_master *m = core;
-    struct lh_m_program *p = lh_m_lessee_program(lessee);
-    struct lh_m_name *n = lh_m_name_by_number(m, id);
-
-    LH_ASSERT(n != NULL && n->leases > 0 && p->caches > 0);
-    n->leases--;
-    p->caches--;
-    lh_m_program_settle(m, p);
-    m->values_owner->cache_expired(m, n, p);
-}
-
-static const struct lh_light_owner cache_leases = {.ended = cache_expired};
+static const struct lh_m_values_owner values_owner = {
+    .read = lh_m_value_read,
+    .dropped = lh_m_value_dropped,
+    .broadcast = lh_m_broadcast,
+    .shown = lh_m_values_shown,
+    .broadcasts = lh_m_broadcasts,
+    .session_over = lh_m_values_session_over,
+    .all_back = lh_m_values_all_back,
+    .durable = lh_m_values_durable,
+    .start = lh_m_values_start,
+    .describe = lh_m_value_describe,
+};
 
 /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
 static void waited(void *core)
@@ -135,9 +138,10 @@ void lh_m_wire(struct lh_master *m)
     lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
     lh_leases_lessee_kind(&m->leases, LH_M_PROGRAM, &lh_m_program_sessions);
     lh_leases_light_kind(&m->leases, LH_M_LEASE_LOCK, &lh_m_lock_leases, true);
-    lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &cache_leases, false);
+    lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &lh_m_cache_leases, false);
     m->session_kinds[LH_M_CHUNKSERVER] = &lh_m_chunkservers;
     m->session_kinds[LH_M_PROGRAM] = &lh_m_programs;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
+    m->values_owner = &values_owner;
 }

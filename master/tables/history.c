@@ -53,7 +53,7 @@ static void attach(struct lh_master *m, struct lh_m_value *v, const uint8_t *ses
     memcpy(v->session, session, sizeof v->session);
     v->program = lh_m_program_find(m, session);
     if (v->program == NULL) {
-        LIST_INSERT_HEAD(&m->values.orphans, v, orphan_link);
+        TAILQ_INSERT_TAIL(&m->values.orphans, v, orphan_link);
         return;
     }
     TAILQ_INSERT_TAIL(&v->program->attached, v, attached_link);
@@ -64,15 +64,28 @@ static void detach(struct lh_master *m, struct lh_m_value *v)
 {
     if (!v->attached)
         return;
-    v->attached = false;
+    v->attached = v->leaving = false;
     if (v->program == NULL) {
-        LIST_REMOVE(v, orphan_link);
+        TAILQ_REMOVE(&m->values.orphans, v, orphan_link);
         return;
     }
     TAILQ_REMOVE(&v->program->attached, v, attached_link);
     v->program->attached_count--;
     lh_m_program_settle(m, v->program);
     v->program = NULL;
+}
+
+void lh_m_value_leaves(struct lh_master *m, struct lh_m_value *v)
+{
+    LH_ASSERT(v->attached);
+    v->leaving = true;
+    if (v->program == NULL) {
+        TAILQ_REMOVE(&m->values.orphans, v, orphan_link);
+        TAILQ_INSERT_TAIL(&m->values.orphans, v, orphan_link);
+    } else {
+        TAILQ_REMOVE(&v->program->attached, v, attached_link);
+        TAILQ_INSERT_TAIL(&v->program->attached, v, attached_link);
+    }
 }
 
 static struct lh_m_value *get(struct lh_master *m, struct lh_m_name *name)
@@ -93,6 +106,7 @@ static void drop(struct lh_master *m, struct lh_m_value *v)
     detach(m, v);
     lh_m_name_more(v->name)->value = NULL;
     m->values.count--;
+    m->values.bytes -= v->bytes.size;
     lh_buf_clear(&v->bytes);
     free(v);
 }
@@ -104,6 +118,8 @@ uint64_t lh_m_value_put(struct lh_master *m, struct lh_m_name *name, struct lh_b
     struct lh_m_value_change *c = make(m->history.last + 1, name->text);
 
     LH_ASSERT(bytes->count <= 1);
+    m->values.bytes += bytes->size;
+    m->values.bytes -= v->bytes.size;
     lh_buf_clear(&v->bytes);
     v->bytes = lh_buf_take(bytes);
     v->revision = c->revision;
@@ -140,6 +156,8 @@ void lh_m_value_load(struct lh_master *m, const char *text, uint64_t revision, c
     const struct lh_m_value_change *c = lh_idmap_find(&m->history.changes, revision);
 
     detach(m, v);
+    m->values.bytes += size;
+    m->values.bytes -= v->bytes.size;
     lh_buf_clear(&v->bytes);
     v->bytes = c != NULL && !c->removed && c->bytes.size == size && strcmp(c->name, text) == 0
                    ? lh_buf_ref(&c->bytes)

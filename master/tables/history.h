@@ -28,7 +28,8 @@ struct lh_m_history {
 
 struct lh_m_values {
     size_t count;
-    LIST_HEAD(, lh_m_value) orphans; /* attached to a session without a record */
+    size_t bytes;                     /* of all values */
+    TAILQ_HEAD(, lh_m_value) orphans; /* attached to a session without a record */
 };
 
 /* The value under the name becomes `bytes`, which are taken over, with this step's commit.
@@ -38,6 +39,9 @@ uint64_t lh_m_value_put(struct lh_master *m, struct lh_m_name *name, struct lh_b
     uint64_t token, struct lh_m_program *program);
 /* The value, which is there, is deleted with this step's commit. The name is not settled. */
 uint64_t lh_m_value_remove(struct lh_master *m, struct lh_m_name *name);
+
+/* The value, which is attached, is looked at last of those of its session, or of those without. */
+void lh_m_value_leaves(struct lh_master *m, struct lh_m_value *v);
 
 /* The first change that is kept and is not before `revision`; NULL: none. */
 struct lh_m_value_change *lh_m_history_from(const struct lh_master *m, uint64_t revision);

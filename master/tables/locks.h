@@ -29,7 +29,6 @@ struct lh_m_values_owner {
     size_t (*broadcasts)(
         struct lh_master *m, struct lh_m_program *p, Leasehold__BroadcastState ***states);
     /* What happens. */
-    void (*cache_expired)(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p);
     void (*session_over)(struct lh_master *m, struct lh_m_program *p);
     void (*all_back)(struct lh_master *m);
     void (*durable)(struct lh_master *m);

@@ -22,9 +22,10 @@ struct lh_m_value {
 
     struct lh_m_program *program; /* of that session; NULL: it has no record, or none is attached */
     TAILQ_ENTRY(lh_m_value) attached_link; /* with `program` */
-    LIST_ENTRY(lh_m_value) orphan_link;    /* attached, without `program` */
+    TAILQ_ENTRY(lh_m_value) orphan_link;   /* attached, without `program` */
     uint64_t ticket;                       /* of the commit with its last change */
     struct lh_instant changed_at;          /* zero: before this master's start (NL-5) */
+    bool leaving; /* its session is over, and the change that deletes it waits */
 };
 
 struct lh_m_locking;  /* of locks/: who waits, who shares, recalls */
@@ -43,6 +44,7 @@ struct lh_m_name {
     const struct lh_m_name_more *more; /* lh_m_name_nothing: nothing of it */
     uint32_t number;                   /* in `m->names.by_number`: the id of its leases */
     uint32_t leases;                   /* of the engine's, of both kinds */
+    uint32_t caches;                   /* of these, on the value */
     uint32_t held_since;               /* an exclusive lock without a claim: seconds of the clock */
     char text[];
 };

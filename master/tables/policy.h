@@ -3,8 +3,6 @@
 
 #include "master/tables/common.h"
 
-struct lh_m_broadcasting; /* of values/ */
-
 struct lh_m_policy {
     char *prefix; /* ends in "/", or is a whole name */
     /* Durable. */
@@ -17,7 +15,6 @@ struct lh_m_policy {
     bool gone; /* removed, and that is not in a commit yet: it holds no more */
     bool dirty;
     uint64_t ticket;
-    struct lh_m_broadcasting *broadcasting; /* NULL: nothing of it */
     STAILQ_ENTRY(lh_m_policy) dirty_link;
     RB_ENTRY(lh_m_policy) place; /* by prefix */
 };
@@ -37,7 +34,7 @@ const struct lh_m_policy *lh_m_policy_of(const struct lh_master *m, const char *
 struct lh_m_policy *lh_m_policy_find(const struct lh_master *m, const char *prefix);
 /* Made if there is none; what it says is the caller's to write. In memory alone. */
 struct lh_m_policy *lh_m_policy_get(struct lh_master *m, const char *prefix);
-/* In memory alone. Its `broadcasting` is its owner's to free before. */
+/* In memory alone. */
 void lh_m_policy_free(struct lh_master *m, struct lh_m_policy *policy);
 /* It holds no more, durably with this step's commit. */
 void lh_m_policy_remove(struct lh_master *m, struct lh_m_policy *policy);

@@ -83,7 +83,7 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
     while ((v = TAILQ_FIRST(&p->attached)) != NULL) {
         TAILQ_REMOVE(&p->attached, v, attached_link);
         v->program = NULL;
-        LIST_INSERT_HEAD(&m->values.orphans, v, orphan_link);
+        TAILQ_INSERT_TAIL(&m->values.orphans, v, orphan_link);
     }
     if (LH_PLANTED("old-showing-believed"))
         forget_streams(m, p);

@@ -24,6 +24,7 @@
 #include "master/tables/locks.h"
 #include "master/tables/moving.h"
 #include "master/tables/name.h"
+#include "master/tables/pending.h"
 #include "master/tables/policy.h"
 #include "master/tables/preallocated.h"
 #include "master/tables/program.h"
@@ -63,6 +64,7 @@ struct lh_master {
     uint64_t wall_ms;
 
     struct lh_m_calls calls;
+    struct lh_m_pendings pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
 
@@ -118,6 +120,7 @@ struct lh_master {
     struct lh_m_values values;
     struct lh_m_history history;
     struct lh_m_policies policies;
+    struct lh_m_valuing *valuing; /* of values/: changes, broadcasts, watchers */
     struct lh_m_wanting wanting; /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {

@@ -347,8 +347,7 @@ static void flush_policies(struct lh_master *m)
             continue;
         }
         lh_fx_delete(m->fx, key, text_key(key, 'q', policy->prefix));
-        if (policy->broadcasting == NULL)
-            lh_m_policy_free(m, policy);
+        lh_m_policy_free(m, policy);
     }
 }
 
@@ -375,15 +374,17 @@ static void flush_changes(struct lh_master *m)
     m->history.dropped_count = 0;
 }
 
-/* The answer of the call that this step took, and those that it dropped: never one of both. */
+/* The answers of calls that this step kept, and those that it dropped: never one of both. */
 static void flush_calls(struct lh_master *m)
 {
     struct lh_m_call *call;
     uint8_t key[KEY_MAX];
 
-    if (m->calls.dirty != NULL)
-        put_call(m, m->calls.dirty);
-    m->calls.dirty = NULL;
+    while ((call = TAILQ_FIRST(&m->calls.dirty)) != NULL) {
+        TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
+        call->dirty = false;
+        put_call(m, call);
+    }
     while ((call = TAILQ_FIRST(&m->calls.dropped)) != NULL) {
         TAILQ_REMOVE(&m->calls.dropped, call, link);
         lh_fx_delete(m->fx, key, call_key(key, call->client, call->number));
@@ -393,7 +394,7 @@ static void flush_calls(struct lh_master *m)
 
 void lh_m_flush(struct lh_master *m)
 {
-    if (!m->dirty && m->calls.dirty == NULL && TAILQ_EMPTY(&m->calls.dropped) &&
+    if (!m->dirty && TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped) &&
         STAILQ_EMPTY(&m->commit.dirty_servers) && STAILQ_EMPTY(&m->commit.dirty_chunks) &&
         STAILQ_EMPTY(&m->commit.dirty_files) && STAILQ_EMPTY(&m->commit.dirty_tombstones) &&
         STAILQ_EMPTY(&m->commit.dirty_programs) && STAILQ_EMPTY(&m->commit.dirty_policies) &&
