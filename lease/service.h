@@ -20,6 +20,9 @@
  *
  * Leases of one id that are shared have a record for each holder.
  *
+ * A *light* kind has no such records: its leases are the engine's alone, as there may be millions
+ * of them. Their users name them by kind and id, and hear only of those that ended by themselves.
+ *
  * Deterministic, and not thread-safe, as the engine. Owners may call the service. */
 #pragma once
 
@@ -110,6 +113,12 @@ struct lh_lease_owner {
     void (*over)(void *core, struct lh_lease *lease, const struct lh_lease_past *past);
 };
 
+/* Of one light kind. */
+struct lh_light_owner {
+    /* It has run out, or its session has ended; the engine has it no more. */
+    void (*ended)(void *core, uint64_t id, struct lh_lessee *lessee);
+};
+
 /* Of one kind of client. */
 struct lh_lessee_owner {
     /* Its session has run out, and the leases that it held in it follow; or that with a former
@@ -131,7 +140,8 @@ struct lh_leases {
     size_t away; /* clients with a `former` session: they may hold leases that are not on record */
     uint64_t showings;
     struct {
-        const struct lh_lease_owner *owner;
+        const struct lh_lease_owner *owner; /* NULL: it is a light kind, or there is none */
+        const struct lh_light_owner *light;
         struct lh_duration term;
         bool unrecorded;
     } kinds[LH_LEASE_KINDS];
@@ -146,6 +156,8 @@ void lh_leases_deinit(struct lh_leases *l);
 /* Before the first lease, or client, of the kind. */
 void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_owner *owner,
     struct lh_duration term, bool unrecorded);
+void lh_leases_light_kind(
+    struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded);
 void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner);
 
 /* This grantor begins; what its predecessors granted lasts until `wait_end` at most. */
@@ -186,6 +198,9 @@ void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_dur
 /* By a message received before the clock showed `received_at`. UNKNOWN_SESSION: it has none. */
 LH_MUST_USE int lh_lessee_renew(
     struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at);
+/* It gave everything up: its sessions are over now, and in the next steps `ended` is called and its
+ * leases follow, as if it had run out. */
+void lh_lessee_stop(struct lh_leases *l, struct lh_lessee *lessee);
 /* Its session will not be renewed any more; frees nothing (SES-5). */
 void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee);
 /* The client is known to be dead, or gave everything up: its sessions and its leases are over. Its

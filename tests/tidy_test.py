@@ -65,6 +65,7 @@ DOORS = {
     # Records, and what is done with all of them.
     "master/tables": (
         "tables.h",
+        "answers.h",
         "call.h",
         "changed.h",
         "chunk.h",
@@ -95,6 +96,10 @@ UNBOUND = {
     "LH_NAME_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
     "ADDRESS_BYTES_MAX": "limit of the protocol",
+    "LH_M_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_M_VALUE_BYTES_MAX": "limit of the protocol",
+    "LH_M_INFO_BYTES_MAX": "limit of the protocol",
+    "LH_M_SESSION_ID_BYTES": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
     "LH_PATH_BYTES_MAX": "limit of the protocol",
     "LH_REPLICATION_MAX": "limit of a setting",

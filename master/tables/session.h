@@ -1,11 +1,11 @@
 /* A session of any kind of client, and its streams. Of sessions/. */
 #pragma once
 
-#include "lease/service.h"
+#include "lease/light.h"
 #include "master/tables/common.h"
 
 /* Kinds of clients. */
-enum lh_m_client { LH_M_CHUNKSERVER, LH_M_CLIENTS };
+enum lh_m_client { LH_M_CHUNKSERVER, LH_M_PROGRAM, LH_M_CLIENTS };
 
 /* Answers that were sent to a client and not confirmed yet (SES-4). */
 #define LH_ANSWERS 8
