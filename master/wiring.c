@@ -47,6 +47,18 @@ static const struct lh_m_growth_owner growth_owner = {
     .changed = lh_m_roll_prealloc_changed,
 };
 
+/* ---- Tokens. */
+
+static bool in_force(const struct lh_master *m, const char *name, uint64_t token)
+{
+    return lh_m_lock_in_force(m, name, token) || LH_PLANTED("token-without-its-lock");
+}
+
+static const struct lh_m_token_owner token_owner = {
+    .in_force = in_force,
+    .awaited = lh_m_programs_awaited,
+};
+
 /* ---- Unary calls. */
 
 #define CALLS(X)                                                                                   \
@@ -143,5 +155,6 @@ void lh_m_wire(struct lh_master *m)
     m->session_kinds[LH_M_PROGRAM] = &lh_m_programs;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
+    m->token_owner = &token_owner;
     m->values_owner = &values_owner;
 }

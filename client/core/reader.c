@@ -182,6 +182,7 @@ void lh_client_reader_open_tail(struct lh_client_reader *r, bool primary_failed)
     leasehold__open_tail_request__init(&r->open_tail);
     r->open_tail.path = r->path;
     r->open_tail.file = r->file;
+    r->open_tail.reads = true;
     if (r->chunks != NULL && primary_failed) {
         r->open_tail.failed_chunk = r->chunks->chunk.chunk;
         r->open_tail.failed_version = r->chunks->chunk.version;

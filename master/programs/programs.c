@@ -5,6 +5,7 @@
 #include "master/locks/locks.h"
 #include "master/programs/internal.h"
 #include "master/tables/answers.h"
+#include "master/tables/changed.h"
 #include "master/tables/replies.h"
 
 #include <inttypes.h>
@@ -231,6 +232,7 @@ void lh_m_programs_look(struct lh_master *m)
     lh_fx_log(m->fx, LH_INFO,
         "all sessions of programs are back, or over: locks are granted, values change");
     lh_m_locks_all_back(m);
+    lh_m_touch_waited(m); /* appenders whose lock was not known to be held or not (TOK-2) */
     if (m->values_owner != NULL)
         m->values_owner->all_back(m);
 }

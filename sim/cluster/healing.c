@@ -149,9 +149,14 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
     struct lh_sim_cluster *c = w->cluster;
     size_t count = lh_sim_file_count(c);
     char(*paths)[LH_SIM_PATH_MAX + 1] = lh_alloc_array(count, sizeof *paths);
+    char(*locks)[LH_SIM_PATH_MAX + 1] = lh_alloc_array(count, sizeof *locks);
+    uint64_t *tokens = lh_alloc_array(count, sizeof *tokens);
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         (void)snprintf(paths[i], sizeof paths[i], "%s", c->files[i].path);
+        (void)snprintf(locks[i], sizeof locks[i], "%s", c->files[i].lock_name);
+        tokens[i] = c->files[i].fence;
+    }
     for (size_t i = 0; i < count; i++) {
         struct lh_sim_program_spec spec = lh_sim_program_default(kind);
         if (!must_work(w, paths[i]))
@@ -163,9 +168,15 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
         spec.every = (struct lh_sim_range){lh_milliseconds(1), lh_milliseconds(1)};
         if (kind == LH_SIM_WRITER)
             spec.count = 1;
+        if (kind == LH_SIM_WRITER) { /* as the file's last owner (TOK-2) */
+            memcpy(spec.lock, locks[i], sizeof spec.lock);
+            spec.token = tokens[i];
+        }
         (void)lh_sim_program_start(c, &spec);
     }
     free(paths);
+    free(locks);
+    free(tokens);
 }
 
 /* Where all readers together have got to. */

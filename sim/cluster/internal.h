@@ -78,6 +78,8 @@ struct lh_sim_cluster {
     struct named_file {
         uint64_t file;
         char *path;
+        char *lock_name; /* TOK-2; "" ... */
+        uint64_t fence;  /* ... and 0: it takes appends under none */
     } * files;
     size_t file_count, file_capacity;
 };

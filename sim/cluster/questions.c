@@ -39,8 +39,10 @@ static void read_chunk(const struct lh_sim_pair *p, struct lh_sim_chunk *out)
 
 static void forget_files(struct lh_sim_cluster *c)
 {
-    for (size_t i = 0; i < c->file_count; i++)
+    for (size_t i = 0; i < c->file_count; i++) {
         free(c->files[i].path);
+        free(c->files[i].lock_name);
+    }
     c->file_count = 0;
 }
 
@@ -64,7 +66,8 @@ void lh_sim_read_store(struct lh_sim_cluster *c)
             LH_ASSERT(f != NULL);
             if (!f->trashed) {
                 LH_GROW(c->files, c->file_capacity, c->file_count + 1);
-                c->files[c->file_count++] = (struct named_file){f->file, lh_strdup(f->path)};
+                c->files[c->file_count++] = (struct named_file){
+                    f->file, lh_strdup(f->path), lh_strdup(f->lock_name), f->fence};
             }
             leasehold_stored__file__free_unpacked(f, NULL);
         }

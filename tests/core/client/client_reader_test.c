@@ -597,6 +597,7 @@ static void a_silent_primary_is_asked_for_the_end_once_the_master_says_so(void *
     link = expect_request(&r.w, LH_METHOD_OPEN_TAIL, "m1:1", &told);
     assert_true(told->failed_chunk == 5);
     assert_int_equal(told->failed_version, 2);
+    assert_true(told->reads);
     say_tail(&r.w, link, tail, 1, NULL);
 
     /* Silent or not, nobody else knows. */

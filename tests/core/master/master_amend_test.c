@@ -10,6 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/prng.h"
+#include "base/probe.h"
+#include "proto/stored.pb-c.h"
 
 #include <inttypes.h>
 
@@ -285,6 +287,33 @@ static void a_lease_goes_to_another_server(void **state)
     same_as_loaded(&w, &w.config);
     open_tail("/f", 1000);
     obey(&next);
+    takes_over();
+}
+
+static void open_under(const char *lock, uint64_t token)
+{
+    Leasehold__OpenTailRequest r = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
+
+    r.path = (char *)(uintptr_t) "/f";
+    r.wait_ms = 1000;
+    r.lock_name = (char *)(uintptr_t)lock;
+    r.token = token;
+    world_call(&w, LH_METHOD_OPEN_TAIL, &r);
+}
+
+static void a_fence_rises_with_its_version(void **state)
+{
+    (void)state;
+    struct server *primary = NULL;
+
+    three_up();
+    file_with_primary("/f", &primary);
+    begin(false);
+    open_under("/l", 5);
+    same_as_loaded(&w, &w.config);
+    obey(&primary);
+    open_under("/l", 6);
+    obey(&primary);
     takes_over();
 }
 
@@ -1258,6 +1287,7 @@ int main(void)
         AMENDED(a_file_and_its_chunks_come_at_once),
         AMENDED(a_creation_under_way_comes_and_goes),
         AMENDED(a_lease_goes_to_another_server),
+        AMENDED(a_fence_rises_with_its_version),
         AMENDED(an_intent_to_seal_is_followed),
         AMENDED(a_roll_is_followed_to_its_seal),
         AMENDED(removed_files_go_with_their_chunks),
@@ -1281,6 +1311,9 @@ int main(void)
         AMENDED(the_reign_is_the_term),
         cmocka_unit_test(followers_are_as_if_loaded),
     };
+
+    if (!lh_plant("token-without-its-lock", true)) /* nobody here holds a lock */
+        return 1;
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

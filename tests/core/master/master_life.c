@@ -479,6 +479,13 @@ static void call(void)
         tail.full_chunk = below(3) == 0 ? 1 + below(6) : 0;
         tail.failed_chunk = 1 + below(6);
         tail.failed_version = below(4) == 0 ? 1 + below(4) : 0;
+        if (which == 3 &&
+            below(8) != 0) { /* mostly the same one, sometimes the next or an old one */
+            static uint64_t newest_token = 1;
+            newest_token += below(8) == 0;
+            tail.lock_name = below(16) == 0 ? (char *)(uintptr_t) "/m" : (char *)(uintptr_t) "/l";
+            tail.token = 1 + newest_token - below(8) / 7;
+        }
         uint64_t link = world_call(&w, LH_METHOD_OPEN_TAIL, &tail);
         if (below(8) == 0)
             world_break_link(&w, link);

@@ -1,6 +1,7 @@
 /* The master under random schedules (master_life.h).
  *
  * LH_SEED=n replays one schedule, LH_RUNS=n tries so many. */
+#include "base/probe.h"
 #include "tests/core/master/master_life.h"
 
 #include <setjmp.h>
@@ -27,5 +28,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_schedules_keep_the_invariants)};
 
+    if (!lh_plant("token-without-its-lock", true)) /* nobody here holds a lock */
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
