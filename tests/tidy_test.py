@@ -59,8 +59,8 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # name.
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
-    "client/core": ("client.h",),
-    "client/library": ("leasehold.h",),
+    "client/core": ("client.h", "leases.h"),
+    "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
     "master/tables": (
@@ -93,6 +93,8 @@ UNBOUND = {
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_CLIENT_INFO_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
     "ADDRESS_BYTES_MAX": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
@@ -163,7 +165,7 @@ CONFIGS = (
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " reign restored"
+    " reign restored guard guard_arg"
 ).split()
 
 # How long a file may be, and those that still are longer.
