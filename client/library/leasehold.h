@@ -156,6 +156,9 @@ extern "C" {
 /* This process, or a server, has no descriptors or no memory left for the moment. Repeat the call
  * later; `ulimit -n` may be too low. */
 #define LH_ERR_SHORTAGE (-35)
+/* The lock is held no more with this token, or a higher token was admitted: another program has it,
+ * or had it since. Stop what needs the lock; leasehold_leases.h has more. */
+#define LH_ERR_STALE_TOKEN (-37)
 
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
  * Static, never NULL. */
