@@ -59,6 +59,7 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # name.
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
+    "client/command": ("keeper.h",),  # a target of its own
     "client/core": ("client.h",),
     "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
