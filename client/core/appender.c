@@ -70,12 +70,56 @@ static void complete_all(struct lh_client_appender *a, int error, const char *te
     }
 }
 
+static void free_appender(struct lh_client_appender *a)
+{
+    struct lh_client_appender **at = &a->client->appenders;
+
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    cancel(a);
+    lh_timer_unset(&a->client->timers, &a->give_up_timer);
+    lh_client_chunk_deinit(&a->tail);
+    lh_client_chunk_deinit(&a->unsettled);
+    free(a->address);
+    free(a->silent);
+    free(a->lock_name);
+    free(a->path);
+    free(a);
+}
+
+static void opening_failed(
+    struct lh_client_appender *a, int error, const char *what, const char *text)
+{
+    struct lh_appender_open_call *call = a->opening;
+
+    a->opening = NULL;
+    lh_client_appender_say(a, error, what, text);
+    lh_client_complete(a->client, &call->call, error, a->text);
+    free_appender(a);
+}
+
+static void opened(struct lh_client_appender *a)
+{
+    struct lh_appender_open_call *call = a->opening;
+
+    a->opening = NULL;
+    lh_timer_unset(&a->client->timers, &a->give_up_timer);
+    call->appender = a;
+    call->writer = a->writer.id;
+    lh_client_complete(a->client, &call->call, LH_OK, NULL);
+}
+
 void lh_client_appender_fail(
     struct lh_client_appender *a, int error, const char *what, const char *text)
 {
     /* To a caller these two say "not yet" and "not taken", never that it is over. */
     if (error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_WOULD_BLOCK)
         error = LH_ERR_UNAVAILABLE;
+    if (a->opening != NULL) {
+        opening_failed(a, error, what, text);
+        return;
+    }
     cancel(a);
     lh_client_appender_say(a, error, what, text);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
@@ -95,7 +139,7 @@ void lh_client_appender_broken(struct lh_client_appender *a, int error, const ch
     /* Batches are sent in order, so the first one tells whether anything is unsettled. */
     if (a->first == NULL || !a->first->sent)
         lh_client_chunk_deinit(&a->unsettled);
-    if (a->first == NULL) {
+    if (a->first == NULL && a->opening == NULL) {
         a->state = LH_APPENDER_IDLE;
         return;
     }
@@ -203,6 +247,10 @@ static void writer_opened(void *owner, const Leasehold__AppendAnswer *m)
         a->unsettled.start = a->tail.start;
     }
     LH_ASSERT(a->unsettled.chunk == a->tail.chunk);
+    if (a->opening != NULL) {
+        LH_MARK("appender-admitted");
+        opened(a); /* TOK-2: this primary has recovered at a version under its token */
+    }
     send_batches(a);
 }
 
@@ -217,48 +265,32 @@ void lh_client_appender_join(struct lh_client_appender *a)
 
 /* ---- Calls and timers ---- */
 
-static void free_appender(struct lh_client_appender *a)
+int lh_client_appender_learn(
+    struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text)
 {
-    struct lh_client_appender **at = &a->client->appenders;
-
-    while (*at != a)
-        at = &(*at)->next;
-    *at = a->next;
-    cancel(a);
-    lh_timer_unset(&a->client->timers, &a->give_up_timer);
-    lh_client_chunk_deinit(&a->tail);
-    lh_client_chunk_deinit(&a->unsettled);
-    free(a->address);
-    free(a->silent);
-    free(a->path);
-    free(a);
+    if (info == NULL || info->chunk_size < LH_CHUNK_BYTES_MIN ||
+        info->chunk_size > LH_CHUNK_BYTES_MAX) {
+        *text = "the master's description of the file makes no sense";
+        return LH_ERR_MALFORMED;
+    }
+    a->file = info->file;
+    a->opening->chunk_size = info->chunk_size;
+    return LH_OK;
 }
 
 static void file_found(void *owner, int error, const char *text, const void *reply)
 {
     struct lh_client_appender *a = owner;
-    struct lh_client *c = a->client;
-    struct lh_appender_open_call *call = a->opening;
     const Leasehold__StatReply *m = reply;
 
-    a->opening = NULL;
-    if (error == LH_OK && (m->info == NULL || m->info->chunk_size < LH_CHUNK_BYTES_MIN ||
-                              m->info->chunk_size > LH_CHUNK_BYTES_MAX)) {
-        error = LH_ERR_MALFORMED;
-        text = "the master's description of the file makes no sense";
-    }
+    if (error == LH_OK)
+        error = lh_client_appender_learn(a, m->info, &text);
     if (error != LH_OK) {
-        lh_client_appender_say(a, error, "opening", text);
-        lh_client_complete(c, &call->call, error, a->text);
-        free_appender(a);
+        opening_failed(a, error, "opening", text);
         return;
     }
-    a->file = m->info->file;
     a->state = LH_APPENDER_IDLE;
-    call->appender = a;
-    call->writer = a->writer.id;
-    call->chunk_size = m->info->chunk_size;
-    lh_client_complete(c, &call->call, LH_OK, NULL);
+    opened(a);
 }
 
 static void state_over(void *core, struct lh_timer *timer);
@@ -284,6 +316,13 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     a->timer.fire = state_over;
     a->give_up_timer.fire = give_up;
     a->opening = call;
+    if (call->token != 0) {
+        a->writer.token = call->token;
+        a->lock_name = lh_strdup(call->lock_name);
+        lh_timer_set(&c->timers, &a->give_up_timer, call->deadline);
+        lh_client_appender_find_tail(a); /* it says what is to be known of the file, too */
+        return;
+    }
     leasehold__stat_request__init(&a->stat);
     a->stat.path = a->path;
     a->ask.owner = a;
@@ -346,12 +385,28 @@ void lh_client_appender_submit(struct lh_submit_call *call)
         lh_client_appender_find_tail(a);
 }
 
+/* It has a token, and was not admitted until its deadline. */
+static void opening_late(struct lh_client_appender *a)
+{
+    bool asking = a->ask.active && a->ask.reason != LH_OK;
+    int reason = asking ? a->ask.reason : a->reason;
+    char text[LH_CALL_TEXT_BYTES];
+
+    snprintf(text, sizeof text, "%.500s", asking ? a->ask.text : a->text);
+    opening_failed(
+        a, reason == LH_OK ? LH_ERR_DEADLINE_EXCEEDED : reason, "opening", reason == 0 ? "" : text);
+}
+
 static void give_up(void *core, struct lh_timer *timer)
 {
     struct lh_client_appender *a = LH_OWNER(timer, struct lh_client_appender, give_up_timer);
     struct lh_client *c = core;
     char text[LH_CALL_TEXT_BYTES];
 
+    if (a->opening != NULL) {
+        opening_late(a);
+        return;
+    }
     if (a->first == NULL)
         return;
     struct lh_instant end = lh_instant_add(a->first->submitted, a->give_up);
@@ -446,6 +501,9 @@ static void check(const struct lh_client_appender *a)
               a->state == LH_APPENDER_FAILED || a->state == LH_APPENDER_OPEN || a->settle.id != 0 ||
               a->ask.active || lh_timer_is_set(&a->timer));
     LH_ASSERT(a->state != LH_APPENDER_FAILED || a->first == NULL);
+    LH_ASSERT((a->writer.token == 0) == (a->lock_name == NULL));
+    LH_ASSERT(a->opening == NULL ||
+              (a->first == NULL && a->state != LH_APPENDER_IDLE && a->state != LH_APPENDER_OPEN));
     LH_ASSERT(
         a->first == NULL || lh_timer_is_set(&a->give_up_timer) || a->give_up.ns == UINT64_MAX);
 }

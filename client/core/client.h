@@ -135,10 +135,14 @@ struct lh_master_call {
 
 struct lh_client_appender;
 
-/* Completes when the file is known to exist. */
+/* Completes when the file is known to exist. With a token it completes when the appender is admitted
+ * (TOK-2): what the file has by then is all that was acknowledged to appenders with lower ones.
+ * STALE_TOKEN: it is not and never will be, now or later in its life. */
 struct lh_appender_open_call {
     struct lh_call call;
     const char *path;
+    const char *lock_name; /* copied; with `token`: of which lock that is */
+    uint64_t token;        /* 0: it appends without one */
     struct lh_instant deadline;
     struct lh_duration give_up; /* a batch that is older than this makes the appender fail */
     struct lh_client_appender *appender; /* out: until an APPENDER_CLOSE of it is fed */
