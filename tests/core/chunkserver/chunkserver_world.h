@@ -154,6 +154,8 @@ struct world {
     uint64_t repair_rate, scrub_rate;
     uint64_t pending_bytes;          /* of servers that start; 0: the default */
     struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
+    uint64_t fence;                  /* of grants that follow (TOK-2) */
+    uint64_t token;                  /* of writers that follow */
     unsigned joining;                /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;
