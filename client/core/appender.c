@@ -93,6 +93,7 @@ static void opening_failed(
 {
     struct lh_appender_open_call *call = a->opening;
 
+    cancel(a);
     a->opening = NULL;
     lh_client_appender_say(a, error, what, text);
     lh_client_complete(a->client, &call->call, error, a->text);
