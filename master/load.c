@@ -61,8 +61,8 @@ static int load_file(
     f->on_primary_loss = (uint8_t)record->on_primary_loss;
     if (record->trashed || record->fence != 0 || f->motion != &lh_m_file_idle) {
         struct lh_m_file_motion *fm = lh_m_move_file(m, f);
-        lh_m_fence_load(m, f, record->lock_name,
-            LH_PLANTED("fence-forgotten-at-restart") ? 0 : record->fence);
+        lh_m_fence_load(
+            m, f, record->lock_name, LH_PLANTED("fence-forgotten-at-restart") ? 0 : record->fence);
         fm->trash_left = lh_milliseconds(record->trashed ? record->trash_left_ms : 0);
         fm->trash_number = record->trashed ? record->trash_number : 0;
     }

@@ -39,8 +39,8 @@ static const char *on_primary_loss(enum lh_on_primary_loss choice)
 
 json_t *lh_json_file(const struct lh_file_info *info)
 {
-    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}", "path",
-        lh_json_text(info->path), "file", number(info->file), "durability",
+    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}",
+        "path", lh_json_text(info->path), "file", number(info->file), "durability",
         lh_command_durabilities[info->durability], "replication", (int)info->replication,
         "min_replicas", (int)info->min_replicas, "chunk_size", number(info->chunk_size), "chunks",
         number(info->chunks), "sealed_length", number(info->sealed_length), "created_unix_ms",

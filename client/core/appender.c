@@ -29,8 +29,7 @@ void lh_client_appender_say(
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
-/* Ends what the appender is waiting for; keeps its batches. */
-static void cancel(struct lh_client_appender *a)
+void lh_client_appender_cancel(struct lh_client_appender *a)
 {
     struct lh_client *c = a->client;
 
@@ -70,14 +69,14 @@ static void complete_all(struct lh_client_appender *a, int error, const char *te
     }
 }
 
-static void free_appender(struct lh_client_appender *a)
+void lh_client_appender_free(struct lh_client_appender *a)
 {
     struct lh_client_appender **at = &a->client->appenders;
 
     while (*at != a)
         at = &(*at)->next;
     *at = a->next;
-    cancel(a);
+    lh_client_appender_cancel(a);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
     lh_client_chunk_deinit(&a->tail);
     lh_client_chunk_deinit(&a->unsettled);
@@ -88,29 +87,6 @@ static void free_appender(struct lh_client_appender *a)
     free(a);
 }
 
-static void opening_failed(
-    struct lh_client_appender *a, int error, const char *what, const char *text)
-{
-    struct lh_appender_open_call *call = a->opening;
-
-    cancel(a);
-    a->opening = NULL;
-    lh_client_appender_say(a, error, what, text);
-    lh_client_complete(a->client, &call->call, error, a->text);
-    free_appender(a);
-}
-
-static void opened(struct lh_client_appender *a)
-{
-    struct lh_appender_open_call *call = a->opening;
-
-    a->opening = NULL;
-    lh_timer_unset(&a->client->timers, &a->give_up_timer);
-    call->appender = a;
-    call->writer = a->writer.id;
-    lh_client_complete(a->client, &call->call, LH_OK, NULL);
-}
-
 void lh_client_appender_fail(
     struct lh_client_appender *a, int error, const char *what, const char *text)
 {
@@ -118,10 +94,10 @@ void lh_client_appender_fail(
     if (error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_WOULD_BLOCK)
         error = LH_ERR_UNAVAILABLE;
     if (a->opening != NULL) {
-        opening_failed(a, error, what, text);
+        lh_client_opening_failed(a, error, what, text);
         return;
     }
-    cancel(a);
+    lh_client_appender_cancel(a);
     lh_client_appender_say(a, error, what, text);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
     a->state = LH_APPENDER_FAILED;
@@ -134,7 +110,7 @@ void lh_client_appender_broken(struct lh_client_appender *a, int error, const ch
 {
     struct lh_client *c = a->client;
 
-    cancel(a);
+    lh_client_appender_cancel(a);
     if (error != LH_ERR_CHUNK_FULL)
         lh_client_appender_say(a, error, what, text);
     /* Batches are sent in order, so the first one tells whether anything is unsettled. */
@@ -250,7 +226,8 @@ static void writer_opened(void *owner, const Leasehold__AppendAnswer *m)
     LH_ASSERT(a->unsettled.chunk == a->tail.chunk);
     if (a->opening != NULL) {
         LH_MARK("appender-admitted");
-        opened(a); /* TOK-2: this primary has recovered at a version under its token */
+        lh_client_opening_done(
+            a); /* TOK-2: this primary has recovered at a version under its token */
     }
     send_batches(a);
 }
@@ -265,34 +242,6 @@ void lh_client_appender_join(struct lh_client_appender *a)
 }
 
 /* ---- Calls and timers ---- */
-
-int lh_client_appender_learn(
-    struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text)
-{
-    if (info == NULL || info->chunk_size < LH_CHUNK_BYTES_MIN ||
-        info->chunk_size > LH_CHUNK_BYTES_MAX) {
-        *text = "the master's description of the file makes no sense";
-        return LH_ERR_MALFORMED;
-    }
-    a->file = info->file;
-    a->opening->chunk_size = info->chunk_size;
-    return LH_OK;
-}
-
-static void file_found(void *owner, int error, const char *text, const void *reply)
-{
-    struct lh_client_appender *a = owner;
-    const Leasehold__StatReply *m = reply;
-
-    if (error == LH_OK)
-        error = lh_client_appender_learn(a, m->info, &text);
-    if (error != LH_OK) {
-        opening_failed(a, error, "opening", text);
-        return;
-    }
-    a->state = LH_APPENDER_IDLE;
-    opened(a);
-}
 
 static void state_over(void *core, struct lh_timer *timer);
 static void give_up(void *core, struct lh_timer *timer);
@@ -316,19 +265,7 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     a->writer.on_refused = writer_refused;
     a->timer.fire = state_over;
     a->give_up_timer.fire = give_up;
-    a->opening = call;
-    if (call->token != 0) {
-        a->writer.token = call->token;
-        a->lock_name = lh_strdup(call->lock_name);
-        lh_timer_set(&c->timers, &a->give_up_timer, call->deadline);
-        lh_client_appender_find_tail(a); /* it says what is to be known of the file, too */
-        return;
-    }
-    leasehold__stat_request__init(&a->stat);
-    a->stat.path = a->path;
-    a->ask.owner = a;
-    a->ask.done = file_found;
-    lh_client_ask(c, &a->ask, LH_METHOD_STAT, &a->stat.base, lh_nanoseconds(0), call->deadline);
+    lh_client_opening_begin(a, call);
 }
 
 void lh_client_appender_close(struct lh_appender_close_call *call)
@@ -338,7 +275,7 @@ void lh_client_appender_close(struct lh_appender_close_call *call)
 
     LH_ASSERT(a->opening == NULL);
     complete_all(a, LH_ERR_CANCELLED, "the appender was closed");
-    free_appender(a);
+    lh_client_appender_free(a);
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
 
@@ -386,18 +323,6 @@ void lh_client_appender_submit(struct lh_submit_call *call)
         lh_client_appender_find_tail(a);
 }
 
-/* It has a token, and was not admitted until its deadline. */
-static void opening_late(struct lh_client_appender *a)
-{
-    bool asking = a->ask.active && a->ask.reason != LH_OK;
-    int reason = asking ? a->ask.reason : a->reason;
-    char text[LH_CALL_TEXT_BYTES];
-
-    snprintf(text, sizeof text, "%.500s", asking ? a->ask.text : a->text);
-    opening_failed(
-        a, reason == LH_OK ? LH_ERR_DEADLINE_EXCEEDED : reason, "opening", reason == 0 ? "" : text);
-}
-
 static void give_up(void *core, struct lh_timer *timer)
 {
     struct lh_client_appender *a = LH_OWNER(timer, struct lh_client_appender, give_up_timer);
@@ -405,7 +330,7 @@ static void give_up(void *core, struct lh_timer *timer)
     char text[LH_CALL_TEXT_BYTES];
 
     if (a->opening != NULL) {
-        opening_late(a);
+        lh_client_opening_late(a);
         return;
     }
     if (a->first == NULL)
@@ -461,7 +386,7 @@ void lh_client_appenders_end(struct lh_client *c, bool complete)
         if (complete && a->opening != NULL)
             lh_client_complete(c, &a->opening->call, LH_ERR_CANCELLED, NULL);
         complete_all(a, LH_ERR_CANCELLED, "the cluster was closed");
-        free_appender(a);
+        lh_client_appender_free(a);
     }
 }
 

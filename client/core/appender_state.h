@@ -1,4 +1,4 @@
-/* An appender: what appender.c, settling.c and tail.c share. */
+/* An appender: what appender.c, opening.c, settling.c and tail.c share. */
 #pragma once
 
 #include "client/core/ask.h"
@@ -64,8 +64,8 @@ struct lh_client_appender {
 void lh_client_appender_say(
     struct lh_client_appender *a, int error, const char *what, const char *text);
 
-/* The appender fails for good, and all of its batches with it. It is gone then if it was still being
- * opened. */
+/* The appender fails for good, and all of its batches with it. One that is not open yet is gone
+ * then. */
 void lh_client_appender_fail(
     struct lh_client_appender *a, int error, const char *what, const char *text);
 
@@ -79,10 +79,22 @@ void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offse
 /* Joins a lane to the tail's primary. */
 void lh_client_appender_join(struct lh_client_appender *a);
 
-/* Of the reply that describes the file: what the appender has to know of it. MALFORMED: it makes no
- * sense. */
-int lh_client_appender_learn(
+/* Ends what the appender is waiting for; keeps its batches. */
+void lh_client_appender_cancel(struct lh_client_appender *a);
+void lh_client_appender_free(struct lh_client_appender *a);
+
+/* opening.c */
+
+void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_open_call *call);
+/* What the master says of the file. MALFORMED: it makes no sense. */
+int lh_client_opening_learn(
     struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text);
+void lh_client_opening_done(struct lh_client_appender *a);
+/* The appender is gone then. */
+void lh_client_opening_failed(
+    struct lh_client_appender *a, int error, const char *what, const char *text);
+/* Its deadline has come. */
+void lh_client_opening_late(struct lh_client_appender *a);
 
 /* tail.c */
 

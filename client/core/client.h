@@ -17,8 +17,8 @@
  *   reply.c         what replies have in common, and the end of a call
  *   chunk.c         what the master says of a chunk
  *   stream.c        streams of appends, one to each server, with lane.c: what goes to one chunk
- *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with tail.c, which finds
- *                   the primary, and settling.c (APP-5a)
+ *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with opening.c, tail.c,
+ *                   which finds the primary, and settling.c (APP-5a)
  *   reader.c        a reader's way from chunk to chunk, ahead of the program (APP-6)
  *   chunk_reader.c  a reader's bytes of one chunk, from one member or another (FAIL-4), with
  *                   read.c: one READ
@@ -135,9 +135,9 @@ struct lh_master_call {
 
 struct lh_client_appender;
 
-/* Completes when the file is known to exist. With a token it completes when the appender is admitted
- * (TOK-2): what the file has by then is all that was acknowledged to appenders with lower ones.
- * STALE_TOKEN: it is not and never will be, now or later in its life. */
+/* Completes when the file is known to exist. With a token it completes when the appender is
+ * admitted (TOK-2): from then on nothing is stored that was appended with a lower one. STALE_TOKEN,
+ * of it or of a batch: the appender is not admitted, and never will be. */
 struct lh_appender_open_call {
     struct lh_call call;
     const char *path;

@@ -37,7 +37,7 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
         return;
     }
     if (a->opening != NULL)
-        error = lh_client_appender_learn(a, m->info, &text);
+        error = lh_client_opening_learn(a, m->info, &text);
     if (error == LH_OK && a->writer.token != 0 &&
         (m->info == NULL || m->info->fence != a->writer.token)) {
         /* TOK-2: it did not even look at the token. */
@@ -79,8 +79,8 @@ static struct lh_duration patience(const struct lh_client_appender *a)
 
     if (a->first == NULL && a->opening == NULL)
         return wait;
-    struct lh_instant end = a->opening != NULL ? a->opening->deadline
-                                               : lh_instant_add(a->first->submitted, a->give_up);
+    struct lh_instant end =
+        a->opening != NULL ? a->opening->deadline : lh_instant_add(a->first->submitted, a->give_up);
     struct lh_duration left = lh_instant_until(a->client->now, end);
     return lh_duration_min(wait, lh_nanoseconds(left.ns / 4 * 3));
 }

@@ -310,8 +310,8 @@ int lh_appender_open(struct lh_cluster *cluster, const char *path,
     if (o.give_up_ms == 0)
         o.give_up_ms = GIVE_UP_MS_DEFAULT;
     if ((o.lock_name == NULL) != (o.token == 0))
-        return lh_fail(LH_ERR_INVALID_ARGUMENT,
-            "lock_name and token belong together: one of them is not set");
+        return lh_fail(
+            LH_ERR_INVALID_ARGUMENT, "lock_name and token belong together: one of them is not set");
     struct lh_appender_open_call call = {
         .call.kind = LH_CALL_APPENDER_OPEN,
         .path = path,

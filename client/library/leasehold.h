@@ -156,9 +156,9 @@ extern "C" {
 /* This process, or a server, has no descriptors or no memory left for the moment. Repeat the call
  * later; `ulimit -n` may be too low. */
 #define LH_ERR_SHORTAGE (-35)
-/* The lock is not held with this token any more (or never was), or another program has been admitted
- * with a higher one. What was not acknowledged is unknown. Stop acting as the owner; to go on,
- * acquire the lock again and open a new appender with its new token. */
+/* The lock is not held with this token any more (or never was), or another program has been
+ * admitted with a higher one. What was not acknowledged is unknown. Stop acting as the owner; to go
+ * on, acquire the lock again and open a new appender with its new token. */
 #define LH_ERR_STALE_TOKEN (-37)
 
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
@@ -246,8 +246,8 @@ struct lh_file_info {
     enum lh_on_primary_loss on_primary_loss;
     bool trashed;           /* removed, and can be restored ... */
     uint64_t trash_left_ms; /* ... for this much time of a running master */
-    char *lock_name; /* it takes appends under this lock only, with this token or a higher one ... */
-    uint64_t fence;  /* ... that is in force; "" and 0: under none */
+    char *lock_name;        /* it takes appends under this lock only; "": under none ... */
+    uint64_t fence;         /* ... with this token, or a higher one while the lock is held */
 };
 
 /* Frees what `info` owns, not the struct itself; zeroes it. Of a zeroed struct: does nothing. */
@@ -652,11 +652,14 @@ struct lh_appender_options {
      * a new primary, or for the replacement of members that are gone. */
     uint64_t give_up_ms;
     /* Exclusive appending, for a log that has one writer at a time: the name of a lock that this
-     * program holds, and the token that it was granted with. Both, or NULL and 0. The name is copied.
+     * program holds, and the token that it was granted with. Both, or NULL and 0. The name is
+     * copied.
      *
      * From the first such appender on a file takes appends under that lock only, and only with the
-     * highest token that was ever admitted. A higher one is admitted while its lock is held. It ends
-     * all lower ones, for good, and also those that sleep: LH_ERR_STALE_TOKEN. */
+     * highest token that was ever admitted. A higher one is admitted while its lock is held. It
+     * ends all lower ones for good, also those of programs that sleep: LH_ERR_STALE_TOKEN.
+     * Appenders with the same token go on side by side. So each new process acquires the lock
+     * again. */
     const char *lock_name;
     uint64_t token;
 };

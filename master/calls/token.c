@@ -49,8 +49,7 @@ static enum standing standing(const struct lh_master *m, const struct lh_m_waite
         return w->token == 0 || fm->lock_name == NULL || strcmp(w->lock_name, fm->lock_name) == 0
                    ? ADMITTED
                    : REFUSED;
-    if (w->token < fm->fence ||
-        (fm->lock_name != NULL && strcmp(w->lock_name, fm->lock_name) != 0))
+    if (w->token < fm->fence || (fm->lock_name != NULL && strcmp(w->lock_name, fm->lock_name) != 0))
         return REFUSED;
     if (m->token_owner->in_force(m, w->lock_name, w->token))
         return RAISES;

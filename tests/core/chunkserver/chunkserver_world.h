@@ -58,7 +58,7 @@ struct wire {
     int client, server;
     uint64_t client_link, server_link;
     bool client_gone, server_gone;
-    bool held[2]; /* the client's end, the server's: it is not read */
+    bool held[2];      /* the client's end, the server's: it is not read */
     struct conn *conn; /* of the test's own */
 };
 

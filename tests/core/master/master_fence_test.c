@@ -1,6 +1,6 @@
 /* Stories about whose appends a file takes (TOK-2): what becomes of the tokens that OpenTail names,
- * and which grants carry the fence. Who holds a lock is not the subject: whoever names a token holds
- * its lock here, unless a story says otherwise (the plant "token-without-its-lock"). */
+ * and which grants carry the fence. Who holds a lock is not the subject: whoever names a token
+ * holds its lock here, unless a story says otherwise (the plant "token-without-its-lock"). */
 #include "base/probe.h"
 #include "tests/core/master/master_story.h"
 
@@ -283,8 +283,7 @@ static const Leasehold__Grant *grant_behind(uint64_t chunk, struct server **hold
                (r = world_next(&w, servers[i].link, LEASEHOLD__SESSION_REPLY__BODY_CREATE)) != NULL)
             server_created(&w, &servers[i], r->create->chunk, LH_OK);
     for (size_t i = 0; i < SERVERS; i++) {
-        const Leasehold__Grant *grant =
-            is_up(&servers[i]) ? server_grant(&w, &servers[i]) : NULL;
+        const Leasehold__Grant *grant = is_up(&servers[i]) ? server_grant(&w, &servers[i]) : NULL;
         if (grant == NULL)
             continue;
         assert_true(grant->chunk > chunk);
