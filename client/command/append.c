@@ -172,6 +172,8 @@ static int open_appender(const struct lh_append_options *o, struct lh_cluster *c
         .batch_bytes_max = (uint32_t)o->batch_bytes,
         .memory_bytes_max = o->memory_bytes,
         .give_up_ms = lh_duration_ms(o->give_up),
+        .lock_name = o->lock,
+        .token = o->lock == NULL ? 0 : o->token,
     };
     int error = lh_appender_open(cluster, path, &options, timeout_ms, appender);
     return error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, path, error);
@@ -180,6 +182,11 @@ static int open_appender(const struct lh_append_options *o, struct lh_cluster *c
 static int check(void *options)
 {
     struct lh_append_options *o = options;
+    if (o->lock != NULL && o->token == 0)
+        return lh_command_error(LH_EXIT_USAGE, COMMAND,
+            "--lock %s needs the token that the lock was granted with: --token, or LEASEHOLD_TOKEN "
+            "in the environment",
+            lh_command_shown(o->lock));
     if (lh_command_parse_delimiter(o->delimiter_text, &o->delimiter))
         return LH_EXIT_OK;
     return lh_command_error(LH_EXIT_USAGE, COMMAND,
@@ -224,6 +231,10 @@ int lh_command_append(int argc, char **argv)
             .help = "send at most so much at once"},
         {LH_FLAG("memory", SIZE, &o.memory_bytes, "32MiB"), .min = 1,
             .help = "hold at most so much that is not acknowledged"},
+        {LH_FLAG("lock", STRING, &o.lock, NULL), .metavar = "NAME",
+            .help = "append as the only owner: under this lock, which is held with --token"},
+        {LH_FLAG("token", UINT, &o.token, "0"),
+            .help = "the token that --lock was granted with; without --lock it counts for nothing"},
         {LH_FLAG("positions", BOOL, &o.positions, NULL),
             .help = "print each record's position when it is acknowledged"},
         {LH_FLAG("quiet", BOOL, &o.quiet, NULL), .letter = 'q',

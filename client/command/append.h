@@ -18,6 +18,8 @@ struct lh_append_options {
     bool length_prefixed, create, positions, quiet;
     struct lh_duration give_up;
     uint64_t batch_bytes, memory_bytes;
+    const char *lock; /* NULL: it appends without one */
+    uint64_t token;
 };
 
 struct lh_append_work {

@@ -39,13 +39,15 @@ static const char *on_primary_loss(enum lh_on_primary_loss choice)
 
 json_t *lh_json_file(const struct lh_file_info *info)
 {
-    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o}", "path",
-        lh_json_text(info->path), "file", number(info->file), "durability",
+    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}",
+        "path", lh_json_text(info->path), "file", number(info->file), "durability",
         lh_command_durabilities[info->durability], "replication", (int)info->replication,
         "min_replicas", (int)info->min_replicas, "chunk_size", number(info->chunk_size), "chunks",
         number(info->chunks), "sealed_length", number(info->sealed_length), "created_unix_ms",
         number(info->created_unix_ms), "on_primary_loss", on_primary_loss(info->on_primary_loss),
-        "trashed", (int)info->trashed, "trash_left_ms", number(info->trash_left_ms));
+        "trashed", (int)info->trashed, "trash_left_ms", number(info->trash_left_ms), "lock",
+        info->fence == 0 ? json_null() : lh_json_text(info->lock_name), "fence",
+        number(info->fence));
 }
 
 json_t *lh_json_chunk(const struct lh_chunk_info *c)
