@@ -145,6 +145,10 @@ uint64_t lh_command_now_ms(void);
 const char *lh_command_position(char text[48], struct lh_position position);
 bool lh_command_parse_position(const char *text, struct lh_position *position);
 
+/* The token of the lock of that name, if this process runs under `leasehold lock`, which says so
+ * in the environment; else 0. */
+uint64_t lh_command_token_of(const char *lock);
+
 /* One byte: itself, or \n \t \r \0 \\ \xHH. */
 bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter);
 

@@ -75,10 +75,8 @@ static int conditions(const char *command, const struct change_options *o, const
                 "is none",
                 name, o->if_revision);
     }
-    const char *token = getenv("LEASEHOLD_TOKEN");
-    if (o->lock != NULL && c->token == 0 && token != NULL && !lh_parse_uint(token, &c->token))
-        return lh_command_error(
-            LH_EXIT_USAGE, command, "LEASEHOLD_TOKEN is '%s', which is no token", token);
+    if (o->lock != NULL && c->token == 0)
+        c->token = lh_command_token_of(o->lock);
     if (o->lock != NULL && c->token == 0)
         return lh_command_error(LH_EXIT_USAGE, command,
             "%s: --lock needs the token that the lock was granted with: --token, or "
@@ -158,8 +156,8 @@ static int del(void *options, struct lh_cluster *cluster, const char **args)
         {LH_FLAG("lock", STRING, &(o).lock, NULL), .metavar = "NAME", .command_line_only = true,   \
             .help = "the lock that the token is of; else that of the value's own name"},           \
         {LH_FLAG("token", UINT, &(o).token, "0"), .command_line_only = true,                       \
-            .help = "only while the lock is held with this token; with --lock it is "              \
-                    "LEASEHOLD_TOKEN by default"},                                                 \
+            .help = "only while the lock is held with this token; under `leasehold lock` "         \
+                    "that of --lock is known"},                                                    \
     {                                                                                              \
         LH_FLAG("force", BOOL, &(o).force, NULL),                                                  \
             .command_line_only = true,                                                             \
