@@ -13,6 +13,7 @@
 #define EXPLAIN_MS     1000u
 
 volatile sig_atomic_t lh_append_interrupted;
+volatile bool lh_append_catches_signals;
 
 static void on_signal(int signal_number)
 {
@@ -24,6 +25,9 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    lh_append_catches_signals = true;
+    if (lh_append_lock_ended())
+        lh_append_interrupted = SIGTERM;
 }
 
 static uint64_t elapsed_ms(const struct lh_append_work *a)

@@ -11,11 +11,13 @@
 static pthread_t main_thread;
 static volatile bool cancelled;
 
-/* Ends the input, as a signal of a user does: what was read is stored. */
+/* Ends the input, as a signal of a user does: what was read is stored. A second signal would end the
+ * process. */
 static void end_input(void)
 {
+    if (!cancelled && lh_append_catches_signals)
+        (void)pthread_kill(main_thread, SIGTERM);
     cancelled = true;
-    (void)pthread_kill(main_thread, SIGTERM);
 }
 
 static void on_recall(void *arg, const struct lh_lock *lock, bool is_cancelled, const char *why)
