@@ -60,6 +60,8 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
+    "client/command": ("keeper.h",),  # a target of its own
+    "client/core": ("client.h",),
     "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
@@ -146,6 +148,10 @@ UNBOUND = {
     "POLL_PAUSE_MS": "between two looks at whether a successor acts",
     "LH_SURVEY_MAX": "more masters than any list has",
     "LH_RECORD_BYTES_MAX": "limit of the format",
+    "NAMES_MAX": "limit of a guard's file",
+    "LOOK_MS": "between two looks at whether a lock of the kernel is free",
+    "LH_VALUE_BYTES_MAX": "limit of the protocol",
+    "LH_LOCK_INFO_MAX": "limit of the protocol",
     # Data structures; no work waits for them.
     "LH_INDEX_BUCKETS_MIN": "size of a hash table",
     "LH_INDEX_BUCKETS_MAX": "size of a hash table",

@@ -19,8 +19,8 @@
  *   reply.c         what replies have in common, and the end of a call
  *   chunk.c         what the master says of a chunk
  *   stream.c        streams of appends, one to each server, with lane.c: what goes to one chunk
- *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with tail.c, which finds
- *                   the primary, and settling.c (APP-5a)
+ *   appender.c      one writer's way from chunk to chunk (APP-4, APP-5), with opening.c, tail.c,
+ *                   which finds the primary, and settling.c (APP-5a)
  *   reader.c        a reader's way from chunk to chunk, ahead of the program (APP-6)
  *   chunk_reader.c  a reader's bytes of one chunk, from one member or another (FAIL-4), with
  *                   read.c: one READ
@@ -176,10 +176,14 @@ struct lh_master_call {
 
 struct lh_client_appender;
 
-/* Completes when the file is known to exist. */
+/* Completes when the file is known to exist. With a token it completes when the appender is
+ * admitted (TOK-2): from then on nothing is stored that was appended with a lower one. STALE_TOKEN,
+ * of it or of a batch: the appender is not admitted, and never will be. */
 struct lh_appender_open_call {
     struct lh_call call;
     const char *path;
+    const char *lock_name; /* copied; with `token`: of which lock that is */
+    uint64_t token;        /* 0: it appends without one */
     struct lh_instant deadline;
     struct lh_duration give_up; /* a batch that is older than this makes the appender fail */
     struct lh_client_appender *appender; /* out: until an APPENDER_CLOSE of it is fed */

@@ -48,6 +48,7 @@ struct lh_master {
     const struct lh_m_session_kind *session_kinds[LH_M_CLIENTS];
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
+    const struct lh_m_token_owner *token_owner;
 
     /* Of the step under way. */
     struct lh_effects *fx;
