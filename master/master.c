@@ -10,9 +10,12 @@
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
+#include "master/locks/locks.h"
 #include "master/order.h"
+#include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
+#include "master/tables/answers.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
@@ -60,6 +63,7 @@ static void start(struct lh_master *m)
         m->term = m->config.reign;
     lh_m_trash_start(m);
     lh_m_calls_start(m);
+    lh_m_programs_start(m);
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
@@ -92,7 +96,7 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     struct lh_m_waiter *w;
 
     HASH_FIND(hh, m->waiters, &link, sizeof link, w);
-    if (w != NULL)
+    if (w != NULL || lh_m_cancel_waits(m, link))
         return; /* a second message on a call that has one */
     m->counts.calls[method]++;
     if (!lh_m_call(m, link, method, message))
@@ -107,17 +111,26 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    lh_m_locks_stop(m);
     HASH_ITER(hh, m->links, l, next) {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
         lh_m_stream_closed(m, l->id, "the master stops");
     }
 }
 
+/* Whose stream is it? LH_M_CLIENTS: it is none of a session. */
+static enum lh_m_client client_of(enum lh_method method)
+{
+    return method == LH_METHOD_SESSION         ? LH_M_CHUNKSERVER
+           : method == LH_METHOD_LEASE_SESSION ? LH_M_PROGRAM
+                                               : LH_M_CLIENTS;
+}
+
 static void on_message(struct lh_master *m, struct lh_input *in)
 {
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    else if (in->method == LH_METHOD_SESSION)
+    else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
     else
         unary(m, in->link, in->method, in->message);
@@ -127,23 +140,29 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
 {
     switch (in->kind) {
     case LH_IN_LINK_OPENED:
-        if (in->method == LH_METHOD_SESSION && m->stopping)
+        if (client_of(in->method) != LH_M_CLIENTS && m->stopping)
             lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        else if (in->method == LH_METHOD_SESSION)
-            lh_m_stream_opened(m, in->link, LH_M_CHUNKSERVER);
+        else if (client_of(in->method) != LH_M_CLIENTS)
+            lh_m_stream_opened(m, in->link, client_of(in->method));
         break;
     case LH_IN_MESSAGE:
         on_message(m, in);
         break;
     case LH_IN_LINK_CLOSED:
-        if (in->method == LH_METHOD_SESSION)
+        if (client_of(in->method) != LH_M_CLIENTS) {
             lh_m_stream_closed(m, in->link, NULL);
-        else
+        } else {
             lh_m_waiter_closed(m, in->link);
+            lh_m_cancel_closed(m, in->link);
+        }
         break;
-    case LH_IN_HALF_CLOSED: /* of a session alone: the only stream here */
+    case LH_IN_HALF_CLOSED: /* of a session alone: the only streams here */
         lh_fx_close(m->fx, in->link, LH_OK, NULL);
         lh_m_stream_closed(m, in->link, "it has ended its session stream");
+        break;
+    case LH_IN_SENT:
+        if (client_of(in->method) == LH_M_PROGRAM)
+            lh_m_program_sent(m, in->link);
         break;
     case LH_IN_PERSISTED:
         lh_m_on_persisted(m, in->ticket, in->error);
@@ -153,7 +172,6 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
-    case LH_IN_SENT:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;
@@ -193,7 +211,11 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             lh_m_file_advance(m, fm->file);
         }
         lh_m_calls_step(m);
+        lh_m_locks_step(m);
+        lh_m_answers_step(m);
+        lh_m_history_step(m);
         lh_m_flush(m);
+        lh_m_programs_step(m);
         lh_m_motions_settle(m);
         lh_m_file_motions_settle(m);
         if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
@@ -262,6 +284,16 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     STAILQ_INIT(&m->commit.dirty_chunks);
     STAILQ_INIT(&m->commit.dirty_tombstones);
     STAILQ_INIT(&m->commit.dirty_files);
+    STAILQ_INIT(&m->commit.dirty_programs);
+    STAILQ_INIT(&m->commit.dirty_policies);
+    STAILQ_INIT(&m->commit.dirty_changes);
+    RB_INIT(&m->programs.tree);
+    STAILQ_INIT(&m->programs.settling);
+    TAILQ_INIT(&m->programs.saying);
+    RB_INIT(&m->names.tree);
+    RB_INIT(&m->policies.tree);
+    LIST_INIT(&m->values.orphans);
+    lh_m_locks_init(m);
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
     return m;
@@ -323,7 +355,37 @@ static void free_queues(struct lh_master *m)
         TAILQ_REMOVE(&m->commit.under_way, commit, link);
         free(commit->chunks);
         free(commit->servers);
+        free(commit->programs);
         free(commit);
+    }
+}
+
+/* Programs, names, values and policies. */
+static void free_leases(struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_policy *policy;
+    struct lh_m_name *n;
+
+    while ((n = RB_ROOT(&m->names.tree)) != NULL) {
+        if (n->more->value != NULL)
+            lh_buf_clear(&n->more->value->bytes);
+        free(n->more->value);
+        if (n->more != &lh_m_name_nothing)
+            free((void *)(uintptr_t)n->more);
+        RB_REMOVE(lh_m_name_tree, &m->names.tree, n);
+        free(n);
+    }
+    free(m->names.by_number);
+    free(m->names.free_numbers);
+    lh_m_history_deinit(m);
+    while ((policy = RB_ROOT(&m->policies.tree)) != NULL) {
+        policy->dirty = false;
+        lh_m_policy_free(m, policy);
+    }
+    while ((p = RB_ROOT(&m->programs.tree)) != NULL) {
+        TAILQ_INIT(&p->attached); /* they are gone */
+        lh_m_program_free(m, p);
     }
 }
 
@@ -380,6 +442,8 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
+    lh_m_locks_deinit(m);
+    free_leases(m);
     lh_m_calls_deinit(m);
     lh_leases_deinit(&m->leases);
     lh_master_know_masters(m, NULL, 0);

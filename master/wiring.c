@@ -6,6 +6,8 @@
 #include "master/grants/grants.h"
 #include "master/growth/growth.h"
 #include "master/keep/keep.h"
+#include "master/locks/locks.h"
+#include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/servers/servers.h"
 #include "master/sessions/sessions.h"
@@ -83,7 +85,10 @@ static const struct lh_m_token_owner token_owner = {
     X(LIST_LEASES, lh_m_list_leases)                                                               \
     X(LIST_SERVERS, lh_m_list_servers)                                                             \
     X(RECALL, lh_m_recall_call)                                                                    \
-    X(SET_SERVER, lh_m_set_server)
+    X(SET_SERVER, lh_m_set_server)                                                                 \
+    X(CANCEL, lh_m_cancel)                                                                         \
+    X(LIST_NAMES, lh_m_list_names)                                                                 \
+    X(LIST_SESSIONS, lh_m_list_sessions)
 
 #define X(METHOD, function)                                                                        \
     static void METHOD##_call(struct lh_master *m, uint64_t link, const void *message)             \
@@ -114,6 +119,23 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
 
 static const struct lh_lessee_owner sessions = {.ended = lh_m_session_expired};
 
+/* ---- Programs. */
+
+static void cache_expired(void *core, uint64_t id, struct lh_lessee *lessee)
+{
+    struct lh_master *m = core;
+    struct lh_m_program *p = lh_m_lessee_program(lessee);
+    struct lh_m_name *n = lh_m_name_by_number(m, id);
+
+    LH_ASSERT(n != NULL && n->leases > 0 && p->caches > 0);
+    n->leases--;
+    p->caches--;
+    lh_m_program_settle(m, p);
+    m->values_owner->cache_expired(m, n, p);
+}
+
+static const struct lh_light_owner cache_leases = {.ended = cache_expired};
+
 /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
 static void waited(void *core)
 {
@@ -132,7 +154,11 @@ void lh_m_wire(struct lh_master *m)
     lh_leases_init(&m->leases, m, &m->timers, waited);
     lh_leases_lessee_kind(&m->leases, LH_M_CHUNKSERVER, &sessions);
     lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
+    lh_leases_lessee_kind(&m->leases, LH_M_PROGRAM, &lh_m_program_sessions);
+    lh_leases_light_kind(&m->leases, LH_M_LEASE_LOCK, &lh_m_lock_leases, true);
+    lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &cache_leases, false);
     m->session_kinds[LH_M_CHUNKSERVER] = &lh_m_chunkservers;
+    m->session_kinds[LH_M_PROGRAM] = &lh_m_programs;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
     m->token_owner = &token_owner;

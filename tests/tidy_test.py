@@ -61,12 +61,12 @@ DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
     "client/command": ("keeper.h",),  # a target of its own
-    "client/core": ("client.h",),
     "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
     "master/tables": (
         "tables.h",
+        "answers.h",
         "call.h",
         "changed.h",
         "chunk.h",

@@ -288,8 +288,7 @@ static void served(struct lh_reigns *r, struct lh_input *in)
         return;
     }
     lh_r_gate_take(r, in);
-    if (r->phase != LH_REIGN_ACTING &&
-        (in->kind == LH_IN_MESSAGE || in->method == LH_METHOD_SESSION))
+    if (r->phase != LH_REIGN_ACTING && (in->kind == LH_IN_MESSAGE || lh_r_is_session(in->method)))
         refuse_all(r); /* who was not answered yet is asked to go elsewhere, too */
 }
 
@@ -314,6 +313,7 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
         break;
     case LH_IN_LINK_OPENED:
     case LH_IN_HALF_CLOSED:
+    case LH_IN_SENT:
         if (!own)
             served(r, in);
         break;
@@ -326,7 +326,6 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
         break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
-    case LH_IN_SENT:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;

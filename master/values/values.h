@@ -3,12 +3,11 @@
 #pragma once
 
 #include "master/locks/locks.h"
-#include "master/tables/name.h"
+#include "master/tables/tables.h"
 
 /* ---- From the session stream. */
 
-void lh_m_value_read(
-    struct lh_master *m, struct lh_m_program *p, const Leasehold__ReadValue *read);
+void lh_m_value_read(struct lh_master *m, struct lh_m_program *p, const Leasehold__ReadValue *read);
 void lh_m_value_dropped(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Dropped *dropped);
 void lh_m_broadcast(struct lh_master *m, struct lh_m_program *p, const Leasehold__Broadcast *b);
@@ -18,8 +17,8 @@ void lh_m_values_shown(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown);
 /* What the answer to a heartbeat says of the prefixes that the program subscribed to: an array that
  * is good until the next call. The promise is kept from now on (VAL-5). */
-size_t lh_m_broadcasts(struct lh_master *m, struct lh_m_program *p,
-    Leasehold__BroadcastState ***states);
+size_t lh_m_broadcasts(
+    struct lh_master *m, struct lh_m_program *p, Leasehold__BroadcastState ***states);
 
 /* ---- For others. */
 
@@ -33,13 +32,11 @@ void lh_m_values_all_back(struct lh_master *m);
 void lh_m_values_durable(struct lh_master *m);
 /* The first step of a reign: values whose session has no record are deleted. */
 void lh_m_values_start(struct lh_master *m);
-/* The policy of the name (NL-5): the one of the longest prefix that fits, or the default. */
-const struct lh_m_policy *lh_m_policy_of(const struct lh_master *m, const char *name);
-
 /* Unary, and the stream of a watcher. */
 void lh_m_get(struct lh_master *m, uint64_t link, const Leasehold__GetRequest *request);
 void lh_m_change(struct lh_master *m, uint64_t link, const Leasehold__ChangeRequest *request);
-void lh_m_set_policy(struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
+void lh_m_set_policy(
+    struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
 void lh_m_list_policies(
     struct lh_master *m, uint64_t link, const Leasehold__ListPoliciesRequest *request);
 void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request);
