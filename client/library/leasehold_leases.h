@@ -22,24 +22,19 @@
  * CAVEATS
  *
  * - A lock is a promise about time. A program that is stopped for longer than its session's term
- * no
- *   longer holds it when it goes on, whatever it did before. Ask lh_lock_left_ms() before each act that
- *   needs the lock, and leave a margin for the act. Where an act can be late (a write to a remote disk),
- *   pass the token on, and let the resource refuse lower ones: lh_guard_open(), or the `token` of
- *   lh_put() and of an appender.
+ *   no longer holds it when it goes on, whatever it did before. Ask lh_lock_left_ms() before
+ *   each act that needs the lock, and leave a margin for the act. Where an act can be late (a
+ *   write to a remote disk), pass the token on, and let the resource refuse lower ones:
+ *   lh_guard_open(), or the `token` of lh_put() and of an appender.
  * - LH_SESSION_LOST is final: all locks of the session are gone, and others may have them. Close
- * the
- *   session, and open a new one.
+ *   the session, and open a new one.
  * - After fork() a session belongs to the parent alone. In the child its locks are not valid,
- * and all
- *   calls on it but closing return LH_ERR_CLOSED.
+ *   and all calls on it but closing return LH_ERR_CLOSED.
  * - Closing a session while another thread is in a call on it, and closing a cluster before its
- * sessions,
- *   are bugs in the program. Callbacks come from the cluster's callback thread: one that blocks delays
- *   the others, but no lease depends on it.
+ *   sessions, are bugs in the program. Callbacks come from the cluster's callback thread: one
+ *   that blocks delays the others, but no lease depends on it.
  * - A change (lh_put(), lh_delete()) is carried out once. After UNAVAILABLE, DEADLINE_EXCEEDED
- * or
- *   CANCELLED it is not known whether it was, or still will be.
+ *   or CANCELLED it is not known whether it was, or still will be.
  *
  * Conventions are those of leasehold.h. */
 #ifndef LEASEHOLD_LEASES_H
