@@ -176,7 +176,7 @@ void lh_m_broadcast_changed(struct lh_master *m, const char *name, uint64_t revi
                 b->revision = revision;
 }
 
-uint64_t lh_m_broadcast_revision(const struct lh_master *m, const char *name)
+const char *lh_m_broadcast_of(const struct lh_master *m, const char *name, uint64_t *revision)
 {
     const struct lh_m_broadcasting *b = NULL;
     struct walk w;
@@ -184,7 +184,8 @@ uint64_t lh_m_broadcast_revision(const struct lh_master *m, const char *name)
     if (walk_begin(m, &w, name))
         while ((b = walk_next(m, &w)) != NULL && !b->wanted)
             ;
-    return b == NULL ? 0 : b->revision;
+    *revision = b == NULL ? 0 : b->revision;
+    return b == NULL ? "" : b->prefix;
 }
 
 /* ---- Programs. */

@@ -205,8 +205,8 @@ void lh_m_broadcast_changing(struct lh_master *m, const char *name, int by);
 /* When the last promise about the name is over. */
 struct lh_instant lh_m_broadcast_promised(struct lh_master *m, const char *name);
 void lh_m_broadcast_changed(struct lh_master *m, const char *name, uint64_t revision);
-/* Of the longest broadcast prefix that covers the name; 0: none does. */
-uint64_t lh_m_broadcast_revision(const struct lh_master *m, const char *name);
+/* The longest broadcast prefix that covers the name, and its revision; "" and 0: none does. */
+const char *lh_m_broadcast_of(const struct lh_master *m, const char *name, uint64_t *revision);
 /* Its policy is as it is now. */
 void lh_m_broadcast_policy(struct lh_master *m, const char *prefix);
 /* True: it is subscribed. False: `*why` says why not. */
