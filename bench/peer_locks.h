@@ -1,16 +1,16 @@
-/* Locks at Leasehold's peers, as the loads of peer_locks_bench.c need them: clients of one server, each with
- * a connection (or, where connections carry many, a share of one), that send requests without waiting and
- * hear of the answers in the load's callback. One load runs in a process, once.
+/* Locks at Leasehold's peers, as the loads of peer_locks_bench.c need them: clients of one server,
+ * each with a connection (or, where connections carry many, a share of one), that send requests
+ * without waiting and hear of the answers in the load's callback. One load runs in a process, once.
  *
  * What an operation is at each peer:
  *
- *            ACQUIRE                        RELEASE              READ     WRITE     WATCH
- *   etcd     Txn: put with a lease, if the  Txn: delete          Range    Txn: put  a watch; it stays
- *            key has no version
- *   Redis    SET NX PX                      a script: delete if  GET      SET or    SUBSCRIBE; it stays
- *                                           it is the caller's            PUBLISH
- *   ZooKeeper  create, ephemeral            delete               getData  setData   exists with a watch;
- *                                                                                   once */
+ *   ACQUIRE  etcd: Txn, put with a lease if the key has no version. Redis: SET NX PX. ZooKeeper:
+ *            create, ephemeral
+ *   RELEASE  etcd: Txn, delete. Redis: a script that deletes the caller's own. ZooKeeper: delete
+ *   READ     Range, GET, getData
+ *   WRITE    etcd: Txn, put. Redis: SET, or PUBLISH to those that watch. ZooKeeper: setData
+ *   WATCH    etcd: a watch, and Redis: SUBSCRIBE; they stay. ZooKeeper: exists, with a
+ *            watch; once */
 #pragma once
 
 #include <stdbool.h>
@@ -56,6 +56,7 @@ struct lh_bench_peer {
 /* Each ends the process with a sentence if the server cannot be reached. Never freed. */
 struct lh_bench_peer *lh_bench_redis(const struct lh_bench_options *o);
 struct lh_bench_peer *lh_bench_zookeeper(const struct lh_bench_options *o);
+struct lh_bench_peer *lh_bench_leasehold(const struct lh_bench_options *o);
 struct lh_bench_peer *lh_bench_etcd(const struct lh_bench_options *o);
 
 _Noreturn void lh_bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,12 +1,14 @@
-/* What locks cost at Leasehold's peers (peer_locks.h): one load, whose figures are one line of JSON.
- * bench/leases runs it; locks_bench.c is the same for Leasehold.
+/* What locks cost at Leasehold's peers, and by its own service without the library (peer_locks.h):
+ * one load, whose figures are one line of JSON. bench/leases runs it; locks_bench.c is the same for
+ * Leasehold.
  *
- *   peer_locks_bench --peer etcd|redis|zookeeper --address HOST:PORT --load LOAD [OPTION]...
+ *   peer_locks_bench --peer etcd|redis|zookeeper|leasehold --address HOST:PORT --load LOAD
+ *   [OPTION]...
  *
  *   pairs      each client acquires and releases keys of its own, `window` of them at a time
  *   reads      each client reads one key, `window` reads at a time
- *   handover   `clients` wait for one lock in a line; its holder releases it, and waits again. A time
- *              begins with the release and ends when the next one knows that it may go on
+ *   handover   `clients` wait for one lock in a line; its holder releases it, and waits again. A
+ *              time begins with the release and ends when the next one knows that it may go on
  *   change     `clients` watch a key that is written; a time ends when all of them have heard of it
  *   fill       `keys` keys are acquired and kept until the standard input ends */
 #include "base/alloc.h"
@@ -39,7 +41,8 @@ struct load {
     uint64_t begun_ns, until_ns, since_ns, count;
     uint64_t in_flight, next, set_up;
     struct lh_bench_samples acquires, pairs, times;
-    /* HANDOVER: the holder, its key (of those that wait in a line), and what was heard of this round. */
+    /* HANDOVER: the holder, its key (of those that wait in a line), and what was heard of this
+    round. */
     uint32_t holder;
     uint64_t held, heard;
 };
@@ -138,7 +141,8 @@ static void reads_done(struct lh_bench_load *load, struct lh_bench_peer *p, uint
 }
 
 /* ---- handover. In a line each client has a key of its own and watches the one before it, as the
- * recipes of etcd and ZooKeeper have it. Where a lock is claimed all watch the same key, and all try. */
+ * recipes of etcd and ZooKeeper have it. Where a lock is claimed all watch the same key, and all
+ * try. */
 
 static void handover_release(struct load *l, struct lh_bench_peer *p)
 {
@@ -320,7 +324,7 @@ static void report(struct load *l)
 
 static struct options o;
 
-static const char *const peers[] = {"etcd", "redis", "zookeeper", NULL};
+static const char *const peers[] = {"etcd", "redis", "zookeeper", "leasehold", NULL};
 static const char *const load_names[] = {"pairs", "reads", "handover", "change", "fill", NULL};
 
 static const struct lh_flag table[] = {
@@ -353,7 +357,7 @@ int main(int argc, char **argv)
         [FILL] = {fill_begin, fill_done},
     };
     static struct lh_bench_peer *(*const PEERS[])(const struct lh_bench_options *) = {
-        lh_bench_etcd, lh_bench_redis, lh_bench_zookeeper};
+        lh_bench_etcd, lh_bench_redis, lh_bench_zookeeper, lh_bench_leasehold};
     struct lh_flags_result r = lh_flags_parse(&flags, argc, argv, environ, "1");
 
     if (r.outcome != LH_FLAGS_OK) {

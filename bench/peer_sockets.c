@@ -1,6 +1,6 @@
-/* peer_locks.h of the peers that speak over plain sockets: Redis (RESP) and ZooKeeper (Jute). Requests
- * that come up while answers are read are sent together; a connection's answers come in the order of its
- * requests. */
+/* peer_locks.h of the peers that speak over plain sockets: Redis (RESP) and ZooKeeper (Jute).
+ * Requests that come up while answers are read are sent together; a connection's answers come in
+ * the order of its requests. */
 #include "base/alloc.h"
 #include "bench/peer_locks.h"
 
@@ -332,7 +332,8 @@ static void request(struct lh_bench_peer *peer, uint32_t client, enum lh_bench_o
     c->dirty = true;
 }
 
-/* What a socket does not take goes with the next answers: the server reads before it writes more. */
+/* What a socket does not take goes with the next answers: the server reads before it writes more.
+ * */
 static void flush(struct sockets *s)
 {
     size_t left = 0;

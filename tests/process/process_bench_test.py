@@ -53,6 +53,34 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(output, r"(?m)^a chunkserver with 5,000 sealed replicas$")
         self.assertRegex(output, r"(?m)^from start to session: [\d.]+ s; to the first record ")
 
+    def leases(self, *arguments):
+        code, output = bench("leases", "--seconds=1", "--sessions=4", "--window=8", "--rounds=5",
+                             "--waiters=6", "--cachers=20", "--changes=2", "--locks=1000",
+                             "--lease-sessions=10", "--idle=1", "--takeovers=1",
+                             "--takeover-term=1000", *arguments)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def test_leases_beside_etcd(self):
+        output = self.leases("--peer=etcd", "--only=pair", "--only=pairs", "--only=handover",
+                             "--only=crowd", "--only=reads", "--only=change", "--only=memory")
+        for row in (r"acquire and release, one client, p50 .* us .* us +[\d.]+ x",
+                    r"the same, 4 sessions, pipelined .* [\d,.]+ /s +[\d,.]+ /s +[\d.]+ x",
+                    r"to the one that waits, p50 .* us .* us +[\d.]+ x",
+                    r"to the next of 6, p50 .* us .* us +[\d.]+ x",
+                    r"cached reads, one thread .* /s .* /s +[\d,.]+ x",
+                    r"changing what 20 sessions cache .* ms .* ms +[\d.]+ x",
+                    r"1,000 locks, 10 sessions: memory .* B .* B +-?[\d,.]+ x"):
+            self.assertRegex(output, f"(?m)^{row}$")
+
+    def test_leases_when_something_dies(self):
+        output = self.leases("--no-peers", "--only=beats", "--only=death", "--only=killed",
+                             "--only=paused")
+        self.assertRegex(output, r"(?m)^heartbeats of 10 sessions, .* [\d.]+ / [\d.]+ % CPU$")
+        for row in ("after a master's death, to the waiter", "taking a log over from a killed owner",
+                    "from a paused owner"):
+            self.assertRegex(output, rf"(?m)^{row} .* [\d.,]+ ms$")
+
 
 if __name__ == "__main__":
     os.environ.setdefault("LEASEHOLD_BINARIES", "client/command:master:chunkserver:bench")
