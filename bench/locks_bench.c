@@ -9,7 +9,8 @@
  *   handover   `sessions` wait for one lock; its holder releases it, and waits again. A time begins
  *              with the release and ends in the callback of the next one
  *   change     `sessions` cache a value that is changed; a time is that of the change
- *   fill       `locks` are acquired, in all sessions alike, and kept until the standard input ends
+ *   fill       `locks` are acquired, as many in each session, and kept until the standard input
+ *              ends
  *   death      all sessions hold a lock each; one more waits for the first one's, which is
  *              released. A time ends in the callback of the one that waits
  *
@@ -329,6 +330,8 @@ static void filled(void *arg, int error, const struct lh_lock *lock)
 
 static void fill(void)
 {
+    uint64_t each = (o.locks + o.sessions - 1) / o.sessions; /* what a session asks for goes
+    together */
     char name[NAME_BYTES];
 
     await_go();
@@ -336,8 +339,7 @@ static void fill(void)
     for (uint64_t i = 0; i < o.locks; i++) {
         name_of(name, "fill", i);
         await(&places);
-        int error =
-            lh_acquire_async(sessions[i % o.sessions], name, NULL, LH_NO_TIMEOUT, filled, NULL);
+        int error = lh_acquire_async(sessions[i / each], name, NULL, LH_NO_TIMEOUT, filled, NULL);
         if (error != LH_OK)
             fail("acquiring", error);
     }

@@ -277,9 +277,12 @@ static void change_done(struct lh_bench_load *load, struct lh_bench_peer *p, uin
 
 /* ---- fill */
 
+/* One client after the other: what a client asks for at once goes together. */
 static void fill_more(struct load *l, struct lh_bench_peer *p)
 {
-    p->request(p, (uint32_t)(l->next % l->o->peer.clients), LH_BENCH_ACQUIRE, l->first + l->next);
+    uint64_t each = (l->o->keys + l->o->peer.clients - 1) / l->o->peer.clients;
+
+    p->request(p, (uint32_t)(l->next / each), LH_BENCH_ACQUIRE, l->first + l->next);
     l->next++;
 }
 
