@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 #define TERM_MS    60000u
-#define OPS_MAX    2000u      /* in one message */
+#define OPS_MAX    4096u      /* in one message; as many as a window has */
 #define KEYS_MAX   (1u << 21) /* that are held at once */
 #define REQUESTS   (1u << 16) /* under way at once, of a client */
 #define NAME_BYTES 32
