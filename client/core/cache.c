@@ -50,17 +50,21 @@ struct lh_client_value *lh_client_value_of(const struct lh_value *view)
 
 /* ---- The table. */
 
+/* The last word overlaps the one before it: no byte is read by itself. */
 static uint64_t hash_of(const char *name, size_t size)
 {
-    uint64_t hash = size * UINT64_C(0x9e3779b97f4a7c15), word;
+    uint64_t hash = size * UINT64_C(0x9e3779b97f4a7c15), word = 0;
 
-    for (; size >= sizeof word; name += sizeof word, size -= sizeof word) {
+    if (size < sizeof word) {
+        memcpy(&word, name, size);
+        return lh_mix64(hash ^ word);
+    }
+    for (; size > sizeof word; name += sizeof word, size -= sizeof word) {
         memcpy(&word, name, sizeof word);
         hash = (hash ^ word) * UINT64_C(0xbf58476d1ce4e5b9);
         hash ^= hash >> 32;
     }
-    word = 0;
-    memcpy(&word, name, size);
+    memcpy(&word, name + size - sizeof word, sizeof word);
     return lh_mix64(hash ^ word);
 }
 
