@@ -41,6 +41,7 @@ struct lh_bench_options {
     uint64_t clients;
     uint64_t lease; /* etcd: of all that is acquired */
     bool notify;    /* Redis: RELEASE and WRITE tell those that watch */
+    bool sparing;   /* connections are made when they are used first */
 };
 
 struct lh_bench_peer {

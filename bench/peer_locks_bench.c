@@ -367,6 +367,7 @@ int main(int argc, char **argv)
         fputs(r.text, r.outcome == LH_FLAGS_EXIT ? stdout : stderr);
         return r.outcome == LH_FLAGS_EXIT ? 0 : 64;
     }
+    o.peer.sparing = o.load == CHANGE;
     o.peer.notify = o.load == HANDOVER || o.load == CHANGE;
     if (o.load == HANDOVER)
         o.peer.clients++; /* and the first holder */

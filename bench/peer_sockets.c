@@ -51,6 +51,7 @@ struct reply {
 struct sockets {
     struct lh_bench_peer base;
     const struct wire *wire;
+    const char *address;
     struct lh_bench_load *load;
     struct connection *connections; /* a client's, and at Redis those that watch behind all these */
     uint32_t clients, count;
@@ -313,12 +314,27 @@ static void push_pending(struct connection *c, enum lh_bench_op op, uint64_t key
     c->pending[c->last++ % c->capacity] = (struct pending){op, key};
 }
 
+/* The others are made when they are used first: there may not be descriptors for all of them. */
+static void open_connection(struct sockets *s, uint32_t i)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = i};
+    struct connection *c = &s->connections[i];
+
+    c->fd = connect_to(s->address);
+    c->rest = lh_alloc(1);
+    s->wire->hello(s, c->fd);
+    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, c->fd, &e) != 0)
+        lh_bench_fail("epoll: %s", strerror(errno));
+}
+
 static void request(struct lh_bench_peer *peer, uint32_t client, enum lh_bench_op op, uint64_t key)
 {
     struct sockets *s = (struct sockets *)peer;
     uint32_t i = op == LH_BENCH_WATCH && s->wire->watches_apart ? s->clients + client : client;
     struct connection *c = &s->connections[i];
 
+    if (c->fd < 0)
+        open_connection(s, i);
     if (c->out_capacity - c->out_size < REQUEST_BYTES_MAX) {
         c->out_capacity = 2 * c->out_capacity + REQUEST_BYTES_MAX;
         c->out = lh_realloc_array(c->out, c->out_capacity, 1);
@@ -425,6 +441,7 @@ static struct sockets *sockets_create(const struct lh_bench_options *o, const st
 
     s->base = (struct lh_bench_peer){.request = request, .run = run, .over = over};
     s->wire = wire;
+    s->address = o->address;
     s->clients = (uint32_t)o->clients;
     s->count = wire->watches_apart && o->notify ? 2 * s->clients : s->clients;
     s->notify = o->notify;
@@ -435,15 +452,10 @@ static struct sockets *sockets_create(const struct lh_bench_options *o, const st
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    for (uint32_t i = 0; i < s->count; i++) {
-        struct connection *c = &s->connections[i];
-        c->fd = connect_to(o->address);
-        c->rest = lh_alloc(1);
-        wire->hello(s, c->fd);
-        struct epoll_event e = {.events = EPOLLIN, .data.u32 = i};
-        if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, c->fd, &e) != 0)
-            lh_bench_fail("epoll: %s", strerror(errno));
-    }
+    for (uint32_t i = 0; i < s->count; i++)
+        s->connections[i].fd = -1;
+    for (uint32_t i = 0; i < s->count && !o->sparing; i++)
+        open_connection(s, i);
     return s;
 }
 

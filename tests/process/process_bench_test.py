@@ -77,8 +77,8 @@ class BenchTest(unittest.TestCase):
         output = self.leases("--no-peers", "--only=beats", "--only=death", "--only=killed",
                              "--only=paused")
         self.assertRegex(output, r"(?m)^heartbeats of 10 sessions, .* [\d.]+ / [\d.]+ % CPU$")
-        for row in ("after a master's death, to the waiter", "taking a log over from a killed owner",
-                    "from a paused owner"):
+        for row in ("after a master's death, to the waiter",
+                    "taking a log over from a killed owner", "from a paused owner"):
             self.assertRegex(output, rf"(?m)^{row} .* [\d.,]+ ms$")
 
 
