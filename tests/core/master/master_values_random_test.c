@@ -200,6 +200,8 @@ static bool hear(struct client *c)
         if (line->link != c->p.link || line->taken)
             continue;
         line->taken = true;
+        if (reply != NULL)
+            world_sent(&w, c->p.link);
         if (reply == NULL) {
             c->p.link = 0;
             if (line->error == LH_ERR_UNKNOWN_SESSION)
