@@ -20,12 +20,15 @@
 #define STEPS    600
 #define RUNS     60
 
+#define BROADCAST "/b/"
+
 static const char *const names[NAMES] = {"/a", "/b/x", "/b/y", "/c"};
 
 struct entry {
-    bool has;
+    bool has; /* a lease */
     uint64_t revision;
     struct lh_instant end;
+    uint64_t read_at; /* the revision of the broadcast prefix; 0: it has not read it */
 };
 
 struct client {
@@ -33,6 +36,8 @@ struct client {
     bool greeted, back, deaf; /* `deaf`: it takes no messages for now */
     struct lh_instant end;    /* of its session, as it knows */
     struct entry cache[NAMES];
+    uint64_t promised; /* of the prefix; 0: nothing */
+    struct lh_instant promise_end;
 };
 
 struct change {
@@ -59,6 +64,7 @@ static struct change changes[CHANGES];
 static size_t change_count;
 static struct watcher watchers[WATCHERS];
 static unsigned sessions;
+static bool broadcasts; /* BROADCAST is */
 
 static uint64_t below(uint64_t n)
 {
@@ -97,7 +103,11 @@ static void check_caches(void)
     for (unsigned n = 0; n < NAMES; n++) {
         uint64_t revision = stored_revision(n);
         for (unsigned i = 0; i < PROGRAMS; i++) {
-            const struct entry *e = &clients[i].cache[n];
+            const struct client *c = &clients[i];
+            const struct entry *e = &c->cache[n];
+            if (e->read_at != 0 && e->read_at == c->promised &&
+                lh_instant_before(w.now, c->promise_end))
+                assert_int_equal(e->revision, revision);
             if (e->has && lh_instant_before(w.now, e->end) &&
                 lh_instant_before(w.now, clients[i].end))
                 assert_int_equal(e->revision, revision);
@@ -120,6 +130,7 @@ static void show_all(struct client *c)
     Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
     Leasehold__Show show = LEASEHOLD__SHOW__INIT;
     Leasehold__ShownValue values[NAMES], *pointers[NAMES];
+    char *prefix = (char *)(uintptr_t)BROADCAST;
 
     for (unsigned n = 0; n < NAMES; n++) {
         struct entry *e = &c->cache[n];
@@ -133,6 +144,8 @@ static void show_all(struct client *c)
         show.n_values++;
     }
     show.values = pointers;
+    show.n_broadcasts = broadcasts;
+    show.broadcasts = &prefix;
     show.stamp = w.now.ns;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
     request.show = &show;
@@ -155,14 +168,23 @@ static void on_shown(struct client *c, const Leasehold__Shown *shown)
         c->cache[name_of(shown->dropped[i])].has = false;
 }
 
+static void on_beat(struct client *c, const Leasehold__BeatReply *beat)
+{
+    c->end = until(beat->stamp, beat->term_ns);
+    if (beat->n_broadcasts == 0)
+        return;
+    c->promised = beat->broadcasts[0]->promised ? beat->broadcasts[0]->revision : 0;
+    c->promise_end = c->end;
+}
+
 static void on_answer(struct client *c, const Leasehold__LeaseAnswer *a)
 {
     if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE) {
         struct entry *e = &c->cache[a->value->id];
         assert_true(a->value->error == LEASEHOLD__ERROR_CODE__OK ||
                     a->value->error == LEASEHOLD__ERROR_CODE__NOT_FOUND);
-        *e = (struct entry){
-            a->value->leased, a->value->revision, until(a->value->stamp, a->value->term_ns)};
+        *e = (struct entry){a->value->leased, a->value->revision,
+            until(a->value->stamp, a->value->term_ns), a->value->prefix_revision};
     } else if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_DROP) {
         c->cache[name_of(a->drop->name)].has = false;
         has_dropped(&c->p, a->drop->name, a->drop->change);
@@ -178,6 +200,8 @@ static bool hear(struct client *c)
         if (line->link != c->p.link || line->taken)
             continue;
         line->taken = true;
+        if (reply != NULL)
+            world_sent(&w, c->p.link);
         if (reply == NULL) {
             c->p.link = 0;
             if (line->error == LH_ERR_UNKNOWN_SESSION)
@@ -189,7 +213,7 @@ static bool hear(struct client *c)
             on_shown(c, reply->shown);
         } else if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT) {
             if (reply->beat->error == LEASEHOLD__ERROR_CODE__OK)
-                c->end = until(reply->beat->stamp, reply->beat->term_ns);
+                on_beat(c, reply->beat);
         } else if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS) {
             for (size_t k = 0; k < reply->answers->n_answers; k++)
                 on_answer(c, reply->answers->answers[k]);
@@ -206,6 +230,7 @@ static void attach_again(struct client *c)
     Leasehold__Attach a = LEASEHOLD__ATTACH__INIT;
 
     c->back = false;
+    c->promised = 0; /* VAL-5 */
     c->p.link = world_open_link(&w, LH_METHOD_LEASE_SESSION);
     a.session = (ProtobufCBinaryData){.data = c->p.id, .len = sizeof c->p.id};
     a.opens = !c->greeted;
@@ -527,6 +552,12 @@ static void run(uint64_t seed)
         w.config.program_term_min = lh_milliseconds(500);
     }
     crash();
+    broadcasts = below(2) == 0;
+    if (broadcasts) {
+        Leasehold__Policy p = policy_for(BROADCAST);
+        p.broadcast = true;
+        set_policy(&p, false);
+    }
     w.committed = follow;
     w.crashed = take_over;
     begin_standby();
@@ -565,7 +596,7 @@ static void random_schedules_keep_the_invariants(void **state)
 static void one_after_the_other(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= RUNS; seed++)
+    for (uint64_t seed = 1; seed <= 10 * RUNS; seed++) /* until the first that fails */
         run(seed);
 }
 
@@ -589,6 +620,7 @@ static void planted_bugs_are_noticed(void **state)
     (void)state;
     static const char *const bugs[] = {
         "attached-value-kept",
+        "broadcast-promise-stretched",
         "call-applied-twice",
         "change-before-all-back",
         "change-before-caches-gone",

@@ -182,6 +182,7 @@ static inline const Leasehold__BeatReply *heartbeat(struct prog *p)
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT;
     request.beat = &b;
     prog_send(p, &request);
+    world_sent(&w, p->link);
     const Leasehold__LeaseSessionReply *reply =
         prog_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT);
     return reply == NULL ? NULL : reply->beat;
