@@ -105,7 +105,18 @@ enum lh_call_kind {
     LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
     LH_CALL_FETCH,          /* struct lh_fetch_call */
     LH_CALL_SERVER,         /* struct lh_server_call */
-    LH_CALL_KNOWN_MASTERS   /* struct lh_known_masters_call */
+    LH_CALL_KNOWN_MASTERS,  /* struct lh_known_masters_call */
+    /* Of leases for programs (leases.h). */
+    LH_CALL_SESSION_OPEN,  /* struct lh_session_open_call */
+    LH_CALL_SESSION_CLOSE, /* struct lh_session_close_call */
+    LH_CALL_SESSION_EVENT, /* struct lh_session_event_call */
+    LH_CALL_ACQUIRE,       /* struct lh_acquire_call */
+    LH_CALL_RELEASE,       /* struct lh_release_call */
+    LH_CALL_YIELD,         /* struct lh_yield_call */
+    LH_CALL_GET,           /* struct lh_get_call */
+    LH_CALL_WATCH_OPEN,    /* struct lh_watch_open_call */
+    LH_CALL_WATCH_NEXT,    /* struct lh_watch_next_call */
+    LH_CALL_WATCH_CLOSE    /* struct lh_watch_close_call */
 };
 
 #define LH_CALL_TEXT_BYTES 512

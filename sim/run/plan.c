@@ -9,18 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters"};
+static const char *const profiles[LH_SIM_PROFILE_COUNT] = {
+    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters",
+    "leases"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
-    return names[profile];
+    return profiles[profile];
 }
 
 bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
 {
     for (int i = 0; i < LH_SIM_PROFILE_COUNT; i++) {
-        if (strcmp(names[i], name) == 0) {
+        if (strcmp(profiles[i], name) == 0) {
             *profile = (enum lh_sim_profile)i;
             return true;
         }
@@ -46,6 +47,17 @@ static uint32_t few(struct lh_prng *random, uint32_t min, uint32_t max)
 static struct lh_sim_range up_to(struct lh_duration min, struct lh_duration max)
 {
     return (struct lh_sim_range){min, max};
+}
+
+/* Every power of two between the two has the same chance. */
+static uint64_t spread_over(struct lh_prng *random, uint64_t least, uint64_t most)
+{
+    uint32_t doublings = 0;
+
+    while (least << doublings < most / 2)
+        doublings++;
+    uint64_t low = least << lh_prng_below(random, doublings + 1);
+    return low + lh_prng_below(random, low);
 }
 
 /* ---- Settings ---- */
@@ -281,6 +293,92 @@ static void add_files_program(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
+/* ---- Programs with leases. All that is drawn comes from a stream of its own. ---- */
+
+#define LEASES_PATH "/lease"
+
+/* Beside them little else is going on: so many appending and reading programs stay. */
+#define LEASES_OTHERS 4u
+
+static void thin_out(struct lh_sim_plan *plan)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < plan->action_count; i++)
+        if (!lh_sim_action_begins(plan->actions[i].kind) || kept < LEASES_OTHERS)
+            plan->actions[kept++] = plan->actions[i];
+    plan->action_count = kept;
+}
+
+static struct lh_sim_action lessee(struct lh_sim_plan *plan, struct lh_prng *random,
+    enum lh_sim_action_kind kind, const char *name, uint32_t number, uint32_t names)
+{
+    struct lh_sim_action a = lh_sim_action_default(kind);
+    struct lh_sim_program_spec *p = &a.program;
+    uint64_t term = plan->settings.session_term.ns;
+
+    (void)snprintf(p->name, sizeof p->name, "%s%u", name, number);
+    (void)snprintf(p->path, sizeof p->path, "%s", LEASES_PATH);
+    p->client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
+    p->seed = lh_prng_next(random) >> 32;
+    p->names = names;
+    /* The master raises what is below the least that it takes. */
+    p->term.ns = lh_prng_chance(random, 60) ? term : lh_prng_between(random, term / 2, 2 * term);
+    p->every = up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 2, 200)));
+    p->bytes_max = few(random, 0, 3000);
+    a.at = lh_prng_below(random, UINT64_C(2000000000));
+    return a;
+}
+
+static void draw_lockers(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
+{
+    uint32_t count = 1 + few(random, 0, 7);
+    uint64_t longest = spread_over(random, 2000000, 2 * plan->settings.session_term.ns);
+
+    for (uint32_t i = 1; i <= count; i++) {
+        struct lh_sim_action a =
+            lessee(plan, random, LH_SIM_ACT_LOCKER, "lock", i, names);
+        struct lh_sim_program_spec *p = &a.program;
+        p->window = few(random, 1, 4);
+        p->hold = up_to(lh_milliseconds(1), lh_nanoseconds(longest));
+        p->shared = lh_prng_chance(random, 10);
+        p->exclusive = !p->shared && lh_prng_chance(random, 30);
+        p->recall = (enum lh_sim_recall)lh_prng_below(random, LH_SIM_RECALLS);
+        p->patience = lh_prng_chance(random, 30) ? lh_seconds(600) : p->patience;
+        add(plan, &a);
+    }
+}
+
+static void draw_leases(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t names = few(random, 1, 5) + 1, cachers = few(random, 0, 5),
+             changers = few(random, 0, 4), watchers = few(random, 0, 3);
+
+    thin_out(plan);
+    if (lh_prng_chance(random, 85))
+        draw_lockers(plan, random, names);
+    for (uint32_t i = 1; i <= cachers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
+        a.program.window = few(random, 1, 4);
+        add(plan, &a);
+    }
+    for (uint32_t i = 1; i <= changers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CHANGER, "change", i, names);
+        a.program.window = few(random, 1, 3);
+        a.program.attached = lh_prng_chance(random, 50);
+        add(plan, &a);
+    }
+    for (uint32_t i = 1; i <= watchers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
+        add(plan, &a);
+    }
+    if (lh_prng_chance(random, 40)) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "operator", 1, names);
+        a.program.every.max = lh_milliseconds(lh_prng_between(random, 50, 3000));
+        add(plan, &a);
+    }
+}
+
 /* A copy is kept, the master goes on, and some time later starts again with the copy. */
 static void draw_restoring(struct lh_sim_plan *plan, struct lh_prng *random)
 {
@@ -330,7 +428,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
     struct lh_prng shared = {lh_mix64(seed ^ UINT64_C(0x6d617374657273))};
-    if (profile == LH_SIM_PROFILE_MASTERS)
+    struct lh_prng leases = {lh_mix64(seed ^ UINT64_C(0x6c6561736573))};
+    bool with_masters = profile == LH_SIM_PROFILE_MASTERS ||
+                        (profile == LH_SIM_PROFILE_LEASES && lh_prng_chance(&leases, 45));
+    if (profile == LH_SIM_PROFILE_LEASES)
+        plan->settings.clients = 1 + few(&leases, 1, 5);
+    if (with_masters)
         draw_masters(plan, &shared);
     plan->duration = lh_nanoseconds(
         plan->settings.session_term.ns * lh_prng_between(&random, 2, 10) + 2000000000);
@@ -372,6 +475,17 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         }
         if (lh_prng_chance(&shared, 40))
             add_files_program(plan, &shared);
+        break;
+    case LH_SIM_PROFILE_LEASES:
+        if (with_masters)
+            lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);
+        lh_sim_fault_mix_draw_leases(&plan->mix, &plan->settings, &leases);
+        if (lh_prng_chance(&leases, 10)) {
+            plan->settings.clocks_beyond_rho = true;
+            plan->mix.weights[LH_SIM_FAULT_LEASE_EDGE] = 10;
+            plan->mix.drift_ppm = 900000;
+        }
+        draw_leases(plan, &leases);
         break;
     default:
         break;
