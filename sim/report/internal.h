@@ -143,6 +143,15 @@ void lh_sim_faults_lives(struct lh_sim_story *s, struct lh_sim_node *node, enum 
 void lh_sim_faults_end(struct lh_sim_story *s);
 void lh_sim_faults_deinit(struct lh_sim_story *s);
 
+/* story_leases.c: sessions, locks, caches and changes of programs. */
+void lh_sim_say_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+    const Leasehold__LeaseSessionRequest *m);
+void lh_sim_say_to_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+    const Leasehold__LeaseSessionReply *m);
+/* False: it is none of these calls, or a refusal. */
+bool lh_sim_say_lease_call(struct lh_sim_story *s, const struct lh_sim_sight *sight);
+bool lh_sim_say_lease_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight);
+
 /* story_keep.c: messages that story_said.c does not tell of. */
 void lh_sim_say_kept_request(
     struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__SessionRequest *m);

@@ -12,7 +12,7 @@
 const char *lh_sim_topic_name(enum lh_sim_topic topic)
 {
     static const char *const names[LH_SIM_TOPIC_COUNT] = {"fault", "session", "lease", "recovery",
-        "append", "seal", "replica", "file", "refusal", "log"};
+        "append", "seal", "replica", "file", "refusal", "lock", "value", "log"};
 
     return names[topic];
 }

@@ -23,6 +23,8 @@ enum lh_sim_topic {
     LH_SIM_TOPIC_REPLICA, /* created, cut, lost, removed */
     LH_SIM_TOPIC_FILE,    /* what programs ask of the master */
     LH_SIM_TOPIC_REFUSAL,
+    LH_SIM_TOPIC_LOCK,  /* of programs */
+    LH_SIM_TOPIC_VALUE, /* likewise: reads, caches and changes */
     LH_SIM_TOPIC_LOG, /* warnings and errors of a core that no message shows */
     LH_SIM_TOPIC_COUNT
 };
