@@ -65,6 +65,8 @@ enum lh_sim_span_kind {
     LH_SIM_SPAN_STALLED,
     LH_SIM_SPAN_DRIFT,   /* `number`: the rate in ppm, as two's complement */
     LH_SIM_SPAN_CLOGGED, /* what `node` sends to `peer` waits, and nobody notices */
+    LH_SIM_SPAN_LOCK_HELD, /* a program at `node` believes that it has the lock `name` with the token
+                              `number` */
     LH_SIM_SPAN_COUNT
 };
 
@@ -78,6 +80,7 @@ struct lh_sim_span {
     uint64_t until;      /* of an unfinished lease or session: when it ends by the believer's clock
                             as that runs now, true ns; else as `end` */
     const char *how;     /* it ended; static. "" when that says nothing */
+    const char *name;    /* of a lock; good until the listener returns. NULL: of nothing else */
 };
 
 /* A message on its way. */

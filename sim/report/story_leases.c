@@ -2,8 +2,11 @@
  * out. */
 #include "sim/report/internal.h"
 
+#include "client/core/leases.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct lh_sim_transition by(
     const struct lh_sim_story *s, const struct lh_sim_sight *sight, enum lh_sim_topic topic)
@@ -240,4 +243,115 @@ bool lh_sim_say_lease_reply(struct lh_sim_story *s, const struct lh_sim_sight *s
         return true;
     }
     return false;
+}
+
+/* ---- Who believes that he has which lock ---- */
+
+/* From the program's own word on; a core tells it for how long. */
+struct lock_held {
+    struct lock_held *next;
+    struct lh_sim_node *node;
+    const struct lh_client_session *session;
+    uint64_t lock;
+    char *name;
+    struct lh_instant end; /* on its clock */
+    struct lh_sim_span span;
+};
+
+static void finish(struct lh_sim_story *s, struct lock_held **at, const char *how)
+{
+    struct lock_held *h = *at;
+
+    *at = h->next;
+    h->span.how = how;
+    h->span.name = h->name;
+    lh_sim_tell_span(s, &h->span, lh_sim_now(s->sim));
+    free(h->name);
+    free(h);
+}
+
+/* All that are in that session, or that one lock; `session` NULL: all of the node's. */
+static void finish_all(struct lh_sim_story *s, const struct lh_sim_node *node,
+    const struct lh_client_session *session, uint64_t lock, const char *how)
+{
+    for (struct lock_held **at = &s->locks; *at != NULL;)
+        if ((*at)->node == node && (session == NULL || (*at)->session == session) &&
+            (lock == 0 || (*at)->lock == lock))
+            finish(s, at, how);
+        else
+            at = &(*at)->next;
+}
+
+void lh_sim_locks_takes(struct lh_sim_story *s, const struct lh_sim_sight *sight)
+{
+    const struct lh_call *call = sight->input->call;
+
+    if (call->kind == LH_CALL_RELEASE) {
+        const struct lh_release_call *r = (const struct lh_release_call *)call;
+        finish_all(s, sight->node, r->session, r->lock, "released");
+    } else if (call->kind == LH_CALL_SESSION_CLOSE) {
+        const struct lh_session_close_call *c = (const struct lh_session_close_call *)call;
+        finish_all(s, sight->node, c->session, 0, "the session is closed");
+    }
+}
+
+void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight)
+{
+    const struct lh_acquire_call *a = sight->effect->call;
+
+    if (a->call.kind != LH_CALL_ACQUIRE || sight->effect->error != LH_OK)
+        return;
+    struct lock_held *h = lh_alloc(sizeof *h);
+    *h = (struct lock_held){.next = s->locks,
+        .node = sight->node,
+        .session = a->session,
+        .lock = a->lock,
+        .name = lh_strdup(a->name),
+        .end = LH_INSTANT_NEVER,
+        .span = {.kind = LH_SIM_SPAN_LOCK_HELD,
+            .node = lh_sim_index(s, sight->node),
+            .peer = LH_SIM_NOBODY,
+            .number = a->token,
+            .begin = lh_sim_now(s->sim)}};
+    s->locks = h;
+    lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_LOCK), "holds %s, token " NUMBER_FORMAT, a->name,
+        NUMBER_ARGS(a->token));
+}
+
+void lh_sim_locks_stepped(struct lh_sim_story *s, struct lh_sim_node *node)
+{
+    for (struct lock_held *h = s->locks; h != NULL; h = h->next)
+        if (h->node == node && lh_sim_is_up(node))
+            h->end = lh_instant_add(lh_sim_clock(node),
+                lh_client_lock_left(h->session, h->lock, lh_sim_clock(node)));
+}
+
+void lh_sim_locks_poll(struct lh_sim_story *s)
+{
+    for (struct lock_held **at = &s->locks; *at != NULL;) {
+        struct lock_held *h = *at;
+        struct lh_sim_transition t = {.topic = LH_SIM_TOPIC_LOCK,
+            .node = lh_sim_index(s, h->node),
+            .peer = LH_SIM_NOBODY};
+        if (lh_instant_before(lh_sim_clock(h->node), h->end)) {
+            at = &h->next;
+            continue;
+        }
+        lh_sim_tell(s, t, "holds %s no more: it has run out", h->name);
+        finish(s, at, "it has run out");
+    }
+}
+
+void lh_sim_locks_process_ended(struct lh_sim_story *s, struct lh_sim_node *node)
+{
+    finish_all(s, node, NULL, 0, "its process ended");
+}
+
+void lh_sim_locks_end(struct lh_sim_story *s)
+{
+    while (s->locks != NULL) {
+        s->locks->span.unfinished = true;
+        s->locks->span.until = lh_sim_now(s->sim);
+        finish(s, &s->locks, "");
+    }
 }
