@@ -81,5 +81,6 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
     }
     free(commit->chunks);
     free(commit->servers);
+    free(commit->programs);
     free(commit);
 }

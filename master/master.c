@@ -262,6 +262,15 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     STAILQ_INIT(&m->commit.dirty_chunks);
     STAILQ_INIT(&m->commit.dirty_tombstones);
     STAILQ_INIT(&m->commit.dirty_files);
+    STAILQ_INIT(&m->commit.dirty_programs);
+    STAILQ_INIT(&m->commit.dirty_policies);
+    STAILQ_INIT(&m->commit.dirty_changes);
+    RB_INIT(&m->programs.tree);
+    STAILQ_INIT(&m->programs.settling);
+    TAILQ_INIT(&m->programs.saying);
+    RB_INIT(&m->names.tree);
+    RB_INIT(&m->policies.tree);
+    TAILQ_INIT(&m->values.orphans);
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
     return m;
@@ -323,7 +332,37 @@ static void free_queues(struct lh_master *m)
         TAILQ_REMOVE(&m->commit.under_way, commit, link);
         free(commit->chunks);
         free(commit->servers);
+        free(commit->programs);
         free(commit);
+    }
+}
+
+/* Programs, names, values and policies. */
+static void free_leases(struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_policy *policy;
+    struct lh_m_name *n;
+
+    while ((n = RB_ROOT(&m->names.tree)) != NULL) {
+        if (n->more->value != NULL)
+            lh_buf_clear(&n->more->value->bytes);
+        free(n->more->value);
+        if (n->more != &lh_m_name_nothing)
+            free((void *)(uintptr_t)n->more);
+        RB_REMOVE(lh_m_name_tree, &m->names.tree, n);
+        free(n);
+    }
+    free(m->names.by_number);
+    free(m->names.free_numbers);
+    lh_m_history_deinit(m);
+    while ((policy = RB_ROOT(&m->policies.tree)) != NULL) {
+        policy->dirty = false;
+        lh_m_policy_free(m, policy);
+    }
+    while ((p = RB_ROOT(&m->programs.tree)) != NULL) {
+        TAILQ_INIT(&p->attached); /* they are gone */
+        lh_m_program_free(m, p);
     }
 }
 
@@ -380,6 +419,7 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
+    free_leases(m);
     lh_m_calls_deinit(m);
     lh_leases_deinit(&m->leases);
     lh_master_know_masters(m, NULL, 0);
