@@ -219,7 +219,8 @@ static void event(struct lh_sim_program *p, const struct lh_session_event_call *
         recalled(p, h);
     else if (e->event == LH_CLIENT_LOCK_LOST)
         h->phase = HOLD_NONE;
-    else if (e->event == LH_CLIENT_CUT && lh_prng_chance(&p->random, 40))
+    else if (e->event == LH_CLIENT_CUT && p->spec.recall != LH_SIM_RECALL_SILENT &&
+             lh_prng_chance(&p->random, 40))
         release(p, h);
 }
 

@@ -94,6 +94,7 @@ void lh_ob_inv17_watch_closed(
         return;
     DL_DELETE(o->leases->watches, w);
     free(w->prefix);
+    free(w->told);
     free(w);
 }
 
@@ -160,34 +161,52 @@ static const struct lvalue *value_as_of(const struct lname *n, uint64_t revision
     return i == 0 || n->values[i - 1].removed ? NULL : &n->values[i - 1];
 }
 
+static struct told *told_of(struct lwatch *w, const struct lname *n)
+{
+    for (size_t i = 0; i < w->told_count; i++)
+        if (w->told[i].name == n)
+            return &w->told[i];
+    LH_GROW(w->told, w->told_capacity, w->told_count + 1);
+    w->told[w->told_count] = (struct told){n, 0};
+    return &w->told[w->told_count++];
+}
+
+/* What is there; or a change since the reset began. */
 static void check_there(
     struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchEvent *e)
 {
     struct lname *n = lh_ob_lname(o, e->name);
+    struct told *told = told_of(w, n);
     size_t i = n->value_count;
 
     while (i > 0 && n->values[i - 1].revision != e->revision)
         i--;
-    w->told++;
-    if (!is_under(w, e->name) || i == 0 || n->values[i - 1].removed)
+    bool same = i > 0 && n->values[i - 1].removed == (e->removed != 0) &&
+                (e->removed || (n->values[i - 1].size == e->value.len &&
+                                   n->values[i - 1].crc == lh_ob_crc(e->value.data, e->value.len)));
+    if (!is_under(w, e->name) || !same)
         lh_sim_fail(o->sim, "INV-17", 0,
-            "%s is told after a reset that %s has revision %" PRIu64 ", which it never had",
+            "%s is told after a reset that %s has revision %" PRIu64 ", which it never had so",
             w->client->name, e->name, e->revision);
+    told->revision = e->removed ? 0 : e->revision;
 }
 
-/* All is told that was there when the reset began; what has changed since may be told as well. */
-static void reset_is_whole(struct lh_sim_observers *o, const struct lwatch *w, uint64_t next_one)
+/* All is told that is there. */
+static void reset_is_whole(struct lh_sim_observers *o, struct lwatch *w, uint64_t next_one)
 {
     struct lname *n, *next;
-    size_t there = 0;
 
-    HASH_ITER(hh, o->leases->names, n, next)
-        there += is_under(w, n->text) && value_as_of(n, next_one) != NULL;
-    if (there != w->told)
-        lh_sim_fail(o->sim, "INV-17", 0,
-            "%s is told of %zu values after a reset, and before revision %" PRIu64
-            " there were %zu (VAL-6)",
-            w->client->name, w->told, next_one, there);
+    HASH_ITER(hh, o->leases->names, n, next) {
+        if (!is_under(w, n->text) || failed(o))
+            continue;
+        const struct lvalue *v = value_as_of(n, next_one);
+        uint64_t told = told_of(w, n)->revision;
+        if (told != (v == NULL ? 0 : v->revision))
+            lh_sim_fail(o->sim, "INV-17", 0,
+                "%s is told after a reset that %s has revision %" PRIu64
+                " (0: it is not there), and before %" PRIu64 " it had %" PRIu64 " (VAL-6)",
+                w->client->name, n->text, told, next_one, v == NULL ? 0 : v->revision);
+    }
 }
 
 static void end_of(struct lh_sim_observers *o, struct lwatch *w, const Leasehold__WatchReply *r)
@@ -219,7 +238,7 @@ void lh_ob_inv17_told(
         return;
     if (r->reset) {
         w->reset = true;
-        w->told = 0;
+        w->told_count = 0;
     } else if (w->position == 0 && !w->reset) {
         lh_sim_fail(o->sim, "INV-17", 0, "%s is told of changes, and not what there is (VAL-6)",
             w->client->name);

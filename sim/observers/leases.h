@@ -123,8 +123,12 @@ struct lwatch {
     const void *handle;
     char *prefix;
     uint64_t position; /* the next revision that it may be told of; 0: it waits for a reset */
-    bool reset;        /* it is being told what is there */
-    size_t told;       /* of that, values so far */
+    bool reset;        /* it is being told what is there, and what changes meanwhile */
+    struct told {
+        const struct lname *name;
+        uint64_t revision; /* 0: removed */
+    } * told; /* in that time */
+    size_t told_count, told_capacity;
 };
 
 struct leases {

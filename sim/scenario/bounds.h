@@ -12,7 +12,7 @@
 #include "sim/cluster/cluster.h"
 #include "sim/scenario/phrase.h"
 
-#define LH_SIM_BOUNDS_MAX 176 /* rows */
+#define LH_SIM_BOUNDS_MAX 256 /* rows */
 
 enum lh_sim_bound_unit { LH_SIM_BOUND_TIME, LH_SIM_BOUND_BYTES, LH_SIM_BOUND_COUNT };
 
@@ -25,6 +25,7 @@ struct lh_sim_bound {
     size_t offset;                 /* in struct lh_sim_cluster_config ... */
     int stored;                    /* ... and how it stands there */
     bool later;                    /* drawn apart, so that older seeds keep what they draw */
+    bool leases;                   /* of leases for programs: drawn where there are any */
 };
 
 const struct lh_sim_bound *lh_sim_bounds(size_t *count);
