@@ -4,6 +4,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
@@ -289,6 +290,7 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_calls(m);
     check_moving(m);
+    lh_m_values_check(m);
     check_repair(m);
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         LH_ASSERT(lease->waiting);
