@@ -28,7 +28,6 @@ static void open(struct lh_sim_program *p)
     p->watching->opening = true;
     r->u.watch_open.prefix = p->spec.path;
     r->u.watch_open.from = p->status.position;
-    r->u.watch_open.deadline = lh_sim_p_deadline(p);
     lh_sim_call(p->node, &r->u);
 }
 
