@@ -69,6 +69,7 @@ static void check_chunk(const struct lh_master *m, struct lh_m_chunk *c)
         LH_ASSERT(c->intent_to_seal ? c->motion->grant->lease.version < c->version
                                     : c->motion->grant->lease.version == c->version);
         LH_ASSERT(c->motion->grant->lease.ending == c->intent_to_seal);
+        LH_ASSERT(c->motion->grant->fence <= c->file->motion->fence); /* TOK-2 */
     }
     /* The engine and the table agree on who has it and at which version. */
     struct lh_lease_info info;
@@ -120,6 +121,7 @@ static void check_file(const struct lh_master *m, struct lh_m_file *f)
     else
         LH_ASSERT(lh_m_file_by_path(m, f->path) == f);
     LH_ASSERT(!f->motion->stirred || !m->started);
+    LH_ASSERT((f->motion->fence == 0) == (f->motion->lock_name == NULL));
     LH_ASSERT(f->min_replicas >= 1 && f->min_replicas <= f->replication);
     for (size_t i = 0; i < f->chunk_count; i++)
         LH_ASSERT(lh_m_file_chunk(f, i)->file == f && lh_m_file_chunk(f, i)->index == i);

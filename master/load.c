@@ -62,8 +62,10 @@ static int load_file(
     f->chunk_size = record->chunk_size;
     f->created_unix_ms = record->created_unix_ms;
     f->on_primary_loss = (uint8_t)record->on_primary_loss;
-    if (record->trashed || f->motion != &lh_m_file_idle) {
+    if (record->trashed || record->fence != 0 || f->motion != &lh_m_file_idle) {
         struct lh_m_file_motion *fm = lh_m_move_file(m, f);
+        lh_m_fence_load(
+            m, f, record->lock_name, LH_PLANTED("fence-forgotten-at-restart") ? 0 : record->fence);
         fm->trash_left = lh_milliseconds(record->trashed ? record->trash_left_ms : 0);
         fm->trash_number = record->trashed ? record->trash_number : 0;
     }
@@ -115,7 +117,8 @@ static void take_chunk(
     if (record->holder[0] != 0 && !record->sealed && !LH_PLANTED("leases-forgotten-on-restart")) {
         LH_MARK("restart-with-lease");
         lh_m_grant_load(m, c, lh_m_server_get(m, record->holder), record->holder_incarnation,
-            record->granted_version == 0 ? record->version : record->granted_version);
+            record->granted_version == 0 ? record->version : record->granted_version,
+            LH_PLANTED("fence-forgotten-at-restart") ? 0 : record->granted_fence);
     }
     if (record->sealed) {
         LH_MARK("restart-with-seal");

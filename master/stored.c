@@ -97,7 +97,9 @@ static int check_file(
     if (record->file != id || id == 0 || record->replication == 0 ||
         record->replication > LH_REPLICATION_MAX || record->min_replicas == 0 ||
         record->min_replicas > record->replication || record->durability > 1 ||
-        record->on_primary_loss > LH_LOSS_WAIT)
+        record->on_primary_loss > LH_LOSS_WAIT ||
+        (record->fence == 0) != (record->lock_name[0] == 0) ||
+        strlen(record->lock_name) > LH_PATH_BYTES_MAX)
         return CORRUPT("the record of file %" PRIu64 " makes no sense", id);
     return LH_OK;
 }
@@ -116,6 +118,7 @@ static bool chunk_makes_sense(
     }
     return strlen(record->holder) <= LH_NAME_BYTES_MAX &&
            record->granted_version <= record->version &&
+           (record->granted_fence == 0 || record->holder[0] != 0) &&
            (!record->intent_to_seal || record->created);
 }
 

@@ -47,6 +47,27 @@ static const struct lh_m_growth_owner growth_owner = {
     .changed = lh_m_roll_prealloc_changed,
 };
 
+/* ---- Tokens. */
+
+static bool in_force(const struct lh_master *m, const char *name, uint64_t token)
+{
+    (void)m;
+    (void)name;
+    (void)token;
+    return LH_PLANTED("token-without-its-lock");
+}
+
+static bool awaited(const struct lh_master *m)
+{
+    (void)m;
+    return false;
+}
+
+static const struct lh_m_token_owner token_owner = {
+    .in_force = in_force,
+    .awaited = awaited,
+};
+
 /* ---- Unary calls. */
 
 #define CALLS(X)                                                                                   \
@@ -144,4 +165,5 @@ void lh_m_wire(struct lh_master *m)
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
     m->values_owner = &values_owner;
+    m->token_owner = &token_owner;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The C in README.md, in docs/ and in the comments of client/library/leasehold.h compiles as it
-stands, without a warning, and each function that the documents name is in the header.
-process_examples_test runs what are whole programs."""
+"""The C in README.md, in docs/ and in the comments of the library's headers compiles as it stands,
+without a warning, and each function that the documents name is in a header. process_examples_test
+and the tests of recipes run what are whole programs."""
 
 import glob
 import os
@@ -11,7 +11,8 @@ import tempfile
 import unittest
 
 HEADER = "client/library/leasehold.h"
-DOCUMENTS = ["README.md", *sorted(glob.glob("docs/*.md"))]
+HEADERS = (HEADER, "client/library/leasehold_leases.h")
+DOCUMENTS = ["README.md", *sorted(glob.glob("docs/*.md") + glob.glob("docs/recipes/*.md"))]
 
 # Named in the documents, and of the simulator's world.
 OTHERS = ("lh_sim_",)
@@ -44,7 +45,7 @@ def indented(header):
 def compiled(source, output, *flags):
     """A few statements get a function around them. Returns what the compiler says; "": nothing."""
     if "#include" not in source:
-        source = f"#include <leasehold.h>\nvoid e(void);\nvoid e(void)\n{{\n{source}}}\n"
+        source = f"#include <leasehold_leases.h>\nvoid e(void);\nvoid e(void)\n{{\n{source}}}\n"
     result = subprocess.run(
         ["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-x", "c", "-",
          "-isystem", os.path.dirname(HEADER), "-o", output, *flags],
@@ -61,7 +62,7 @@ class ExamplesTest(unittest.TestCase):
 
     def test_they_compile(self):
         found = {name: fenced(read(name)) for name in DOCUMENTS}
-        found[HEADER] = indented(read(HEADER))
+        found.update({header: indented(read(header)) for header in HEADERS})
         for name, examples in found.items():
             for source in examples:
                 with self.subTest(name=name):
@@ -76,7 +77,7 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn("too few arguments", compiled(wrong, self.object, "-c"))
 
     def test_functions_that_are_named_are_there(self):
-        declared = set(re.findall(r"\b(lh_\w+)\(", read(HEADER)))
+        declared = {f for h in HEADERS for f in re.findall(r"\b(lh_\w+)\(", read(h))}
         named = {(name, function) for name in DOCUMENTS
                  for function in re.findall(r"`(lh_\w+)\(", read(name))
                  if not function.startswith(OTHERS)}

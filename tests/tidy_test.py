@@ -59,8 +59,9 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # name.
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
-    "client/core": ("client.h",),
-    "client/library": ("leasehold.h",),
+    "client/core": ("client.h", "leases.h"),
+    "client/command": ("keeper.h",),  # a target of its own
+    "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
     "master/tables": (
@@ -94,6 +95,8 @@ UNBOUND = {
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_CLIENT_INFO_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
     "ADDRESS_BYTES_MAX": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
@@ -145,6 +148,10 @@ UNBOUND = {
     "POLL_PAUSE_MS": "between two looks at whether a successor acts",
     "LH_SURVEY_MAX": "more masters than any list has",
     "LH_RECORD_BYTES_MAX": "limit of the format",
+    "NAMES_MAX": "limit of a guard's file",
+    "LOOK_MS": "between two looks at whether a lock of the kernel is free",
+    "LH_VALUE_BYTES_MAX": "limit of the protocol",
+    "LH_LOCK_INFO_MAX": "limit of the protocol",
     # Data structures; no work waits for them.
     "LH_INDEX_BUCKETS_MIN": "size of a hash table",
     "LH_INDEX_BUCKETS_MAX": "size of a hash table",
@@ -164,7 +171,7 @@ CONFIGS = (
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " reign restored"
+    " reign restored guard guard_arg"
 ).split()
 
 # How long a file may be, and those that still are longer.

@@ -132,6 +132,22 @@ void lh_cs_lane_open_all(struct lh_cs_primary *p)
     }
 }
 
+/* TOK-2: whose appends does this version take? One with a higher token was sent to a later one. */
+static int token_refusal(
+    const struct lh_cs_primary *p, const Leasehold__AppendPart *m, const char **text)
+{
+    if (m->token == p->fence || (m->token == 0 && LH_PLANTED("lane-without-token-admitted")))
+        return LH_OK;
+    if (m->token > p->fence) {
+        LH_MARK("lane-token-above-fence");
+        return LH_ERR_NOT_PRIMARY;
+    }
+    LH_MARK("lane-token-below-fence");
+    *text = m->token == 0 ? "the file takes appends only under a lock: name it and its token"
+                          : "a higher token of the lock was admitted since";
+    return LH_ERR_STALE_TOKEN;
+}
+
 /* Why a lane cannot begin; LH_OK: it may. */
 static int refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m, const char **text)
 {
@@ -167,7 +183,7 @@ static int refusal(const struct lh_cs_stream *s, const Leasehold__AppendPart *m,
         LH_MARK("stream-not-primary");
         return LH_ERR_NOT_PRIMARY;
     }
-    return LH_OK;
+    return token_refusal(p, m, text);
 }
 
 /* Its batches have no opened writer yet: they are not looked at. */
@@ -351,6 +367,11 @@ static void take_part(
         lh_cs_streams_expect_life(s->room);
         if (s->rest.lane == m->lane)
             lh_cs_stream_drop_rest(s); /* what is left of it is not looked at */
+        return;
+    }
+    if (m->writer != 0 && m->token != p->fence && !LH_PLANTED("lane-without-token-admitted")) {
+        lh_cs_lane_end(
+            lane, LH_ERR_INVALID_ARGUMENT, "this lane was opened with another token, or with none");
         return;
     }
     if (m->writer != 0)

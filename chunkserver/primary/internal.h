@@ -71,6 +71,7 @@ struct lh_cs_primary {
     struct lh_cs_primaries *room;
     struct lh_cs_replica *replica;
     uint64_t version;
+    uint64_t fence; /* TOK-2: only lanes with this token are taken; 0: only those without one */
     uint32_t min_replicas;
     enum lh_cs_primary_state state;
     struct lh_cs_member *members; /* the others, in the grant's order */

@@ -51,6 +51,7 @@ void lh_cs_primary_grant(
     p->room = room;
     p->replica = r;
     p->version = g->version;
+    p->fence = g->fence;
     p->min_replicas = g->min_replicas;
     p->state = LH_CS_PRIMARY_ADOPTING;
     p->timer.fire = out_of_time;

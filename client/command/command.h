@@ -1,6 +1,6 @@
 /* The `leasehold` command: what its subcommands share.
  *
- * Each subcommand is one function, written on client/library/leasehold.h alone like any
+ * Each subcommand is one function, written on leasehold.h and leasehold_leases.h alone like any
  * other program; but for `store`, which works on masters' stores. Results go to stdout, everything
  * else to stderr. */
 #pragma once
@@ -8,6 +8,7 @@
 #include "base/error.h"
 
 #include "client/library/leasehold.h"
+#include "client/library/leasehold_leases.h"
 #include "runtime/flags.h"
 
 #include <jansson.h>
@@ -29,6 +30,9 @@ enum lh_exit {
     LH_EXIT_SYSTEM = 71,      /* the operating system refused: no process, thread or socket */
     LH_EXIT_IO = 74,          /* reading the input or writing the output failed */
     LH_EXIT_UNKNOWN = 75,     /* the time ran out; what was not acknowledged may be stored or not */
+    LH_EXIT_LOCK_LOST = 76,   /* the lock ended before the program that ran under it */
+    LH_EXIT_CANNOT_RUN = 126, /* the program to be run, as a shell has it */
+    LH_EXIT_NOT_FOUND = 127,  /* likewise: there is none of that name */
 };
 
 /* The options that every subcommand on a cluster has, its own between the second and the third. */
@@ -75,6 +79,7 @@ struct lh_command {
     const struct lh_flag *flags; /* its own, at most LH_COMMAND_FLAGS_MAX */
     size_t count;
     bool no_json;              /* it has no --json */
+    bool no_timeout;           /* --timeout has no default: 0 means without an end */
     size_t args_min, args_max; /* of positional arguments */
 
     void *options; /* what the flags set; begins with a struct lh_command_common */
@@ -98,12 +103,18 @@ uint64_t lh_command_timeout_ms(const struct lh_command_common *common);
  * `error`. To be called right after the library's call; `thing` may be NULL. */
 int lh_command_failed(const char *command, const char *thing, int error);
 
+/* The same with a sentence that was kept. */
+int lh_command_refused(const char *command, const char *thing, int error, const char *text);
+
 /* Prints "leasehold COMMAND: ..." and returns `exit_code`. */
 int lh_command_error(int exit_code, const char *command, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Prints `json` and a newline to stdout, and gives back the reference to it. NULL: nothing. */
 void lh_command_print_json(json_t *json);
+
+/* The same in one line. */
+void lh_command_print_json_line(json_t *json);
 
 /* "12.3 MB" into `text`. */
 const char *lh_command_bytes(char text[32], uint64_t bytes);
@@ -134,6 +145,10 @@ uint64_t lh_command_now_ms(void);
 const char *lh_command_position(char text[48], struct lh_position position);
 bool lh_command_parse_position(const char *text, struct lh_position *position);
 
+/* The token of the lock of that name, if this process runs under `leasehold lock`, which says so
+ * in the environment; else 0. */
+uint64_t lh_command_token_of(const char *lock);
+
 /* One byte: itself, or \n \t \r \0 \\ \xHH. */
 bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter);
 
@@ -158,6 +173,16 @@ int lh_command_explain(int argc, char **argv);
 int lh_command_fsck(int argc, char **argv);
 int lh_command_garbage(int argc, char **argv);
 int lh_command_recall(int argc, char **argv);
+int lh_command_lock(int argc, char **argv);
+int lh_command_holders(int argc, char **argv);
+int lh_command_cancel(int argc, char **argv);
+int lh_command_sessions(int argc, char **argv);
+int lh_command_get(int argc, char **argv);
+int lh_command_put(int argc, char **argv);
+int lh_command_del(int argc, char **argv);
+int lh_command_watch(int argc, char **argv);
+int lh_command_register(int argc, char **argv);
+int lh_command_policy(int argc, char **argv);
 int lh_command_store(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
 

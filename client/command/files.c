@@ -184,6 +184,9 @@ static void print_info(const struct lh_file_info *info)
         info->replication, info->min_replicas, info->chunks,
         lh_command_bytes(size, info->chunk_size), info->sealed_length,
         lh_command_time(created, info->created_unix_ms), lh_command_losses[info->on_primary_loss]);
+    if (info->fence != 0)
+        (void)printf("  appends only under lock %s, token %" PRIu64 "\n",
+            lh_command_shown(info->lock_name), info->fence);
 }
 
 /* Prints the file, or appends it to `json` once all of it is known. */

@@ -39,13 +39,15 @@ static const char *on_primary_loss(enum lh_on_primary_loss choice)
 
 json_t *lh_json_file(const struct lh_file_info *info)
 {
-    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o}", "path",
-        lh_json_text(info->path), "file", number(info->file), "durability",
+    return json_pack("{s:o, s:o, s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}",
+        "path", lh_json_text(info->path), "file", number(info->file), "durability",
         lh_command_durabilities[info->durability], "replication", (int)info->replication,
         "min_replicas", (int)info->min_replicas, "chunk_size", number(info->chunk_size), "chunks",
         number(info->chunks), "sealed_length", number(info->sealed_length), "created_unix_ms",
         number(info->created_unix_ms), "on_primary_loss", on_primary_loss(info->on_primary_loss),
-        "trashed", (int)info->trashed, "trash_left_ms", number(info->trash_left_ms));
+        "trashed", (int)info->trashed, "trash_left_ms", number(info->trash_left_ms), "lock",
+        info->fence == 0 ? json_null() : lh_json_text(info->lock_name), "fence",
+        number(info->fence));
 }
 
 json_t *lh_json_chunk(const struct lh_chunk_info *c)
@@ -141,6 +143,63 @@ json_t *lh_json_repair(const struct lh_repair_info *r)
         number(r->bytes_left), "bytes_per_second", number(r->bytes_per_second), "left_ms",
         number(r->left_ms), "copies_done", number(r->copies_done), "bytes_done",
         number(r->bytes_done));
+}
+
+/* ---- Leases for programs ---- */
+
+static json_t *base64(const uint8_t *data, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = lh_alloc((size + 2) / 3 * 4 + 1);
+    size_t n = 0;
+
+    for (size_t i = 0; i < size; i += 3) {
+        uint32_t bits = (uint32_t)data[i] << 16 | (i + 1 < size ? (uint32_t)data[i + 1] << 8 : 0) |
+                        (i + 2 < size ? data[i + 2] : 0);
+        text[n++] = digits[bits >> 18];
+        text[n++] = digits[bits >> 12 & 63];
+        text[n++] = i + 1 < size ? digits[bits >> 6 & 63] : '=';
+        text[n++] = i + 2 < size ? digits[bits & 63] : '=';
+    }
+    json_t *json = json_string(text);
+    free(text);
+    return json;
+}
+
+json_t *lh_json_value(const char *name, const void *data, size_t size, uint64_t revision)
+{
+    json_t *text = json_stringn(data != NULL ? data : "", size); /* NULL: no UTF-8 */
+
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", lh_json_text(name), "revision",
+        number(revision), "size", number(size), "value", text != NULL ? text : json_null(),
+        "value_base64", base64(data, size));
+}
+
+static json_t *holder(const struct lh_lock_holder *h)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:o}", "session",
+        lh_json_text(h->session), "label", lh_json_text(h->label), "host", lh_json_text(h->host),
+        "process", lh_json_text(h->process), "shared", (int)h->shared, "token", number(h->token),
+        "left_ms", number(h->left_ms), "cut", (int)h->cut, "info_base64",
+        base64(h->info, h->info_size));
+}
+
+json_t *lh_json_name(const struct lh_name_info *n)
+{
+    json_t *holders = json_array(), *sentences = json_array();
+
+    for (size_t i = 0; i < n->holder_count; i++)
+        (void)json_array_append_new(holders, holder(&n->holders[i]));
+    for (size_t i = 0; i < n->sentence_count; i++)
+        (void)json_array_append_new(sentences, lh_json_text(n->sentences[i]));
+    json_t *value = n->has_value
+                        ? json_pack("{s:o, s:o, s:o, s:o}", "revision", number(n->revision), "size",
+                              number(n->size), "token", number(n->token), "attached",
+                              lh_json_text(n->attached != NULL ? n->attached : ""))
+                        : json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "name", lh_json_text(n->name),
+        "holders", holders, "waiting", number(n->waiting), "value", value, "caches",
+        number(n->caches), "changing", (int)n->changing, "sentences", sentences);
 }
 
 json_t *lh_json_list(const char *name, json_t *array)

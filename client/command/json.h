@@ -19,6 +19,9 @@ json_t *lh_json_server(const struct lh_server_info *s);
 json_t *lh_json_master(const struct lh_master_info *m);
 json_t *lh_json_repair(const struct lh_repair_info *r);
 
+json_t *lh_json_name(const struct lh_name_info *n);
+json_t *lh_json_value(const char *name, const void *data, size_t size, uint64_t revision);
+
 /* Prints `json` if that is wanted; either way its reference is given back. NULL: nothing. */
 void lh_json_finish(bool wanted, json_t *json);
 

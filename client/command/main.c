@@ -26,13 +26,24 @@ static const struct command {
     {"leases", "list the chunks' leases", lh_command_leases},
     {"servers", "list the chunkservers, and how the repair goes on", lh_command_servers},
     {"masters", "list the masters, or have the active one hand over", lh_command_masters},
-    {"explain", "say why a file or chunk is or is not writable", lh_command_explain},
+    {"explain", "say what holds of a file, a chunk, a lock or a value, and why",
+        lh_command_explain},
     {"fsck", "check all replicas against the metadata", lh_command_fsck},
     {"drain", "empty a chunkserver, so that it can be stopped", lh_command_drain},
     {"undrain", "let a chunkserver take part again", lh_command_undrain},
     {"decommission", "empty a chunkserver and forget it", lh_command_decommission},
     {"garbage", "tell whether old replicas are deleted, or go on with it", lh_command_garbage},
     {"recall", "move a chunk to another primary", lh_command_recall},
+    {"lock", "run a program while a lock is held", lh_command_lock},
+    {"holders", "list who holds which lock", lh_command_holders},
+    {"cancel", "end somebody's lock", lh_command_cancel},
+    {"sessions", "list the programs that hold leases", lh_command_sessions},
+    {"get", "print a value", lh_command_get},
+    {"put", "put a value", lh_command_put},
+    {"del", "delete a value", lh_command_del},
+    {"watch", "print values as they change", lh_command_watch},
+    {"register", "run a program, and have a value while it runs", lh_command_register},
+    {"policy", "list or set how locks are recalled and values cached", lh_command_policy},
     {"store", "copy metadata between the kinds of stores, while no master runs", lh_command_store},
     {"local", "run a whole cluster on this machine", lh_command_local},
 };
@@ -58,8 +69,12 @@ static void print_help(FILE *to)
         "fsck:\n"
         "damage, 64 usage, 65 bad input, 66 no input file, 69 cannot be reached, 71 system, 74 "
         "input\n"
-        "or output, 75 time ran out (what was not acknowledged is unknown), 130 and 143 append:\n"
-        "interrupted (SIGINT, SIGTERM), what was read by then is stored.\n",
+        "or output, 75 time ran out (what was not acknowledged is unknown), 76 a lock was lost, "
+        "126 "
+        "and\n"
+        "127 lock, register: the program cannot be run, 130 and 143 append: interrupted (SIGINT, "
+        "SIGTERM),\n"
+        "what was read by then is stored.\n",
         to);
 }
 

@@ -107,6 +107,8 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
             .min = 1000000},
     };
     size_t count = 2;
+    if (command->no_timeout)
+        table[1].preset = NULL;
     LH_ASSERT(command->count <= LH_COMMAND_FLAGS_MAX);
     for (size_t i = 0; i < command->count; i++)
         table[count++] = command->flags[i];
@@ -141,10 +143,15 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
 
 int lh_command_failed(const char *command, const char *thing, int error)
 {
+    return lh_command_refused(command, thing, error, lh_last_error());
+}
+
+int lh_command_refused(const char *command, const char *thing, int error, const char *text)
+{
     /* Most of the library's sentences name the thing themselves. */
-    bool named = thing != NULL && thing[0] != '\0' && strstr(lh_last_error(), thing) == NULL;
+    bool named = thing != NULL && thing[0] != '\0' && strstr(text, thing) == NULL;
     (void)fprintf(stderr, "leasehold %s: %s%s%s (%s)\n", command,
-        lh_command_shown(named ? thing : ""), named ? ": " : "", lh_command_shown(lh_last_error()),
+        lh_command_shown(named ? thing : ""), named ? ": " : "", lh_command_shown(text),
         lh_error_name(error));
     switch (error) {
     case LH_ERR_UNAVAILABLE:
@@ -185,14 +192,24 @@ static void put_json(const char *text)
     }
 }
 
-void lh_command_print_json(json_t *json)
+static void print_json(json_t *json, size_t form)
 {
     if (json == NULL)
         return;
-    char *text = json_dumps(json, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    char *text = json_dumps(json, form | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
     if (text != NULL)
         put_json(text);
     free(text);
     (void)putchar('\n');
     json_decref(json);
+}
+
+void lh_command_print_json(json_t *json)
+{
+    print_json(json, JSON_INDENT(2));
+}
+
+void lh_command_print_json_line(json_t *json)
+{
+    print_json(json, 0);
 }

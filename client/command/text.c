@@ -73,6 +73,16 @@ bool lh_command_parse_delimiter(const char *text, uint8_t *delimiter)
     return text[0] != '\0' && text[1] == '\0';
 }
 
+uint64_t lh_command_token_of(const char *lock)
+{
+    const char *name = getenv("LEASEHOLD_LOCK"), *text = getenv("LEASEHOLD_TOKEN");
+    uint64_t token = 0;
+
+    if (name == NULL || text == NULL || strcmp(name, lock) != 0 || !lh_parse_uint(text, &token))
+        return 0;
+    return token;
+}
+
 const char *lh_command_duration(char text[32], uint64_t ms)
 {
     static const struct {

@@ -29,8 +29,7 @@ void lh_client_appender_say(
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
-/* Ends what the appender is waiting for; keeps its batches. */
-static void cancel(struct lh_client_appender *a)
+void lh_client_appender_cancel(struct lh_client_appender *a)
 {
     struct lh_client *c = a->client;
 
@@ -70,13 +69,35 @@ static void complete_all(struct lh_client_appender *a, int error, const char *te
     }
 }
 
+void lh_client_appender_free(struct lh_client_appender *a)
+{
+    struct lh_client_appender **at = &a->client->appenders;
+
+    while (*at != a)
+        at = &(*at)->next;
+    *at = a->next;
+    lh_client_appender_cancel(a);
+    lh_timer_unset(&a->client->timers, &a->give_up_timer);
+    lh_client_chunk_deinit(&a->tail);
+    lh_client_chunk_deinit(&a->unsettled);
+    free(a->address);
+    free(a->silent);
+    free(a->lock_name);
+    free(a->path);
+    free(a);
+}
+
 void lh_client_appender_fail(
     struct lh_client_appender *a, int error, const char *what, const char *text)
 {
     /* To a caller these two say "not yet" and "not taken", never that it is over. */
     if (error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_WOULD_BLOCK)
         error = LH_ERR_UNAVAILABLE;
-    cancel(a);
+    if (a->opening != NULL) {
+        lh_client_opening_failed(a, error, what, text);
+        return;
+    }
+    lh_client_appender_cancel(a);
     lh_client_appender_say(a, error, what, text);
     lh_timer_unset(&a->client->timers, &a->give_up_timer);
     a->state = LH_APPENDER_FAILED;
@@ -89,13 +110,13 @@ void lh_client_appender_broken(struct lh_client_appender *a, int error, const ch
 {
     struct lh_client *c = a->client;
 
-    cancel(a);
+    lh_client_appender_cancel(a);
     if (error != LH_ERR_CHUNK_FULL)
         lh_client_appender_say(a, error, what, text);
     /* Batches are sent in order, so the first one tells whether anything is unsettled. */
     if (a->first == NULL || !a->first->sent)
         lh_client_chunk_deinit(&a->unsettled);
-    if (a->first == NULL) {
+    if (a->first == NULL && a->opening == NULL) {
         a->state = LH_APPENDER_IDLE;
         return;
     }
@@ -203,6 +224,11 @@ static void writer_opened(void *owner, const Leasehold__AppendAnswer *m)
         a->unsettled.start = a->tail.start;
     }
     LH_ASSERT(a->unsettled.chunk == a->tail.chunk);
+    if (a->opening != NULL) {
+        LH_MARK("appender-admitted");
+        lh_client_opening_done(
+            a); /* TOK-2: this primary has recovered at a version under its token */
+    }
     send_batches(a);
 }
 
@@ -216,50 +242,6 @@ void lh_client_appender_join(struct lh_client_appender *a)
 }
 
 /* ---- Calls and timers ---- */
-
-static void free_appender(struct lh_client_appender *a)
-{
-    struct lh_client_appender **at = &a->client->appenders;
-
-    while (*at != a)
-        at = &(*at)->next;
-    *at = a->next;
-    cancel(a);
-    lh_timer_unset(&a->client->timers, &a->give_up_timer);
-    lh_client_chunk_deinit(&a->tail);
-    lh_client_chunk_deinit(&a->unsettled);
-    free(a->address);
-    free(a->silent);
-    free(a->path);
-    free(a);
-}
-
-static void file_found(void *owner, int error, const char *text, const void *reply)
-{
-    struct lh_client_appender *a = owner;
-    struct lh_client *c = a->client;
-    struct lh_appender_open_call *call = a->opening;
-    const Leasehold__StatReply *m = reply;
-
-    a->opening = NULL;
-    if (error == LH_OK && (m->info == NULL || m->info->chunk_size < LH_CHUNK_BYTES_MIN ||
-                              m->info->chunk_size > LH_CHUNK_BYTES_MAX)) {
-        error = LH_ERR_MALFORMED;
-        text = "the master's description of the file makes no sense";
-    }
-    if (error != LH_OK) {
-        lh_client_appender_say(a, error, "opening", text);
-        lh_client_complete(c, &call->call, error, a->text);
-        free_appender(a);
-        return;
-    }
-    a->file = m->info->file;
-    a->state = LH_APPENDER_IDLE;
-    call->appender = a;
-    call->writer = a->writer.id;
-    call->chunk_size = m->info->chunk_size;
-    lh_client_complete(c, &call->call, LH_OK, NULL);
-}
 
 static void state_over(void *core, struct lh_timer *timer);
 static void give_up(void *core, struct lh_timer *timer);
@@ -283,12 +265,7 @@ void lh_client_appender_open(struct lh_client *c, struct lh_appender_open_call *
     a->writer.on_refused = writer_refused;
     a->timer.fire = state_over;
     a->give_up_timer.fire = give_up;
-    a->opening = call;
-    leasehold__stat_request__init(&a->stat);
-    a->stat.path = a->path;
-    a->ask.owner = a;
-    a->ask.done = file_found;
-    lh_client_ask(c, &a->ask, LH_METHOD_STAT, &a->stat.base, lh_nanoseconds(0), call->deadline);
+    lh_client_opening_begin(a, call);
 }
 
 void lh_client_appender_close(struct lh_appender_close_call *call)
@@ -298,7 +275,7 @@ void lh_client_appender_close(struct lh_appender_close_call *call)
 
     LH_ASSERT(a->opening == NULL);
     complete_all(a, LH_ERR_CANCELLED, "the appender was closed");
-    free_appender(a);
+    lh_client_appender_free(a);
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
 
@@ -352,6 +329,10 @@ static void give_up(void *core, struct lh_timer *timer)
     struct lh_client *c = core;
     char text[LH_CALL_TEXT_BYTES];
 
+    if (a->opening != NULL) {
+        lh_client_opening_late(a);
+        return;
+    }
     if (a->first == NULL)
         return;
     struct lh_instant end = lh_instant_add(a->first->submitted, a->give_up);
@@ -405,7 +386,7 @@ void lh_client_appenders_end(struct lh_client *c, bool complete)
         if (complete && a->opening != NULL)
             lh_client_complete(c, &a->opening->call, LH_ERR_CANCELLED, NULL);
         complete_all(a, LH_ERR_CANCELLED, "the cluster was closed");
-        free_appender(a);
+        lh_client_appender_free(a);
     }
 }
 
@@ -446,6 +427,9 @@ static void check(const struct lh_client_appender *a)
               a->state == LH_APPENDER_FAILED || a->state == LH_APPENDER_OPEN || a->settle.id != 0 ||
               a->ask.active || lh_timer_is_set(&a->timer));
     LH_ASSERT(a->state != LH_APPENDER_FAILED || a->first == NULL);
+    LH_ASSERT((a->writer.token == 0) == (a->lock_name == NULL));
+    LH_ASSERT(a->opening == NULL ||
+              (a->first == NULL && a->state != LH_APPENDER_IDLE && a->state != LH_APPENDER_OPEN));
     LH_ASSERT(
         a->first == NULL || lh_timer_is_set(&a->give_up_timer) || a->give_up.ns == UINT64_MAX);
 }

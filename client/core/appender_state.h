@@ -1,4 +1,4 @@
-/* An appender: what appender.c, settling.c and tail.c share. */
+/* An appender: what appender.c, opening.c, settling.c and tail.c share. */
 #pragma once
 
 #include "client/core/ask.h"
@@ -7,7 +7,7 @@
 #include "client/core/state.h"
 
 enum lh_appender_state {
-    LH_APPENDER_STARTING, /* asking whether the file exists */
+    LH_APPENDER_STARTING, /* asking whether the file exists; not if it has a token */
     LH_APPENDER_IDLE,     /* no lane and nothing to send */
     LH_APPENDER_FINDING,  /* asking for the tail and its primary */
     LH_APPENDER_PAUSED,   /* a failed round; FINDING when the timer fires */
@@ -23,6 +23,7 @@ struct lh_client_appender {
     struct lh_client_appender *next;
     enum lh_appender_state state;
     char *path;
+    char *lock_name; /* of its writer's token; NULL: it has none */
     uint64_t file;
     struct lh_client_writer writer;
     struct lh_duration give_up;
@@ -50,7 +51,7 @@ struct lh_client_appender {
     Leasehold__LocateRequest locate;
     struct lh_client_link settle;
     struct lh_timer timer;         /* PAUSED, OPENING, SETTLING: its end */
-    struct lh_timer give_up_timer; /* of the first batch; may be early */
+    struct lh_timer give_up_timer; /* of the first batch, or of the opening; may be early */
     unsigned failures;             /* since the last acknowledged batch */
     int reason;                    /* of the last one, or why it has failed for good */
     char text[LH_CALL_TEXT_BYTES];
@@ -63,7 +64,8 @@ struct lh_client_appender {
 void lh_client_appender_say(
     struct lh_client_appender *a, int error, const char *what, const char *text);
 
-/* The appender fails for good, and all of its batches with it. */
+/* The appender fails for good, and all of its batches with it. One that is not open yet is gone
+ * then. */
 void lh_client_appender_fail(
     struct lh_client_appender *a, int error, const char *what, const char *text);
 
@@ -76,6 +78,23 @@ void lh_client_appender_acknowledge(struct lh_client_appender *a, uint64_t offse
 
 /* Joins a lane to the tail's primary. */
 void lh_client_appender_join(struct lh_client_appender *a);
+
+/* Ends what the appender is waiting for; keeps its batches. */
+void lh_client_appender_cancel(struct lh_client_appender *a);
+void lh_client_appender_free(struct lh_client_appender *a);
+
+/* opening.c */
+
+void lh_client_opening_begin(struct lh_client_appender *a, struct lh_appender_open_call *call);
+/* What the master says of the file. MALFORMED: it makes no sense. */
+int lh_client_opening_learn(
+    struct lh_client_appender *a, const Leasehold__FileInfo *info, const char **text);
+void lh_client_opening_done(struct lh_client_appender *a);
+/* The appender is gone then. */
+void lh_client_opening_failed(
+    struct lh_client_appender *a, int error, const char *what, const char *text);
+/* Its deadline has come. */
+void lh_client_opening_late(struct lh_client_appender *a);
 
 /* tail.c */
 

@@ -81,8 +81,8 @@ static struct lh_client_lane *find_lane(const struct lh_client *c, const struct 
         if (s->id < w->left_stream || strcmp(s->address, address) != 0)
             continue;
         for (struct lh_client_lane *l = s->lanes; l != NULL; l = l->hh.next)
-            if (l->chunk == chunk && l->version == version && !l->over && l->number > w->left &&
-                l->joined < c->config.stream_writers)
+            if (l->chunk == chunk && l->version == version && l->token == w->token && !l->over &&
+                l->number > w->left && l->joined < c->config.stream_writers)
                 return l;
     }
     return NULL;
@@ -97,6 +97,7 @@ static struct lh_client_lane *new_lane(struct lh_client *c, const struct lh_clie
     l->number = ++c->last_lane;
     l->chunk = chunk;
     l->version = version;
+    l->token = w->token;
     l->timer.fire = look_for_progress;
     if (l->stream->lanes != NULL)
         LH_MARK("stream-shared");
@@ -376,7 +377,8 @@ void lh_client_lane_check(const struct lh_client_lane *l)
 
     LH_ASSERT(l->writers != NULL && !l->over && l->joined >= HASH_COUNT(l->writers));
     for (const struct lh_client_writer *w = l->writers; w != NULL; w = w->hh.next) {
-        LH_ASSERT(w->lane == l && w->left < l->number && w->left_stream <= l->stream->id);
+        LH_ASSERT(w->lane == l && w->token == l->token && w->left < l->number &&
+                  w->left_stream <= l->stream->id);
         LH_ASSERT(!w->to_open || w->opening);
         LH_ASSERT((w->batches == 0) == (w->bytes == 0));
         given_bytes += w->bytes;

@@ -1,5 +1,5 @@
-/* Lanes: what the writers of this client append to one chunk at one version, inside the stream to
- * that chunk's primary. This is what appenders see of it. */
+/* Lanes: what the writers of this client append to one chunk at one version, with one token or
+ * without, inside the stream to that chunk's primary. This is what appenders see of it. */
 #pragma once
 
 #include "client/core/client.h"
@@ -10,6 +10,7 @@
 /* A writer's place on a lane. Lives inside its owner; `lane` NULL: on none. */
 struct lh_client_writer {
     uint64_t id;
+    uint64_t token; /* that it appends with (TOK-2); 0: with none */
     struct lh_client_lane *lane;
     bool opening;                                       /* its opening is unanswered */
     bool to_open;                                       /* and not even sent */

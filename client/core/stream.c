@@ -200,6 +200,7 @@ static void put_ends_and_openings(struct lh_client_stream *s, struct outgoing *o
         Leasehold__AppendPart *part = next_part(o, w->lane);
         part->writer = w->id;
         part->first_sequence = w->first_sequence;
+        part->token = w->token;
         w->lane->known = true;
         w->to_open = false;
         DL_DELETE2(s->to_open, w, open_previous, open_next);

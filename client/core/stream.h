@@ -14,7 +14,8 @@ struct lh_client_lane {
     struct lh_client_stream *stream;
     uint64_t number; /* no other lane of this client ever had it */
     uint64_t chunk, version;
-    bool touched; /* in the client's list of those to be looked at */
+    uint64_t token; /* of all its writers (TOK-2); 0: none */
+    bool touched;   /* in the client's list of those to be looked at */
     struct lh_client_lane *next_touched;
     bool over;                        /* nobody joins it any more */
     bool known;                       /* the server may have it */

@@ -36,6 +36,18 @@ static void tail_found(void *owner, int error, const char *text, const void *rep
             no_tail_yet(a, error, text, m);
         return;
     }
+    if (a->opening != NULL)
+        error = lh_client_opening_learn(a, m->info, &text);
+    if (error == LH_OK && a->writer.token != 0 &&
+        (m->info == NULL || m->info->fence != a->writer.token)) {
+        /* TOK-2: it did not even look at the token. */
+        error = LH_ERR_UNIMPLEMENTED;
+        text = "the master is of an older release and knows no tokens";
+    }
+    if (error != LH_OK) {
+        lh_client_appender_fail(a, error, "finding the primary", text);
+        return;
+    }
     if (m->chunk == NULL || m->chunk->chunk == 0 || m->primary == NULL ||
         m->primary->address[0] == '\0') {
         no_tail_yet(a, LH_ERR_NOT_LEASED, lh_error_text(LH_ERR_NOT_LEASED), m);
@@ -65,10 +77,11 @@ static struct lh_duration patience(const struct lh_client_appender *a)
 {
     struct lh_duration wait = a->client->config.tail_wait;
 
-    if (a->first == NULL)
+    if (a->first == NULL && a->opening == NULL)
         return wait;
-    struct lh_duration left =
-        lh_instant_until(a->client->now, lh_instant_add(a->first->submitted, a->give_up));
+    struct lh_instant end =
+        a->opening != NULL ? a->opening->deadline : lh_instant_add(a->first->submitted, a->give_up);
+    struct lh_duration left = lh_instant_until(a->client->now, end);
     return lh_duration_min(wait, lh_nanoseconds(left.ns / 4 * 3));
 }
 
@@ -85,6 +98,9 @@ void lh_client_appender_find_tail(struct lh_client_appender *a)
     a->open_tail.failed_chunk = a->failed_version == 0 ? 0 : a->tail.chunk;
     a->open_tail.unsettled_chunk = a->unsettled.chunk;
     a->open_tail.wait_ms = lh_duration_ms(wait);
+    a->open_tail.token = a->writer.token;
+    if (a->lock_name != NULL)
+        a->open_tail.lock_name = a->lock_name;
     a->ask.owner = a;
     a->ask.done = tail_found;
     lh_client_ask(

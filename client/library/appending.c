@@ -309,9 +309,14 @@ int lh_appender_open(struct lh_cluster *cluster, const char *path,
         o.memory_bytes_max = MEMORY_BYTES_DEFAULT;
     if (o.give_up_ms == 0)
         o.give_up_ms = GIVE_UP_MS_DEFAULT;
+    if ((o.lock_name == NULL) != (o.token == 0))
+        return lh_fail(
+            LH_ERR_INVALID_ARGUMENT, "lock_name and token belong together: one of them is not set");
     struct lh_appender_open_call call = {
         .call.kind = LH_CALL_APPENDER_OPEN,
         .path = path,
+        .lock_name = o.lock_name,
+        .token = o.token,
         .deadline = lh_deadline(timeout_ms),
         .give_up = lh_milliseconds(o.give_up_ms),
     };

@@ -76,12 +76,15 @@ void lh_copy_file(struct lh_file_info *to, const Leasehold__FileInfo *from)
         .on_primary_loss = on_primary_loss((int)from->on_primary_loss),
         .trashed = from->trashed,
         .trash_left_ms = from->trash_left_ms,
+        .lock_name = lh_strdup(from->lock_name),
+        .fence = from->fence,
     };
 }
 
 void lh_file_info_deinit(struct lh_file_info *info)
 {
     free(info->path);
+    free(info->lock_name);
     *info = (struct lh_file_info){0};
 }
 

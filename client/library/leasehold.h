@@ -156,6 +156,10 @@ extern "C" {
 /* This process, or a server, has no descriptors or no memory left for the moment. Repeat the call
  * later; `ulimit -n` may be too low. */
 #define LH_ERR_SHORTAGE (-35)
+/* The lock is not held with this token any more (or never was), or another program has been
+ * admitted with a higher one. What was not acknowledged is unknown. Stop acting as the owner; to go
+ * on, acquire the lock again and open a new appender with its new token. */
+#define LH_ERR_STALE_TOKEN (-37)
 
 /* The error's name without its prefix ("STALE_VERSION"), "OK", or "UNKNOWN".
  * Static, never NULL. */
@@ -242,6 +246,8 @@ struct lh_file_info {
     enum lh_on_primary_loss on_primary_loss;
     bool trashed;           /* removed, and can be restored ... */
     uint64_t trash_left_ms; /* ... for this much time of a running master */
+    char *lock_name;        /* it takes appends under this lock only; "": under none ... */
+    uint64_t fence;         /* ... with this token, or a higher one while the lock is held */
 };
 
 /* Frees what `info` owns, not the struct itself; zeroes it. Of a zeroed struct: does nothing. */
@@ -645,11 +651,30 @@ struct lh_appender_options {
      * by default) and its grace period (5 min) by a minute or two: a file may wait that long for
      * a new primary, or for the replacement of members that are gone. */
     uint64_t give_up_ms;
+    /* Exclusive appending, for a log that has one writer at a time: the name of a lock that this
+     * program holds, and the token that it was granted with. Both, or NULL and 0. The name is
+     * copied.
+     *
+     * From the first such appender on a file takes appends under that lock only, and only with the
+     * highest token that was ever admitted. A higher one is admitted while its lock is held. It
+     * ends all lower ones for good, also those of programs that sleep: LH_ERR_STALE_TOKEN.
+     * Appenders with the same token go on side by side. So each new process acquires the lock
+     * again. */
+    const char *lock_name;
+    uint64_t token;
 };
 
 /* Opens an appender on an existing file. Each appender has its own order; several may be open on
  * one file, in one program or many. `timeout_ms` is this call's only.
- *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED */
+ *
+ * With a token the call waits until the appender is admitted. From then on nothing is stored that
+ * was appended with a lower one. So a program that takes a log over first opens its appender, then
+ * reads the file to its end, and has everything that was acknowledged to its predecessor.
+ *   NOT_FOUND, INVALID_ARGUMENT, UNAVAILABLE, DEADLINE_EXCEEDED
+ *   STALE_TOKEN     a higher token was admitted, or the lock is not held with this one, or the file
+ *                   has another lock, or it has one and no token is named
+ *   LEASE_HELD      with a token: the last primary is lost, and its lease not over yet
+ *   UNIMPLEMENTED   with a token: the master is of an older release */
 int lh_appender_open(struct lh_cluster *cluster, const char *path,
     const struct lh_appender_options *options, uint64_t timeout_ms, struct lh_appender **appender);
 
@@ -671,7 +696,8 @@ uint64_t lh_chunk_size_for(uint64_t record_bytes);
  *   DEADLINE_EXCEEDED   taken but not acknowledged yet: the appender continues to try. A failed
  *                       appender never returns this
  *   others              the appender has failed; the record is unknown, or not taken if it had
- *                       failed before: NOT_FOUND (the file was removed), OUT_OF_SEQUENCE, CLOSED,
+ *                       failed before: NOT_FOUND (the file was removed), STALE_TOKEN (another
+ *                       owner has been admitted), OUT_OF_SEQUENCE, CLOSED,
  *                       or the reason of the last try when give_up_ms was over: UNAVAILABLE,
  *                       DISK_FULL, LEASE_HELD and the like */
 int lh_append(struct lh_appender *appender, const void *record, size_t size, uint64_t timeout_ms,

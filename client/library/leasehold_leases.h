@@ -1,12 +1,14 @@
 /* Leasehold, the C client: leases for programs. Locks with fencing tokens, cached values, watching.
  *
+ *   struct lh_cluster *cluster;
  *   struct lh_session *session;
  *   struct lh_lock lock;
  *
+ *   lh_cluster_open("10.0.0.1:7400,10.0.0.2:7400", NULL, &cluster);
  *   lh_session_open(cluster, NULL, 10000, &session);
  *   lh_acquire(session, "/jobs/compact", NULL, LH_NO_TIMEOUT, &lock);
- *   while (work_is_left() && lh_lock_left_ms(&lock) > 1000)
- *       do_some_work(lock.token);
+ *   struct lh_change_options mine = {.lock = "/jobs/compact", .token = lock.token};
+ *   lh_put(cluster, "/jobs/compact/done", "42", 2, &mine, 10000, NULL);
  *   lh_release(&lock);
  *
  * A *session* is the lease under all that the program holds: while the library reaches the cluster it

@@ -141,12 +141,22 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_SERVER:
     case LH_CALL_APPENDER_OPEN:
     case LH_CALL_READER_OPEN:
+    case LH_CALL_SESSION_OPEN:
         return WAITING_MS;
     case LH_CALL_APPENDER_CLOSE:
     case LH_CALL_SUBMIT:
     case LH_CALL_READER_CLOSE:
     case LH_CALL_FETCH:
     case LH_CALL_KNOWN_MASTERS:
+    case LH_CALL_SESSION_CLOSE:
+    case LH_CALL_SESSION_EVENT:
+    case LH_CALL_ACQUIRE:
+    case LH_CALL_RELEASE:
+    case LH_CALL_YIELD:
+    case LH_CALL_GET:
+    case LH_CALL_WATCH_OPEN:
+    case LH_CALL_WATCH_NEXT:
+    case LH_CALL_WATCH_CLOSE:
         break;
     }
     return LH_NO_TIMEOUT;

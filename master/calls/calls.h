@@ -3,6 +3,15 @@
 
 #include "master/tables/tables.h"
 
+/* ---- What calls ask of those above them, who fill this in. */
+
+struct lh_m_token_owner {
+    /* Is the lock on that name in force with exactly this token? */
+    bool (*in_force)(const struct lh_master *m, const char *name, uint64_t token);
+    /* That may turn out yet: sessions on record are not back (PS-3). */
+    bool (*awaited)(const struct lh_master *m);
+};
+
 /* ---- waiters.c */
 
 void lh_m_waiter_closed(struct lh_master *m, uint64_t link);

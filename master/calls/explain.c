@@ -333,6 +333,22 @@ static void say_trash(
         lh_m_say(out, "Nothing is deleted now, and no time in the trash passes: %s.", m->behind);
 }
 
+/* TOK-2. */
+static void say_fence(
+    struct lh_m_sentences *out, const struct lh_m_file *f, const struct lh_m_chunk *tail)
+{
+    char fence[LH_TEXT_BYTES];
+
+    if (!lh_m_say_fence(f, fence, sizeof fence))
+        return;
+    lh_m_say(out, "It takes %s; a higher token is admitted while its lock is in force.", fence);
+    if (tail != NULL && !tail->sealed && lh_m_holder(tail) != NULL && !lh_m_fence_carried(tail))
+        lh_m_say(out,
+            "The present grant, at version %" PRIu64
+            ", is from before that: the new token counts from the next version on.",
+            tail->motion->grant->lease.version);
+}
+
 /* True: appends to the file would be ordered. */
 static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_file *f,
     struct lh_m_chunk *tail)
@@ -341,6 +357,7 @@ static bool explain_file(struct lh_master *m, struct lh_m_sentences *out, const 
 
     if (f->trashed)
         say_trash(m, out, f);
+    say_fence(out, f, tail);
     if (tail == NULL) {
         lh_m_say(out, "\"%.256s\" has no chunk yet.", f->path);
         return !f->trashed && say_next_chunk(m, out, f);

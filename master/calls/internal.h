@@ -40,6 +40,21 @@ void lh_m_say_servers(struct lh_master *m, struct lh_m_sentences *out, uint64_t 
 /* What each replica of the chunk is worth, and what is done about it. */
 void lh_m_say_replicas(struct lh_master *m, struct lh_m_sentences *out, const struct lh_m_chunk *c);
 
+/* ---- token.c: TOK-2 */
+
+/* OK, or INVALID_ARGUMENT: what the call names makes no sense. */
+int lh_m_token_check(const Leasehold__OpenTailRequest *request, char *text, size_t text_size);
+/* Calls that wait for the file's tail: raises the fence to the highest token of theirs that is
+ * admitted, and refuses whoever is not and never will be. */
+void lh_m_tokens_admit(struct lh_master *m, struct lh_m_file *f);
+/* Is the caller's token the file's fence (or has it none, and neither has the file)? If not, nobody
+ * knows yet. */
+bool lh_m_token_is_fence(const struct lh_m_waiter *w);
+/* Nobody knows yet. */
+void lh_m_say_awaited(const struct lh_m_waiter *w, char *text, size_t text_size);
+/* "appends only under lock /x, token 123"; false: there is no fence. */
+bool lh_m_say_fence(const struct lh_m_file *f, char *text, size_t text_size);
+
 /* ---- views.c */
 
 /* A chunk as readers see it. Owns its arrays. */

@@ -50,6 +50,9 @@ void lh_m_file_info(const struct lh_m_file *f, Leasehold__FileInfo *info)
     info->created_unix_ms = f->created_unix_ms;
     info->trashed = f->trashed;
     info->on_primary_loss = f->on_primary_loss;
+    info->fence = f->motion->fence;
+    if (f->motion->fence != 0)
+        info->lock_name = f->motion->lock_name;
     info->chunks = f->chunk_count;
     if (f->chunk_count > 0) {
         const struct lh_m_chunk *tail = lh_m_tail(f);

@@ -23,6 +23,11 @@ static bool tail_ready(
     if (tail == NULL || tail->sealed || !lh_m_has_primary(m, tail) ||
         !lh_m_looks_alive(m, lh_m_holder(tail)))
         return false;
+    /* TOK-2: it is sent to a version that was granted under its token. */
+    if (!lh_m_token_is_fence(w) || !lh_m_fence_carried(tail)) {
+        LH_MARK("tail-waits-for-its-fence");
+        return false;
+    }
     if (lh_m_unbacked_for(m, w) != NULL) {
         LH_MARK("tail-waits-for-a-backed-seal");
         return false;
@@ -74,6 +79,7 @@ void lh_m_file_advance(struct lh_master *m, struct lh_m_file *f)
 {
     struct lh_m_chunk *tail = lh_m_tail(f);
 
+    lh_m_tokens_admit(m, f);
     lh_m_roll_consider(m, f);
     if (wanted(f, tail)) {
         /* SEAL-1: the next chunk only after the seal is durable. */
@@ -112,6 +118,11 @@ static void waiter_timer(void *core, struct lh_timer *timer)
     const struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
         lh_m_say_unbacked(m, unbacked, text, sizeof text);
+        lh_m_answer(m, w, LH_ERR_UNAVAILABLE, text);
+        return;
+    }
+    if (w->kind == LH_WAIT_TAIL && !lh_m_token_is_fence(w)) {
+        lh_m_say_awaited(w, text, sizeof text);
         lh_m_answer(m, w, LH_ERR_UNAVAILABLE, text);
         return;
     }
@@ -162,6 +173,8 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
         lh_m_file_named(m, request->file, request->path, &error, text, sizeof text);
 
     if (f != NULL)
+        error = lh_m_token_check(request, text, sizeof text);
+    if (f != NULL && error == LH_OK)
         error = check_room(m, f, text, sizeof text);
     if (error != LH_OK) {
         Leasehold__OpenTailReply reply = LEASEHOLD__OPEN_TAIL_REPLY__INIT;
@@ -178,6 +191,8 @@ void lh_m_open_tail(struct lh_master *m, uint64_t link, const Leasehold__OpenTai
     w->failed_chunk = request->failed_chunk;
     w->failed_version = request->failed_version;
     w->unsettled_chunk = request->unsettled_chunk;
+    w->token = request->token;
+    w->lock_name = request->token == 0 ? NULL : lh_strdup(request->lock_name);
     struct lh_m_chunk *unbacked = lh_m_unbacked_for(m, w);
     if (unbacked != NULL) {
         lh_m_set_urgent(m, unbacked); /* a master that has started since does not know it */

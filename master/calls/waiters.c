@@ -20,6 +20,7 @@ void lh_m_waiter_free(struct lh_master *m, struct lh_m_waiter *w)
         TAILQ_REMOVE(&m->waited, fm, waited_link);
     HASH_DELETE(hh, m->waiters, w);
     free(w->old_primary);
+    free(w->lock_name);
     free(w);
 }
 

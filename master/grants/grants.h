@@ -43,7 +43,20 @@ void lh_m_send_recall(struct lh_master *m, struct lh_m_server *s, uint64_t chunk
 void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c);
 /* What the store says of a former master's grant. */
 void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
-    uint64_t incarnation, uint64_t version);
+    uint64_t incarnation, uint64_t version, uint64_t fence);
+
+/* ---- fence.c: TOK-2 */
+
+/* The file takes appends with this token alone from now on, in one commit with a new version of its
+ * tail for the present holder. If that cannot have one now, the tail's next grant says so. The
+ * token is above the file's; the name is the file's if that has one. */
+void lh_m_fence_raise(struct lh_master *m, struct lh_m_file *f, const char *name, uint64_t token);
+/* The tail's holder was granted it under an older fence: it is given a new version if it can. */
+void lh_m_fence_carry(struct lh_master *m, struct lh_m_file *f);
+/* The grant of the tail is under the file's fence. */
+bool lh_m_fence_carried(const struct lh_m_chunk *tail);
+/* Of a file that is loaded. 0: it has none. */
+void lh_m_fence_load(struct lh_master *m, struct lh_m_file *f, const char *name, uint64_t token);
 
 /* ---- answers.c */
 

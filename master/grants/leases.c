@@ -19,10 +19,12 @@ void lh_m_grant_forget(struct lh_master *m, struct lh_m_chunk *c)
 }
 
 void lh_m_grant_load(struct lh_master *m, struct lh_m_chunk *c, struct lh_m_server *holder,
-    uint64_t incarnation, uint64_t version)
+    uint64_t incarnation, uint64_t version, uint64_t fence)
 {
-    struct lh_lease *lease = &lh_m_grant(m, c)->lease;
+    struct lh_m_grant *g = lh_m_grant(m, c);
+    struct lh_lease *lease = &g->lease;
 
+    g->fence = fence;
     lh_lease_restore(&m->leases, lease, &holder->session.lessee, incarnation, version);
     if (c->intent_to_seal)
         lh_lease_let_end(lease);
@@ -128,6 +130,7 @@ void lh_m_send_grant(struct lh_master *m, struct lh_m_chunk *c)
     grant.durability = c->file->durability;
     grant.chunk_size = c->file->chunk_size;
     grant.master_term = m->term;
+    grant.fence = LH_PLANTED("fence-not-in-grant") ? 0 : g->fence;
     reply.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     reply.grant = &grant;
     if (g->lease.sent)
@@ -166,6 +169,7 @@ bool lh_m_grant_free(struct lh_master *m, struct lh_m_chunk *c)
     c->created = true;
     RB_INSERT(lh_m_leased, &m->leased, mo);
     g->appends = 0;
+    g->fence = c->file->motion->fence;
     lh_m_dirty_chunk(m, c); /* LEASE-1: durable first; lh_m_chunk_durable() sends it */
     g->ticket = c->motion->ticket;
     g->at = m->now;
@@ -187,6 +191,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     c->version = lh_m_next_version(c);
     /* The caller saw the lease in force in this very session. */
     lh_lease_raise(&m->leases, &g->lease, c->version);
+    g->fence = c->file->motion->fence;
     lh_m_dirty_chunk(m, c);
     g->ticket = c->motion->ticket;
     g->at = m->now;

@@ -116,7 +116,7 @@ static bool is_idle(const struct lh_master *m, const struct lh_m_file *f)
 {
     const struct lh_m_file_motion *fm = f->motion;
 
-    return !f->trashed && !fm->dirty && !fm->in_work && fm->prealloc == NULL &&
+    return !f->trashed && fm->fence == 0 && !fm->dirty && !fm->in_work && fm->prealloc == NULL &&
            TAILQ_EMPTY(&fm->waiters) && fm->place_in_full_until.ns == LH_INSTANT_NEVER.ns &&
            !lh_timer_is_set(&fm->timer) &&
            lh_instant_reached(m->now, lh_instant_add(fm->consent_from, fm->consent_rest));
@@ -149,6 +149,7 @@ static void motion_free(struct lh_master *m, struct lh_m_file *f)
     if (fm->stirred)
         TAILQ_REMOVE(&m->stirred_files, fm, stirred_link);
     f->motion = &lh_m_file_idle;
+    free(fm->lock_name);
     free(fm);
 }
 

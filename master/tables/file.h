@@ -27,6 +27,10 @@ struct lh_m_file_motion {
     struct lh_instant trash_from;
     struct lh_timer trash_timer;
 
+    /* Who may append (TOK-2). Durable. Written by grants/. */
+    uint64_t fence;  /* the highest token that was admitted; 0: there is no fence */
+    char *lock_name; /* whose token that is; NULL: there is none */
+
     STAILQ_ENTRY(lh_m_file_motion) dirty_link;
     TAILQ_ENTRY(lh_m_file_motion) waited_link; /* in `m->waited` while it has waiters */
     TAILQ_ENTRY(lh_m_file_motion) work_link, stirred_link;

@@ -27,6 +27,7 @@ struct lh_m_grant {
      * after the grant: then the lease is `ending` (FAIL-2a). */
     struct lh_lease lease;
     struct lh_m_motion *motion;
+    uint64_t fence;       /* durable, too: that the version carries (TOK-2); 0: none */
     uint64_t ticket;      /* the commit that made the newest grant durable (LEASE-1) */
     struct lh_instant at; /* when this master gave the newest version; zero: it did not */
     uint64_t appends;

@@ -54,6 +54,7 @@ struct lh_master {
     const struct lh_m_session_kind *session_kinds[LH_M_CLIENTS];
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
+    const struct lh_m_token_owner *token_owner;
     const struct lh_m_values_owner *values_owner; /* NULL: nobody has values */
 
     /* Of the step under way. */

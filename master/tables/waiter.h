@@ -18,6 +18,8 @@ struct lh_m_waiter {
     uint64_t full_chunk, failed_chunk, failed_version;
     uint64_t arrival_version;     /* of the tail when the call came */
     uint64_t unsettled_chunk;     /* the caller can go on only once it can settle there */
+    uint64_t token;               /* that the caller appends with (TOK-2); 0: with none */
+    char *lock_name;              /* whose token that is; NULL: nobody's */
     struct lh_instant hold_until; /* a primary that the caller could not reach is not named again
                                      before this, unless it shows that it lives */
     /* Recall. */

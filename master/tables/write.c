@@ -125,6 +125,7 @@ static void put_chunk(struct lh_master *m, const struct lh_m_chunk *c)
         record.holder_incarnation = c->motion->grant->lease.process;
         record.granted_version =
             c->motion->grant->lease.version == c->version ? 0 : c->motion->grant->lease.version;
+        record.granted_fence = c->motion->grant->fence;
     }
     record.intent_to_seal = c->intent_to_seal;
     put_message(m, key, chunk_key(key, c->file->id, c->index), &record.base);
@@ -184,6 +185,10 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     if (f->trashed) {
         record.trash_left_ms = lh_duration_ms(f->motion->trash_left);
         record.trash_number = f->motion->trash_number;
+    }
+    if (f->motion->fence != 0) {
+        record.fence = f->motion->fence;
+        record.lock_name = f->motion->lock_name;
     }
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }

@@ -143,6 +143,21 @@ static bool must_work(const struct waiting *w, const char *path)
     return false;
 }
 
+/* It appends as the last owner of the file did (TOK-2). */
+static void own(const struct lh_sim_cluster *c, struct lh_sim_program_spec *spec)
+{
+    const struct lh_sim_program *p = NULL;
+
+    while ((p = lh_sim_program_next(c, p)) != NULL) {
+        struct lh_sim_program_status status = lh_sim_program_status(p);
+        const struct lh_sim_program_spec *other = lh_sim_program_spec(p);
+        if (status.token <= spec->token || strcmp(other->path, spec->path) != 0)
+            continue;
+        spec->token = status.token;
+        memcpy(spec->lock, other->lock, sizeof spec->lock);
+    }
+}
+
 /* A last program of this kind for every file that must work. */
 static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const char *prefix)
 {
@@ -163,6 +178,8 @@ static void start_last(struct waiting *w, enum lh_sim_program_kind kind, const c
         spec.every = (struct lh_sim_range){lh_milliseconds(1), lh_milliseconds(1)};
         if (kind == LH_SIM_WRITER)
             spec.count = 1;
+        if (kind == LH_SIM_WRITER)
+            own(c, &spec);
         (void)lh_sim_program_start(c, &spec);
     }
     free(paths);

@@ -103,6 +103,8 @@ bool lh_sim_program_check(
         return lh_sim_complain(text, text_size,
             "batches of %u records of %u bytes are above %u bytes", s->records_max, s->bytes_max,
             (unsigned)LH_BATCH_BYTES_LIMIT);
+    if ((s->token == 0) != (s->lock[0] == '\0'))
+        return lh_sim_complain(text, text_size, "a lock and its token belong together");
     if (s->window < 1)
         return lh_sim_complain(text, text_size, "a writer's window is at least 1 batch");
     return true;
@@ -180,6 +182,10 @@ static void opened_appender(struct request *r)
         p->appender = r->u.open.appender;
         p->writer = r->u.open.writer;
         p->sequence = 1;
+        p->status.token = p->spec.token;
+    } else if (r->error == LH_ERR_STALE_TOKEN) {
+        p->status.last_error = r->error;
+        p->status.ended = true; /* its token is over, for good */
     }
     lh_sim_p_discard(r);
 }
@@ -190,6 +196,8 @@ static void open_appender(struct lh_sim_program *p)
 
     p->opening = true;
     r->u.open.path = p->spec.path;
+    r->u.open.lock_name = p->spec.token == 0 ? NULL : p->spec.lock;
+    r->u.open.token = p->spec.token;
     r->u.open.deadline = lh_sim_p_deadline(p);
     r->u.open.give_up = LH_DURATION_FOREVER;
     lh_sim_call(p->node, &r->u);
@@ -212,6 +220,8 @@ static void stored(struct request *r)
     struct lh_sim_cluster *c = p->cluster;
 
     lh_sim_p_end(r);
+    if (r->error == LH_ERR_STALE_TOKEN && p->spec.token != 0)
+        p->status.ended = true; /* for good */
     if ((r->error != LH_OK || p->spec.again) && r->u.submit.appender == p->appender)
         drop_appender(p);
     lh_sim_request_done(c, r);

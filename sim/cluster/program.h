@@ -45,6 +45,8 @@ struct lh_sim_program_spec {
     uint32_t bytes_min, bytes_max;     /* WRITER: of a record */
     struct lh_sim_range every;         /* between the beginnings of two operations */
     uint32_t window;                   /* WRITER: batches under way at most; at least 1 */
+    char lock[LH_SIM_PATH_MAX + 1];    /* WRITER: that it appends under (TOK-2) ... */
+    uint64_t token;                    /* ... with this token; 0: without one */
     bool follow;                       /* READER: waits at the file's end instead of ending */
     bool again; /* READER that does not follow: at the end it goes on with a new reader there.
                    WRITER: each batch comes from a new writer, as of programs that append once */
@@ -99,6 +101,7 @@ struct lh_sim_program_status {
                            revision */
     uint64_t since;     /* true ns of the oldest pending operation's beginning; UINT64_MAX: none */
     bool ended;         /* begins no further operations */
+    uint64_t token;     /* WRITER: that it was admitted with; 0: none */
     int last_error;
 };
 

@@ -170,9 +170,11 @@ static void complete(struct lh_sim_observers *o, const struct lh_effect *e)
     switch (asked->kind) {
     case LH_CALL_APPENDER_OPEN: {
         const struct lh_appender_open_call *open = (const struct lh_appender_open_call *)asked;
-        if (e->error == LH_OK)
-            get_writer(h, open->writer)->file =
-                lh_ob_named_all(o, open->path, call->begun, lh_sim_now(o->sim));
+        if (e->error == LH_OK) {
+            struct writer *w = get_writer(h, open->writer);
+            w->file = lh_ob_named_all(o, open->path, call->begun, lh_sim_now(o->sim));
+            w->token = open->token;
+        }
         break;
     }
     case LH_CALL_SUBMIT:

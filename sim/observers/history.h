@@ -20,6 +20,7 @@ struct writer {
     uint64_t id;
     UT_hash_handle hh;
     uint64_t file;             /* 0: which one is not sure */
+    uint64_t token;            /* that it appends with (TOK-2); 0: none */
     bool strange;              /* a stranger's: it settles nothing, and begins anywhere */
     uint64_t next;             /* a stranger's: the sequence number that is its next */
     struct submitted *batches; /* by sequence */

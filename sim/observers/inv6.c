@@ -33,6 +33,30 @@ static struct ack acknowledged_before(const struct file *f, uint64_t at)
     return low == 0 ? (struct ack){0} : f->acks[low - 1];
 }
 
+/* INV-16, TOK-2: nothing that was appended with a lower token, or with none, comes after what was
+ * appended with a higher one. */
+static bool in_order_of_tokens(struct lh_sim_observers *o, const struct chunk *c,
+    const struct lh_sim_batch *b, const struct writer *w)
+{
+    struct file *f = lh_ob_file_find(o, c->file);
+    uint64_t at = c->start + b->offset;
+
+    if (f == NULL)
+        return true;
+    if (w->token > f->token) {
+        f->token = w->token;
+        f->token_begin = at;
+        return true;
+    }
+    if (w->token == f->token || at < f->token_begin)
+        return true;
+    lh_sim_fail(o->sim, "INV-16", c->id,
+        "at %" PRIu64 " of chunk %" PRIu64 ": batch %" PRIu64 "+%u of writer %" PRIx64
+        " was appended with token %" PRIu64 ", behind one with token %" PRIu64,
+        b->offset, c->id, b->sequence, b->count, b->writer, w->token, f->token);
+    return false;
+}
+
 bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct lh_sim_batch *b)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
@@ -78,6 +102,8 @@ bool lh_ob_inv6_placed(struct lh_sim_observers *o, struct chunk *c, const struct
     if (ack.end > 0 && ack.begin >= c->start + b->offset && !f->loss_reported)
         return wrong(
             o, c, b, "lies before a batch of this file that was acknowledged before it was sent");
+    if (!in_order_of_tokens(o, c, b, w))
+        return false;
     s->chunk = c;
     s->offset = b->offset;
     s->lost = false;

@@ -194,6 +194,8 @@ struct file {
         uint64_t begin, end;
     } * acks;
     size_t ack_count, ack_capacity;
+    uint64_t token;       /* the highest that a committed batch was appended with (TOK-2) ... */
+    uint64_t token_begin; /* ... the first of which lies there */
     bool loss_reported;   /* of some chunk of it (REC-2a) */
     uint64_t recalled_at; /* true ns: an operator asked for its tail's lease last; 0: never */
     uint64_t consent_at; /* true ns: when a primary of it was last asked to let another; 0: never */
@@ -283,7 +285,7 @@ struct lh_sim_observers {
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
     uint64_t seen_inv1, seen_inv2, seen_inv11, seen_inv13, seen_inv14, seen_inv15;
-    bool blurred; /* what is being read has several calls of a master that is gone */
+    bool blurred;    /* what is being read has several calls of a master that is gone */
     uint64_t copies; /* of chunks, that servers called done */
 };
 

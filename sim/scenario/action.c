@@ -338,6 +338,8 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-slots", lh_sim_slot_small, program.slots),
     SLOT("its-recall", slot_recall, program.recall),
     SLOT("its-attached", lh_sim_slot_flag, program.attached),
+    SLOT("its-lock", lh_sim_slot_path, program.lock),
+    SLOT("its-token", lh_sim_slot_number, program.token),
     {0},
 };
 
@@ -426,7 +428,7 @@ static const struct {
     {LH_SIM_ACT_WRITER,
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
-        "[window <its-window>] [again <and-again>]"},
+        "[window <its-window>] [again <and-again>] [under <its-lock>] [token <its-token>]"},
     {LH_SIM_ACT_READER,
         "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
         "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},

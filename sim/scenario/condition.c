@@ -266,6 +266,8 @@ static bool program_holds(const struct lh_sim_condition *k, const struct subject
         return p->ended && p->pending == 0 && p->lost == 0 &&
                (p->failed == 0 ||
                    (s->spec->kind == LH_SIM_READER && p->last_error == LH_ERR_CLOSED));
+    case LH_SIM_IF_FENCED_OUT:
+        return p->ended && p->pending == 0 && p->last_error == LH_ERR_STALE_TOKEN;
     case LH_SIM_IF_WAITS:
         return p->pending > 0;
     default:
@@ -361,6 +363,7 @@ static const struct {
     {LH_SIM_IF_REIGN, "the reign is <number>", reign_holds},
     {LH_SIM_IF_ACKNOWLEDGED, "program <program> has <number> acknowledged", program_holds},
     {LH_SIM_IF_DONE, "program <program> is done", program_holds},
+    {LH_SIM_IF_FENCED_OUT, "program <program> is fenced out", program_holds},
     {LH_SIM_IF_WAITS, "program <program> waits", program_holds},
     {LH_SIM_IF_HOLDS, "program <program> holds <path>", lease_holds},
     {LH_SIM_IF_HOLDS_NOT, "program <program> does not hold <path>", lease_holds},

@@ -52,6 +52,7 @@ enum lh_sim_condition_kind {
     /* Programs. */
     LH_SIM_IF_ACKNOWLEDGED, /* at least so many batches */
     LH_SIM_IF_DONE,         /* all that it was to do was done, and none of it failed */
+    LH_SIM_IF_FENCED_OUT,   /* a writer whose token is over (TOK-2) */
     LH_SIM_IF_WAITS,        /* something is under way */
     LH_SIM_IF_READ_ALL,     /* a reader is at the committed end of its file */
     LH_SIM_IF_HOLDS,        /* a locker has the lock on `path`, by its own clock */

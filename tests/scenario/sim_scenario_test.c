@@ -197,6 +197,10 @@ static void give_program(
         p->records_max = p->records_min = 1 + (uint32_t)lh_prng_below(random, 3);
         p->bytes_max = (uint32_t)lh_prng_below(random, 5000);
         p->window = 1 + (uint32_t)lh_prng_below(random, 20);
+        if (lh_prng_below(random, 2) == 0) {
+            strcpy(p->lock, "/locks/log");
+            p->token = 1 + lh_prng_below(random, 1000);
+        }
     }
     if (kind == LH_SIM_READER)
         p->follow = lh_prng_below(random, 2) == 0;
@@ -544,7 +548,7 @@ static void mistakes_are_explained(void **state)
             "x:3: there is a program w already"},
         {HEAD "writer w at client 1 to /log colour red\n",
             "x:2: found \"colour\", expected \"seed\", \"count\", \"records\", \"bytes\", "
-            "\"every\", \"window\", \"again\" or the end of the line"},
+            "\"every\", \"window\", \"again\", \"under\", \"token\" or the end of the line"},
         {HEAD "end w\n", "x:2: no program w was begun before"},
         {HEAD "expect program w is done\n", "x:2: no program w was begun before"},
         {HEAD "expect chunkserver 7 is up\n",

@@ -725,6 +725,7 @@ void master_grant(struct world *w, int node, uint64_t version, unsigned members,
     g.min_replicas = min;
     g.chunk_size = w->chunk_size;
     g.master_term = w->master_term;
+    g.fence = w->fence;
     m.body_case = LEASEHOLD__SESSION_REPLY__BODY_GRANT;
     m.grant = &g;
     w->members = members;
@@ -954,6 +955,7 @@ void join_stream(struct conn *c, uint64_t writer, uint64_t first_sequence)
     m.lane = c->lane;
     m.writer = writer;
     m.first_sequence = first_sequence;
+    m.token = c->world->token;
     append_parts(c, &m, 1, NULL);
 }
 

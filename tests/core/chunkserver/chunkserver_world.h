@@ -58,7 +58,7 @@ struct wire {
     int client, server;
     uint64_t client_link, server_link;
     bool client_gone, server_gone;
-    bool held[2]; /* the client's end, the server's: it is not read */
+    bool held[2];      /* the client's end, the server's: it is not read */
     struct conn *conn; /* of the test's own */
 };
 
@@ -154,6 +154,8 @@ struct world {
     uint64_t repair_rate, scrub_rate;
     uint64_t pending_bytes;          /* of servers that start; 0: the default */
     struct lh_duration scrub_period; /* of servers that start; FOREVER unless a story sets it */
+    uint64_t fence;                  /* of grants that follow (TOK-2) */
+    uint64_t token;                  /* of writers that follow */
     unsigned joining;                /* bits: members that a grant names so (REC-4) */
     struct packet *packets;
     size_t packet_count, packet_capacity;

@@ -1,0 +1,73 @@
+/* The programs that `lock` and `register` run; see program.h. */
+#include "client/command/program.h"
+
+#include "base/alloc.h"
+#include "client/command/keeper.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+int lh_program_signals = -1;
+
+int lh_program_prepare(const char *command)
+{
+    lh_program_signals = lh_keeper_signals();
+    if (lh_program_signals >= 0)
+        return LH_EXIT_OK;
+    return lh_command_error(
+        LH_EXIT_SYSTEM, command, "cannot wait for signals: %s", strerror(errno));
+}
+
+int lh_program_signal(int signals)
+{
+    struct signalfd_siginfo info;
+
+    return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+static bool sets(const char *variable, const char *name)
+{
+    size_t length = strlen(name);
+
+    return strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+char **lh_program_environment(const char *const *added)
+{
+    size_t count = 0, extra = 0, n = 0;
+
+    while (environ[count] != NULL)
+        count++;
+    while (added[extra] != NULL)
+        extra++;
+    char **all = lh_alloc_array(count + extra / 2 + 1, sizeof *all);
+    for (size_t i = 0; i < count; i++) {
+        bool replaced = false;
+        for (size_t k = 0; k < extra; k += 2)
+            replaced |= sets(environ[i], added[k]);
+        if (!replaced)
+            all[n++] = lh_strdup(environ[i]);
+    }
+    for (size_t k = 0; k < extra; k += 2) {
+        size_t size = strlen(added[k]) + strlen(added[k + 1]) + sizeof "=";
+        all[n] = lh_alloc(size);
+        (void)snprintf(all[n++], size, "%s=%s", added[k], added[k + 1]);
+    }
+    return all;
+}
+
+void lh_program_free_environment(char **environment)
+{
+    for (size_t i = 0; environment[i] != NULL; i++)
+        free(environment[i]);
+    free(environment);
+}
+
+int lh_program_not_started(const char *command, const char *program, int error)
+{
+    return lh_command_error(error == ENOENT ? LH_EXIT_NOT_FOUND : LH_EXIT_CANNOT_RUN, command,
+        "cannot run %s: %s", program, strerror(error));
+}

@@ -1,0 +1,116 @@
+/* `leasehold watch`: changes of values as they happen (VAL-6). */
+#include "client/command/command.h"
+
+#include "client/command/json.h"
+
+#include <inttypes.h>
+
+#define COMMAND "watch"
+#define WAIT_MS 1000u /* between two looks at whether somebody still reads what is printed */
+
+struct options {
+    struct lh_command_common common;
+    uint64_t from, count;
+    bool keys_only;
+};
+
+static const char *kind_of(enum lh_watch_kind kind)
+{
+    switch (kind) {
+    case LH_WATCH_CHANGED:
+        return "put";
+    case LH_WATCH_REMOVED:
+        return "del";
+    case LH_WATCH_RESET:
+        return "reset";
+    }
+    return "unknown"; /* a newer library's */
+}
+
+static json_t *event_json(const struct lh_watch_event *e)
+{
+    json_t *json = json_pack("{s:s}", "event", kind_of(e->kind));
+
+    if (e->kind == LH_WATCH_RESET)
+        return json;
+    json_t *value = e->kind == LH_WATCH_CHANGED
+                        ? lh_json_value(e->name, e->data, e->size, e->revision)
+                        : json_pack("{s:o, s:I}", "name", lh_json_text(e->name), "revision",
+                              (json_int_t)e->revision);
+    if (e->kind == LH_WATCH_CHANGED)
+        (void)json_object_set_new(value, "attached", json_boolean(e->attached));
+    (void)json_object_update(json, value);
+    json_decref(value);
+    return json;
+}
+
+static void print_event(const struct options *o, const struct lh_watch_event *e)
+{
+    if (o->common.json) {
+        lh_command_print_json_line(event_json(e));
+        return;
+    }
+    if (e->kind == LH_WATCH_RESET)
+        (void)puts("reset");
+    else if (e->kind == LH_WATCH_REMOVED || o->keys_only)
+        (void)printf(
+            "%" PRIu64 " %s %s\n", e->revision, kind_of(e->kind), lh_command_shown(e->name));
+    else
+        (void)printf("%" PRIu64 " put %s %s\n", e->revision, lh_command_shown(e->name),
+            e->data != NULL ? lh_command_shown(e->data) : "");
+}
+
+static int follow(const struct options *o, struct lh_watch *watch, const char *prefix)
+{
+    for (uint64_t n = 0; o->count == 0 || n < o->count;) {
+        struct lh_watch_event e;
+        int error = lh_watch_next(watch, WAIT_MS, &e);
+        if (error == LH_ERR_DEADLINE_EXCEEDED)
+            continue;
+        if (error != LH_OK)
+            return lh_command_failed(COMMAND, prefix, error);
+        print_event(o, &e);
+        n++;
+        if (fflush(stdout) != 0)
+            return LH_EXIT_IO; /* said at the end */
+    }
+    return LH_EXIT_OK;
+}
+
+static int run(void *options, struct lh_cluster *cluster, const char **args)
+{
+    const struct options *o = options;
+    const char *prefix = args[0] != NULL ? args[0] : "";
+    struct lh_watch *watch = NULL;
+    int error = lh_watch_open(cluster, prefix, o->from, lh_command_timeout_ms(&o->common), &watch);
+
+    if (error != LH_OK)
+        return lh_command_failed(COMMAND, prefix, error);
+    int code = follow(o, watch, prefix);
+    lh_watch_close(watch);
+    return code;
+}
+
+int lh_command_watch(int argc, char **argv)
+{
+    struct options o = {0};
+    const struct lh_flag table[] = {
+        {LH_FLAG("from", UINT, &o.from, "0"), .metavar = "REVISION",
+            .help = "every change from this revision on; 0: what is there, and then every change"},
+        {LH_FLAG("count", UINT, &o.count, "0"), .help = "end after so many events; 0: never"},
+        {LH_FLAG("keys-only", BOOL, &o.keys_only, NULL), .help = "names without values"},
+    };
+    const struct lh_command command = {
+        .usage = "[OPTION]... [PREFIX]",
+        .summary =
+            "Prints a line for each change of a value whose name begins with PREFIX, or of all: "
+            "revision,\n\"put\" or \"del\", name, value. Each change once and in order, over lost "
+            "connections and changes of\nmasters. \"reset\": what was printed before does not "
+            "count any more, all that is there follows.\nWith --json a line has a document.",
+        LH_FLAG_ROWS(table),
+        .args_max = 1,
+        .run = run,
+        .options = &o,
+    };
+    return lh_command_run(&command, argc, argv);
+}
