@@ -96,6 +96,10 @@ UNBOUND = {
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
     "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_NAME_LENGTH_MAX": "limit of the protocol",
+    "LH_SESSION_TERM_MAX": "limit of the protocol",
+    "NO_WAIT_MS": "when a program is told that no master answers",
+    "CALL_WAIT_MS": "the longest term of a session",
     "LH_CLIENT_INFO_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
     "ADDRESS_BYTES_MAX": "limit of the protocol",
@@ -179,6 +183,7 @@ LINES_MAX = {".h": 300, ".c": 500}
 SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
 client/library/leasehold.h
+client/library/leasehold_leases.h
 sim/cluster/program.c
 sim/observers/model.c
 sim/observers/inv4.c

@@ -13,13 +13,13 @@
 
 /* ---- Values. */
 
-struct lh_client_value *lh_client_value_create(uint64_t revision, const void *bytes, size_t size)
+struct lh_client_value *lh_client_value_create(
+    uint64_t revision, const void *bytes, size_t size, uint64_t ttl_ms)
 {
     struct lh_client_value *v = lh_alloc(sizeof *v + size + 1);
 
     atomic_init(&v->references, 1);
-    v->revision = revision;
-    v->size = size;
+    v->view = (struct lh_value){v->bytes, size, revision, ttl_ms};
     if (size > 0)
         memcpy(v->bytes, bytes, size);
     return v;
@@ -38,15 +38,14 @@ void lh_client_value_unref(struct lh_client_value *v)
         free(v);
 }
 
-uint64_t lh_client_value_revision(const struct lh_client_value *v)
+const struct lh_value *lh_client_value_view(const struct lh_client_value *v)
 {
-    return v->revision;
+    return &v->view;
 }
 
-const void *lh_client_value_bytes(const struct lh_client_value *v, size_t *size)
+struct lh_client_value *lh_client_value_of(const struct lh_value *view)
 {
-    *size = v->size;
-    return v->bytes;
+    return LH_OWNER((uintptr_t)view, struct lh_client_value, view);
 }
 
 /* ---- The table. */
@@ -90,7 +89,7 @@ struct lh_client_cached *lh_client_cache_find(const struct lh_client_session *s,
 
 static size_t weight(const struct lh_client_cached *e)
 {
-    return sizeof *e + e->size + (e->value == NULL ? 0 : sizeof *e->value + e->value->size);
+    return sizeof *e + e->size + (e->value == NULL ? 0 : sizeof *e->value + e->value->view.size);
 }
 
 static void grow(struct lh_client_session *s)

@@ -6,9 +6,8 @@
 #include <stdatomic.h>
 
 struct lh_client_value {
+    struct lh_value view; /* of `bytes` */
     _Atomic uint32_t references;
-    uint64_t revision;
-    size_t size;
     char bytes[]; /* and a 0 */
 };
 
@@ -27,11 +26,9 @@ struct lh_client_cached {
     char name[];
 };
 
-struct lh_client_value *lh_client_value_create(uint64_t revision, const void *bytes, size_t size);
-
 static inline uint64_t lh_client_cached_revision(const struct lh_client_cached *e)
 {
-    return e->value == NULL ? 0 : e->value->revision;
+    return e->value == NULL ? 0 : e->value->view.revision;
 }
 
 struct lh_client_cached *lh_client_cache_find(const struct lh_client_session *s, const char *name);

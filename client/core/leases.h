@@ -78,8 +78,19 @@ struct lh_yield_call {
     struct lh_duration in; /* LH_DURATION_FOREVER: it is kept */
 };
 
-/* A value, counted: part of the cache and of whoever reads. */
+/* A value, counted: part of the cache and of whoever reads. What can be seen of it is the library's
+ * public struct. */
 struct lh_client_value;
+
+#ifndef LH_VALUE_DEFINED
+#define LH_VALUE_DEFINED
+struct lh_value {
+    const void *data;
+    size_t size;
+    uint64_t revision;
+    uint64_t ttl_ms;
+};
+#endif
 
 /* Reads a value, from the cache if it may be served. With LH_OK and NOT_FOUND what it says was
  * so at some moment while the call was under way. */
@@ -136,5 +147,9 @@ bool lh_client_cached(const struct lh_client_session *s, const char *name, struc
 
 struct lh_client_value *lh_client_value_ref(struct lh_client_value *value);
 void lh_client_value_unref(struct lh_client_value *value);
-uint64_t lh_client_value_revision(const struct lh_client_value *value);
-const void *lh_client_value_bytes(const struct lh_client_value *value, size_t *size);
+/* What it is: as long as the reference. And back. */
+const struct lh_value *lh_client_value_view(const struct lh_client_value *value);
+struct lh_client_value *lh_client_value_of(const struct lh_value *view);
+/* A new one, with one reference: a copy of the bytes. */
+struct lh_client_value *lh_client_value_create(
+    uint64_t revision, const void *bytes, size_t size, uint64_t ttl_ms);

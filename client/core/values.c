@@ -77,7 +77,7 @@ static void send_read(struct lh_client_read *r)
     op->size += strlen(r->name);
     op->body.read.id = r->id;
     op->body.read.name = r->name;
-    op->body.read.revision = r->value == NULL ? 0 : r->value->revision;
+    op->body.read.revision = r->value == NULL ? 0 : r->value->view.revision;
     op->body.read.lease = true;
     DL_FOREACH(r->gets, g)
         g->early = true;
@@ -216,10 +216,10 @@ static bool value_of(
     if (m->error == LEASEHOLD__ERROR_CODE__NOT_FOUND)
         return true;
     if (!m->same) {
-        *value = lh_client_value_create(m->revision, m->value.data, m->value.len);
+        *value = lh_client_value_create(m->revision, m->value.data, m->value.len, 0);
         return true;
     }
-    if (r->value == NULL || r->value->revision != m->revision)
+    if (r->value == NULL || r->value->view.revision != m->revision)
         return false;
     LH_MARK("value-revalidated");
     *value = lh_client_value_ref(r->value);
@@ -255,7 +255,8 @@ static void cache(struct lh_client_session *s, const char *name, const Leasehold
 {
     const struct lh_client_prefix *prefix = prefix_of(s, m);
     struct lh_client_cached *e = lh_client_cache_find(s, name);
-    bool same = e != NULL && lh_client_cached_revision(e) == (value == NULL ? 0 : value->revision);
+    bool same =
+        e != NULL && lh_client_cached_revision(e) == (value == NULL ? 0 : value->view.revision);
     struct lh_instant earlier = same ? e->end : (struct lh_instant){0};
 
     if (end.ns == 0 && prefix == NULL) {
