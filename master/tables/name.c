@@ -59,14 +59,23 @@ struct lh_m_name *lh_m_name_next(struct lh_m_name *name)
     return RB_NEXT(lh_m_name_tree, NULL, name);
 }
 
+static struct lh_m_name **place_of(const struct lh_m_names *names, uint32_t number)
+{
+    return &names->by_number[number / LH_M_NAME_PAGE][number % LH_M_NAME_PAGE];
+}
+
 static uint32_t take_number(struct lh_m_names *names)
 {
     if (names->free_count > 0)
         return names->free_numbers[--names->free_count];
     if (names->number_count == 0)
         names->number_count = 1; /* 0 is none's */
-    LH_GROW(names->by_number, names->number_capacity, names->number_count + 1);
     LH_ASSERT(names->number_count < UINT32_MAX);
+    if (names->number_count / LH_M_NAME_PAGE >= names->page_count) {
+        LH_GROW(names->by_number, names->page_capacity, names->page_count + 1);
+        names->by_number[names->page_count++] =
+            lh_alloc_array(LH_M_NAME_PAGE, sizeof **names->by_number);
+    }
     return (uint32_t)names->number_count++;
 }
 
@@ -81,7 +90,7 @@ struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text)
     memcpy(n->text, text, size + 1);
     n->more = &lh_m_name_nothing;
     n->number = take_number(&m->names);
-    m->names.by_number[n->number] = n;
+    *place_of(&m->names, n->number) = n;
     m->names.count++;
     RB_INSERT(lh_m_name_tree, &m->names.tree, n);
     return n;
@@ -89,7 +98,8 @@ struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text)
 
 struct lh_m_name *lh_m_name_by_number(const struct lh_master *m, uint64_t number)
 {
-    return number == 0 || number >= m->names.number_count ? NULL : m->names.by_number[number];
+    return number == 0 || number >= m->names.number_count ? NULL
+                                                          : *place_of(&m->names, (uint32_t)number);
 }
 
 struct lh_m_name_more *lh_m_name_more(struct lh_m_name *name)
@@ -111,7 +121,7 @@ void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name)
     if (name->leases > 0 || more != &lh_m_name_nothing)
         return;
     RB_REMOVE(lh_m_name_tree, &m->names.tree, name);
-    m->names.by_number[name->number] = NULL;
+    *place_of(&m->names, name->number) = NULL;
     LH_GROW(m->names.free_numbers, m->names.free_capacity, m->names.free_count + 1);
     m->names.free_numbers[m->names.free_count++] = name->number;
     m->names.count--;

@@ -43,11 +43,8 @@ void lh_m_attached_step(struct lh_master *m)
 {
     struct lh_m_value *v;
 
-    while (m->valuing->left.work > 0 && m->valuing->follow_count < m->config.follows_max &&
-           (v = next_value(m)) != NULL) {
-        m->valuing->left.work--;
+    while (m->valuing->follow_count < m->config.follows_max && (v = next_value(m)) != NULL)
         follow(m, v);
-    }
 }
 
 static void ended(struct lh_master *m, const struct lh_m_program *p)

@@ -132,6 +132,13 @@ struct lh_m_valuing {
     } left; /* for this step */
 };
 
+/* Something was looked at. Who is looked at in a step makes some progress in it, however little is
+ * left of it: so each costs something once it has been done. */
+static inline void lh_m_spend(struct lh_m_valuing *v)
+{
+    v->left.work -= v->left.work > 0;
+}
+
 /* The value's revision; 0: there is none. */
 static inline uint64_t lh_m_revision_of(const struct lh_m_name *name)
 {

@@ -1,5 +1,5 @@
-/* Values under names: reads with cache leases, changes that wait for the caches, values that go with
- * a session, broadcasts, watching, and the policies of names (NL-5, VAL-1 to VAL-6). */
+/* Values under names: reads with cache leases, changes that wait for the caches, values that go
+ * with a session, broadcasts, watching, and the policies of names (NL-5, VAL-1 to VAL-6). */
 #pragma once
 
 #include "master/locks/locks.h"

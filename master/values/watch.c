@@ -170,9 +170,9 @@ static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *
         const struct lh_m_changing *g = n->more->changing;
         const struct lh_m_value *v = n->more->value;
         *waits = g != NULL && g->phase == LH_M_COMMITTED;
-        if (*waits || is_full(m, r) || m->valuing->left.work == 0)
+        if (*waits || is_full(m, r) || (last != NULL && m->valuing->left.work == 0))
             break;
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         last = n;
         if (v != NULL && v->revision < w->next)
             add(w, r, n->text, v->revision, &v->bytes, v->attached ? v->session : NULL);
@@ -186,11 +186,12 @@ static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *
 static bool add_changes(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     const struct lh_m_value_change *c;
+    uint64_t first = w->next;
 
     while ((c = lh_m_history_from(m, w->next)) != NULL && c->revision <= m->valuing->durable) {
-        if (is_full(m, r) || m->valuing->left.work == 0)
+        if (is_full(m, r) || (w->next > first && m->valuing->left.work == 0))
             return false;
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         w->next = c->revision + 1;
         if (!is_under(w, c->name) || (r->message.n_events > 0 && LH_PLANTED("watch-event-lost")))
             continue;
@@ -233,8 +234,8 @@ void lh_m_watch_step(struct lh_master *m)
     while (m->valuing->left.work > 0 && (w = TAILQ_FIRST(&m->valuing->busy)) != NULL) {
         TAILQ_REMOVE(&m->valuing->busy, w, queue);
         w->in_flight = true;
-        m->valuing->left.work--;
         advance(m, w);
+        lh_m_spend(m->valuing);
     }
 }
 
