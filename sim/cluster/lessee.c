@@ -112,8 +112,7 @@ bool lh_sim_p_session(struct lh_sim_program *p)
 
 void lh_sim_p_session_forget(struct lh_sim_program *p)
 {
-    void (*event)(struct lh_sim_program *, const struct lh_session_event_call *) =
-        p->lessee->event;
+    void (*event)(struct lh_sim_program *, const struct lh_session_event_call *) = p->lessee->event;
 
     *p->lessee = (struct lessee){.event = event};
 }

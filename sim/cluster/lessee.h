@@ -25,7 +25,7 @@ struct lessee {
     /* What has happened in it; NULL: nobody wants to know. */
     void (*event)(struct lh_sim_program *p, const struct lh_session_event_call *e);
 
-    struct hold holds[HOLDS_MAX]; /* LOCKER */
+    struct hold holds[HOLDS_MAX];               /* LOCKER */
     uint64_t revisions[LH_SIM_LEASE_NAMES_MAX]; /* CHANGER: of the last answer; 0: none */
 };
 

@@ -51,15 +51,15 @@ struct lh_sim_program_spec {
     bool again; /* READER that does not follow: at the end it goes on with a new reader there.
                    WRITER: each batch comes from a new writer, as of programs that append once */
     /* Of leases. */
-    uint32_t names;                /* so many; at least 1 */
-    struct lh_duration term;       /* of the session; 0: the master's default */
-    struct lh_sim_range hold;      /* LOCKER: for so long it wants a lock */
-    struct lh_duration patience;   /* LOCKER: it waits so long for one; forever: while it lives */
-    bool shared;                   /* LOCKER: all of its locks; else of LOCKERs that are drawn some are */
-    bool exclusive;                /* LOCKER: none of its locks is shared */
-    uint32_t slots;                /* LOCKER, of shared ones; 0: what belongs to the name */
-    enum lh_sim_recall recall;     /* LOCKER */
-    bool attached;                 /* CHANGER: what it puts goes with its session */
+    uint32_t names;              /* so many; at least 1 */
+    struct lh_duration term;     /* of the session; 0: the master's default */
+    struct lh_sim_range hold;    /* LOCKER: for so long it wants a lock */
+    struct lh_duration patience; /* LOCKER: it waits so long for one; forever: while it lives */
+    bool shared;    /* LOCKER: all of its locks; else of LOCKERs that are drawn some are */
+    bool exclusive; /* LOCKER: none of its locks is shared */
+    uint32_t slots; /* LOCKER, of shared ones; 0: what belongs to the name */
+    enum lh_sim_recall recall; /* LOCKER */
+    bool attached;             /* CHANGER: what it puts goes with its session */
 };
 
 #define LH_SIM_LEASE_NAMES_MAX 16u

@@ -66,5 +66,4 @@ bool lh_sim_p_lives(const struct lh_sim_program *p);
 /* ---- lessee.c ---- */
 
 /* The name of that number, from 0. */
-void lh_sim_p_name(
-    const struct lh_sim_program *p, uint64_t number, char to[LH_SIM_PATH_MAX + 32]);
+void lh_sim_p_name(const struct lh_sim_program *p, uint64_t number, char to[LH_SIM_PATH_MAX + 32]);

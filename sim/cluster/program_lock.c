@@ -15,7 +15,7 @@
 #define CHANGES     15
 #define NO_WAIT     10 /* of its requests */
 #define IMPATIENT   20
-#define UNNAMED     5 /* of its changes: without a token */
+#define UNNAMED     5  /* of its changes: without a token */
 #define BLIND_HOLDS 10 /* it does not look at its holds before it acts; the guard has to */
 
 /* So many share a name for which no program says it: 0 any number. All programs think the same. */

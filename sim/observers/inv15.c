@@ -29,8 +29,8 @@ static void check_cached(
     uint64_t served = value == NULL ? 0 : lh_client_value_revision(value);
     size_t size = 0;
     const void *bytes = value == NULL ? NULL : lh_client_value_bytes(value, &size);
-    bool same = value != NULL && now != NULL && size == now->size &&
-                lh_ob_crc(bytes, size) == now->crc;
+    bool same =
+        value != NULL && now != NULL && size == now->size && lh_ob_crc(bytes, size) == now->crc;
     if (served != (now == NULL ? 0 : now->revision))
         lh_ob_fail_unless_excused(o, "INV-15", 0, &o->seen_inv15,
             "%s serves revision %" PRIu64 " of %s from its memory, and there is %" PRIu64
@@ -125,8 +125,9 @@ static void read_of(struct lh_sim_observers *o, const struct call *call, const s
             ", which was not so at any moment since it asked, at %" PRIu64 " ns",
             call->client->name, n->text, revision, call->begun);
     else if (v != NULL && has_bytes && (v->size != size || lh_ob_crc(bytes, size) != v->crc))
-        lh_sim_fail(o->sim, "INV-15", 0, "%s was told other bytes of %s than those of revision %" PRIu64,
-            call->client->name, n->text, revision);
+        lh_sim_fail(o->sim, "INV-15", 0,
+            "%s was told other bytes of %s than those of revision %" PRIu64, call->client->name,
+            n->text, revision);
 }
 
 void lh_ob_inv15_got(
@@ -149,7 +150,8 @@ static void asked_once(struct lh_sim_observers *o, const struct call *call,
     const struct lname *n = lh_ob_lname(o, m->name);
 
     if (error == LH_OK && r != NULL && r->value != NULL)
-        read_of(o, call, n, r->value->revision, r->value->value.data, r->value->value.len, !r->same);
+        read_of(
+            o, call, n, r->value->revision, r->value->value.data, r->value->value.len, !r->same);
     else if (error == LH_ERR_NOT_FOUND)
         read_of(o, call, n, 0, NULL, 0, false);
 }
@@ -164,8 +166,7 @@ struct change {
     uint64_t now;
 };
 
-#define WRONG(c, ...)                                                                              \
-    lh_sim_fail((c)->o->sim, "INV-15", 0, __VA_ARGS__)
+#define WRONG(c, ...) lh_sim_fail((c)->o->sim, "INV-15", 0, __VA_ARGS__)
 
 /* The change with that revision: as it was asked, at some moment between question and answer, and on what the
  * conditions say. */
@@ -186,12 +187,13 @@ static void was_applied(const struct change *c, uint64_t revision)
     const char *lock = m->lock != NULL && m->lock[0] != '\0' ? m->lock : m->name;
     uint64_t before = is_there(n, i - 1) ? n->values[i - 2].revision : 0;
     if (v->at < c->call->begun || v->at > c->now)
-        WRONG(c, "%s was told that its change of %s has revision %" PRIu64
-                 ", which was made before it asked",
+        WRONG(c,
+            "%s was told that its change of %s has revision %" PRIu64
+            ", which was made before it asked",
             c->call->client->name, n->text, revision);
     else if (v->removed != (m->remove != 0) ||
-             (!v->removed && (v->size != m->value.len ||
-                                 v->crc != lh_ob_crc(m->value.data, m->value.len))))
+             (!v->removed &&
+                 (v->size != m->value.len || v->crc != lh_ob_crc(m->value.data, m->value.len))))
         WRONG(c, "revision %" PRIu64 " of %s is not what %s asked for", revision, n->text,
             c->call->client->name);
     else if (!v->removed && v->attached != (m->attach.len == SESSION_ID))

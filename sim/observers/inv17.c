@@ -26,8 +26,7 @@ static bool was_asked_for(struct lh_sim_observers *o, const struct lname *n)
     return lh_sim_now(o->sim) < n->unsure_until;
 }
 
-void lh_ob_inv17_changed(
-    struct lh_sim_observers *o, struct lname *n, const struct lvalue *before)
+void lh_ob_inv17_changed(struct lh_sim_observers *o, struct lname *n, const struct lvalue *before)
 {
     const struct lvalue *v = &n->values[n->value_count - 1];
 
@@ -54,7 +53,8 @@ bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_siz
         const struct lsession *s = lh_ob_lsession_of_id(o, v->session);
         if (s != NULL && lh_ob_session_believed(s))
             continue;
-        (void)snprintf(text, text_size, "%s is attached to a session that is over (VAL-4)", n->text);
+        (void)snprintf(
+            text, text_size, "%s is attached to a session that is over (VAL-4)", n->text);
         return false;
     }
     return true;
@@ -85,8 +85,7 @@ void lh_ob_inv17_watch_opened(
     DL_APPEND(o->leases->watches, w);
 }
 
-void lh_ob_inv17_watch_closed(
-    struct lh_sim_observers *o, const struct actor *a, const void *handle)
+void lh_ob_inv17_watch_closed(struct lh_sim_observers *o, const struct actor *a, const void *handle)
 {
     struct lwatch *w = find_watch(o, a, handle);
 
@@ -124,7 +123,8 @@ static const struct lchange *change_from(
 static bool is_event(const struct lchange *c, const Leasehold__WatchEvent *e)
 {
     return strcmp(c->name->text, e->name) == 0 && c->removed == (e->removed != 0) &&
-           (c->removed || (c->size == e->value.len && c->crc == lh_ob_crc(e->value.data, e->value.len)));
+           (c->removed ||
+               (c->size == e->value.len && c->crc == lh_ob_crc(e->value.data, e->value.len)));
 }
 
 static void check_event(
@@ -137,17 +137,17 @@ static void check_event(
             "%s is told once more of revision %" PRIu64 " of %s (VAL-6)", w->client->name,
             e->revision, e->name);
     else if (c == NULL || c->revision > e->revision)
-        lh_sim_fail(o->sim, "INV-17", 0, "%s is told of revision %" PRIu64
-                                         " of %s, which no commit has (VAL-6)",
+        lh_sim_fail(o->sim, "INV-17", 0,
+            "%s is told of revision %" PRIu64 " of %s, which no commit has (VAL-6)",
             w->client->name, e->revision, e->name);
     else if (c->revision < e->revision)
         lh_sim_fail(o->sim, "INV-17", 0,
             "%s is told of revision %" PRIu64 " of %s, and not of %" PRIu64 " of %s (VAL-6)",
             w->client->name, e->revision, e->name, c->revision, c->name->text);
     else if (!is_event(c, e))
-        lh_sim_fail(o->sim, "INV-17", 0, "%s is told of revision %" PRIu64
-                                         " of %s, and not as it was (VAL-6)",
-            w->client->name, e->revision, e->name);
+        lh_sim_fail(o->sim, "INV-17", 0,
+            "%s is told of revision %" PRIu64 " of %s, and not as it was (VAL-6)", w->client->name,
+            e->revision, e->name);
     w->position = e->revision + 1;
 }
 

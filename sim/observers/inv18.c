@@ -174,7 +174,8 @@ static bool is_free(struct lh_sim_observers *o, const struct lname *n)
 /* Sessions of former masters may still be away (PS-3). */
 static bool may_wait(const struct lh_sim_observers *o)
 {
-    return lh_sim_now(o->sim) - o->leases->life_since < 2 * o->leases->longest.ns + lh_seconds(3).ns;
+    return lh_sim_now(o->sim) - o->leases->life_since <
+           2 * o->leases->longest.ns + lh_seconds(3).ns;
 }
 
 /* Something was given back. */
@@ -259,8 +260,8 @@ static void attaches(struct lh_sim_observers *o, struct lstream *t, const Leaseh
         leave(n, t->session, 0);
 }
 
-void lh_ob_inv18_takes(struct lh_sim_observers *o, struct lstream *t,
-    const Leasehold__LeaseSessionRequest *m)
+void lh_ob_inv18_takes(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__LeaseSessionRequest *m)
 {
     if (o->leases->life != o->master_life) {
         o->leases->life = o->master_life;

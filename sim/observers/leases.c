@@ -81,8 +81,8 @@ static void forget_session(struct leases *l, struct lsession *s)
     free(s);
 }
 
-static void opened(struct lh_sim_observers *o, const struct call *call,
-    const struct lh_session_open_call *open)
+static void opened(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_session_open_call *open)
 {
     struct lsession *s = lh_alloc(sizeof *s);
 
@@ -323,8 +323,7 @@ void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const u
     LH_GROW(n->values, n->value_capacity, n->value_count + 1);
     n->values[n->value_count++] = v;
     LH_GROW(l->changes, l->change_capacity, l->change_count + 1);
-    l->changes[l->change_count++] =
-        (struct lchange){revision, n, v.removed, v.size, v.crc};
+    l->changes[l->change_count++] = (struct lchange){revision, n, v.removed, v.size, v.crc};
     l->last_revision = revision;
     leasehold_stored__value_change__free_unpacked(c, NULL);
     lh_ob_inv15_changed(o, n);

@@ -127,7 +127,7 @@ struct lwatch {
     struct told {
         const struct lname *name;
         uint64_t revision; /* 0: removed */
-    } * told; /* in that time */
+    } * told;              /* in that time */
     size_t told_count, told_capacity;
 };
 
@@ -202,8 +202,8 @@ void lh_ob_inv17_watch_closed(
 bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size);
 
 /* ---- inv18.c: queues at the master ---- */
-void lh_ob_inv18_takes(struct lh_sim_observers *o, struct lstream *t,
-    const Leasehold__LeaseSessionRequest *m);
+void lh_ob_inv18_takes(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__LeaseSessionRequest *m);
 void lh_ob_inv18_says(
     struct lh_sim_observers *o, struct lstream *t, const Leasehold__LeaseSessionReply *m);
 void lh_ob_inv18_stepped(struct lh_sim_observers *o);

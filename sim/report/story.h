@@ -25,7 +25,7 @@ enum lh_sim_topic {
     LH_SIM_TOPIC_REFUSAL,
     LH_SIM_TOPIC_LOCK,  /* of programs */
     LH_SIM_TOPIC_VALUE, /* likewise: reads, caches and changes */
-    LH_SIM_TOPIC_LOG, /* warnings and errors of a core that no message shows */
+    LH_SIM_TOPIC_LOG,   /* warnings and errors of a core that no message shows */
     LH_SIM_TOPIC_COUNT
 };
 
@@ -63,8 +63,8 @@ enum lh_sim_span_kind {
     LH_SIM_SPAN_CUT,  /* nothing gets from `node` to `peer` */
     LH_SIM_SPAN_SLOW, /* `number`: ns more from `node` to `peer` */
     LH_SIM_SPAN_STALLED,
-    LH_SIM_SPAN_DRIFT,   /* `number`: the rate in ppm, as two's complement */
-    LH_SIM_SPAN_CLOGGED, /* what `node` sends to `peer` waits, and nobody notices */
+    LH_SIM_SPAN_DRIFT,     /* `number`: the rate in ppm, as two's complement */
+    LH_SIM_SPAN_CLOGGED,   /* what `node` sends to `peer` waits, and nobody notices */
     LH_SIM_SPAN_LOCK_HELD, /* a program at `node` believes that it has the lock `name` with the token
                               `number` */
     LH_SIM_SPAN_COUNT

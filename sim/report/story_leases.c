@@ -46,8 +46,9 @@ static void say_show(
         "shows %zu locks, %zu requests, %zu values%s", m->n_locks, m->n_waiting, m->n_values,
         m->more ? ", and more to come" : "");
     for (size_t i = 0; i < m->n_locks; i++)
-        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_LOCK), "shows the lock of %s, token " NUMBER_FORMAT "%s",
-            m->locks[i]->name, NUMBER_ARGS(m->locks[i]->token), m->locks[i]->ends ? ", cut" : "");
+        lh_sim_tell(s, by(s, sight, LH_SIM_TOPIC_LOCK),
+            "shows the lock of %s, token " NUMBER_FORMAT "%s", m->locks[i]->name,
+            NUMBER_ARGS(m->locks[i]->token), m->locks[i]->ends ? ", cut" : "");
 }
 
 static void say_op(
@@ -164,8 +165,8 @@ static void say_answer(
     }
 }
 
-void lh_sim_say_to_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
-    const Leasehold__LeaseSessionReply *m)
+void lh_sim_say_to_lessee(
+    struct lh_sim_story *s, const struct lh_sim_sight *sight, const Leasehold__LeaseSessionReply *m)
 {
     switch (m->body_case) {
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING:
@@ -175,8 +176,8 @@ void lh_sim_say_to_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sig
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
         lh_sim_tell(s, to_peer(s, sight, LH_SIM_TOPIC_SESSION),
-            "the session goes on; %zu locks do not, %zu values may not be served",
-            m->shown->n_lost, m->shown->n_dropped);
+            "the session goes on; %zu locks do not, %zu values may not be served", m->shown->n_lost,
+            m->shown->n_dropped);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
         if (m->beat->error != LEASEHOLD__ERROR_CODE__OK)
@@ -217,8 +218,8 @@ bool lh_sim_say_lease_call(struct lh_sim_story *s, const struct lh_sim_sight *si
     case LH_METHOD_SET_POLICY: {
         const Leasehold__SetPolicyRequest *m = (const void *)sight->message;
         if (m->policy != NULL)
-            lh_sim_tell(s, t, "%s the policy of %s", m->remove ? "removes" : "sets",
-                m->policy->prefix);
+            lh_sim_tell(
+                s, t, "%s the policy of %s", m->remove ? "removes" : "sets", m->policy->prefix);
         return true;
     }
     default:
@@ -322,17 +323,16 @@ void lh_sim_locks_stepped(struct lh_sim_story *s, struct lh_sim_node *node)
 {
     for (struct lock_held *h = s->locks; h != NULL; h = h->next)
         if (h->node == node && lh_sim_is_up(node))
-            h->end = lh_instant_add(lh_sim_clock(node),
-                lh_client_lock_left(h->session, h->lock, lh_sim_clock(node)));
+            h->end = lh_instant_add(
+                lh_sim_clock(node), lh_client_lock_left(h->session, h->lock, lh_sim_clock(node)));
 }
 
 void lh_sim_locks_poll(struct lh_sim_story *s)
 {
     for (struct lock_held **at = &s->locks; *at != NULL;) {
         struct lock_held *h = *at;
-        struct lh_sim_transition t = {.topic = LH_SIM_TOPIC_LOCK,
-            .node = lh_sim_index(s, h->node),
-            .peer = LH_SIM_NOBODY};
+        struct lh_sim_transition t = {
+            .topic = LH_SIM_TOPIC_LOCK, .node = lh_sim_index(s, h->node), .peer = LH_SIM_NOBODY};
         if (lh_instant_before(lh_sim_clock(h->node), h->end)) {
             at = &h->next;
             continue;

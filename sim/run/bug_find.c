@@ -1,7 +1,17 @@
-/* A planted bug by its name. */
-#include "sim/run/bugs.h"
+/* All planted bugs, and one by its name. */
+#include "sim/run/bugs_internal.h"
 
 #include <string.h>
+
+const struct lh_sim_bug *lh_sim_bugs(size_t *count)
+{
+    static struct lh_sim_bug all[LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS];
+
+    memcpy(all, lh_sim_core_bugs, sizeof lh_sim_core_bugs);
+    memcpy(all + LH_SIM_CORE_BUGS, lh_sim_lease_bugs, sizeof lh_sim_lease_bugs);
+    *count = LH_SIM_CORE_BUGS + LH_SIM_LEASE_BUGS;
+    return all;
+}
 
 const struct lh_sim_bug *lh_sim_bug_find(const char *name)
 {

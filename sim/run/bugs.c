@@ -1,6 +1,6 @@
-#include "sim/run/bugs.h"
+#include "sim/run/bugs_internal.h"
 
-static const struct lh_sim_bug bugs[] = {
+const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
     /* Time. */
     {"wall-clock", "TIME-2",
         "the master measures terms with its wall clock; a jump forward ends leases that are still "
@@ -492,9 +492,3 @@ static const struct lh_sim_bug bugs[] = {
     {"call-answered-before-durable", "HA-12",
         "a repeat is answered while the first message's commit is under way", "history"},
 };
-
-const struct lh_sim_bug *lh_sim_bugs(size_t *count)
-{
-    *count = sizeof bugs / sizeof bugs[0];
-    return bugs;
-}

@@ -165,9 +165,9 @@ void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
     else if (kind == LH_SIM_WHO_ETCD)
         lh_sim_fault_etcd_down(n);
     else if (kind == LH_SIM_WHO_CLIENT && n->mix.lease.ns > 0)
-        lh_sim_inject(n, (enum lh_sim_fault)(LH_SIM_FAULTS_BUT_LEASES +
-                                             (int)below(n, LH_SIM_FAULT_COUNT -
-                                                               LH_SIM_FAULTS_BUT_LEASES)));
+        lh_sim_inject(
+            n, (enum lh_sim_fault)(LH_SIM_FAULTS_BUT_LEASES +
+                                   (int)below(n, LH_SIM_FAULT_COUNT - LH_SIM_FAULTS_BUT_LEASES)));
 }
 
 struct lh_sim_who lh_sim_some_client(struct lh_sim_nemesis *n)

@@ -102,8 +102,8 @@ void lh_sim_fault_lease_restart(struct lh_sim_nemesis *n)
     struct lh_sim_who who = lh_sim_some_client(n);
 
     if (chance(n, 60))
-        lh_sim_act_between(
-            n, LH_SIM_ACT_ISOLATE, who, (struct lh_sim_who){.kind = LH_SIM_WHO_MASTERS}, a_lease(n));
+        lh_sim_act_between(n, LH_SIM_ACT_ISOLATE, who,
+            (struct lh_sim_who){.kind = LH_SIM_WHO_MASTERS}, a_lease(n));
     if (n->masters > 1 && chance(n, 40))
         lh_sim_act_on(n, LH_SIM_ACT_STOP, master(), n->mix.reign.ns + a_lease(n));
     else if (chance(n, 40))

@@ -448,9 +448,8 @@ static const struct {
         "changer <program> at client <its-client> of <its-path> [seed <its-seed>] "
         "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
         "[term <its-term>] [bytes <its-bytes>] [attached <its-attached>]"},
-    {LH_SIM_ACT_WATCHER,
-        "watcher <program> at client <its-client> of <its-path> [seed <its-seed>] "
-        "[count <its-count>] [every <its-pace>]"},
+    {LH_SIM_ACT_WATCHER, "watcher <program> at client <its-client> of <its-path> [seed <its-seed>] "
+                         "[count <its-count>] [every <its-pace>]"},
     {LH_SIM_ACT_OPERATOR,
         "operator <program> at client <its-client> of <its-path> [seed <its-seed>] "
         "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>]"},
@@ -461,8 +460,8 @@ static const struct {
 
 #define PHRASES (sizeof phrases / sizeof phrases[0])
 
-_Static_assert((int)LH_SIM_ACT_OPERATOR - (int)LH_SIM_ACT_WRITER ==
-                   (int)LH_SIM_OPERATOR - (int)LH_SIM_WRITER,
+_Static_assert(
+    (int)LH_SIM_ACT_OPERATOR - (int)LH_SIM_ACT_WRITER == (int)LH_SIM_OPERATOR - (int)LH_SIM_WRITER,
     "programs' kinds and their actions have one order");
 
 bool lh_sim_action_begins(enum lh_sim_action_kind kind)

@@ -19,7 +19,8 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
     {#part, #member, LH_SIM_BOUND_BYTES, least, shipped, BYTES_MOST, what, IN(core.member),        \
         stored, false, false},
 #define COUNT(part, core, member, shipped, what)                                                   \
-    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32, false, false},
+    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32,       \
+        false, false},
 #define NAMED(part, core, member, least, shipped, what)                                            \
     {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U64,   \
         false, false},
@@ -36,7 +37,7 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
     {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U32,   \
         false, true},
 #define LEASE_BYTES(part, core, member, shipped, what)                                             \
-    {#part, #member, LH_SIM_BOUND_BYTES, 1, shipped, shipped, what, IN(core.member), AS_U64, \
+    {#part, #member, LH_SIM_BOUND_BYTES, 1, shipped, shipped, what, IN(core.member), AS_U64,       \
         false, true},
 #define FINDER(part, core)                                                                         \
     LATER(part, core.finder.answer_timeout, "masters_answer_timeout", 500,                         \

@@ -10,8 +10,7 @@
 
 static bool parse_rule(struct lh_sim_words *w, void *to)
 {
-    static const char *const rules[] = {
-        "INV-1", "INV-2", "INV-11", "INV-13", "INV-14", "INV-15"};
+    static const char *const rules[] = {"INV-1", "INV-2", "INV-11", "INV-13", "INV-14", "INV-15"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))

@@ -13,8 +13,7 @@ static bool parse_rule(struct lh_sim_words *w, void *to)
 {
     static const char *const rules[] = {"INV-1", "INV-2", "INV-3", "INV-4", "INV-5", "INV-6",
         "INV-8", "INV-9", "INV-10", "INV-11", "INV-13", "INV-14", "INV-15", "INV-16", "INV-17",
-        "INV-18", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5",
-        "history", "check"};
+        "INV-18", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5", "history", "check"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))
