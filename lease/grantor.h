@@ -148,10 +148,10 @@ LH_MUST_USE int lh_grantor_release(
 LH_MUST_USE int lh_grantor_cut(struct lh_grantor *g, uint64_t key, lh_session_id s,
     struct lh_instant now, struct lh_instant at);
 
-/* Cuts the shared lease of the key that is held longest among those that it has not cut yet, and says
- * whose it is: for a caller that tells all holders, a few at a time. False: all are cut. O(1). Until
- * nobody shares the key any more, nobody is given a share in it. A lease that has ended and was not
- * collected yet is treated likewise. */
+/* Cuts the shared lease of the key that is held longest among those that it has not cut yet, and
+ * says whose it is: for a caller that tells all holders, a few at a time. False: all are cut.
+ * O(1). Until nobody shares the key any more, nobody is given a share in it. A lease that has
+ * ended and was not collected yet is treated likewise. */
 bool lh_grantor_cut_next(
     struct lh_grantor *g, uint64_t key, struct lh_instant now, struct lh_lease_info *info);
 

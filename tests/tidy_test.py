@@ -106,6 +106,8 @@ UNBOUND = {
     "LH_M_NAME_BYTES_MAX": "limit of the protocol",
     "LH_M_VALUE_BYTES_MAX": "limit of the protocol",
     "LH_M_INFO_BYTES_MAX": "limit of the protocol",
+    "SHARE_PERCENT_MAX": "limit of the protocol",
+    "TERM_MAX_MS": "limit of the protocol",
     "LH_M_SESSION_ID_BYTES": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
     "LH_PATH_BYTES_MAX": "limit of the protocol",

@@ -1,5 +1,5 @@
-/* Values that go with a session (VAL-4). When it is over, each is deleted by a change like any other,
- * so its caches are told first. There may be thousands: a few wait at a time. */
+/* Values that go with a session (VAL-4). When it is over, each is deleted by a change like any
+ * other, so its caches are told first. There may be thousands: a few wait at a time. */
 #include "master/values/internal.h"
 
 static void follow(struct lh_master *m, struct lh_m_value *v)

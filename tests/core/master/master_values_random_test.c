@@ -1,12 +1,14 @@
-/* Values under random schedules: programs that cache and serve, changes that are repeated, watchers,
- * streams that break, a master that dies. What a program may serve is compared with what is stored,
- * at every moment (INV-15); what was acknowledged, or refused, with the history (INV-12, HA-12); what
- * watchers have put together with what there is (INV-17).
+/* Values under random schedules: programs that cache and serve, changes that are repeated,
+ * watchers, streams that break, a master that dies. What a program may serve is compared with
+ * what is stored, at every moment (INV-15); what was acknowledged, or refused, with the history
+ * (INV-12, HA-12); what watchers have put together with what there is (INV-17).
  *
  * LH_SEED=n replays one schedule, LH_RUNS=n tries so many. */
 #include "base/prng.h"
 #include "proto/stored.pb-c.h"
 #include "tests/core/master/values_story.h"
+
+#include <inttypes.h>
 
 #define PROGRAMS 4
 #define NAMES    4
@@ -515,7 +517,7 @@ static void random_schedules_keep_the_invariants(void **state)
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         /* If it fails, this is the last line before it: replay with LH_SEED. */
-        print_message("seed %llu\n", (unsigned long long)seed);
+        print_message("seed %" PRIu64 "\n", seed);
         run(seed);
     }
 }

@@ -1,4 +1,5 @@
-/* Values without sessions: changes, conditions, calls that happen once, bounds, restarts, policies. */
+/* Values without sessions: changes, conditions, calls that happen once, bounds, restarts,
+ * policies. */
 #include "tests/core/master/values_story.h"
 
 #define VALUE_BYTES_MAX 65536
