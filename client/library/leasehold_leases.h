@@ -191,8 +191,8 @@ struct lh_change_options {
  * `options` and `revision` (of this change) may be NULL.
  *   ALREADY_EXISTS   if_revision: the value has another revision
  *   NOT_FOUND        lh_delete(): there is none
- *   STALE_TOKEN      the lock is not held with this token; or the value was changed with a token, and
- *                    none is given
+ *   STALE_TOKEN      the lock is not held with this token; or the value was changed with a token,
+ *                    and none is given
  *   TOO_LARGE, DISK_FULL, UNAVAILABLE, DEADLINE_EXCEEDED, INVALID_ARGUMENT */
 int lh_put(struct lh_cluster *cluster, const char *name, const void *data, size_t size,
     const struct lh_change_options *options, uint64_t timeout_ms, uint64_t *revision);

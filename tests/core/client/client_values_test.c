@@ -1,4 +1,5 @@
-/* Cached values of the client's core: leases, drops, revalidation, broadcasts (VAL-1, VAL-2, VAL-5). */
+/* Cached values of the client's core: leases, drops, revalidation, broadcasts (VAL-1, VAL-2,
+ * VAL-5). */
 #include "tests/core/client/lease_world.h"
 
 static struct world w;

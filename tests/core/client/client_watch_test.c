@@ -1,4 +1,5 @@
-/* Watches of the client's core: every change once and in order, over streams and masters (VAL-6). */
+/* Watches of the client's core: every change once and in order, over streams and masters
+ * (VAL-6). */
 #include "tests/core/client/lease_world.h"
 
 static struct world w;
