@@ -56,12 +56,17 @@ int lh_m_compare_names(const struct lh_m_name *a, const struct lh_m_name *b);
  * what it points to. */
 #define LH_M_NAME_PAGE 4096u
 
+/* Of the names that were looked up last, by a hash of theirs: what is acquired is soon released, and
+ * a walk down a tree of a million names misses the processor's caches at every step. */
+#define LH_M_NAMES_RECENT 1024u
+
 struct lh_m_names {
     struct lh_m_name_tree tree;
     struct lh_m_name ***by_number; /* pages; 0 is none's */
     uint32_t *free_numbers;        /* the one that was freed last goes first */
     size_t number_count, page_count, page_capacity, free_count, free_capacity;
     size_t count;
+    struct lh_m_name *recent[LH_M_NAMES_RECENT]; /* NULL: none */
 };
 
 /* Is it one? The text says what is wrong. */
