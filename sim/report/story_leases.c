@@ -283,10 +283,21 @@ static void finish_all(struct lh_sim_story *s, const struct lh_sim_node *node,
             at = &(*at)->next;
 }
 
+/* Calls of other nodes are no client's (sim/etcd). */
+static bool is_client(const struct lh_sim_story *s, const struct lh_sim_node *node)
+{
+    for (size_t i = 1; i <= lh_sim_clients(s->cluster); i++)
+        if (lh_sim_client(s->cluster, i) == node)
+            return true;
+    return false;
+}
+
 void lh_sim_locks_takes(struct lh_sim_story *s, const struct lh_sim_sight *sight)
 {
     const struct lh_call *call = sight->input->call;
 
+    if (!is_client(s, sight->node))
+        return;
     if (call->kind == LH_CALL_RELEASE) {
         const struct lh_release_call *r = (const struct lh_release_call *)call;
         finish_all(s, sight->node, r->session, r->lock, "released");
@@ -300,7 +311,7 @@ void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight)
 {
     const struct lh_acquire_call *a = sight->effect->call;
 
-    if (a->call.kind != LH_CALL_ACQUIRE || sight->effect->error != LH_OK)
+    if (!is_client(s, sight->node) || a->call.kind != LH_CALL_ACQUIRE || sight->effect->error != LH_OK)
         return;
     struct lock_held *h = lh_alloc(sizeof *h);
     *h = (struct lock_held){.next = s->locks,
