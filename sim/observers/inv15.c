@@ -26,20 +26,18 @@ static void check_cached(
 
     if (!lh_client_cached(s->handle, n->text, lh_sim_clock(s->client->node), &value))
         return;
-    uint64_t served = value == NULL ? 0 : lh_client_value_revision(value);
-    size_t size = 0;
-    const void *bytes = value == NULL ? NULL : lh_client_value_bytes(value, &size);
-    bool same =
-        value != NULL && now != NULL && size == now->size && lh_ob_crc(bytes, size) == now->crc;
-    if (served != (now == NULL ? 0 : now->revision))
+    const struct lh_value *served = value == NULL ? NULL : lh_client_value_view(value);
+    uint64_t revision = served == NULL ? 0 : served->revision;
+    if (revision != (now == NULL ? 0 : now->revision))
         lh_ob_fail_unless_excused(o, "INV-15", 0, &o->seen_inv15,
             "%s serves revision %" PRIu64 " of %s from its memory, and there is %" PRIu64
             " now (VAL-1)",
-            s->client->name, served, n->text, now == NULL ? 0 : now->revision);
-    else if (value != NULL && !same)
+            s->client->name, revision, n->text, now == NULL ? 0 : now->revision);
+    else if (served != NULL && now != NULL &&
+             (served->size != now->size || lh_ob_crc(served->data, served->size) != now->crc))
         lh_sim_fail(o->sim, "INV-15", 0,
             "%s serves other bytes of %s than those of revision %" PRIu64, s->client->name, n->text,
-            served);
+            revision);
     if (value != NULL)
         lh_client_value_unref(value);
 }
@@ -136,9 +134,8 @@ void lh_ob_inv15_got(
     const struct lname *n = lh_ob_lname(o, get->name);
 
     if (error == LH_OK) {
-        size_t size;
-        const void *bytes = lh_client_value_bytes(get->value, &size);
-        read_of(o, call, n, lh_client_value_revision(get->value), bytes, size, true);
+        const struct lh_value *v = lh_client_value_view(get->value);
+        read_of(o, call, n, v->revision, v->data, v->size, true);
     } else if (error == LH_ERR_NOT_FOUND) {
         read_of(o, call, n, 0, NULL, 0, false);
     }
