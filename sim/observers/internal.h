@@ -194,6 +194,8 @@ void lh_ob_leases_init(struct lh_sim_observers *o);
 void lh_ob_leases_deinit(struct lh_sim_observers *o);
 void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+/* What a master decided while it was confirmed, and says late. */
+void lh_ob_leases_says_late(struct lh_sim_observers *o, const struct lh_sim_sight *s);
 void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a);
 void lh_ob_leases_lives(
     struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what);

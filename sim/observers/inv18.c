@@ -3,7 +3,7 @@
  *
  * Queues are as the master's own answers tell them. What it does not tell (that a session is over) is taken to be so
  * only when that is certain: a waiter counts while its session's stream is the newest, it has shown what it has, and
- * its last heartbeat is not old; a holder counts as long as it may. That the last waiter is served when all is
+ * its last heartbeat is neither old nor names an old answer (who may not hear a grant is passed over); a holder counts as long as it may. That the last waiter is served when all is
  * well is seen by the programs, which have to come to their end. */
 #include "sim/observers/leases.h"
 
@@ -46,7 +46,7 @@ static bool is_alive(const struct lh_sim_observers *o, const uint8_t *session)
     const struct lstream *t = stream_of(o, session);
     struct lh_instant now = lh_sim_clock(o->master->node);
 
-    return t != NULL && t->back && now.ns - t->renewed.ns < part(t->term, 8);
+    return t != NULL && t->back && t->hears && now.ns - t->renewed.ns < part(t->term, 8);
 }
 
 /* It has none, for certain. */
@@ -278,6 +278,8 @@ void lh_ob_inv18_takes(
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT:
         if (t->back)
             t->renewed = o->master->clock;
+        t->hears =
+            m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)

@@ -261,6 +261,23 @@ void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct
         lh_ob_inv18_stream_gone(o, t);
 }
 
+void lh_ob_leases_says_late(struct lh_sim_observers *o, const struct lh_sim_sight *s)
+{
+    const Leasehold__LeaseSessionReply *m = (const Leasehold__LeaseSessionReply *)s->message;
+    struct leases *l = o->leases;
+
+    if (s->method != LH_METHOD_LEASE_SESSION || s->effect->kind != LH_FX_SEND || m == NULL ||
+        m->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
+        return;
+    for (size_t i = 0; i < m->answers->n_answers; i++) {
+        const Leasehold__LeaseAnswer *a = m->answers->answers[i];
+        if (a->answer_case != LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED)
+            continue;
+        LH_GROW(l->late, l->late_capacity, l->late_count + 1);
+        l->late[l->late_count++] = a->granted->token;
+    }
+}
+
 void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a)
 {
     if (a->part == PART_MASTER) {
@@ -367,5 +384,6 @@ void lh_ob_leases_deinit(struct lh_sim_observers *o)
         free(n);
     }
     free(l->changes);
+    free(l->late);
     free(l);
 }

@@ -106,6 +106,7 @@ struct lstream {
     UT_hash_handle hh;
     uint8_t session[SESSION_ID];
     bool attached, back, over;
+    bool hears; /* its last heartbeat names an answer that is not old (SES-4) */
     struct lh_duration term;
     struct lh_instant renewed; /* on the master's clock: when it last took a heartbeat */
     struct lwaiter *shown;     /* requests in the showing that is under way ... */
@@ -141,6 +142,8 @@ struct leases {
     size_t change_count, change_capacity;
     uint64_t last_revision;
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
+    uint64_t *late; /* tokens that left a master which acts no more */
+    size_t late_count, late_capacity;
     uint64_t life;               /* of the master that streams and queues are of */
     uint64_t life_since;         /* true ns */
     struct lh_duration longest;  /* term of a session */

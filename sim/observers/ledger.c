@@ -400,8 +400,8 @@ static bool read_each(struct lh_sim_observers *o)
                 lh_ob_names_call(
                     o, number_at(k.bytes + 1), number_at(k.bytes + 9), c->value, c->value_size);
             else if (is_of(&k, 'h', 9) && c->value != NULL)
-                lh_ob_leases_changed(o, number_at(k.bytes + 1), c->value, c->value_size,
-                    key_decided_at(o, &k));
+                lh_ob_leases_changed(
+                    o, number_at(k.bytes + 1), c->value, c->value_size, key_decided_at(o, &k));
         }
     return true;
 }

@@ -171,8 +171,10 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_reign_does(o, a, s);
     if (a->part == PART_MASTER && !lh_ob_reign_acts(o, a)) {
         /* What it decided while it was confirmed may leave late. */
-        if (!failed(o))
+        if (!failed(o)) {
             lh_ob_model_does(o, a, s);
+            lh_ob_leases_says_late(o, s);
+        }
         return;
     }
     lh_ob_pieces_note(o, s);
