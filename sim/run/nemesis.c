@@ -182,6 +182,8 @@ void lh_sim_fault_mix_draw_leases(
         if (chance(&n, 40))
             t->weights[i] = 1 + (uint32_t)below(&n, 10);
     t->weights[LH_SIM_FAULTS_BUT_LEASES + (int)below(&n, most)] = 5;
+    if (chance(&n, 60)) /* most rules are about this */
+        t->weights[LH_SIM_FAULT_LEASE_RESTART] += 4;
     if (chance(&n, 10))
         memset(t->weights, 0, sizeof t->weights);
     *random = n.random;

@@ -50,7 +50,9 @@ static struct lh_sim_action lessee(struct lh_sim_plan *plan, struct lh_prng *ran
 static void draw_lockers(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
 {
     uint32_t count = 1 + lh_sim_few(random, 0, 7);
-    uint64_t longest = spread_over(random, 2000000, 2 * plan->settings.session_term.ns);
+    uint64_t term = plan->settings.session_term.ns;
+    uint64_t longest = lh_prng_chance(random, 50) ? lh_prng_between(random, term / 4, 3 * term)
+                                                  : spread_over(random, 2000000, 2 * term);
 
     for (uint32_t i = 1; i <= count; i++) {
         struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_LOCKER, "lock", i, names);
