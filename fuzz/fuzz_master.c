@@ -93,10 +93,33 @@ static void confirm(struct world *w, struct link *l, const Leasehold__Grant *q)
     say(w, l, &m);
 }
 
+/* A program that is greeted has nothing to show, or a lock with a token that it has heard of. */
+static void show(struct world *w, struct link *l, const Leasehold__LeaseSessionReply *said)
+{
+    Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__Show shown = LEASEHOLD__SHOW__INIT;
+    Leasehold__ShownLock lock = LEASEHOLD__SHOWN_LOCK__INIT, *locks[] = {&lock};
+
+    if (said->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING)
+        return;
+    m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
+    m.show = &shown;
+    shown.stamp = w->now.ns;
+    shown.n_locks = take_byte(&w->in) & 1;
+    shown.locks = locks;
+    lock.name = (char *)"/a";
+    lock.token = last_said(&w->said, "token");
+    lock.mode = take_byte(&w->in) & 1;
+    lock.ends = (take_byte(&w->in) & 3) == 0;
+    world_say(w, l, &m.base, NULL);
+}
+
 static void answer(struct world *w, struct link *l, const ProtobufCMessage *said)
 {
     const Leasehold__SessionReply *q = (const Leasehold__SessionReply *)said;
 
+    if (l->method == LH_METHOD_LEASE_SESSION)
+        show(w, l, (const Leasehold__LeaseSessionReply *)said);
     if (l->method != LH_METHOD_SESSION)
         return;
     if (q->body_case == LEASEHOLD__SESSION_REPLY__BODY_CREATE)
@@ -162,6 +185,63 @@ static Leasehold__CallId *id_of(Leasehold__CallId *id, unsigned what)
     return id->number == 0 ? NULL : id;
 }
 
+/* One of four, on a new stream. */
+static void attach_program(struct world *w, unsigned number)
+{
+    struct link *l = world_open(w, LH_METHOD_LEASE_SESSION, "peer:1");
+    Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__Attach a = LEASEHOLD__ATTACH__INIT;
+    uint8_t id[16] = {(uint8_t)(1 + number % 4)};
+    uint64_t stream = last_said(&w->said, "stream") + 1;
+
+    if (l == NULL)
+        return;
+    hear_value(&w->said, "stream", stream);
+    m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
+    m.attach = &a;
+    a.session = (ProtobufCBinaryData){.data = id, .len = sizeof id};
+    a.opens = true;
+    a.stream = stream;
+    a.term_ms = 1000 * (number % 16);
+    world_say(w, l, &m.base, NULL);
+}
+
+static void operate(struct world *w, unsigned what)
+{
+    struct link *l = world_link(w, LH_METHOD_LEASE_SESSION);
+    char *name = (char *)((what & 1) != 0 ? "/b" : "/a");
+    Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__LeaseOps ops = LEASEHOLD__LEASE_OPS__INIT;
+    Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT, *all[] = {&op};
+    Leasehold__Acquire acquire = LEASEHOLD__ACQUIRE__INIT;
+    Leasehold__ReleaseLock release = LEASEHOLD__RELEASE_LOCK__INIT;
+    Leasehold__Yield yield = LEASEHOLD__YIELD__INIT;
+
+    if (l == NULL)
+        return;
+    m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
+    m.ops = &ops;
+    ops.n_ops = 1;
+    ops.ops = all;
+    acquire.name = release.name = yield.name = name;
+    release.token = yield.token = last_said(&w->said, "token");
+    acquire.id = 1 + take_byte(&w->in);
+    acquire.mode = what >> 1 & 1;
+    acquire.slots = what >> 2 & 3;
+    acquire.recallable = (what >> 4 & 1) != 0;
+    yield.in_ms = take_byte(&w->in);
+    op.op_case = what % 3 == 0   ? LEASEHOLD__LEASE_OP__OP_RELEASE
+                 : what % 7 == 1 ? LEASEHOLD__LEASE_OP__OP_YIELD
+                                 : LEASEHOLD__LEASE_OP__OP_ACQUIRE;
+    if (op.op_case == LEASEHOLD__LEASE_OP__OP_RELEASE)
+        op.release = &release;
+    else if (op.op_case == LEASEHOLD__LEASE_OP__OP_YIELD)
+        op.yield = &yield;
+    else
+        op.acquire = &acquire;
+    world_say(w, l, &m.base, NULL);
+}
+
 static void usual(struct world *w, unsigned what)
 {
     char *path = (char *)((what & 64) != 0 ? "/b" : "/a");
@@ -171,13 +251,20 @@ static void usual(struct world *w, unsigned what)
     Leasehold__RemoveRequest gone = LEASEHOLD__REMOVE_REQUEST__INIT;
     Leasehold__RecallRequest recall = LEASEHOLD__RECALL_REQUEST__INIT;
 
-    switch (what % 8) {
+    switch (what % 11) {
     case 0:
     case 1:
         register_server(w, what / 8);
         break;
     case 2:
         heartbeat(w);
+        break;
+    case 7:
+        attach_program(w, what / 11);
+        break;
+    case 8:
+    case 9:
+        operate(w, what / 11);
         break;
     case 3:
         create.path = path;
@@ -221,7 +308,7 @@ static void completed(struct world *w, void *call, int error)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct part part = {.first = LH_METHOD_SESSION,
-        .last = LH_METHOD_GARBAGE,
+        .last = LH_METHOD_LIST_POLICIES,
         .start = start,
         .check = check,
         .destroy = destroy,

@@ -7,7 +7,7 @@
 #include "base/text.h"
 
 void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
-    void (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
+    bool (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
     void *arg)
 {
     struct lh_m_claim *c, *next;
@@ -22,8 +22,9 @@ void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
     for (c = RB_MIN(lh_m_claims_here, &n->more->locking->claims); c != NULL; c = next) {
         next = RB_NEXT(lh_m_claims_here, &n->more->locking->claims, c);
         if (c->state == LH_M_CLAIM_HELD &&
-            lh_light_find(&m->leases, &c->program->session.lessee, lh_m_lock_key(n), &info))
-            function(m, n, c->program, arg);
+            lh_light_find(&m->leases, &c->program->session.lessee, lh_m_lock_key(n), &info) &&
+            !function(m, n, c->program, arg))
+            return;
     }
 }
 
@@ -52,18 +53,18 @@ static void forget(struct lh_master *m, struct lh_m_cancel *cancel)
     lh_m_lock_touch(m, n);
 }
 
-static void cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
+static bool cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
 {
     struct lh_lease_info info;
 
     if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
-        return;
+        return true;
     if (LH_PLANTED("cancel-frees-at-once")) {
         int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
         LH_ASSERT(freed == LH_OK);
         lh_m_say_demand(m, p, n, info.version, true, 0, arg);
         lh_m_lock_gone(m, n, p);
-        return;
+        return true;
     }
     if (!LH_PLANTED("cut-lease-renewed")) {
         int error = lh_light_cut(&m->leases, &p->session.lessee, info.key, LH_INSTANT_NEVER);
@@ -71,6 +72,7 @@ static void cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p
     }
     lh_m_say_demand(
         m, p, n, info.version, true, n->more->locking == NULL ? 0 : n->more->locking->waiting, arg);
+    return true;
 }
 
 /* Cuts what is held with that token (0: any). Returns the token, 0: nobody holds it so. */

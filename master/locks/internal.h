@@ -103,7 +103,7 @@ void lh_m_say_demand(struct lh_master *m, struct lh_m_program *p, const struct l
 
 /* Answers the calls of that name whose locks are over, and cuts for those that had to wait. */
 void lh_m_cancels_look(struct lh_master *m, struct lh_m_locking *g);
-/* Calls `function` for each holder of the name whose lock is in force. */
+/* Calls `function` for each holder of the name whose lock is in force, until it returns false. */
 void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
-    void (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
+    bool (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
     void *arg);

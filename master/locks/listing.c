@@ -93,7 +93,7 @@ static void say_lock(const struct lh_master *m, struct view *v)
 
 /* ---- Views. */
 
-static void add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
+static bool add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
 {
     struct view *v = arg;
     const struct lh_m_claim *c = lh_m_claim_of(n, p);
@@ -101,7 +101,7 @@ static void add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_pro
 
     if (v->info.n_holders >= v->most ||
         !lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
-        return;
+        return false;
     LH_GROW(v->holders, v->holder_capacity, v->info.n_holders + 1);
     Leasehold__LockHolder *h = &v->holders[v->info.n_holders++];
     leasehold__lock_holder__init(h);
@@ -116,13 +116,14 @@ static void add_holder(struct lh_master *m, struct lh_m_name *n, struct lh_m_pro
     h->cut = info.own_end.ns != UINT64_MAX;
     h->held_ms = ms_since(m, (struct lh_instant){n->held_since * UINT64_C(1000000000)});
     if (c == NULL || c->state != LH_M_CLAIM_HELD)
-        return;
+        return true;
     h->held_ms = ms_since(m, c->since);
     h->info = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)c->info, .len = c->info_size};
     h->recalled = c->recalled;
     h->recalled_ms = c->recalled ? ms_since(m, c->recalled_at) : 0;
     h->refused = c->refused;
     h->slots = c->slots;
+    return true;
 }
 
 static void add_waiters(const struct lh_master *m, const struct lh_m_name *n, struct view *v)

@@ -378,20 +378,10 @@ void lh_m_locks_unpark(struct lh_master *m, struct lh_m_program *p)
 bool lh_m_lock_in_force(const struct lh_master *m, const char *name, uint64_t token)
 {
     const struct lh_m_name *n = lh_m_name_find(m, name);
-    struct lh_m_claim *c;
     struct lh_lease_info info;
 
-    if (n == NULL || !lh_grantor_find(m->leases.engine, lh_m_lock_key(n), m->now, &info) ||
-        info.version != token)
-        return false;
-    if (info.mode == LH_LEASE_EXCLUSIVE || lh_m_lessee_program(info.context)->back)
-        return lh_m_lessee_program(info.context)->back;
-    RB_FOREACH(c, lh_m_claims_here, &n->more->locking->claims) {
-        if (c->state == LH_M_CLAIM_HELD && c->program->back &&
-            lh_light_find(&m->leases, &c->program->session.lessee, lh_m_lock_key(n), &info))
-            return true;
-    }
-    return false;
+    return n != NULL && lh_grantor_find(m->leases.engine, lh_m_lock_key(n), m->now, &info) &&
+           info.version == token;
 }
 
 void lh_m_locks_init(struct lh_master *m)

@@ -33,8 +33,9 @@ bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program
 
 /* ---- For others. */
 
-/* Is the lock on that name in force with exactly this token, in a session that is back? (VAL-3,
- * TOK-2.) */
+/* Is the lock on that name in force with exactly this token? (VAL-3, TOK-2.) Also while its session
+ * attaches again: nobody has been given a higher token. While sessions are awaited `false` means
+ * that it is not known yet. */
 bool lh_m_lock_in_force(const struct lh_master *m, const char *name, uint64_t token);
 /* Sessions on record are not back yet: nothing is granted, no change completes (PS-3). */
 bool lh_m_programs_awaited(const struct lh_master *m);

@@ -30,17 +30,18 @@ static void say_cut(struct showing *s, char *name)
 
 /* ---- Locks. */
 
-static void overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
+static bool overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
 {
     struct lh_lease_info info;
 
     (void)arg;
     if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
-        return;
+        return true;
     int error = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
     LH_ASSERT(error == LH_OK);
     lh_m_say_demand(m, p, n, info.version, true, 0, "another session has a later lock on the name");
     lh_m_lock_gone(m, n, p);
+    return true;
 }
 
 /* Two sessions show what conflicts: some clock is out of bounds. The higher token stands. */

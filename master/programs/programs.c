@@ -75,7 +75,10 @@ static void operate(struct lh_master *m, struct lh_m_program *p, const Leasehold
         lh_m_lock_yield(m, p, op->yield);
         break;
     case LEASEHOLD__LEASE_OP__OP_READ:
-        if (values != NULL)
+        if (p->out.in_flight > 2 * m->config.program_sends)
+            lh_m_say_refused(m, p, op->read->id, op->read->name, LH_ERR_WOULD_BLOCK,
+                "too many values are on their way to this program: read fewer at a time");
+        else if (values != NULL)
             values->read(m, p, op->read);
         else
             refuse_values(m, p, op->read->id, op->read->name);

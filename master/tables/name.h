@@ -56,7 +56,7 @@ int lh_m_compare_names(const struct lh_m_name *a, const struct lh_m_name *b);
  * what it points to. */
 #define LH_M_NAME_PAGE 4096u
 
-/* Of the names that were looked up last, by a hash of theirs: what is acquired is soon released, and
+/* Of the names that were looked up last, by a hash: what is acquired is soon released, and
  * a walk down a tree of a million names misses the processor's caches at every step. */
 #define LH_M_NAMES_RECENT 1024u
 

@@ -425,7 +425,7 @@ static void random_step(void)
     }
 }
 
-/* All is heard, everybody is there, holders release: then everybody who waits is granted in turn. */
+/* All is heard, all are there, holders release: then everybody who waits is granted in turn. */
 static void settle(void)
 {
     size_t waiting = 1;

@@ -90,10 +90,9 @@ static inline const Leasehold__LeaseAnswer *prog_answer(
             continue;
         for (size_t k = 0; k < reply->answers->n_answers; k++) {
             Leasehold__LeaseAnswer *answer = reply->answers->answers[k];
-            if (answer->answer_case != kind)
+            if (answer->answer_case != kind || answer->base.unknown_fields != NULL)
                 continue;
-            /* An answer counts once. */
-            answer->answer_case = (Leasehold__LeaseAnswer__AnswerCase)(kind + 1000);
+            answer->base.unknown_fields = malloc(1); /* a mark: it was taken */
             return answer;
         }
     }

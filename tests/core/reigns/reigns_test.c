@@ -359,6 +359,41 @@ static void nothing_is_said_on_a_link_that_was_refused(void **state)
     world_end(&w);
 }
 
+/* What a program has of its last master it shows to the next one (PS-2): its stream asks nothing
+ * whose outcome would be unknown. */
+static void a_program_s_stream_ends_with_its_reign(void **state)
+{
+    struct world w;
+    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__Attach attach = LEASEHOLD__ATTACH__INIT;
+    uint8_t id[16] = {1};
+
+    (void)state;
+    /* given: a program at the active master */
+    world_begin(&w, NULL);
+    world_acts(&w);
+    uint64_t session = world_opens(&w, LH_METHOD_LEASE_SESSION);
+    attach.session = (ProtobufCBinaryData){.data = id, .len = sizeof id};
+    attach.opens = true;
+    attach.stream = 1;
+    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
+    request.attach = &attach;
+    world_says(&w, session, LH_METHOD_LEASE_SESSION, &request.base);
+    assert_int_equal(world_ended(&w, session), -1);
+    /* when: another master reigns */
+    world_run(&w, 600);
+    ProtobufCBinaryData other = world_head(700, 1, 4711, 0);
+    struct link *write = world_link(&w, LH_METHOD_ETCD_TXN, 0);
+    assert_non_null(write);
+    world_not_applied(&w, write, &other, 900);
+    /* then: the program goes there, and so does one that comes now */
+    assert_int_equal(world_ended(&w, session), LH_ERR_NOT_ACTIVE);
+    session = world_opens(&w, LH_METHOD_LEASE_SESSION);
+    assert_int_equal(world_ended(&w, session), LH_ERR_NOT_ACTIVE);
+    free(other.data);
+    world_end(&w);
+}
+
 static void a_transfer_that_cannot_be_done_now_says_so(void **state)
 {
     struct world w;
@@ -413,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_restored_store_is_claimed_with_a_reign_that_nobody_has_seen),
         cmocka_unit_test(a_member_that_hangs_does_not_hold_up_what_others_refused),
         cmocka_unit_test(nothing_is_said_on_a_link_that_was_refused),
+        cmocka_unit_test(a_program_s_stream_ends_with_its_reign),
         cmocka_unit_test(a_transfer_that_cannot_be_done_now_says_so),
         cmocka_unit_test(a_call_that_waits_is_carried_out_with_the_next_confirmation),
     };
