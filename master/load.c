@@ -170,8 +170,9 @@ static void load_program(
 
     if (p != NULL)
         lh_m_program_free(m, p); /* no master writes a record twice */
-    lh_m_program_new(
+    p = lh_m_program_new(
         m, id, lh_nanoseconds(record->term_ns), record->host, record->process, record->label);
+    lh_m_values_adopt(m, p);
 }
 
 static void load_policy(

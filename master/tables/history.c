@@ -169,6 +169,21 @@ void lh_m_value_load(struct lh_master *m, const char *text, uint64_t revision, c
         m->history.last = revision;
 }
 
+void lh_m_values_adopt(struct lh_master *m, struct lh_m_program *p)
+{
+    struct lh_m_value *v, *next;
+
+    for (v = TAILQ_FIRST(&m->values.orphans); v != NULL; v = next) {
+        next = TAILQ_NEXT(v, orphan_link);
+        if (memcmp(v->session, p->id, sizeof p->id) != 0)
+            continue;
+        TAILQ_REMOVE(&m->values.orphans, v, orphan_link);
+        v->program = p;
+        TAILQ_INSERT_TAIL(&p->attached, v, attached_link);
+        p->attached_count++;
+    }
+}
+
 void lh_m_value_unload(struct lh_master *m, const char *text)
 {
     struct lh_m_name *name = lh_m_name_find(m, text);

@@ -51,6 +51,8 @@ struct lh_m_value_change *lh_m_history_from(const struct lh_master *m, uint64_t 
 /* `session` NULL: attached to none. */
 void lh_m_value_load(struct lh_master *m, const char *name, uint64_t revision, const uint8_t *bytes,
     size_t size, const uint8_t *session, uint64_t token);
+/* The session has a record again: values of it that were loaded before are its. */
+void lh_m_values_adopt(struct lh_master *m, struct lh_m_program *p);
 void lh_m_value_unload(struct lh_master *m, const char *name); /* nothing if there is none */
 void lh_m_history_load(struct lh_master *m, uint64_t revision, const char *name, bool removed,
     const uint8_t *bytes, size_t size, const uint8_t *session);

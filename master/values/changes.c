@@ -107,13 +107,14 @@ int lh_m_change_judge(struct lh_master *m, const struct lh_m_name *name,
 void lh_m_change_refuse(struct lh_master *m, struct lh_m_change *c, int error, const char *text)
 {
     Leasehold__ChangeReply reply = LEASEHOLD__CHANGE_REPLY__INIT;
+    const struct lh_m_changing *g = c->changing;
 
     if (!c->follows) {
         m->counts.changes_refused++;
         reply.error = lh_m_wire_error(error);
         reply.error_text = (char *)(uintptr_t)text;
-        reply.revision = lh_m_revision_of(c->changing->name);
-        lh_m_pending_answer(m, &c->call, 0, &reply.base);
+        reply.revision = lh_m_revision_of(g->name);
+        lh_m_pending_answer(m, &c->call, g->phase == LH_M_COMMITTED ? g->ticket : 0, &reply.base);
     }
     lh_m_change_free(m, c);
 }
@@ -172,7 +173,9 @@ static struct lh_duration wait_of(const struct lh_master *m, uint64_t wait_ms)
 {
     struct lh_duration asked = lh_milliseconds(wait_ms);
 
-    return wait_ms == 0 ? m->config.change_wait : lh_duration_min(asked, m->config.change_wait_max);
+    if (wait_ms == 0) /* with the longest session every cache is over */
+        return lh_duration_max(m->config.change_wait, m->config.program_term_max);
+    return lh_duration_min(asked, m->config.change_wait_max);
 }
 
 static int check_request(

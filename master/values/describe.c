@@ -76,14 +76,13 @@ static void say_change(struct lh_master *m, const struct lh_m_name *name, const 
         return;
     }
     if (g->change_count > 0)
-        say(s, "%zu %s of it wait.", g->change_count, g->change_count == 1 ? "change" : "changes");
+        say(s, "%zu %s.", g->change_count,
+            g->change_count == 1 ? "change of it waits" : "changes of it wait");
     if (lh_m_programs_awaited(m))
         say(s, "Nothing is changed before all sessions of the last master are back, or over.");
     if (name->caches > 0)
-        say(s,
-            "%" PRIu32 " sessions are told to drop it from their caches; without their answers "
-            "that takes %.1f s.",
-            name->caches, seconds(change_left(m, name)));
+        say(s, "%" PRIu32 " %s told to drop it; without an answer that takes %.1f s.", name->caches,
+            name->caches == 1 ? "session is" : "sessions are", seconds(change_left(m, name)));
     else if (!lh_instant_reached(m->now, lh_m_broadcast_promised(m, name->text)))
         say(s, "What was promised of its prefix is over in %.1f s.", seconds(change_left(m, name)));
 }
@@ -110,7 +109,8 @@ void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold_
     if (name->more->value != NULL || name->caches > 0)
         say_policy(m, name, &s);
     if (name->caches > 0 && g == NULL)
-        say(&s, "%" PRIu32 " sessions may serve it from their caches.", name->caches);
+        say(&s, "%" PRIu32 " %s may serve it from memory.", name->caches,
+            name->caches == 1 ? "session" : "sessions");
     if (g != NULL)
         say_change(m, name, &s);
 }

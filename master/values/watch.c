@@ -100,7 +100,7 @@ static void add(const struct lh_m_watcher *w, struct reply *r, const char *name,
 static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     r->message.more = w->resetting;
-    r->message.next = w->next;
+    r->message.next = w->resetting ? 0 : w->next; /* who goes on from there begins anew */
     LH_GROW(r->pointers, r->pointer_capacity, r->message.n_events);
     for (size_t i = 0; i < r->message.n_events; i++)
         r->pointers[i] = &r->events[i];
@@ -254,6 +254,7 @@ void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__Wat
 
     if (w != NULL)
         return; /* a stream has one request */
+    m->counts.calls[LH_METHOD_WATCH]++;
     if (strlen(request->prefix) > LH_M_NAME_BYTES_MAX) {
         refuse(m, link, LH_ERR_INVALID_ARGUMENT, "a name has at most 1024 bytes");
         return;

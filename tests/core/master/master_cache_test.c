@@ -466,6 +466,39 @@ static void a_lock_that_is_lost_while_the_change_waits_does_not_count(void **sta
     assert_true(read_value(&two, "/a")->leased);
 }
 
+/* ---- Listings. */
+
+static bool says(const Leasehold__NameInfo *info, const char *what)
+{
+    for (size_t i = 0; i < info->n_sentences; i++)
+        if (strstr(info->sentences[i], what) != NULL)
+            return true;
+    return false;
+}
+
+static void a_listing_says_who_is_waited_for(void **state)
+{
+    (void)state;
+    both_up();
+    put_value("/a", "one");
+    cache_value(&one, "/a");
+    cache_value(&two, "/a");
+    const Leasehold__NameInfo *info = look_at("/a");
+    assert_int_equal(info->value->revision, 1);
+    assert_int_equal(info->value->size, 3);
+    assert_int_equal(info->caches, 2);
+    assert_true(!info->changing && says(info, "2 sessions may serve it"));
+    uint64_t link = begin_put("/a", "two");
+    has_dropped(&one, "/a", told_to_drop(&one, "/a"));
+    info = look_at("/a");
+    assert_true(info->changing && info->caches == 1);
+    assert_true(info->change_left_ms > 0 && info->change_left_ms <= 1002);
+    assert_true(says(info, "1 change of it waits") && says(info, "1 session is told to drop it"));
+    has_dropped(&two, "/a", told_to_drop(&two, "/a"));
+    changed(link);
+    assert_true(says(look_at("/a"), "It changed 0.0 s ago."));
+}
+
 /* ---- Many. */
 
 static void very_many_caches_are_told_a_few_in_each_step(void **state)
@@ -533,6 +566,7 @@ int main(void)
         STORY(the_next_master_waits_for_one_that_does_not_come_back),
         STORY(a_change_with_the_token_of_a_lock_that_is_held_is_applied),
         STORY(a_lock_that_is_lost_while_the_change_waits_does_not_count),
+        STORY(a_listing_says_who_is_waited_for),
         STORY(very_many_caches_are_told_a_few_in_each_step),
     };
 

@@ -88,12 +88,11 @@ static inline const Leasehold__LeaseAnswer *prog_answer(
         Leasehold__LeaseSessionReply *reply = (void *)l->message;
         if (reply->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
             continue;
-        for (size_t k = 0; k < reply->answers->n_answers; k++) {
-            Leasehold__LeaseAnswer *answer = reply->answers->answers[k];
-            if (answer->answer_case != kind || answer->base.unknown_fields != NULL)
+        for (size_t k = 0; k < reply->answers->n_answers && k < 64; k++) {
+            if (reply->answers->answers[k]->answer_case != kind || (l->parts_taken >> k & 1) != 0)
                 continue;
-            answer->base.unknown_fields = malloc(1); /* a mark: it was taken */
-            return answer;
+            l->parts_taken |= UINT64_C(1) << k;
+            return reply->answers->answers[k];
         }
     }
     return NULL;

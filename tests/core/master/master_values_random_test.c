@@ -5,10 +5,13 @@
  *
  * LH_SEED=n replays one schedule, LH_RUNS=n tries so many. */
 #include "base/prng.h"
+#include "base/probe.h"
 #include "proto/stored.pb-c.h"
 #include "tests/core/master/values_story.h"
 
 #include <inttypes.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define PROGRAMS 4
 #define NAMES    4
@@ -17,12 +20,15 @@
 #define STEPS    600
 #define RUNS     60
 
+#define BROADCAST "/b/"
+
 static const char *const names[NAMES] = {"/a", "/b/x", "/b/y", "/c"};
 
 struct entry {
-    bool has;
+    bool has; /* a lease */
     uint64_t revision;
     struct lh_instant end;
+    uint64_t read_at; /* the revision of the broadcast prefix; 0: it has not read it */
 };
 
 struct client {
@@ -30,6 +36,8 @@ struct client {
     bool greeted, back, deaf; /* `deaf`: it takes no messages for now */
     struct lh_instant end;    /* of its session, as it knows */
     struct entry cache[NAMES];
+    uint64_t promised; /* of the prefix; 0: nothing */
+    struct lh_instant promise_end;
 };
 
 struct change {
@@ -56,6 +64,7 @@ static struct change changes[CHANGES];
 static size_t change_count;
 static struct watcher watchers[WATCHERS];
 static unsigned sessions;
+static bool broadcasts; /* BROADCAST is */
 
 static uint64_t below(uint64_t n)
 {
@@ -94,7 +103,11 @@ static void check_caches(void)
     for (unsigned n = 0; n < NAMES; n++) {
         uint64_t revision = stored_revision(n);
         for (unsigned i = 0; i < PROGRAMS; i++) {
-            const struct entry *e = &clients[i].cache[n];
+            const struct client *c = &clients[i];
+            const struct entry *e = &c->cache[n];
+            if (e->read_at != 0 && e->read_at == c->promised &&
+                lh_instant_before(w.now, c->promise_end))
+                assert_int_equal(e->revision, revision);
             if (e->has && lh_instant_before(w.now, e->end) &&
                 lh_instant_before(w.now, clients[i].end))
                 assert_int_equal(e->revision, revision);
@@ -117,6 +130,7 @@ static void show_all(struct client *c)
     Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
     Leasehold__Show show = LEASEHOLD__SHOW__INIT;
     Leasehold__ShownValue values[NAMES], *pointers[NAMES];
+    char *prefix = (char *)(uintptr_t)BROADCAST;
 
     for (unsigned n = 0; n < NAMES; n++) {
         struct entry *e = &c->cache[n];
@@ -130,6 +144,8 @@ static void show_all(struct client *c)
         show.n_values++;
     }
     show.values = pointers;
+    show.n_broadcasts = broadcasts;
+    show.broadcasts = &prefix;
     show.stamp = w.now.ns;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
     request.show = &show;
@@ -152,14 +168,23 @@ static void on_shown(struct client *c, const Leasehold__Shown *shown)
         c->cache[name_of(shown->dropped[i])].has = false;
 }
 
+static void on_beat(struct client *c, const Leasehold__BeatReply *beat)
+{
+    c->end = until(beat->stamp, beat->term_ns);
+    if (beat->n_broadcasts == 0)
+        return;
+    c->promised = beat->broadcasts[0]->promised ? beat->broadcasts[0]->revision : 0;
+    c->promise_end = c->end;
+}
+
 static void on_answer(struct client *c, const Leasehold__LeaseAnswer *a)
 {
     if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE) {
         struct entry *e = &c->cache[a->value->id];
         assert_true(a->value->error == LEASEHOLD__ERROR_CODE__OK ||
                     a->value->error == LEASEHOLD__ERROR_CODE__NOT_FOUND);
-        *e = (struct entry){
-            a->value->leased, a->value->revision, until(a->value->stamp, a->value->term_ns)};
+        *e = (struct entry){a->value->leased, a->value->revision,
+            until(a->value->stamp, a->value->term_ns), a->value->prefix_revision};
     } else if (a->answer_case == LEASEHOLD__LEASE_ANSWER__ANSWER_DROP) {
         c->cache[name_of(a->drop->name)].has = false;
         has_dropped(&c->p, a->drop->name, a->drop->change);
@@ -186,7 +211,7 @@ static bool hear(struct client *c)
             on_shown(c, reply->shown);
         } else if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT) {
             if (reply->beat->error == LEASEHOLD__ERROR_CODE__OK)
-                c->end = until(reply->beat->stamp, reply->beat->term_ns);
+                on_beat(c, reply->beat);
         } else if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS) {
             for (size_t k = 0; k < reply->answers->n_answers; k++)
                 on_answer(c, reply->answers->answers[k]);
@@ -203,6 +228,7 @@ static void attach_again(struct client *c)
     Leasehold__Attach a = LEASEHOLD__ATTACH__INIT;
 
     c->back = false;
+    c->promised = 0; /* VAL-5 */
     c->p.link = world_open_link(&w, LH_METHOD_LEASE_SESSION);
     a.session = (ProtobufCBinaryData){.data = c->p.id, .len = sizeof c->p.id};
     a.opens = !c->greeted;
@@ -337,11 +363,40 @@ static void watcher_acts(struct watcher *v)
     }
 }
 
-/* ---- The master. */
+/* ---- The master, and a standby that follows it and is the next one (HA-8): what they do must not
+ * differ from what a master does that loads the store. */
+
+static struct lh_master *standby;
+
+static void follow(const struct lh_change *items, size_t count)
+{
+    char text[256];
+
+    if (standby != NULL && lh_master_amend(standby, items, count, text, sizeof text) != LH_OK)
+        fail_msg("%s", text);
+}
+
+static void take_over(void)
+{
+    w.successor = standby;
+    standby = NULL;
+}
+
+static void begin_standby(void)
+{
+    char text[256];
+
+    standby = lh_master_create(&w.config);
+    for (size_t i = 0; i < w.store_count; i++)
+        assert_int_equal(lh_master_load(standby, w.store[i].key, w.store[i].key_size,
+                             w.store[i].value, w.store[i].value_size, text, sizeof text),
+            LH_OK);
+}
 
 static void the_master_dies(void)
 {
     crash();
+    begin_standby();
     for (unsigned i = 0; i < PROGRAMS; i++) {
         clients[i].p.link = 0;
         clients[i].back = false;
@@ -445,7 +500,8 @@ static void check_history(void)
         LeaseholdStored__ValueChange *h =
             leasehold_stored__value_change__unpack(NULL, w.store[i].value_size, w.store[i].value);
         char text[24] = {0};
-        memcpy(text, h->value.data, h->value.len);
+        if (h->value.len > 0)
+            memcpy(text, h->value.data, h->value.len);
         unsigned long number = strtoul(text, NULL, 10);
         if (!h->removed) {
             assert_true(number >= 1 && number <= change_count);
@@ -494,6 +550,15 @@ static void run(uint64_t seed)
         w.config.program_term_min = lh_milliseconds(500);
     }
     crash();
+    broadcasts = below(2) == 0;
+    if (broadcasts) {
+        Leasehold__Policy p = policy_for(BROADCAST);
+        p.broadcast = true;
+        set_policy(&p, false);
+    }
+    w.committed = follow;
+    w.crashed = take_over;
+    begin_standby();
     for (unsigned i = 0; i < PROGRAMS; i++)
         new_session(&clients[i]);
     memset(watchers, 0, sizeof watchers);
@@ -505,6 +570,8 @@ static void run(uint64_t seed)
     for (unsigned i = 0; i < WATCHERS; i++)
         for (unsigned n = 0; n < NAMES; n++)
             assert_int_equal(watchers[i].revisions[n], stored_revision(n));
+    lh_master_destroy(standby);
+    standby = NULL;
     world_close(&w);
 }
 
@@ -522,9 +589,57 @@ static void random_schedules_keep_the_invariants(void **state)
     }
 }
 
+/* ---- Planted bugs. */
+
+static void one_after_the_other(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10 * RUNS; seed++) /* until the first that fails */
+        run(seed);
+}
+
+/* A process of its own: what it finds is a failure there. */
+static bool is_noticed(const char *bug)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_after_the_other)};
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL)
+            _exit(0);
+        _exit(lh_plant(bug, true) && cmocka_run_group_tests(tests, NULL, NULL) > 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status != 0;
+}
+
+static void planted_bugs_are_noticed(void **state)
+{
+    (void)state;
+    static const char *const bugs[] = {
+        "attached-value-kept",
+        "broadcast-promise-stretched",
+        "call-applied-twice",
+        "change-before-all-back",
+        "change-before-caches-gone",
+        "lease-given-while-changing",
+        "old-drop-confirmation-counts",
+        "watch-event-lost",
+        "watch-event-twice",
+    };
+
+    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
+        if (!is_noticed(bugs[i]))
+            fail_msg("%s was not noticed", bugs[i]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_schedules_keep_the_invariants)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_schedules_keep_the_invariants),
+        cmocka_unit_test(planted_bugs_are_noticed),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
