@@ -149,6 +149,7 @@ void lh_client_session_lose(struct lh_client_session *s, bool known, const char 
     if (s->life == LH_CLIENT_SESSION_OVER)
         return;
     if (s->life == LH_CLIENT_SESSION_OPENING) {
+        s->greeted = false; /* nothing is held in it: it is begun again */
         lh_client_attach_failed(s, LH_ERR_UNKNOWN_SESSION, why);
         return;
     }

@@ -116,12 +116,16 @@ static void run_callback(struct lh_errand *errand)
     struct acquiring *a = LH_OWNER(errand, struct acquiring, errand);
     struct lh_session *s = a->session;
     struct lh_lock lock = lock_of(a);
+    bool open = lh_session_enter(s);
 
     if (a->error != LH_OK)
         lh_fail(a->error, "%s", a->call.call.text);
+    else if (!open)
+        a->error = lh_fail(LH_ERR_CANCELLED, "the session is being closed");
     a->callback(a->arg, a->error, a->error == LH_OK ? &lock : NULL);
     free_acquiring(a);
     pthread_mutex_lock(&s->mutex);
+    s->running = false;
     s->pending--;
     pthread_cond_broadcast(&s->quiet);
     pthread_mutex_unlock(&s->mutex);
@@ -236,7 +240,7 @@ int lh_lock_yield(struct lh_lock *lock, uint64_t in_ms)
 
 uint64_t lh_lock_left_ms(const struct lh_lock *lock)
 {
-    if (lock == NULL || !lh_session_is_here(lock->session))
+    if (lock == NULL || !lh_session_is_usable(lock->session))
         return 0;
     const struct lh_session *s = lock->session;
     pthread_mutex_lock(&s->cluster->guard);

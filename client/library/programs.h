@@ -6,6 +6,7 @@
 #include "client/core/leases.h"
 #include "client/library/leasehold_leases.h"
 
+#include <stdatomic.h>
 #include <uthash.h>
 
 /* A lock that the program holds: for its callbacks. */
@@ -26,6 +27,8 @@ struct lh_session {
     pthread_cond_t quiet;
     enum lh_session_state state;
     struct lh_held *held; /* by id */
+    atomic_bool closing;  /* the core's session may be gone */
+    bool running;         /* a callback of it is */
     bool over;            /* no event comes any more */
     unsigned pending;     /* errands of lh_acquire_async() */
 
@@ -37,8 +40,13 @@ struct lh_session {
 /* The session may be used here: LH_OK; else what a call on it returns. */
 int lh_session_check(const struct lh_session *session);
 
-/* This process has it: it is not that of a parent. */
-bool lh_session_is_here(const struct lh_session *session);
+/* The program may act on it: it is not a parent's, and not being closed. */
+bool lh_session_is_usable(const struct lh_session *session);
+
+/* Around what the callback thread does for a session. Closing waits for it; false: it has begun, and
+ * the core's session may be gone. */
+bool lh_session_enter(struct lh_session *session);
+void lh_session_leave(struct lh_session *session);
 
 /* For how long the master may wait: a little less than the caller does, and not for ever. */
 uint64_t lh_wait_ms(uint64_t timeout_ms);

@@ -35,18 +35,42 @@ static void watch_forks(void)
     LH_ASSERT(error == 0);
 }
 
-bool lh_session_is_here(const struct lh_session *s)
+static bool is_here(const struct lh_session *s)
 {
-    return s != NULL && s->generation == atomic_load_explicit(&generation, memory_order_relaxed);
+    return s->generation == atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+bool lh_session_is_usable(const struct lh_session *s)
+{
+    return s != NULL && is_here(s) && !atomic_load_explicit(&s->closing, memory_order_acquire);
 }
 
 int lh_session_check(const struct lh_session *s)
 {
     if (s == NULL)
         return lh_missing("session");
-    if (!lh_session_is_here(s))
+    if (!is_here(s))
         return lh_fail(LH_ERR_CLOSED, "the session belongs to the process that was forked from");
+    if (!lh_session_is_usable(s))
+        return lh_fail(LH_ERR_CLOSED, "the session is being closed");
     return LH_OK;
+}
+
+bool lh_session_enter(struct lh_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    bool open = !s->closing;
+    s->running = open;
+    pthread_mutex_unlock(&s->mutex);
+    return open;
+}
+
+void lh_session_leave(struct lh_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->running = false;
+    pthread_cond_broadcast(&s->quiet);
+    pthread_mutex_unlock(&s->mutex);
 }
 
 uint64_t lh_wait_ms(uint64_t timeout_ms)
@@ -125,12 +149,13 @@ static void run_event(struct lh_errand *errand)
 {
     struct lh_session *s = LH_OWNER(errand, struct lh_session, errand);
 
-    if (s->event_error != LH_OK) {
+    if (s->event_error != LH_OK || !lh_session_enter(s)) {
         end_events(s);
         return;
     }
     handle(s);
     await_event(s);
+    lh_session_leave(s);
 }
 
 void lh_session_event_completed(struct lh_session_event_call *call, int error)
@@ -198,6 +223,16 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
     return LH_OK;
 }
 
+/* No callback of it is running, and none begins that may still use it. */
+static void begin_closing(struct lh_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    atomic_store(&s->closing, true);
+    while (s->running)
+        pthread_cond_wait(&s->quiet, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+}
+
 /* All that the callback thread has of it is done. */
 static void await_quiet(struct lh_session *s)
 {
@@ -211,8 +246,9 @@ void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
 {
     if (s == NULL)
         return;
-    if (lh_session_is_here(s)) {
+    if (is_here(s)) {
         LH_ASSERT(!lh_in_callback());
+        begin_closing(s);
         struct lh_session_close_call call = {
             .call.kind = LH_CALL_SESSION_CLOSE,
             .session = s->core,
@@ -229,7 +265,7 @@ void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
 
 uint64_t lh_session_left_ms(const struct lh_session *s)
 {
-    if (!lh_session_is_here(s))
+    if (!lh_session_is_usable(s))
         return 0;
     pthread_mutex_lock(&s->cluster->guard);
     struct lh_duration left = lh_client_session_left(s->core, lh_clock_now());

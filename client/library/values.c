@@ -35,7 +35,7 @@ int lh_get(
 
     if (name == NULL || value == NULL)
         return lh_missing(name == NULL ? "name" : "value");
-    if (!lh_session_is_here(s))
+    if (!lh_session_is_usable(s))
         return lh_session_check(s);
     if (!from_memory(s, name, &found)) {
         struct lh_get_call call = {
@@ -83,7 +83,7 @@ int lh_get_once(struct lh_cluster *cluster, const char *name, uint64_t timeout_m
 /* The session's id, as it is sent. */
 static bool session_bytes(const struct lh_session *s, ProtobufCBinaryData *to)
 {
-    if (!lh_session_is_here(s))
+    if (!lh_session_is_usable(s))
         return false;
     to->data = (uint8_t *)(uintptr_t)lh_client_session_id(s->core);
     to->len = 16;

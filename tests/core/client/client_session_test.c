@@ -298,6 +298,29 @@ static void opening_is_refused_for_good(void **state)
     world_deinit(&w);
 }
 
+/* It was on record, and is no more: the program has nothing in it yet. */
+static void a_session_that_is_forgotten_while_it_opens_is_begun_again(void **state)
+{
+    (void)state;
+    world_init_with(
+        &w, (struct lh_client_config){.masters = (const char *[]){"m1:1"}, .master_count = 1});
+    open_session(&s, &w);
+    expect_attach(&s, "m1:1");
+    say_greeting(&s, 3);
+    expect_show(&s);
+    break_link(&w, s.link);
+    pass(&w);
+    assert_false(expect_attach(&s, "m1:1")->opens);
+    end_link(&w, s.link, LH_ERR_UNKNOWN_SESSION, NULL);
+    pass(&w);
+    assert_true(expect_attach(&s, "m1:1")->opens);
+    say_greeting(&s, 3);
+    expect_show(&s);
+    say_shown(&s);
+    expect_complete(&w, &s.open, LH_OK);
+    world_deinit(&w);
+}
+
 static void closing_tells_the_master_and_ends_what_waits(void **state)
 {
     (void)state;
@@ -368,6 +391,7 @@ int main(void)
         cmocka_unit_test(a_master_that_forgot_it_refuses_the_attaching),
         cmocka_unit_test(opening_ends_at_its_deadline),
         cmocka_unit_test(opening_is_refused_for_good),
+        cmocka_unit_test(a_session_that_is_forgotten_while_it_opens_is_begun_again),
         cmocka_unit_test(closing_tells_the_master_and_ends_what_waits),
         cmocka_unit_test(closing_ends_at_its_deadline),
         cmocka_unit_test(a_stopped_core_ends_every_call),
