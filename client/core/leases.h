@@ -129,6 +129,9 @@ struct lh_watch_close_call {
 
 /* ---- What may be done now. `now` is read after the last thing that may have taken long. */
 
+/* 16 bytes; the session's. */
+const uint8_t *lh_client_session_id(const struct lh_client_session *s);
+
 /* Zero: the session is over. */
 struct lh_duration lh_client_session_left(const struct lh_client_session *s, struct lh_instant now);
 /* Its 16 bytes; the session's. */

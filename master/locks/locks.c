@@ -322,7 +322,7 @@ static void go_on(void *core, struct lh_timer *timer)
 void lh_m_locks_step(struct lh_master *m)
 {
     struct lh_m_locking *g;
-    size_t work = m->config.step_work;
+    size_t work = (size_t)m->config.step_work + 1; /* of the first name one request at least */
 
     if (m->stopping || lh_m_programs_awaited(m))
         return; /* PS-3; all of it is looked at then */

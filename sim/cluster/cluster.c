@@ -264,6 +264,7 @@ void lh_sim_cluster_destroy(struct lh_sim_cluster *c)
     lh_sim_destroy(c->sim);
     lh_sim_shared_deinit(c);
     lh_sim_programs_deinit(c);
+    lh_sim_guard_deinit(c);
     lh_sim_requests_deinit(c);
     lh_sim_questions_deinit(c);
     for (size_t i = 0; i < c->config.strangers; i++)

@@ -126,10 +126,10 @@ static bool not_in_time(const struct waiting *w, const char *what, struct lh_dur
 {
     const struct lh_sim_program_spec *late = w->late == NULL ? NULL : lh_sim_program_spec(w->late);
 
-    lh_sim_fail(w->cluster->sim, "INV-8", 0,
-        "%s%s%s%s%s within %" PRIu64 " ms after the faults ended", late == NULL ? "" : late->name,
-        late == NULL ? "" : " (", late == NULL ? "" : late->path, late == NULL ? "" : ") ", what,
-        bound.ns / 1000000);
+    lh_sim_fail(w->cluster->sim, late != NULL && late->kind >= LH_SIM_LOCKER ? "INV-18" : "INV-8",
+        0, "%s%s%s%s%s within %" PRIu64 " ms after the faults ended",
+        late == NULL ? "" : late->name, late == NULL ? "" : " (", late == NULL ? "" : late->path,
+        late == NULL ? "" : ") ", what, bound.ns / 1000000);
     return false;
 }
 

@@ -1,7 +1,9 @@
 /* What the files of this folder know of each other. Inside sim/ and its tests only. */
 #pragma once
 
+#include "client/core/leases.h"
 #include "sim/cluster/cluster.h"
+#include "sim/cluster/guard.h"
 #include "sim/cluster/program.h"
 
 #include "base/alloc.h"
@@ -27,6 +29,16 @@ struct request {
         struct lh_reader_open_call reader_open;
         struct lh_reader_close_call reader_close;
         struct lh_fetch_call fetch;
+        struct lh_session_open_call session_open;
+        struct lh_session_close_call session_close;
+        struct lh_session_event_call event;
+        struct lh_acquire_call acquire;
+        struct lh_release_call release;
+        struct lh_yield_call yield;
+        struct lh_get_call get;
+        struct lh_watch_open_call watch_open;
+        struct lh_watch_next_call watch_next;
+        struct lh_watch_close_call watch_close;
     } u;
 };
 
@@ -70,6 +82,11 @@ struct lh_sim_cluster {
     struct request *requests, *idle_requests;
     uint64_t asides_over; /* true ns by which nothing of lh_sim_ask_aside() is under way any more */
     struct lh_sim_program *programs, *last_program;
+    struct {
+        struct guarded *names;
+        void (*seen)(void *arg, const struct lh_sim_act_guarded *act);
+        void *arg;
+    } guard; /* guard.c */
 
     /* What the master's store says, as of lh_sim_read_store(). */
     uint64_t store_version;
@@ -117,6 +134,9 @@ void lh_sim_fill_record(uint8_t *to, uint32_t size, uint64_t writer, uint64_t se
 
 extern const struct lh_sim_role lh_sim_client_role;
 void lh_sim_requests_deinit(struct lh_sim_cluster *c);
+
+/* guard.c */
+void lh_sim_guard_deinit(struct lh_sim_cluster *c);
 
 /* program.c */
 void lh_sim_programs_deinit(struct lh_sim_cluster *c);

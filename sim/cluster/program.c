@@ -1,16 +1,18 @@
 #include "sim/cluster/program.h"
 
-#include "sim/cluster/internal.h"
+#include "sim/cluster/program_internal.h"
 #include "sim/cluster/stranger.h"
 
 #include "batch/batch.h"
 #include "proto/codec.h"
-#include "proto/leasehold.pb-c.h"
 #include "sim/cluster/complain.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How often a program that has ended looks whether it can give back what it has. */
+#define WIND_UP_NS UINT64_C(20000000)
 
 /* How often a program looks whether its client is up again. */
 #define LOOK_AGAIN_NS UINT64_C(100000000)
@@ -18,27 +20,26 @@
 /* A program's own patience with one call; it asks again. */
 #define PATIENCE lh_seconds(30)
 
-struct lh_sim_program {
-    struct lh_sim_program *next;
-    struct lh_sim_cluster *cluster;
-    struct lh_sim_node *node;
-    struct lh_sim_program_spec spec;
-    struct lh_sim_program_status status;
-    struct lh_prng random;
-    uint64_t life; /* of the client: what was opened is gone with it */
-    bool ticking;  /* a tick is scheduled */
-    bool opening;
-    struct request **pending; /* in the order in which they began */
-    size_t pending_count, pending_capacity;
-
-    struct lh_client_appender *appender; /* WRITER */
-    uint64_t writer, sequence;
-    struct lh_client_reader *reader; /* READER */
-    uint64_t names;                  /* FILES: made so far */
-};
+static bool has_leases(enum lh_sim_program_kind kind)
+{
+    return kind >= LH_SIM_LOCKER;
+}
 
 struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind)
 {
+    if (has_leases(kind))
+        return (struct lh_sim_program_spec){
+            .kind = kind,
+            .client = 1,
+            .count = UINT64_MAX,
+            .bytes_min = 0,
+            .bytes_max = 200,
+            .every = {lh_milliseconds(10), lh_milliseconds(50)},
+            .window = 1,
+            .names = 1,
+            .hold = {lh_milliseconds(100), lh_milliseconds(500)},
+            .patience = PATIENCE,
+        };
     return (struct lh_sim_program_spec){
         .kind = kind,
         .client = 1,
@@ -60,6 +61,22 @@ static uint64_t largest_batch(const struct lh_sim_program_spec *s)
            (uint64_t)s->records_max * (LH_RECORD_HEADER_BYTES + (uint64_t)s->bytes_max);
 }
 
+static bool check_leases(const struct lh_sim_program_spec *s, char *text, size_t text_size)
+{
+    if (s->names < 1 || s->names > LH_SIM_LEASE_NAMES_MAX)
+        return lh_sim_complain(
+            text, text_size, "a program uses 1 to %u names", (unsigned)LH_SIM_LEASE_NAMES_MAX);
+    if (s->bytes_min > s->bytes_max || s->bytes_max > 65536)
+        return lh_sim_complain(text, text_size, "a value has at most 65536 bytes");
+    if (s->hold.min.ns > s->hold.max.ns)
+        return lh_sim_complain(text, text_size, "the shortest hold is longer than the longest");
+    if (s->shared && s->exclusive)
+        return lh_sim_complain(text, text_size, "a lock is shared or exclusive");
+    if (s->window < 1)
+        return lh_sim_complain(text, text_size, "a program has a window of 1 or more");
+    return true;
+}
+
 bool lh_sim_program_check(
     const struct lh_sim_program_spec *s, size_t clients, char *text, size_t text_size)
 {
@@ -72,6 +89,8 @@ bool lh_sim_program_check(
         return lh_sim_complain(text, text_size, "a path begins with '/', not as \"%s\"", s->path);
     if (s->every.min.ns > s->every.max.ns)
         return lh_sim_complain(text, text_size, "the shortest pause is longer than the longest");
+    if (has_leases(s->kind))
+        return check_leases(s, text, text_size);
     if (s->kind != LH_SIM_WRITER)
         return true;
     if (s->records_min < 1 || s->records_min > s->records_max)
@@ -91,14 +110,14 @@ bool lh_sim_program_check(
     return true;
 }
 
-static struct lh_instant deadline(const struct lh_sim_program *p)
+struct lh_instant lh_sim_p_deadline(const struct lh_sim_program *p)
 {
     return lh_instant_add(lh_sim_clock(p->node), PATIENCE);
 }
 
 /* ---- Calls ---- */
 
-static struct request *new_call(
+struct request *lh_sim_p_call(
     struct lh_sim_program *p, enum lh_call_kind kind, void (*then)(struct request *r))
 {
     struct request *r = lh_sim_request(p->cluster, kind);
@@ -111,13 +130,12 @@ static struct request *new_call(
     return r;
 }
 
-/* An operation, as opposed to the opening of what it needs. */
-static struct request *begin(
+struct request *lh_sim_p_begin(
     struct lh_sim_program *p, enum lh_call_kind kind, void (*then)(struct request *r))
 {
     p->status.begun++;
     p->status.pending++;
-    return new_call(p, kind, then);
+    return lh_sim_p_call(p, kind, then);
 }
 
 static void take_out(struct request *r)
@@ -130,7 +148,7 @@ static void take_out(struct request *r)
     memmove(&p->pending[i], &p->pending[i + 1], (--p->pending_count - i) * sizeof *p->pending);
 }
 
-static void end(struct request *r)
+void lh_sim_p_end(struct request *r)
 {
     struct lh_sim_program *p = r->program;
 
@@ -147,7 +165,7 @@ static void end(struct request *r)
 
 static void tick_in(struct lh_sim_program *p, uint64_t ns);
 
-static void discard(struct request *r)
+void lh_sim_p_discard(struct request *r)
 {
     struct lh_sim_cluster *c = r->program->cluster;
 
@@ -168,18 +186,18 @@ static void opened_appender(struct request *r)
         p->status.last_error = r->error;
         p->status.ended = true; /* its token is over, for good */
     }
-    discard(r);
+    lh_sim_p_discard(r);
 }
 
 static void open_appender(struct lh_sim_program *p)
 {
-    struct request *r = new_call(p, LH_CALL_APPENDER_OPEN, opened_appender);
+    struct request *r = lh_sim_p_call(p, LH_CALL_APPENDER_OPEN, opened_appender);
 
     p->opening = true;
     r->u.open.path = p->spec.path;
     r->u.open.lock_name = p->spec.token == 0 ? NULL : p->spec.lock;
     r->u.open.token = p->spec.token;
-    r->u.open.deadline = deadline(p);
+    r->u.open.deadline = lh_sim_p_deadline(p);
     r->u.open.give_up = LH_DURATION_FOREVER;
     lh_sim_call(p->node, &r->u);
 }
@@ -189,7 +207,7 @@ static void drop_appender(struct lh_sim_program *p)
 {
     if (p->appender == NULL)
         return;
-    struct request *r = new_call(p, LH_CALL_APPENDER_CLOSE, discard);
+    struct request *r = lh_sim_p_call(p, LH_CALL_APPENDER_CLOSE, lh_sim_p_discard);
     r->u.close.appender = p->appender;
     p->appender = NULL;
     lh_sim_call(p->node, &r->u);
@@ -200,7 +218,7 @@ static void stored(struct request *r)
     struct lh_sim_program *p = r->program;
     struct lh_sim_cluster *c = p->cluster;
 
-    end(r);
+    lh_sim_p_end(r);
     if (r->error == LH_ERR_STALE_TOKEN && p->spec.token != 0)
         p->status.ended = true; /* for good */
     if ((r->error != LH_OK || p->spec.again) && r->u.submit.appender == p->appender)
@@ -210,7 +228,7 @@ static void stored(struct request *r)
 
 static void submit(struct lh_sim_program *p)
 {
-    struct request *r = begin(p, LH_CALL_SUBMIT, stored);
+    struct request *r = lh_sim_p_begin(p, LH_CALL_SUBMIT, stored);
     uint32_t count =
         (uint32_t)lh_prng_between(&p->random, p->spec.records_min, p->spec.records_max);
     uint32_t *sizes = lh_alloc_array(count, sizeof *sizes);
@@ -257,17 +275,17 @@ static void opened_reader(struct request *r)
     p->opening = false;
     if (r->error == LH_OK)
         p->reader = r->u.reader_open.reader;
-    discard(r);
+    lh_sim_p_discard(r);
 }
 
 static void open_reader(struct lh_sim_program *p)
 {
-    struct request *r = new_call(p, LH_CALL_READER_OPEN, opened_reader);
+    struct request *r = lh_sim_p_call(p, LH_CALL_READER_OPEN, opened_reader);
 
     p->opening = true;
     r->u.reader_open.offset = p->status.position;
     r->u.reader_open.path = p->spec.path;
-    r->u.reader_open.deadline = deadline(p);
+    r->u.reader_open.deadline = lh_sim_p_deadline(p);
     r->u.reader_open.follow = p->spec.follow;
     r->u.reader_open.readahead = 256u << 10;
     lh_sim_call(p->node, &r->u);
@@ -275,7 +293,7 @@ static void open_reader(struct lh_sim_program *p)
 
 static void drop_reader(struct lh_sim_program *p)
 {
-    struct request *r = new_call(p, LH_CALL_READER_CLOSE, discard);
+    struct request *r = lh_sim_p_call(p, LH_CALL_READER_CLOSE, lh_sim_p_discard);
 
     r->u.reader_close.reader = p->reader;
     p->reader = NULL;
@@ -293,7 +311,7 @@ static void fetched(struct request *r)
     struct lh_sim_program *p = r->program;
     struct lh_sim_cluster *c = p->cluster;
 
-    end(r);
+    lh_sim_p_end(r);
     if (r->error == LH_OK)
         p->status.position = r->u.fetch.offset + r->u.fetch.batches.size;
     else if (r->error == LH_ERR_CLOSED && p->spec.again)
@@ -312,22 +330,37 @@ static void read_on(struct lh_sim_program *p)
         if (!p->opening)
             open_reader(p);
     } else if (p->status.pending == 0) {
-        struct request *r = begin(p, LH_CALL_FETCH, fetched);
+        struct request *r = lh_sim_p_begin(p, LH_CALL_FETCH, fetched);
         r->u.fetch.reader = p->reader;
-        r->u.fetch.deadline = deadline(p);
+        r->u.fetch.deadline = lh_sim_p_deadline(p);
         lh_sim_call(p->node, &r->u);
     }
 }
 
 /* ---- Files ---- */
 
-static void answered(struct request *r)
+void lh_sim_p_answered(struct request *r)
 {
     struct lh_sim_cluster *c = r->program->cluster;
 
-    end(r);
+    lh_sim_p_end(r);
     lh_wire_free(r->u.master.reply);
+    r->u.master.reply = NULL;
     lh_sim_request_done(c, r);
+}
+
+struct request *lh_sim_p_ask(struct lh_sim_program *p, enum lh_method method,
+    ProtobufCMessage *request, void (*then)(struct request *r))
+{
+    struct request *r = lh_sim_p_begin(p, LH_CALL_MASTER, then);
+
+    r->memory = request;
+    r->u.master.method = method;
+    r->u.master.request = request;
+    r->u.master.patience = lh_seconds(1);
+    r->u.master.deadline = lh_sim_p_deadline(p);
+    lh_sim_call(p->node, &r->u);
+    return r;
 }
 
 /* The request and its two paths in one piece of memory: it outlives this step. */
@@ -356,7 +389,7 @@ static void ask_on(struct lh_sim_program *p)
 {
     if (p->status.pending > 0)
         return;
-    struct request *r = begin(p, LH_CALL_MASTER, answered);
+    struct request *r = lh_sim_p_begin(p, LH_CALL_MASTER, lh_sim_p_answered);
     struct asking *a = lh_alloc(sizeof *a);
 
     r->memory = a;
@@ -393,7 +426,7 @@ static void ask_on(struct lh_sim_program *p)
     }
     r->u.master.request = &a->u.base;
     r->u.master.patience = lh_seconds(1);
-    r->u.master.deadline = deadline(p);
+    r->u.master.deadline = lh_sim_p_deadline(p);
     lh_sim_call(p->node, &r->u);
 }
 
@@ -409,6 +442,18 @@ static void forget_life(struct lh_sim_program *p)
     p->reader = NULL;
     p->opening = false;
     p->status.position = 0; /* what the last life saw must be there again */
+    if (p->kind->forget != NULL)
+        p->kind->forget(p);
+}
+
+static bool has_ended(const struct lh_sim_program *p)
+{
+    return p->status.ended || p->status.begun >= p->spec.count;
+}
+
+bool lh_sim_p_lives(const struct lh_sim_program *p)
+{
+    return lh_sim_is_up(p->node) && p->life == lh_sim_incarnation(p->node);
 }
 
 static void tick(void *arg)
@@ -424,19 +469,15 @@ static void tick(void *arg)
         forget_life(p);
         p->life = lh_sim_incarnation(p->node);
     }
-    if (p->status.ended || p->status.begun >= p->spec.count)
+    if (has_ended(p) && (p->kind->wind_up == NULL || p->kind->wind_up(p))) {
+        p->wound_up = true;
         return;
-    switch (p->spec.kind) {
-    case LH_SIM_WRITER:
-        write_on(p);
-        break;
-    case LH_SIM_READER:
-        read_on(p);
-        break;
-    case LH_SIM_FILES:
-        ask_on(p);
-        break;
     }
+    if (has_ended(p)) {
+        tick_in(p, WIND_UP_NS);
+        return;
+    }
+    p->kind->go_on(p);
     tick_in(p, lh_prng_between(&p->random, p->spec.every.min.ns, p->spec.every.max.ns));
 }
 
@@ -446,6 +487,20 @@ static void tick_in(struct lh_sim_program *p, uint64_t ns)
     p->ticking = true;
     lh_sim_at(p->cluster->sim, lh_nanoseconds(ns), tick, p);
 }
+
+static const struct program_kind writer = {.go_on = write_on}, reader = {.go_on = read_on},
+                                 files = {.go_on = ask_on};
+
+static const struct program_kind *const kinds[] = {
+    [LH_SIM_WRITER] = &writer,
+    [LH_SIM_READER] = &reader,
+    [LH_SIM_FILES] = &files,
+    [LH_SIM_LOCKER] = &lh_sim_locker,
+    [LH_SIM_CACHER] = &lh_sim_cacher,
+    [LH_SIM_CHANGER] = &lh_sim_changer,
+    [LH_SIM_WATCHER] = &lh_sim_watcher_kind,
+    [LH_SIM_OPERATOR] = &lh_sim_operator,
+};
 
 struct lh_sim_program *lh_sim_program_start(
     struct lh_sim_cluster *c, const struct lh_sim_program_spec *spec)
@@ -458,6 +513,7 @@ struct lh_sim_program *lh_sim_program_start(
     p->cluster = c;
     p->node = lh_sim_client(c, spec->client);
     p->spec = *spec;
+    p->kind = kinds[spec->kind];
     p->random.state = lh_mix64(spec->seed + 1);
     p->life = lh_sim_incarnation(p->node);
     if (c->last_program != NULL)
@@ -506,15 +562,17 @@ struct lh_sim_program_status lh_sim_program_status(const struct lh_sim_program *
     struct lh_sim_program_status s = p->status;
 
     /* Its client went down, or came back, and the program has not looked yet. */
-    if (!lh_sim_is_up(p->node) || p->life != lh_sim_incarnation(p->node)) {
+    if (!lh_sim_p_lives(p)) {
         s.lost += s.pending;
         s.pending = 0;
     }
+    s.ended = has_ended(p);
+    /* What it still has to give back is under way, too. */
+    s.pending += s.ended && p->kind->wind_up != NULL && !p->wound_up;
     s.since = UINT64_MAX;
     if (s.pending > 0)
         for (size_t i = 0; i < p->pending_count && s.since == UINT64_MAX; i++)
             s.since = p->pending[i]->begun;
-    s.ended = s.ended || s.begun >= p->spec.count;
     return s;
 }
 
@@ -522,6 +580,8 @@ void lh_sim_programs_deinit(struct lh_sim_cluster *c)
 {
     while (c->programs != NULL) {
         struct lh_sim_program *next = c->programs->next;
+        if (c->programs->kind->deinit != NULL)
+            c->programs->kind->deinit(c->programs);
         free(c->programs->pending);
         free(c->programs);
         c->programs = next;

@@ -1,5 +1,6 @@
-/* Programs that use Leasehold inside the world: writers, readers, and one that moves files about.
- * Each goes on by itself, outlives its client's crashes as a supervised program would (it starts
+/* Programs that use Leasehold inside the world: writers, readers, one that moves files about, and
+ * programs with leases of their own (program_*.c): locks, cached values, changes, watches, and an
+ * operator. Each goes on by itself, outlives its client's crashes as a supervised program would (it starts
  * again with a new writer or reader), and draws from a seed of its own: taking one program out of a
  * run leaves what the others draw as it was.
  *
@@ -12,6 +13,22 @@ enum lh_sim_program_kind {
     LH_SIM_WRITER, /* appends batches to `path` */
     LH_SIM_READER, /* reads `path` from its start */
     LH_SIM_FILES,  /* creates, renames, lists and removes files whose paths begin with `path` */
+    /* Of leases for programs; their names begin with `path`, or are it if there is one. */
+    LH_SIM_LOCKER,   /* acquires locks, holds them, uses their tokens, releases them */
+    LH_SIM_CACHER,   /* reads values through the cache of a session */
+    LH_SIM_CHANGER,  /* puts and deletes values, with and without conditions */
+    LH_SIM_WATCHER,  /* is told of every change */
+    LH_SIM_OPERATOR, /* cancels locks, lists names and sessions, sets policies */
+};
+
+/* What a locker does when it is asked for its lock (NL-4). */
+enum lh_sim_recall {
+    LH_SIM_RECALL_ANY,      /* one of the others each time */
+    LH_SIM_RECALL_RELEASES, /* gives it up */
+    LH_SIM_RECALL_YIELDS,   /* lets it end in some time, and goes on until then */
+    LH_SIM_RECALL_KEEPS,    /* says that it keeps it */
+    LH_SIM_RECALL_SILENT,   /* says nothing */
+    LH_SIM_RECALLS
 };
 
 #define LH_SIM_PROGRAM_NAME_MAX 15
@@ -33,10 +50,21 @@ struct lh_sim_program_spec {
     bool follow;                       /* READER: waits at the file's end instead of ending */
     bool again; /* READER that does not follow: at the end it goes on with a new reader there.
                    WRITER: each batch comes from a new writer, as of programs that append once */
+    /* Of leases. */
+    uint32_t names;              /* so many; at least 1 */
+    struct lh_duration term;     /* of the session; 0: the master's default */
+    struct lh_sim_range hold;    /* LOCKER: for so long it wants a lock */
+    struct lh_duration patience; /* LOCKER: it waits so long for one; forever: while it lives */
+    bool shared;    /* LOCKER: all of its locks; else of LOCKERs that are drawn some are */
+    bool exclusive; /* LOCKER: none of its locks is shared */
+    uint32_t slots; /* LOCKER, of shared ones; 0: what belongs to the name */
+    enum lh_sim_recall recall; /* LOCKER */
+    bool attached;             /* CHANGER: what it puts goes with its session */
 };
 
-/* A writer of small batches, a reader, or a files program, with everything set but name, client,
- * path and seed. */
+#define LH_SIM_LEASE_NAMES_MAX 16u
+
+/* A program of that kind with everything set but name, client, path and seed. */
 struct lh_sim_program_spec lh_sim_program_default(enum lh_sim_program_kind kind);
 
 /* False: `text` says what is wrong with it. */
@@ -54,16 +82,23 @@ struct lh_sim_program *lh_sim_program_start(
 void lh_sim_program_end(struct lh_sim_program *p);
 void lh_sim_programs_end(struct lh_sim_cluster *c); /* all of them, and strangers */
 
+/* Does it hold the lock on that name, may it serve its value from its memory, by its own clock at
+ * this moment? */
+bool lh_sim_program_holds(const struct lh_sim_program *p, const char *name);
+bool lh_sim_program_caches(const struct lh_sim_program *p, const char *name);
+
 /* NULL: no program of that name was started. */
 const struct lh_sim_program *lh_sim_program_find(const struct lh_sim_cluster *c, const char *name);
 
 struct lh_sim_program_status {
     uint64_t begun;     /* operations, of all its lives */
-    uint64_t succeeded; /* WRITER: acknowledged. READER: answered with bytes. FILES: answered */
+    uint64_t succeeded; /* WRITER: acknowledged. READER: answered with bytes. LOCKER: granted.
+                           Others: answered */
     uint64_t failed;    /* answered with an error */
     uint64_t pending;   /* under way at the running client */
     uint64_t lost;      /* under way when their client went down: nobody will ever know */
-    uint64_t position;  /* READER: the next byte of the file that it will ask for */
+    uint64_t position;  /* READER: the next byte of the file that it will ask for. WATCHER: the next
+                           revision */
     uint64_t since;     /* true ns of the oldest pending operation's beginning; UINT64_MAX: none */
     bool ended;         /* begins no further operations */
     int last_error;

@@ -64,11 +64,28 @@ static const char *name_of(const struct row *row)
     return row->bug != NULL ? row->bug->name : CLOCKS;
 }
 
-/* What is wrong with several masters shows only where there are some. */
+/* By the rule, or by who should notice it. */
+static bool is_of_leases(const struct lh_sim_bug *bug)
+{
+    static const char *const rules[] = {"PS-", "NL-", "VAL-", "TOK-1"};
+    static const char *const expected[] = {"INV-13", "INV-14", "INV-15", "INV-17", "INV-18"};
+    bool is = false;
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        is = is || strncmp(bug->rule, rules[i], strlen(rules[i])) == 0;
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        is = is || strcmp(bug->expected, expected[i]) == 0;
+    return is;
+}
+
+/* What is wrong with several masters shows only where there are some; and what is wrong with leases of
+ * programs, where programs have some. */
 static enum lh_sim_profile profile_of(const struct row *row)
 {
     if (row->bug == NULL)
         return LH_SIM_PROFILE_CLOCKS;
+    if (is_of_leases(row->bug))
+        return LH_SIM_PROFILE_LEASES;
     return strncmp(row->bug->rule, "HA-", 3) == 0 ? LH_SIM_PROFILE_MASTERS : LH_SIM_PROFILE_SWARM;
 }
 
@@ -100,9 +117,10 @@ static void print_row(const struct row *row)
 {
     char seed[40] = "-";
 
-    if (row->found && row->story == NULL && profile_of(row) == LH_SIM_PROFILE_MASTERS)
-        (void)snprintf(
-            seed, sizeof seed, "%" PRIu64 "@%u of masters", row->seed, (unsigned)LH_SIM_GENERATION);
+    if (row->found && row->story == NULL &&
+        (profile_of(row) == LH_SIM_PROFILE_MASTERS || profile_of(row) == LH_SIM_PROFILE_LEASES))
+        (void)snprintf(seed, sizeof seed, "%" PRIu64 "@%u of %s", row->seed,
+            (unsigned)LH_SIM_GENERATION, lh_sim_profile_name(profile_of(row)));
     else if (row->found && row->story == NULL)
         (void)lh_sim_seed_print(seed, row->seed);
     (void)printf("%-42s %-9s %-9s %-9s %5" PRIu64 " %8.1f  %s\n", name_of(row),

@@ -144,6 +144,7 @@ static void begin(struct lh_sim_observers *o, struct actor *a, const struct lh_c
         const struct lh_fetch_call *fetch = (const struct lh_fetch_call *)asked;
         call->reader = find_reader(h, a, fetch->reader);
     }
+    lh_ob_leases_begun(o, a, asked);
     DL_APPEND(h->calls, call);
     HASH_ADD_PTR(h->by_call, call, call);
 }
@@ -199,6 +200,7 @@ static void complete(struct lh_sim_observers *o, const struct lh_effect *e)
     default:
         break;
     }
+    lh_ob_leases_done(o, call, e->error);
     forget_call(h, call);
 }
 
@@ -273,8 +275,10 @@ void lh_ob_history_lives(struct lh_sim_observers *o, struct actor *a, enum lh_si
         what == LH_SIM_LIFE_RESTORED)
         return;
     DL_FOREACH_SAFE(h->calls, call, next_call)
-        if (call->client == a)
+        if (call->client == a) {
+            lh_ob_leases_lost_call(o, call->call);
             forget_call(h, call);
+        }
     DL_FOREACH_SAFE(h->readers, r, next_reader)
         if (r->client == a)
             forget_reader(h, r);

@@ -277,6 +277,7 @@ struct lh_sim_observers {
     struct lease_watch *inv1;
     struct health *health;
     struct causes *causes;
+    struct leases *leases; /* of programs */
 
     uint64_t master_term;
     bool restored;    /* the store is an older copy: nothing is known any more but KEEP-4 */
@@ -286,7 +287,7 @@ struct lh_sim_observers {
     bool over;        /* faults are */
     uint64_t over_at, next_due;      /* true ns */
     struct lh_duration longest_term; /* that any master has had */
-    uint64_t seen_inv1, seen_inv2, seen_inv11;
+    uint64_t seen_inv1, seen_inv2, seen_inv11, seen_inv13, seen_inv14, seen_inv15;
     bool blurred;    /* what is being read has several calls of a master that is gone */
     uint64_t copies; /* of chunks, that servers called done */
 };

@@ -35,7 +35,7 @@ static bool is_of(const struct key *k, char kind, size_t size)
     return k->size == size && k->bytes[0] == (uint8_t)kind;
 }
 
-/* Empty: a server's, whose id may be long. */
+/* Empty: a server's or a value's, whose name may be long. */
 static struct key key_of(const struct lh_change *change)
 {
     struct key k = {.size = 0};
@@ -143,8 +143,8 @@ bool lh_ob_ledger_deciding(const struct lh_sim_observers *o, const struct chunk 
 
 /* ---- Reading ---- */
 
-/* The file's record is in the commit that counts now. */
-static uint64_t decided_at(const struct lh_sim_observers *o, uint64_t file)
+/* When the commit that counts now, and has that key, was decided. */
+static uint64_t key_decided_at(const struct lh_sim_observers *o, const struct key *k)
 {
     const struct pending *p = o->pending_first;
 
@@ -152,9 +152,18 @@ static uint64_t decided_at(const struct lh_sim_observers *o, uint64_t file)
         return p == NULL ? lh_sim_now(o->sim) : p->emitted_at;
     for (; p != NULL; p = p->next)
         for (size_t i = 0; i < p->count; i++)
-            if (is_of(&p->keys[i], 'f', 9) && number_at(p->keys[i].bytes + 1) == file)
+            if (p->keys[i].size == k->size && memcmp(p->keys[i].bytes, k->bytes, k->size) == 0)
                 return p->emitted_at;
     return lh_sim_now(o->sim);
+}
+
+static uint64_t decided_at(const struct lh_sim_observers *o, uint64_t file)
+{
+    struct key k = {.bytes = {'f'}, .size = 9};
+
+    for (size_t i = 0; i < 8; i++)
+        k.bytes[1 + i] = (uint8_t)(file >> (56 - 8 * i));
+    return key_decided_at(o, &k);
 }
 
 /* `value` NULL: it is removed. */
@@ -349,6 +358,9 @@ static void committed(struct lh_sim_observers *o, const struct pending *p)
         else if (is_of(&p->keys[i], 'c', 17) && pair != NULL)
             lh_ob_names_call(o, number_at(p->keys[i].bytes + 1), number_at(p->keys[i].bytes + 9),
                 pair->value, pair->value_size);
+        else if (is_of(&p->keys[i], 'h', 9) && pair != NULL)
+            lh_ob_leases_changed(o, number_at(p->keys[i].bytes + 1), pair->value, pair->value_size,
+                key_decided_at(o, &p->keys[i]));
     }
     for (size_t i = 0; i < p->count; i++) {
         const struct key *k = &p->keys[i];
@@ -387,6 +399,9 @@ static bool read_each(struct lh_sim_observers *o)
             else if (is_of(&k, 'c', 17) && c->value != NULL)
                 lh_ob_names_call(
                     o, number_at(k.bytes + 1), number_at(k.bytes + 9), c->value, c->value_size);
+            else if (is_of(&k, 'h', 9) && c->value != NULL)
+                lh_ob_leases_changed(
+                    o, number_at(k.bytes + 1), c->value, c->value_size, key_decided_at(o, &k));
         }
     return true;
 }

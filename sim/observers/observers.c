@@ -126,6 +126,7 @@ void lh_ob_take(struct lh_sim_observers *o, struct actor *a, const struct lh_sim
         return;
     a->stopping = a->stopping || s->input->kind == LH_IN_STOP;
     lh_ob_links_takes(o, a, s);
+    lh_ob_leases_takes(o, a, s);
     lh_ob_history_takes(o, a, s);
     if (a->part == PART_CLIENT) {
         lh_ob_inv8_takes(o);
@@ -170,8 +171,10 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_reign_does(o, a, s);
     if (a->part == PART_MASTER && !lh_ob_reign_acts(o, a)) {
         /* What it decided while it was confirmed may leave late. */
-        if (!failed(o))
+        if (!failed(o)) {
             lh_ob_model_does(o, a, s);
+            lh_ob_leases_says_late(o, s);
+        }
         return;
     }
     lh_ob_pieces_note(o, s);
@@ -182,6 +185,7 @@ static void does(void *arg, const struct lh_sim_sight *s)
         lh_ob_history_does(o, a, s);
         return;
     }
+    lh_ob_leases_does(o, a, s);
     if (a->part == PART_MASTER)
         lh_ob_ledger_does(o, s);
     lh_ob_model_does(o, a, s);
@@ -209,6 +213,9 @@ static void stepped(void *arg, struct lh_sim_node *node)
         if (lh_sim_shared_etcd(o->cluster) != NULL)
             lh_ob_ledger_looks(o); /* a step's commit comes behind what it says */
         lh_ob_inv2_stepped(o);
+        lh_ob_leases_stepped(o, a);
+    } else if (a->part == PART_CLIENT) {
+        lh_ob_leases_stepped(o, a);
     }
 }
 
@@ -236,11 +243,14 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     a->alive = lh_sim_is_up(node);
     if (what == LH_SIM_LIFE_POWER_LOST)
         a->dark = true;
+    if (a->part != PART_MASTER || !shared)
+        lh_ob_leases_lives(o, a, what);
     if (a->part == PART_MASTER && shared) {
         /* Whether it acts shows in its steps. */
         if (a == o->master && !a->alive) {
             lh_ob_reign_forget(o);
             lh_ob_ledger_ended(o);
+            lh_ob_leases_lives(o, a, what);
         }
         return;
     }
@@ -293,6 +303,7 @@ struct lh_sim_observers *lh_sim_observers_create(
     find_actors(o);
     lh_ob_model_init(o);
     lh_ob_history_init(o);
+    lh_ob_leases_init(o);
     lh_ob_inv1_init(o);
     lh_ob_inv9_init(o);
     lh_ob_health_init(o);
@@ -313,6 +324,7 @@ void lh_sim_observers_destroy(struct lh_sim_observers *o)
     lh_ob_inv1_deinit(o);
     lh_ob_inv9_deinit(o);
     lh_ob_health_deinit(o);
+    lh_ob_leases_deinit(o);
     lh_ob_history_deinit(o);
     lh_ob_model_deinit(o);
     lh_ob_ledger_deinit(o);
@@ -346,6 +358,9 @@ uint64_t lh_sim_observers_seen(const struct lh_sim_observers *o, const char *rul
     return strcmp(rule, "INV-1") == 0    ? o->seen_inv1
            : strcmp(rule, "INV-2") == 0  ? o->seen_inv2
            : strcmp(rule, "INV-11") == 0 ? o->seen_inv11
+           : strcmp(rule, "INV-13") == 0 ? o->seen_inv13
+           : strcmp(rule, "INV-14") == 0 ? o->seen_inv14
+           : strcmp(rule, "INV-15") == 0 ? o->seen_inv15
                                          : 0;
 }
 
@@ -370,7 +385,8 @@ bool lh_sim_observers_settled(struct lh_sim_observers *o)
     uint64_t chunk;
 
     return failed(o) || (lh_ob_inv5_equal(o, false, &chunk, text, sizeof text) &&
-                            lh_ob_keep_whole(o, &chunk, text, sizeof text));
+                            lh_ob_keep_whole(o, &chunk, text, sizeof text) &&
+                            lh_ob_leases_settled(o, text, sizeof text));
 }
 
 void lh_sim_observers_unsettled(struct lh_sim_observers *o)
@@ -384,4 +400,6 @@ void lh_sim_observers_unsettled(struct lh_sim_observers *o)
         lh_sim_fail(o->sim, "KEEP-1", chunk, "full replication was not restored in time: %s", text);
     else if (!lh_ob_inv5_equal(o, false, &chunk, text, sizeof text))
         lh_sim_fail(o->sim, "INV-8", chunk, "replicas did not become equal in time: %s", text);
+    else if (!lh_ob_leases_settled(o, text, sizeof text))
+        lh_sim_fail(o->sim, "INV-17", 0, "%s, and nothing is broken any more", text);
 }

@@ -40,6 +40,7 @@ static void begin_reign(struct lh_sim_observers *o, struct actor *a, uint64_t re
     a->started = a->clock;
     a->started_at = lh_sim_now(o->sim);
     lh_ob_ledger_ended(o);
+    lh_ob_leases_lives(o, a, LH_SIM_LIFE_STARTED);
     lh_ob_model_lives(o, a, LH_SIM_LIFE_STARTED);
     lh_ob_inv9_lives(o, a, LH_SIM_LIFE_STARTED);
     lh_ob_health_lives(o, a, LH_SIM_LIFE_STARTED);

@@ -91,6 +91,8 @@ struct lh_sim_story {
     const char *master_cause;   /* why a lease may end in the master's step under way */
     uint64_t next_look;         /* no belief ends before this; true time */
 
+    struct lock_held *locks; /* of programs (story_leases.c) */
+
     bool faults_changed; /* something was noted: the state is looked at when it has changed */
     uint64_t faults_at;
     struct fault *down, *paused, *stalled, *drift; /* by node */
@@ -142,6 +144,21 @@ void lh_sim_faults_poll(struct lh_sim_story *s);
 void lh_sim_faults_lives(struct lh_sim_story *s, struct lh_sim_node *node, enum lh_sim_life what);
 void lh_sim_faults_end(struct lh_sim_story *s);
 void lh_sim_faults_deinit(struct lh_sim_story *s);
+
+/* story_leases.c: sessions, locks, caches and changes of programs. */
+void lh_sim_say_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+    const Leasehold__LeaseSessionRequest *m);
+void lh_sim_say_to_lessee(struct lh_sim_story *s, const struct lh_sim_sight *sight,
+    const Leasehold__LeaseSessionReply *m);
+void lh_sim_locks_takes(struct lh_sim_story *s, const struct lh_sim_sight *sight);
+void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight);
+void lh_sim_locks_poll(struct lh_sim_story *s);
+void lh_sim_locks_stepped(struct lh_sim_story *s, struct lh_sim_node *node);
+void lh_sim_locks_process_ended(struct lh_sim_story *s, struct lh_sim_node *node);
+void lh_sim_locks_end(struct lh_sim_story *s);
+/* False: it is none of these calls, or a refusal. */
+bool lh_sim_say_lease_call(struct lh_sim_story *s, const struct lh_sim_sight *sight);
+bool lh_sim_say_lease_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight);
 
 /* story_keep.c: messages that story_said.c does not tell of. */
 void lh_sim_say_kept_request(

@@ -129,6 +129,8 @@ static const char *color_of(const struct lh_sim_narrative *n, enum lh_sim_topic 
         [LH_SIM_TOPIC_RECOVERY] = "\033[34m",
         [LH_SIM_TOPIC_SEAL] = "\033[35m",
         [LH_SIM_TOPIC_REFUSAL] = "\033[31m",
+        [LH_SIM_TOPIC_LOCK] = "\033[32m",
+        [LH_SIM_TOPIC_VALUE] = "\033[34m",
         [LH_SIM_TOPIC_LOG] = "\033[31m",
     };
 

@@ -138,7 +138,7 @@ function thingAt(x, y) {
     const k = nearestSaid(row.list, x);
     if (k >= 0) return {kind: "said", all: saidTogether(row.list, k), lane};
   }
-  if (row && row.kind === "fault") {
+  if (row && (row.kind === "fault" || row.kind === "lock")) {
     const item = spanAt(row, timeAt(x), slack);
     if (item) return {kind: "fault", item, lane};
   }
@@ -519,7 +519,7 @@ window.timeline = {
     lanes: nodes.length, transitions: said.count,
     given: spans.filter((s) => s.kind === SPAN.GIVEN).length,
     held: spans.filter((s) => s.kind === SPAN.HELD).length,
-    faults: spans.filter((s) => s.kind >= SPAN.DOWN).length, faultItems: faultCount,
+    faults: spans.filter((s) => s.kind >= SPAN.DOWN && s.kind !== SPAN.LOCK).length, faultItems: faultCount,
     arrows: Object.values(arrows).reduce((n, list) => n + list.length, 0),
   },
 };

@@ -19,7 +19,7 @@ function readColors() {
   color = {};
   for (const name of ["paper", "lane", "line", "faint", "text", "strong", "bar", "accent", "bad",
     "bad-wash", "select", "down", "paused", "cut", "slow", "stalled", "drift", "session",
-    "append"])
+    "lock", "append"])
     color[name] = get(name);
   color.topics = RUN.topics.map((t) => get("topic-" + t));
   color.light = get("chunk-light");
@@ -405,7 +405,7 @@ function drawLane(c, lane, width) {
 function drawRows(c, lane) {
   for (const row of lane.rows) {
     const y = yOf(lane) + row.y;
-    if (row.kind === "fault") drawFault(c, row, y);
+    if (row.kind === "fault" || row.kind === "lock") drawFault(c, row, y);
     else if (row.kind === "session") drawSession(c, row, y);
     else if (row.kind === "lease") drawLease(c, row, y);
     else if (row.kind === "append") drawAppends(c, row, y);

@@ -120,7 +120,16 @@ function leaseRows(node) {
   });
 }
 
-function makeLane(node, faults) {
+// Locks of programs, as they believe in them.
+function lockItems() {
+  return spans.filter((s) => s.kind === SPAN.LOCK).map((s) => ({
+    node: s.node, begin: s.begin, end: s.end, unfinished: s.unfinished, color: "lock",
+    words: s.name + ", token " + Math.floor(s.number / 2 ** 40) + "." + s.number % 2 ** 40 +
+      (s.how ? ": " + s.how : ""),
+  }));
+}
+
+function makeLane(node, faults, locks) {
   const lane = {node: node.index, name: node.name, kind: node.kind, rows: []};
   let y = 0;
   const add = (kind, height, more) => {
@@ -139,6 +148,8 @@ function makeLane(node, faults) {
     y += 3;
     for (const row of leaseRows(node.index)) add("lease", ROW.LEASE, row);
   }
+  for (const row of stack(locks.filter((l) => l.node === node.index), FAULT_ROWS_MAX))
+    add("lock", ROW.FAULT, columns(row));
   if (batches[node.index].at.length > 0) {
     y += 2;
     add("append", ROW.APPEND, {node: node.index});
@@ -150,8 +161,8 @@ function makeLane(node, faults) {
 }
 
 const lanes = (() => {
-  const faults = faultItems();
-  const all = nodes.map((n) => makeLane(n, faults));
+  const faults = faultItems(), locks = lockItems();
+  const all = nodes.map((n) => makeLane(n, faults, locks));
   const world = saidOf[nodes.length];
   if (world.at.length > 0)
     all.unshift({

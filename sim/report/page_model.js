@@ -7,7 +7,7 @@ const NOBODY = -1;
 const STORED = 2, ACKED = 3, EXTENDED = 1;
 const SPAN = {
   GIVEN: 0, HELD: 1, SESSION_GIVEN: 2, SESSION_HELD: 3, DOWN: 4, PAUSED: 5, CUT: 6, SLOW: 7,
-  STALLED: 8, DRIFT: 9, CLOGGED: 10,
+  STALLED: 8, DRIFT: 9, CLOGGED: 10, LOCK: 11,
 };
 
 // The first index in the sorted `times` whose value is at least `t`.
@@ -120,13 +120,13 @@ function batchesWithin(node, begin, end) {
 }
 
 const spans = [];
-for (let k = 0; k < RUN.spans.length; k += 11) {
+for (let k = 0; k < RUN.spans.length; k += 12) {
   const f = RUN.spans;
   spans.push({
     kind: f[k], node: f[k + 1], peer: f[k + 2], chunk: f[k + 3], version: f[k + 4],
     number: f[k + 5], begin: f[k + 6], end: f[k + 7], unfinished: f[k + 8] === 1,
     reach: f[k + 9],  // `end`, or where a lease would end if the run went on and nobody extended it
-    how: RUN.texts[f[k + 10]],
+    how: RUN.texts[f[k + 10]], name: RUN.texts[f[k + 11]],
   });
 }
 spans.sort((a, b) => a.begin - b.begin);

@@ -12,7 +12,7 @@
 const char *lh_sim_topic_name(enum lh_sim_topic topic)
 {
     static const char *const names[LH_SIM_TOPIC_COUNT] = {"fault", "session", "lease", "recovery",
-        "append", "seal", "replica", "file", "refusal", "log"};
+        "append", "seal", "replica", "file", "refusal", "lock", "value", "log"};
 
     return names[topic];
 }
@@ -179,6 +179,7 @@ static void arrived(struct lh_sim_story *s, const struct lh_sim_sight *sight, st
 static void poll(struct lh_sim_story *s)
 {
     lh_sim_beliefs_poll(s);
+    lh_sim_locks_poll(s);
     lh_sim_faults_poll(s);
 }
 
@@ -196,6 +197,8 @@ static void takes(void *arg, const struct lh_sim_sight *sight)
         lh_sim_hear(s, sight);
     } else if (sight->input->kind == LH_IN_LINK_CLOSED) {
         closed(s, sight);
+    } else if (sight->input->kind == LH_IN_CALL) {
+        lh_sim_locks_takes(s, sight);
     }
 }
 
@@ -215,6 +218,8 @@ static void does(void *arg, const struct lh_sim_sight *sight)
         link_of(s, sight);
     } else if (e->kind == LH_FX_CLOSE) {
         closed(s, sight);
+    } else if (e->kind == LH_FX_COMPLETE) {
+        lh_sim_locks_does(s, sight);
     } else if (e->kind == LH_FX_LOG && e->level >= LH_WARN) {
         s->log.there = true;
         snprintf(s->log.text, sizeof s->log.text, "%s", e->text);
@@ -229,6 +234,7 @@ static void stepped(void *arg, struct lh_sim_node *node)
         return;
     poll(s);
     lh_sim_beliefs_stepped(s, node);
+    lh_sim_locks_stepped(s, node);
     /* Most of what a core warns of shows in what it says and believes as well. */
     if (s->log.there && !s->said) {
         struct lh_sim_transition t = {
@@ -247,8 +253,10 @@ static void lives(void *arg, struct lh_sim_node *node, enum lh_sim_life what)
     poll(s);
     lh_sim_faults_lives(s, node, what);
     if (what == LH_SIM_LIFE_STOPPED || what == LH_SIM_LIFE_CRASHED ||
-        what == LH_SIM_LIFE_POWER_LOST)
+        what == LH_SIM_LIFE_POWER_LOST) {
         lh_sim_beliefs_process_ended(s, node);
+        lh_sim_locks_process_ended(s, node);
+    }
 }
 
 static void disk(void *arg, struct lh_sim_node *node, uint64_t file, enum lh_disk_op op,
@@ -317,6 +325,7 @@ void lh_sim_story_end(struct lh_sim_story *s)
     poll(s);
     s->ending = true;
     lh_sim_beliefs_end(s);
+    lh_sim_locks_end(s);
     lh_sim_faults_end(s);
     HASH_ITER(hh, s->links, l, next) {
         drop_link(s, l);
@@ -329,6 +338,7 @@ void lh_sim_story_destroy(struct lh_sim_story *s)
     struct link *l, *next;
 
     s->listener = (struct lh_sim_listener){0};
+    lh_sim_locks_end(s);
     HASH_ITER(hh, s->links, l, next) {
         drop_link(s, l);
     }

@@ -23,7 +23,9 @@ enum lh_sim_topic {
     LH_SIM_TOPIC_REPLICA, /* created, cut, lost, removed */
     LH_SIM_TOPIC_FILE,    /* what programs ask of the master */
     LH_SIM_TOPIC_REFUSAL,
-    LH_SIM_TOPIC_LOG, /* warnings and errors of a core that no message shows */
+    LH_SIM_TOPIC_LOCK,  /* of programs */
+    LH_SIM_TOPIC_VALUE, /* likewise: reads, caches and changes */
+    LH_SIM_TOPIC_LOG,   /* warnings and errors of a core that no message shows */
     LH_SIM_TOPIC_COUNT
 };
 
@@ -61,8 +63,10 @@ enum lh_sim_span_kind {
     LH_SIM_SPAN_CUT,  /* nothing gets from `node` to `peer` */
     LH_SIM_SPAN_SLOW, /* `number`: ns more from `node` to `peer` */
     LH_SIM_SPAN_STALLED,
-    LH_SIM_SPAN_DRIFT,   /* `number`: the rate in ppm, as two's complement */
-    LH_SIM_SPAN_CLOGGED, /* what `node` sends to `peer` waits, and nobody notices */
+    LH_SIM_SPAN_DRIFT,     /* `number`: the rate in ppm, as two's complement */
+    LH_SIM_SPAN_CLOGGED,   /* what `node` sends to `peer` waits, and nobody notices */
+    LH_SIM_SPAN_LOCK_HELD, /* a program at `node` believes that it has the lock `name` with the token
+                              `number` */
     LH_SIM_SPAN_COUNT
 };
 
@@ -76,6 +80,7 @@ struct lh_sim_span {
     uint64_t until;      /* of an unfinished lease or session: when it ends by the believer's clock
                             as that runs now, true ns; else as `end` */
     const char *how;     /* it ended; static. "" when that says nothing */
+    const char *name;    /* of a lock; good until the listener returns. NULL: of nothing else */
 };
 
 /* A message on its way. */

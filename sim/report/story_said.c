@@ -522,8 +522,12 @@ static void say_request(struct lh_sim_story *s, const struct lh_sim_sight *sight
         break;
     case LH_METHOD_SETTLE:
         break;
+    case LH_METHOD_LEASE_SESSION:
+        lh_sim_say_lessee(s, sight, m);
+        break;
     default:
-        say_master_request(s, sight, l);
+        if (!lh_sim_say_lease_call(s, sight))
+            say_master_request(s, sight, l);
         break;
     }
 }
@@ -555,8 +559,12 @@ static void say_reply(struct lh_sim_story *s, const struct lh_sim_sight *sight, 
     case LH_METHOD_SETTLE:
         say_settle_reply(s, sight, m, l);
         break;
+    case LH_METHOD_LEASE_SESSION:
+        lh_sim_say_to_lessee(s, sight, m);
+        break;
     default:
-        say_master_reply(s, sight, l);
+        if (!lh_sim_say_lease_reply(s, sight))
+            say_master_reply(s, sight, l);
         break;
     }
 }

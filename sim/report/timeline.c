@@ -26,7 +26,7 @@ struct moment {
 
 struct span {
     struct lh_sim_span s;
-    size_t how;
+    size_t how, name;
 };
 
 struct arrow {
@@ -83,7 +83,8 @@ static void on_span(void *arg, const struct lh_sim_span *span)
     struct lh_sim_timeline *t = arg;
 
     LH_GROW(t->spans, t->span_capacity, t->span_count + 1);
-    t->spans[t->span_count++] = (struct span){*span, number_of(t, span->how)};
+    t->spans[t->span_count++] = (struct span){
+        *span, number_of(t, span->how), number_of(t, span->name == NULL ? "" : span->name)};
 }
 
 static void on_arrow(void *arg, const struct lh_sim_arrow *arrow)
@@ -183,7 +184,7 @@ static void write_counted(const struct lh_sim_timeline *t, FILE *to)
     fputs("]", to);
 }
 
-/* Kind, node, peer, chunk, version, number, begin, end, unfinished, until, how. */
+/* Kind, node, peer, chunk, version, number, begin, end, unfinished, until, how, name. */
 static void write_spans(const struct lh_sim_timeline *t, FILE *to)
 {
     bool first = true;
@@ -193,9 +194,9 @@ static void write_spans(const struct lh_sim_timeline *t, FILE *to)
         const struct lh_sim_span *s = &t->spans[i].s;
         fprintf(to,
             "%s%d,%d,%d,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%d,%" PRIu64
-            ",%zu",
+            ",%zu,%zu",
             comma(&first), (int)s->kind, s->node, s->peer, s->chunk, s->version, (int64_t)s->number,
-            s->begin, s->end, s->unfinished, s->until, t->spans[i].how);
+            s->begin, s->end, s->unfinished, s->until, t->spans[i].how, t->spans[i].name);
     }
     fputs("]", to);
 }
@@ -317,7 +318,9 @@ struct lh_sim_timeline_counts lh_sim_timeline_counts(const struct lh_sim_timelin
     for (size_t i = 0; i < t->span_count; i++) {
         counts.given += t->spans[i].s.kind == LH_SIM_SPAN_LEASE_GIVEN;
         counts.held += t->spans[i].s.kind == LH_SIM_SPAN_LEASE_HELD;
-        counts.faults += t->spans[i].s.kind >= LH_SIM_SPAN_DOWN;
+        counts.faults += t->spans[i].s.kind >= LH_SIM_SPAN_DOWN &&
+                         t->spans[i].s.kind != LH_SIM_SPAN_LOCK_HELD;
+        counts.locks += t->spans[i].s.kind == LH_SIM_SPAN_LOCK_HELD;
     }
     return counts;
 }

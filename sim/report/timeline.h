@@ -25,6 +25,7 @@ struct lh_sim_timeline_counts {
     size_t given, held; /* leases, as the master and as the holders believe */
     size_t faults;      /* spans */
     size_t arrows;
+    size_t locks; /* that programs believed in */
 };
 
 struct lh_sim_timeline_counts lh_sim_timeline_counts(const struct lh_sim_timeline *t);

@@ -1,6 +1,87 @@
 #include "sim/run/bugs_internal.h"
 
 const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
+    /* Leases for programs: sessions. */
+    {"greeting-of-lower-reign-believed", "PS-2",
+        "a program shows what it has to a master that is deposed, and takes what that one says",
+        "INV-13"},
+    {"old-showing-believed", "PS-2",
+        "what was shown on an older stream counts; it waited in a socket and says that nothing is "
+        "held",
+        "INV-13"},
+    {"session-renewed-before-shown", "PS-2",
+        "a heartbeat renews a session at a master that does not know yet what is held in it",
+        "INV-13"},
+    {"showing-wipes-newer-grant", "PS-2",
+        "a lock is granted between attaching and showing; the showing does not have it, and it is "
+        "free",
+        "INV-13"},
+    {"lost-lock-shown", "PS-3",
+        "a program whose session has run out on its own clock shows its locks all the same",
+        "INV-13"},
+    {"lock-granted-before-all-back", "PS-3",
+        "a master that has just begun grants a name whose holder has not shown itself yet",
+        "INV-13"},
+    {"change-before-all-back", "PS-3",
+        "a master that has just begun changes a value that somebody caches who is not back yet",
+        "INV-15"},
+    {"session-counted-from-answer", "TIME-4",
+        "a program counts its session's term from the arrival of the answer", "INV-13"},
+
+    /* Locks. */
+    {"lock-believed-after-session", "NL-3",
+        "a program looks at the lock alone, and not at its session", "INV-13"},
+    {"waiter-lost-on-release", "NL-1", "a lock is released, and nobody looks at the queue",
+        "INV-18"},
+    {"shared-starves-exclusive", "NL-1",
+        "shared requests pass an exclusive one that came before them", "INV-18"},
+    {"token-counter-restarted", "NL-2",
+        "a new reign counts its tokens from one, without its number in them", "INV-14"},
+    {"cancel-frees-at-once", "NL-4",
+        "who cancels a lock frees its name, and the holder is still writing", "INV-13"},
+    {"cut-lease-renewed", "NL-4",
+        "a lock that is cut goes on with its session's heartbeats; the one who waits waits for "
+        "ever",
+        "INV-18"},
+    {"cut-lock-renewed-at-holder", "NL-4",
+        "a holder takes the next answer to a heartbeat for its cut lock, too", "INV-13"},
+
+    /* Values. */
+    {"drop-confirmed-before-lease", "VAL-1",
+        "a program confirms a drop while the answer that brings the lease is still to come, and "
+        "takes "
+        "that",
+        "INV-15"},
+    {"cache-served-after-drop", "VAL-2",
+        "a program confirms that it has dropped a value, and serves it", "INV-15"},
+    {"change-before-caches-gone", "VAL-2",
+        "a change is made while caches may still serve the old value", "INV-15"},
+    {"lease-given-while-changing", "VAL-2",
+        "a read gets a cache lease while a change waits, which nobody tells to drop it", "INV-15"},
+    {"old-drop-confirmation-counts", "VAL-2",
+        "a confirmation of an earlier change counts for this one", "INV-15"},
+    {"cut-cache-lease-renewed", "VAL-2",
+        "a cache lease that is to be dropped goes on with its session's heartbeats", "INV-18"},
+    {"conditions-checked-too-early", "VAL-2",
+        "conditions of a change are looked at when it comes, and not when it is made", "INV-15"},
+    {"stale-token-change-applied", "VAL-3",
+        "a change is made with a token whose lock is not in force", "INV-15"},
+    {"attached-value-kept", "VAL-4", "a session is over, and what is attached to it stays",
+        "INV-17"},
+    {"attached-value-removed-early", "VAL-4",
+        "values whose session is not back are deleted when a master begins", "INV-17"},
+    {"broadcast-promise-stretched", "VAL-5",
+        "the master forgets the end of what it has promised of a prefix", "INV-15"},
+    {"promise-counted-from-answer", "VAL-5",
+        "a program counts a prefix's promise from the arrival of the answer", "INV-15"},
+    {"watch-event-lost", "VAL-6", "of several changes a watcher is told of the first alone",
+        "INV-17"},
+    {"watch-event-twice", "VAL-6", "a watcher that goes on is told once more of the last change",
+        "INV-17"},
+
+    /* Where the token counts. */
+    {"guard-forgets", "TOK-1", "a guard does not remember the highest token", "INV-16"},
+
     /* Appenders with tokens. */
     {"token-without-its-lock", "TOK-2",
         "a token above the fence is admitted though nobody holds its lock; who lost the lock long "

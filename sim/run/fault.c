@@ -164,6 +164,20 @@ void lh_sim_inject_at_target(struct lh_sim_nemesis *n, enum lh_sim_fault fault)
         lh_sim_inject(n, fault);
     else if (kind == LH_SIM_WHO_ETCD)
         lh_sim_fault_etcd_down(n);
+    else if (kind == LH_SIM_WHO_CLIENT && n->mix.lease.ns > 0)
+        lh_sim_inject(
+            n, (enum lh_sim_fault)(LH_SIM_FAULTS_BUT_LEASES +
+                                   (int)below(n, LH_SIM_FAULT_COUNT - LH_SIM_FAULTS_BUT_LEASES)));
+}
+
+struct lh_sim_who lh_sim_some_client(struct lh_sim_nemesis *n)
+{
+    if (n->target != NULL) {
+        struct lh_sim_who who = who_is(n, n->target);
+        if (who.kind == LH_SIM_WHO_CLIENT && who.number <= n->clients)
+            return who;
+    }
+    return client(1 + below(n, n->clients));
 }
 
 void lh_sim_mend_some(struct lh_sim_nemesis *n)

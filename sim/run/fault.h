@@ -117,6 +117,8 @@ struct lh_sim_who lh_sim_some_master(struct lh_sim_nemesis *n);
 
 /* The target, if it is a chunkserver; the primary of some file, which matters most; or any. */
 struct lh_sim_who lh_sim_some_server(struct lh_sim_nemesis *n);
+/* The target, if it is a client; or any. */
+struct lh_sim_who lh_sim_some_client(struct lh_sim_nemesis *n);
 struct lh_sim_who lh_sim_some_node(struct lh_sim_nemesis *n);
 struct lh_sim_who lh_sim_another_node(struct lh_sim_nemesis *n, const struct lh_sim_who *than);
 

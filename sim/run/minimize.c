@@ -136,8 +136,7 @@ static bool change_actions(struct search *s, const char *doing, change_fn *chang
 
 static bool is_program(const struct lh_sim_action *a)
 {
-    return a->kind == LH_SIM_ACT_WRITER || a->kind == LH_SIM_ACT_READER ||
-           a->kind == LH_SIM_ACT_FILES;
+    return lh_sim_action_begins(a->kind);
 }
 
 static bool fewer_operations(struct lh_sim_action *a)

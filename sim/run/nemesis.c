@@ -6,6 +6,7 @@
 #include "sim/world/watch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool anything_pending(const struct lh_sim_nemesis *n)
 {
@@ -72,7 +73,7 @@ static bool is_critical(const struct lh_sim_sight *s)
         return e->op != LH_DISK_WRITE && e->op != LH_DISK_READ;
     case LH_FX_SEND:
         return s->method == LH_METHOD_SESSION || s->method == LH_METHOD_SETTLE ||
-               s->method == LH_METHOD_ETCD_TXN ||
+               s->method == LH_METHOD_ETCD_TXN || s->method == LH_METHOD_LEASE_SESSION ||
                (s->method == LH_METHOD_REPLICATE && s->payload->size == 0);
     default:
         return false;
@@ -151,11 +152,11 @@ void lh_sim_fault_mix_draw_masters(
     uint64_t shortest = 4 * settings->reign_term.ns;
 
     t->reign = settings->reign_term;
-    for (int i = LH_SIM_FAULTS_EVERYWHERE; i < LH_SIM_FAULT_COUNT; i++)
+    for (int i = LH_SIM_FAULTS_EVERYWHERE; i < LH_SIM_FAULTS_BUT_LEASES; i++)
         if (chance(&n, 40))
             t->weights[i] = 1 + (uint32_t)below(&n, 10);
     t->weights[LH_SIM_FAULTS_EVERYWHERE +
-               below(&n, LH_SIM_FAULT_COUNT - LH_SIM_FAULTS_EVERYWHERE)] = 5;
+               below(&n, LH_SIM_FAULTS_BUT_LEASES - LH_SIM_FAULTS_EVERYWHERE)] = 5;
     /* Half of the runs are about nothing else, for there masters and etcd meet most. */
     if (chance(&n, 50))
         for (int i = 0; i < LH_SIM_FAULTS_EVERYWHERE; i++)
@@ -163,6 +164,28 @@ void lh_sim_fault_mix_draw_masters(
     t->weights[LH_SIM_FAULT_STORE] = 0; /* there is none at a master */
     if (t->term_min.ns < shortest)
         t->term_min.ns = shortest;
+    *random = n.random;
+}
+
+void lh_sim_fault_mix_draw_leases(
+    struct lh_sim_fault_mix *t, const struct lh_sim_settings *settings, struct lh_prng *random)
+{
+    struct lh_sim_nemesis n = {.random = *random};
+    uint32_t most = LH_SIM_FAULT_COUNT - LH_SIM_FAULTS_BUT_LEASES;
+
+    t->lease = settings->session_term;
+    /* Half of the runs are about little else; a few are about nothing. */
+    if (chance(&n, 50))
+        for (int i = 0; i < LH_SIM_FAULTS_BUT_LEASES; i++)
+            t->weights[i] = chance(&n, 10) ? t->weights[i] : 0;
+    for (int i = LH_SIM_FAULTS_BUT_LEASES; i < LH_SIM_FAULT_COUNT; i++)
+        if (chance(&n, 40))
+            t->weights[i] = 1 + (uint32_t)below(&n, 10);
+    t->weights[LH_SIM_FAULTS_BUT_LEASES + (int)below(&n, most)] = 5;
+    if (chance(&n, 60)) /* most rules are about this */
+        t->weights[LH_SIM_FAULT_LEASE_RESTART] += 4;
+    if (chance(&n, 10))
+        memset(t->weights, 0, sizeof t->weights);
     *random = n.random;
 }
 

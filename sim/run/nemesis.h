@@ -47,7 +47,19 @@
     F(MASTER_PAUSE, master_pause)                                                                  \
     F(CLIENT_ONE_WAY, client_one_way)                                                              \
     F(HALF_CLOSE, half_close)                                                                      \
-    LH_SIM_FAULTS_OF_MASTERS(F)
+    LH_SIM_FAULTS_OF_MASTERS(F)                                                                    \
+    LH_SIM_FAULTS_OF_LEASES(F)
+
+/* Of programs with leases, and what they say to the master. */
+#define LH_SIM_FAULTS_OF_LEASES(F)                                                                 \
+    F(LEASE_BREAK, lease_break)                                                                    \
+    F(LEASE_CUT, lease_cut)                                                                        \
+    F(LEASE_SLEEP, lease_sleep)                                                                    \
+    F(LEASE_LATE, lease_late)                                                                      \
+    F(LEASE_EDGE, lease_edge)                                                                      \
+    F(LEASE_RESTART, lease_restart)                                                                \
+    F(LEASE_KILL, lease_kill)                                                                      \
+    F(LEASE_CLOG, lease_clog)
 
 /* Of masters that share an etcd, and of that; in the order in which they came to be. */
 #define LH_SIM_FAULTS_OF_MASTERS(F)                                                                \
@@ -77,6 +89,8 @@ enum lh_sim_fault {
 
 /* So many are drawn for every run; those behind them only where masters share an etcd. */
 #define LH_SIM_FAULTS_EVERYWHERE ((int)LH_SIM_FAULT_ACTIVE_KILL)
+/* Those behind these only where programs have leases. */
+#define LH_SIM_FAULTS_BUT_LEASES ((int)LH_SIM_FAULT_LEASE_BREAK)
 
 struct lh_sim_fault_mix {
     uint32_t weights[LH_SIM_FAULT_COUNT];
@@ -90,6 +104,7 @@ struct lh_sim_fault_mix {
     struct lh_duration term;     /* about as long as a session: durations are drawn around it */
     struct lh_duration term_min; /* new session terms are at least this long */
     struct lh_duration reign;    /* T_reign; 0: masters share nothing */
+    struct lh_duration lease;    /* about as long as a program's session; 0: there are none */
     /* The atlas: what the protocol survives. */
     uint32_t drains;         /* so many servers may be drained at a time */
     bool scraps;             /* a machine may be gone for good */
@@ -103,6 +118,10 @@ void lh_sim_fault_mix_draw(
 
 /* Adds what can befall masters that share an etcd, for settings that have one. */
 void lh_sim_fault_mix_draw_masters(
+    struct lh_sim_fault_mix *mix, const struct lh_sim_settings *settings, struct lh_prng *random);
+
+/* Adds what can befall programs with leases. */
+void lh_sim_fault_mix_draw_leases(
     struct lh_sim_fault_mix *mix, const struct lh_sim_settings *settings, struct lh_prng *random);
 
 struct lh_sim_nemesis;

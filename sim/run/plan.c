@@ -4,23 +4,24 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "proto/leasehold.pb-c.h"
+#include "sim/run/plan_parts.h"
 #include "sim/run/sizes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[LH_SIM_PROFILE_COUNT] = {
-    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters"};
+static const char *const profiles[LH_SIM_PROFILE_COUNT] = {
+    "swarm", "faults", "calm", "clocks", "ruin", "restored", "strangers", "masters", "leases"};
 
 const char *lh_sim_profile_name(enum lh_sim_profile profile)
 {
-    return names[profile];
+    return profiles[profile];
 }
 
 bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
 {
     for (int i = 0; i < LH_SIM_PROFILE_COUNT; i++) {
-        if (strcmp(names[i], name) == 0) {
+        if (strcmp(profiles[i], name) == 0) {
             *profile = (enum lh_sim_profile)i;
             return true;
         }
@@ -35,17 +36,12 @@ bool lh_sim_profile_find(const char *name, enum lh_sim_profile *profile)
 #define REIGN_SESSIONS 4
 
 /* Small numbers more often than large ones. */
-static uint32_t few(struct lh_prng *random, uint32_t min, uint32_t max)
+uint32_t lh_sim_few(struct lh_prng *random, uint32_t min, uint32_t max)
 {
     uint32_t a = (uint32_t)lh_prng_between(random, min, max),
              b = (uint32_t)lh_prng_between(random, min, max);
 
     return a < b ? a : b;
-}
-
-static struct lh_sim_range up_to(struct lh_duration min, struct lh_duration max)
-{
-    return (struct lh_sim_range){min, max};
 }
 
 /* ---- Settings ---- */
@@ -56,27 +52,33 @@ static void draw_network(struct lh_sim_settings *s, struct lh_prng *random)
     case 0: /* a fast local one: the default */
         break;
     case 1:
-        s->delay = up_to(lh_nanoseconds(100000), lh_milliseconds(lh_prng_between(random, 2, 20)));
+        s->delay =
+            lh_sim_up_to(lh_nanoseconds(100000), lh_milliseconds(lh_prng_between(random, 2, 20)));
         break;
     case 2: /* far apart */
-        s->delay = up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 12, 60)));
+        s->delay =
+            lh_sim_up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 12, 60)));
         break;
     default: /* everything overtakes everything */
-        s->delay = up_to(lh_nanoseconds(1000), lh_milliseconds(lh_prng_between(random, 20, 120)));
+        s->delay =
+            lh_sim_up_to(lh_nanoseconds(1000), lh_milliseconds(lh_prng_between(random, 20, 120)));
         break;
     }
     if (lh_prng_chance(random, 30))
-        s->notice = up_to(lh_milliseconds(100), lh_seconds(lh_prng_between(random, 1, 8)));
+        s->notice = lh_sim_up_to(lh_milliseconds(100), lh_seconds(lh_prng_between(random, 1, 8)));
 }
 
 static void draw_disks(struct lh_sim_settings *s, struct lh_prng *random)
 {
     if (lh_prng_chance(random, 50))
-        s->sync = up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 40)));
+        s->sync =
+            lh_sim_up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 40)));
     if (lh_prng_chance(random, 30))
-        s->write = up_to(lh_nanoseconds(5000), lh_milliseconds(lh_prng_between(random, 1, 20)));
+        s->write =
+            lh_sim_up_to(lh_nanoseconds(5000), lh_milliseconds(lh_prng_between(random, 1, 20)));
     if (lh_prng_chance(random, 30))
-        s->commit = up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 50)));
+        s->commit =
+            lh_sim_up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 2, 50)));
     if (lh_prng_chance(random, 30))
         s->timer_late = lh_milliseconds(lh_prng_between(random, 1, 50));
 }
@@ -98,7 +100,7 @@ static void draw_files(struct lh_sim_settings *s, struct lh_prng *random)
 {
     bool all_synced = lh_prng_chance(random, 40);
 
-    s->file_count = few(random, 1, 3);
+    s->file_count = lh_sim_few(random, 1, 3);
     for (uint32_t i = 0; i < s->file_count; i++) {
         struct lh_sim_file_setting *f = &s->files[i];
         *f = (struct lh_sim_file_setting){.synced = all_synced || lh_prng_chance(random, 40)};
@@ -126,7 +128,7 @@ static void draw_keeping(struct lh_sim_settings *s, struct lh_prng *random)
                                                              : LEASEHOLD__ON_PRIMARY_LOSS__WAIT;
     s->suspect_after = lh_milliseconds(ONE_OF(random, 100, 300, 300, 1000));
     s->grace = lh_seconds(ONE_OF(random, 1, 3, 10, 300));
-    s->repair_streams = few(random, 1, 4);
+    s->repair_streams = lh_sim_few(random, 1, 4);
     s->repair_rate = ONE_OF(random, UINT64_MAX, UINT64_MAX, 1 << 20, 8 << 20);
     s->scrub_period = lh_seconds(ONE_OF(random, 0, 2, 5, 15));
     s->trash_retention = lh_seconds(ONE_OF(random, 0, 2, 10, 300));
@@ -135,9 +137,9 @@ static void draw_keeping(struct lh_sim_settings *s, struct lh_prng *random)
 
 static void draw_settings(struct lh_sim_settings *s, struct lh_prng *random)
 {
-    s->servers = few(random, 3, 7);
-    s->clients = few(random, 1, 4);
-    s->replication = few(random, 2, 5);
+    s->servers = lh_sim_few(random, 3, 7);
+    s->clients = lh_sim_few(random, 1, 4);
+    s->replication = lh_sim_few(random, 2, 5);
     if (s->replication > s->servers)
         s->replication = s->servers;
     s->min_replicas = s->replication < 4 ? 2 : (uint32_t)lh_prng_between(random, 2, 3);
@@ -155,11 +157,11 @@ static void draw_masters(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     struct lh_sim_settings *s = &plan->settings;
 
-    s->masters = few(random, 2, 4);
+    s->masters = lh_sim_few(random, 2, 4);
     s->etcd = (uint32_t[]){1, 3, 3, 3, 5}[lh_prng_below(random, 5)];
     if (lh_prng_chance(random, 40))
         s->etcd_takes =
-            up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 3, 40)));
+            lh_sim_up_to(lh_nanoseconds(200000), lh_milliseconds(lh_prng_between(random, 3, 40)));
     /* A transaction, its copy at another member and late timers fit into a fraction of it. */
     uint64_t least = 8 * (2 * s->delay.max.ns + s->etcd_takes.max.ns + s->timer_late.ns);
     if (least < LH_REIGN_TERM_MIN_NS)
@@ -175,7 +177,7 @@ static void draw_masters(struct lh_sim_plan *plan, struct lh_prng *random)
 
 /* ---- Programs ---- */
 
-static void add(struct lh_sim_plan *plan, const struct lh_sim_action *a)
+void lh_sim_plan_add(struct lh_sim_plan *plan, const struct lh_sim_action *a)
 {
     LH_GROW(plan->actions, plan->action_capacity, plan->action_count + 1);
     plan->actions[plan->action_count++] = *a;
@@ -203,7 +205,7 @@ static void draw_writer(struct lh_sim_plan *plan, struct lh_prng *random, uint32
     struct lh_sim_action a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", number);
     struct lh_sim_program_spec *p = &a.program;
 
-    p->records_max = few(random, 1, 12);
+    p->records_max = lh_sim_few(random, 1, 12);
     switch (lh_prng_below(random, 4)) {
     case 0:
         p->bytes_max = (uint32_t)lh_prng_between(random, 0, 100);
@@ -216,37 +218,40 @@ static void draw_writer(struct lh_sim_plan *plan, struct lh_prng *random, uint32
         p->bytes_max = (uint32_t)lh_prng_between(random, 100, 5000 / p->records_max);
         break;
     }
-    p->every = up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 2, slowest_ms)));
-    p->window = few(random, 1, 20);
+    p->every =
+        lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 2, slowest_ms)));
+    p->window = lh_sim_few(random, 1, 20);
     if (all_alike) {
         p->records_max = 1;
         p->bytes_min = p->bytes_max = 100;
         p->again = lh_prng_chance(random, 50);
     }
     a.at = lh_prng_below(random, UINT64_C(2000000000));
-    add(plan, &a);
+    lh_sim_plan_add(plan, &a);
 }
 
 /* Files that come and go, and writers that append to some of them. */
 static void draw_files_program(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t writers)
 {
     struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "f", 1);
-    uint32_t more = few(random, 0, 3);
+    uint32_t more = lh_sim_few(random, 0, 3);
 
     (void)snprintf(a.program.path, sizeof a.program.path, "/other");
-    a.program.every = up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 20, 500)));
-    add(plan, &a);
+    a.program.every =
+        lh_sim_up_to(lh_milliseconds(10), lh_milliseconds(lh_prng_between(random, 20, 500)));
+    lh_sim_plan_add(plan, &a);
     for (uint32_t i = 0; i < more; i++) {
         a = program(plan, random, LH_SIM_ACT_WRITER, LH_SIM_WRITER, "w", writers + 1 + i);
         (void)snprintf(a.program.path, sizeof a.program.path, "/other-%u", (unsigned)i);
-        add(plan, &a);
+        lh_sim_plan_add(plan, &a);
     }
 }
 
 static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
 {
-    uint32_t writers = lh_prng_chance(random, 5) ? few(random, 16, 64) : few(random, 1, 8);
-    uint32_t readers = few(random, 0, 4);
+    uint32_t writers =
+        lh_prng_chance(random, 5) ? lh_sim_few(random, 16, 64) : lh_sim_few(random, 1, 8);
+    uint32_t readers = lh_sim_few(random, 0, 4);
     /* Together they append at about the same rate, however many they are. */
     uint64_t slowest_ms = 20 + (uint64_t)writers * lh_prng_between(random, 5, 60);
 
@@ -261,7 +266,7 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
             a.program.follow = false;
             a.program.again = true;
         }
-        add(plan, &a);
+        lh_sim_plan_add(plan, &a);
     }
     if (lh_prng_chance(random, 30))
         draw_files_program(plan, random, writers);
@@ -270,14 +275,14 @@ static void draw_programs(struct lh_sim_plan *plan, struct lh_prng *random)
 /* Names are what masters know: several programs change the same ones. */
 static void add_files_program(struct lh_sim_plan *plan, struct lh_prng *random)
 {
-    uint32_t count = few(random, 1, 3);
+    uint32_t count = lh_sim_few(random, 1, 3);
 
     for (uint32_t i = 1; i <= count; i++) {
         struct lh_sim_action a = program(plan, random, LH_SIM_ACT_FILES, LH_SIM_FILES, "names", i);
         (void)snprintf(a.program.path, sizeof a.program.path, "/name");
         a.program.every =
-            up_to(lh_milliseconds(5), lh_milliseconds(lh_prng_between(random, 10, 300)));
-        add(plan, &a);
+            lh_sim_up_to(lh_milliseconds(5), lh_milliseconds(lh_prng_between(random, 10, 300)));
+        lh_sim_plan_add(plan, &a);
     }
 }
 
@@ -290,8 +295,8 @@ static void draw_restoring(struct lh_sim_plan *plan, struct lh_prng *random)
     keep.who.kind = restore.who.kind = LH_SIM_WHO_MASTER;
     keep.at = UINT64_C(1000000000) + lh_prng_below(random, plan->duration.ns / 3);
     restore.at = keep.at + lh_prng_below(random, plan->duration.ns / 2);
-    add(plan, &keep);
-    add(plan, &restore);
+    lh_sim_plan_add(plan, &keep);
+    lh_sim_plan_add(plan, &restore);
 }
 
 /* ---- All together ---- */
@@ -330,7 +335,12 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
     *plan = (struct lh_sim_plan){.settings = lh_sim_settings_default(seed)};
     draw_settings(&plan->settings, &random);
     struct lh_prng shared = {lh_mix64(seed ^ UINT64_C(0x6d617374657273))};
-    if (profile == LH_SIM_PROFILE_MASTERS)
+    struct lh_prng leases = {lh_mix64(seed ^ UINT64_C(0x6c6561736573))};
+    bool with_masters = profile == LH_SIM_PROFILE_MASTERS ||
+                        (profile == LH_SIM_PROFILE_LEASES && lh_prng_chance(&leases, 45));
+    if (profile == LH_SIM_PROFILE_LEASES)
+        plan->settings.clients = 1 + lh_sim_few(&leases, 1, 5);
+    if (with_masters)
         draw_masters(plan, &shared);
     plan->duration = lh_nanoseconds(
         plan->settings.session_term.ns * lh_prng_between(&random, 2, 10) + 2000000000);
@@ -361,7 +371,7 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         draw_restoring(plan, &random);
         break;
     case LH_SIM_PROFILE_STRANGERS:
-        plan->settings.strangers = few(&random, 1, 4);
+        plan->settings.strangers = lh_sim_few(&random, 1, 4);
         break;
     case LH_SIM_PROFILE_MASTERS:
         lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);
@@ -372,6 +382,17 @@ void lh_sim_plan_draw(struct lh_sim_plan *plan, uint64_t seed, enum lh_sim_profi
         }
         if (lh_prng_chance(&shared, 40))
             add_files_program(plan, &shared);
+        break;
+    case LH_SIM_PROFILE_LEASES:
+        if (with_masters)
+            lh_sim_fault_mix_draw_masters(&plan->mix, &plan->settings, &shared);
+        lh_sim_fault_mix_draw_leases(&plan->mix, &plan->settings, &leases);
+        if (lh_prng_chance(&leases, 10)) {
+            plan->settings.clocks_beyond_rho = true;
+            plan->mix.weights[LH_SIM_FAULT_LEASE_EDGE] = 10;
+            plan->mix.drift_ppm = 900000;
+        }
+        lh_sim_plan_leases(plan, &leases);
         break;
     default:
         break;

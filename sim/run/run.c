@@ -120,13 +120,18 @@ static void conclude(struct run *r)
     to->hash = lh_sim_hash(s->sim);
     to->excused = lh_sim_observers_seen(s->observers, "INV-1") +
                   lh_sim_observers_seen(s->observers, "INV-2") +
-                  lh_sim_observers_seen(s->observers, "INV-11");
+                  lh_sim_observers_seen(s->observers, "INV-11") +
+                  lh_sim_observers_seen(s->observers, "INV-13") +
+                  lh_sim_observers_seen(s->observers, "INV-14") +
+                  lh_sim_observers_seen(s->observers, "INV-15");
     for (size_t i = 0; i < lh_sim_file_count(s->cluster); i++)
         to->exempt += lh_sim_observers_exempt(s->observers, lh_sim_file_path(s->cluster, i));
     for (const struct lh_sim_program *p = lh_sim_program_next(s->cluster, NULL); p != NULL;
          p = lh_sim_program_next(s->cluster, p))
         if (lh_sim_program_spec(p)->kind == LH_SIM_WRITER)
             to->acknowledged += lh_sim_program_status(p).succeeded;
+        else if (lh_sim_program_spec(p)->kind == LH_SIM_LOCKER)
+            to->granted += lh_sim_program_status(p).succeeded;
     if (failure == NULL)
         return;
     to->failed = true;
@@ -165,6 +170,10 @@ void lh_sim_result_deinit(struct lh_sim_result *result)
 
 bool lh_sim_result_is_liveness(const struct lh_sim_result *r)
 {
-    return r->failed && (strcmp(r->rule, "INV-8") == 0 || strcmp(r->rule, "INV-9") == 0 ||
-                            strcmp(r->rule, "INV-10") == 0 || strcmp(r->rule, "KEEP-1") == 0);
+    static const char *const rules[] = {"INV-8", "INV-9", "INV-10", "INV-18", "KEEP-1"};
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        any = any || strcmp(r->rule, rules[i]) == 0;
+    return r->failed && any;
 }

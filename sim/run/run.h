@@ -29,6 +29,7 @@ enum lh_sim_profile {
     LH_SIM_PROFILE_STRANGERS, /* FAULTS, and programs that misbehave beside the others */
     LH_SIM_PROFILE_MASTERS,   /* FAULTS, several masters that share an etcd, and what befalls them;
                                in a tenth of the seeds clocks leave rho, too */
+    LH_SIM_PROFILE_LEASES,    /* FAULTS, or MASTERS, and programs with leases of their own */
     LH_SIM_PROFILE_COUNT
 };
 
@@ -81,7 +82,8 @@ struct lh_sim_result {
     uint64_t virtual_ns, events, messages, hash;
     uint64_t acknowledged; /* batches */
     uint64_t faults;       /* that the nemesis, or the plan, did */
-    uint64_t excused;      /* INV-1 and INV-2 seen broken with clocks beyond rho (INV-7) */
+    uint64_t granted;      /* locks of programs */
+    uint64_t excused;      /* INV-1, INV-2, ... seen broken with clocks beyond rho (INV-7) */
     uint64_t exempt;       /* files that damage left without a primary for good */
 
     /* All that was done to the cluster: the plan's actions and the nemesis's. */

@@ -149,6 +149,31 @@ static void agree(struct lh_sim_settings *s)
         *answers = *keeps / CALLS_EACH < CALLS_SHIPPED ? *keeps / CALLS_EACH : CALLS_SHIPPED;
 }
 
+/* Programs can do something at all; and terms stand in their order. */
+static void agree_on_leases(struct lh_sim_settings *s)
+{
+    static const struct {
+        const char *name;
+        uint64_t least;
+    } leasts[] = {{"programs_max", 24}, {"program_locks_max", 8}, {"locks_max", 32},
+        {"waits_max", 24}, {"sharers_max", 4}, {"values_max", 8}, {"values_bytes_max", 1u << 16},
+        {"changes_bytes_max", 1u << 16}, {"changes_waiting_max", 8}, {"attached_max", 4},
+        {"reads_waiting_max", 16}, {"policies_max", 4}, {"watchers_max", 8}};
+    uint64_t *least = bound_of(s, "master", "program_term_min");
+    uint64_t *usual = bound_of(s, "master", "program_term");
+    uint64_t *most = bound_of(s, "master", "program_term_max");
+
+    for (size_t i = 0; i < sizeof leasts / sizeof leasts[0]; i++) {
+        uint64_t *value = bound_of(s, "master", leasts[i].name);
+        if (*value < leasts[i].least)
+            *value = leasts[i].least;
+    }
+    if (*usual < *least)
+        *usual = *least;
+    if (*most < *usual)
+        *most = *usual;
+}
+
 /* Of masters that share an etcd. Times stand to a reign's term as they are shipped, or shrink with
  * it; but what a call of etcd takes there and back fits in. */
 static uint64_t reign_value(
@@ -192,6 +217,7 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
         draw_reigns(&plan->settings, seed);
 
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
+    struct lh_prng of_leases = {lh_mix64(seed ^ UINT64_C(0x626f756e64))};
     struct lh_prng later = {lh_mix64(seed ^ UINT64_C(0x6c61746572))};
     struct lh_sim_settings *s = &plan->settings;
     size_t count;
@@ -208,9 +234,9 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     }
     for (size_t i = 0; i < count && !shipped; i++) {
         const struct lh_sim_bound *b = &bounds[i];
-        if (strcmp(b->core, "reign") == 0)
+        if (strcmp(b->core, "reign") == 0 || (b->leases && plan->mix.lease.ns == 0))
             continue;
-        struct lh_prng *draw = b->later ? &later : &random;
+        struct lh_prng *draw = b->leases ? &of_leases : b->later ? &later : &random;
         uint64_t value = scaled(b, s);
         if (lh_prng_chance(draw, any))
             value = spread(draw, least_of(b, s), b->shipped);
@@ -220,6 +246,8 @@ void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
     }
     if (!shipped)
         agree(s);
+    if (!shipped && plan->mix.lease.ns > 0)
+        agree_on_leases(s);
     if (!shipped)
         s->piece_bytes = spread(&random, 1, s->piece_bytes);
 }

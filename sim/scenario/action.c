@@ -246,7 +246,8 @@ static const struct lh_sim_choice ops[] = {{"creates", LH_DISK_CREATE}, {"writes
     {"removes", LH_DISK_REMOVE}, {"reserves", LH_DISK_RESERVE}, {0}};
 
 static const struct lh_sim_choice streams[] = {{"Append", LH_METHOD_APPEND},
-    {"Replicate", LH_METHOD_REPLICATE}, {"Session", LH_METHOD_SESSION}, {0}};
+    {"Replicate", LH_METHOD_REPLICATE}, {"Session", LH_METHOD_SESSION},
+    {"Leases", LH_METHOD_LEASE_SESSION}, {0}};
 
 static const struct lh_sim_choice losses[] = {
     {"roll", LEASEHOLD__ON_PRIMARY_LOSS__ROLL}, {"wait", LEASEHOLD__ON_PRIMARY_LOSS__WAIT}, {0}};
@@ -274,9 +275,15 @@ static bool parse_name(struct lh_sim_words *w, void *to)
     return true;
 }
 
+static const struct lh_sim_choice recalls[] = {{"anything", LH_SIM_RECALL_ANY},
+    {"released", LH_SIM_RECALL_RELEASES}, {"yielded", LH_SIM_RECALL_YIELDS},
+    {"kept", LH_SIM_RECALL_KEEPS}, {"silent", LH_SIM_RECALL_SILENT}, {NULL, 0}};
+
 static const struct lh_sim_slot_type slot_op = {.size = sizeof(enum lh_disk_op), .choices = ops},
                                      slot_method = {.size = sizeof(enum lh_method),
                                          .choices = streams},
+                                     slot_recall = {.size = sizeof(enum lh_sim_recall),
+                                         .choices = recalls},
                                      slot_unset = {.parse = parse_unset, .size = sizeof(bool)},
                                      slot_name = {parse_name, lh_sim_print_string,
                                          LH_SIM_PROGRAM_NAME_MAX + 1, NULL};
@@ -322,6 +329,15 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-window", lh_sim_slot_small, program.window),
     SLOT("to-the-end", slot_unset, program.follow),
     SLOT("and-again", lh_sim_slot_flag, program.again),
+    SLOT("its-names", lh_sim_slot_small, program.names),
+    SLOT("its-term", lh_sim_slot_duration, program.term),
+    SLOT("its-hold", lh_sim_slot_range, program.hold),
+    SLOT("its-patience", lh_sim_slot_duration, program.patience),
+    SLOT("its-shared", lh_sim_slot_flag, program.shared),
+    SLOT("its-exclusive", lh_sim_slot_flag, program.exclusive),
+    SLOT("its-slots", lh_sim_slot_small, program.slots),
+    SLOT("its-recall", slot_recall, program.recall),
+    SLOT("its-attached", lh_sim_slot_flag, program.attached),
     SLOT("its-lock", lh_sim_slot_path, program.lock),
     SLOT("its-token", lh_sim_slot_number, program.token),
     {0},
@@ -418,12 +434,40 @@ static const struct {
         "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
     {LH_SIM_ACT_FILES, "files <program> at client <its-client> under <its-path> "
                        "[seed <its-seed>] [count <its-count>] [every <its-pace>]"},
+    {LH_SIM_ACT_LOCKER,
+        "locker <program> at client <its-client> of <its-path> [seed <its-seed>] "
+        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
+        "[term <its-term>] [hold <its-hold>] [patience <its-patience>] [shared <its-shared>] "
+        "[exclusive <its-exclusive>] [slots <its-slots>] [bytes <its-bytes>] "
+        "[when asked <its-recall>]"},
+    {LH_SIM_ACT_CACHER,
+        "cacher <program> at client <its-client> of <its-path> [seed <its-seed>] "
+        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
+        "[term <its-term>]"},
+    {LH_SIM_ACT_CHANGER,
+        "changer <program> at client <its-client> of <its-path> [seed <its-seed>] "
+        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>] "
+        "[term <its-term>] [bytes <its-bytes>] [attached <its-attached>]"},
+    {LH_SIM_ACT_WATCHER, "watcher <program> at client <its-client> of <its-path> [seed <its-seed>] "
+                         "[count <its-count>] [every <its-pace>]"},
+    {LH_SIM_ACT_OPERATOR,
+        "operator <program> at client <its-client> of <its-path> [seed <its-seed>] "
+        "[count <its-count>] [names <its-names>] [every <its-pace>] [window <its-window>]"},
     {LH_SIM_ACT_END, "end <program>"},
     {LH_SIM_ACT_LET, "let <name> be <who>"},
     {LH_SIM_ACT_MEND, "mend everything"},
 };
 
 #define PHRASES (sizeof phrases / sizeof phrases[0])
+
+_Static_assert(
+    (int)LH_SIM_ACT_OPERATOR - (int)LH_SIM_ACT_WRITER == (int)LH_SIM_OPERATOR - (int)LH_SIM_WRITER,
+    "programs' kinds and their actions have one order");
+
+bool lh_sim_action_begins(enum lh_sim_action_kind kind)
+{
+    return kind >= LH_SIM_ACT_WRITER && kind <= LH_SIM_ACT_OPERATOR;
+}
 
 struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind)
 {
@@ -436,12 +480,9 @@ struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind)
     a.mask = 1;
     a.error = LH_OK;
     a.method = LH_METHOD_APPEND;
-    if (kind == LH_SIM_ACT_READER)
-        a.program = lh_sim_program_default(LH_SIM_READER);
-    else if (kind == LH_SIM_ACT_FILES)
-        a.program = lh_sim_program_default(LH_SIM_FILES);
-    else
-        a.program = lh_sim_program_default(LH_SIM_WRITER);
+    a.program = lh_sim_program_default(lh_sim_action_begins(kind)
+                                           ? (enum lh_sim_program_kind)(kind - LH_SIM_ACT_WRITER)
+                                           : LH_SIM_WRITER);
     return a;
 }
 
@@ -580,7 +621,7 @@ static bool check_limits(const struct lh_sim_action *a, char *text, size_t text_
 static bool check_program(
     const struct lh_sim_action *a, size_t clients, char *text, size_t text_size)
 {
-    if (a->kind != LH_SIM_ACT_WRITER && a->kind != LH_SIM_ACT_READER && a->kind != LH_SIM_ACT_FILES)
+    if (!lh_sim_action_begins(a->kind))
         return true;
     if (a->program.every.min.ns < 1000 || a->program.every.max.ns > LONGEST.ns)
         return lh_sim_complain(text, text_size, "a program pauses between 1us and 1000h");

@@ -91,6 +91,11 @@ enum lh_sim_action_kind {
     LH_SIM_ACT_WRITER,
     LH_SIM_ACT_READER,
     LH_SIM_ACT_FILES,
+    LH_SIM_ACT_LOCKER,
+    LH_SIM_ACT_CACHER,
+    LH_SIM_ACT_CHANGER,
+    LH_SIM_ACT_WATCHER,
+    LH_SIM_ACT_OPERATOR,
     LH_SIM_ACT_END, /* of the program `program.name` */
     /* Everything. */
     LH_SIM_ACT_LET,  /* `name` stands from now on for the node that `who` is now */
@@ -156,6 +161,9 @@ struct lh_sim_action {
 
 /* An action of that kind with everything else at its default. */
 struct lh_sim_action lh_sim_action_default(enum lh_sim_action_kind kind);
+
+/* The action begins a program. */
+bool lh_sim_action_begins(enum lh_sim_action_kind kind);
 
 #define LH_SIM_ACTION_TEXT 512 /* bytes that hold any action's text */
 

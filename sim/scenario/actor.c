@@ -925,6 +925,11 @@ bool lh_sim_act(struct lh_sim_actor *actor, const struct lh_sim_action *a)
     case LH_SIM_ACT_WRITER:
     case LH_SIM_ACT_READER:
     case LH_SIM_ACT_FILES:
+    case LH_SIM_ACT_LOCKER:
+    case LH_SIM_ACT_CACHER:
+    case LH_SIM_ACT_CHANGER:
+    case LH_SIM_ACT_WATCHER:
+    case LH_SIM_ACT_OPERATOR:
         return begin_program(actor, a);
     case LH_SIM_ACT_END:
         return end_program(actor, a);

@@ -14,25 +14,31 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
 
 #define TIME(part, core, member, shipped_ms, what)                                                 \
     {#part, #member, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(core.member),       \
-        AS_DURATION, false},
+        AS_DURATION, false, false},
 #define BYTES(part, core, member, stored, least, shipped, what)                                    \
     {#part, #member, LH_SIM_BOUND_BYTES, least, shipped, BYTES_MOST, what, IN(core.member),        \
-        stored, false},
+        stored, false, false},
 #define COUNT(part, core, member, shipped, what)                                                   \
-    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32, false},
+    {#part, #member, LH_SIM_BOUND_COUNT, 1, shipped, shipped, what, IN(core.member), AS_U32,       \
+        false, false},
 #define NAMED(part, core, member, least, shipped, what)                                            \
     {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U64,   \
-        false},
+        false, false},
 
 /* Of what came after seeds were written down (sizes.c). */
 #define LATER(part, member, name, shipped_ms, what)                                                \
     {#part, name, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(member), AS_DURATION,  \
-        true},
-#define LATER_COUNT(part, core, member, least, shipped, what)                                      \
+        true, false},
+/* Of leases for programs. */
+#define LEASE_TIME(part, member, name, shipped_ms, what)                                           \
+    {#part, name, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(member), AS_DURATION,  \
+        false, true},
+#define LEASE_COUNT(part, core, member, least, shipped, what)                                      \
     {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U32,   \
-        true},
-#define LATER_BYTES(part, core, member, shipped, what)                                             \
-    {#part, #member, LH_SIM_BOUND_BYTES, 1, shipped, shipped, what, IN(core.member), AS_U64, true},
+        false, true},
+#define LEASE_BYTES(part, core, member, shipped, what)                                             \
+    {#part, #member, LH_SIM_BOUND_BYTES, 1, shipped, shipped, what, IN(core.member), AS_U64,       \
+        false, true},
 #define FINDER(part, core)                                                                         \
     LATER(part, core.finder.answer_timeout, "masters_answer_timeout", 500,                         \
         "a master that is asked which one acts has this long")                                     \
@@ -53,9 +59,9 @@ static struct lh_sim_bound rows[] = {
     COUNT(master, master, waiters_max, 65536, "calls that wait for a primary, all together")
     COUNT(master, master, waiters_file_max, 4096, "likewise, for one file")
     {"master", "servers_max", LH_SIM_BOUND_COUNT, LH_SIM_NODES_MAX, 10000, 10000,
-        "chunkservers ever registered", IN(master.servers_max), AS_U32, false},
+        "chunkservers ever registered", IN(master.servers_max), AS_U32, false, false},
     {"master", "replicas_max", LH_SIM_BOUND_COUNT, 1u << 16, 1u << 22, 1u << 22,
-        "of a chunkserver", IN(master.replicas_max), AS_U32, false},
+        "of a chunkserver", IN(master.replicas_max), AS_U32, false, false},
 /* The unit is the name's end: learn_unit(). */
 #define X(member, least, preset, what)                                                             \
     NAMED(chunkserver, server.bounds, member, least, preset, what)
@@ -103,20 +109,20 @@ static struct lh_sim_bound rows[] = {
         "a call is repeated so long whose outcome is not known")
     LATER(client, client.ask_masters_after, "ask_masters_after", 500,
         "a request is unanswered so long before other masters are asked")
-    LATER(client, client.suspended_after, "suspended_after", 3333,
+    LEASE_TIME(client, client.suspended_after, "suspended_after", 3333,
         "a program hears of a heartbeat that is unanswered so long")
-    LATER(client, client.watch_doubt, "watch_doubt", 5000,
+    LEASE_TIME(client, client.watch_doubt, "watch_doubt", 5000,
         "a watch without changes asks so often which master acts")
-    LATER_COUNT(client, client, sessions, 4096, 4096, "sessions of a program at a time")
-    LATER_COUNT(client, client, session_locks, 64, 65536, "locks and requests of a session")
-    LATER_COUNT(client, client, session_reads, 64, 65536, "reads of a session that wait")
-    LATER_COUNT(client, client, session_ops, 16, 262144, "operations that wait to be sent")
-    LATER_COUNT(client, client, session_prefixes, 1, 64, "broadcast prefixes of a session")
-    LATER_BYTES(client, client, session_message_bytes, 512u << 10, "of operations in a message")
-    LATER_COUNT(client, client, cached_values, 1, 65536, "values that a session caches")
-    LATER_BYTES(client, client, cached_bytes, 64u << 20, "of them")
-    LATER_COUNT(client, client, watches, 4096, 4096, "watches of a program at a time")
-    LATER_COUNT(client, client, watch_replies, 1, 16, "replies that a watch keeps")
+    LEASE_COUNT(client, client, sessions, 4096, 4096, "sessions of a program at a time")
+    LEASE_COUNT(client, client, session_locks, 64, 65536, "locks and requests of a session")
+    LEASE_COUNT(client, client, session_reads, 64, 65536, "reads of a session that wait")
+    LEASE_COUNT(client, client, session_ops, 16, 262144, "operations that wait to be sent")
+    LEASE_COUNT(client, client, session_prefixes, 1, 64, "broadcast prefixes of a session")
+    LEASE_BYTES(client, client, session_message_bytes, 512u << 10, "of operations in a message")
+    LEASE_COUNT(client, client, cached_values, 1, 65536, "values that a session caches")
+    LEASE_BYTES(client, client, cached_bytes, 64u << 20, "of them")
+    LEASE_COUNT(client, client, watches, 4096, 4096, "watches of a program at a time")
+    LEASE_COUNT(client, client, watch_replies, 1, 16, "replies that a watch keeps")
     LATER(chunkserver, server.ask_masters_after, "ask_masters_after", 500,
         "a heartbeat is unanswered so long before other masters are asked")
     FINDER(chunkserver, server)
@@ -127,7 +133,7 @@ static struct lh_sim_bound rows[] = {
 #undef X
 #define X(member, preset, least_of_it, what)                                                       \
     {"reign", #member, LH_SIM_BOUND_COUNT, least_of_it, preset, preset, what, IN(reigns.member),   \
-        AS_U32, false},
+        AS_U32, false, false},
     LH_REIGN_COUNTS(X)
 #undef X
     TIME(reign, reigns, late_after, 500, "a transaction is sent to another member after this, too")
@@ -161,12 +167,22 @@ static void learn_unit(struct lh_sim_bound *b)
     }
 }
 
+/* They stand behind all others of their kind (master/bounds.h). */
+static bool is_of_leases(const struct lh_sim_bound *b)
+{
+    return strcmp(b->core, "master") == 0 &&
+           ((b->offset >= IN(master.program_term) && b->offset < IN(master.step_work)) ||
+               b->offset >= IN(master.programs_max));
+}
+
 const struct lh_sim_bound *lh_sim_bounds(size_t *count)
 {
     static bool learnt;
 
-    for (size_t i = 0; i < ROWS && !learnt; i++)
+    for (size_t i = 0; i < ROWS && !learnt; i++) {
         learn_unit(&rows[i]);
+        rows[i].leases = rows[i].leases || is_of_leases(&rows[i]);
+    }
     learnt = true;
     *count = ROWS;
     return rows;

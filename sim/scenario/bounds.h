@@ -25,6 +25,7 @@ struct lh_sim_bound {
     size_t offset;                 /* in struct lh_sim_cluster_config ... */
     int stored;                    /* ... and how it stands there */
     bool later;                    /* drawn apart, so that older seeds keep what they draw */
+    bool leases;                   /* of leases for programs: drawn where there are any */
 };
 
 const struct lh_sim_bound *lh_sim_bounds(size_t *count);

@@ -10,7 +10,7 @@
 
 static bool parse_rule(struct lh_sim_words *w, void *to)
 {
-    static const char *const rules[] = {"INV-1", "INV-2", "INV-11"};
+    static const char *const rules[] = {"INV-1", "INV-2", "INV-11", "INV-13", "INV-14", "INV-15"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))
@@ -275,6 +275,22 @@ static bool program_holds(const struct lh_sim_condition *k, const struct subject
     }
 }
 
+static bool lease_holds(const struct lh_sim_condition *k, const struct subject *s)
+{
+    const struct lh_sim_program *p = lh_sim_program_find(s->cluster, k->program);
+
+    switch (k->kind) {
+    case LH_SIM_IF_HOLDS:
+        return p != NULL && lh_sim_program_holds(p, k->path);
+    case LH_SIM_IF_HOLDS_NOT:
+        return p == NULL || !lh_sim_program_holds(p, k->path);
+    case LH_SIM_IF_CACHES:
+        return p != NULL && lh_sim_program_caches(p, k->path);
+    default:
+        return p == NULL || !lh_sim_program_caches(p, k->path);
+    }
+}
+
 static bool file_holds(const struct lh_sim_condition *k, const struct subject *s)
 {
     switch (k->kind) {
@@ -348,6 +364,10 @@ static const struct {
     {LH_SIM_IF_DONE, "program <program> is done", program_holds},
     {LH_SIM_IF_FENCED_OUT, "program <program> is fenced out", program_holds},
     {LH_SIM_IF_WAITS, "program <program> waits", program_holds},
+    {LH_SIM_IF_HOLDS, "program <program> holds <path>", lease_holds},
+    {LH_SIM_IF_HOLDS_NOT, "program <program> does not hold <path>", lease_holds},
+    {LH_SIM_IF_CACHES, "program <program> caches <path>", lease_holds},
+    {LH_SIM_IF_CACHES_NOT, "program <program> does not cache <path>", lease_holds},
     {LH_SIM_IF_READ_ALL, "program <program> has read everything", program_holds},
     {LH_SIM_IF_SEEN, "<rule> was seen broken", was_seen},
 };
@@ -450,7 +470,7 @@ void lh_sim_condition_actual(const struct lh_sim_condition *k, struct lh_sim_clu
     struct subject s = look(k, c, actor);
     struct lh_sim_text t = lh_sim_text_at(text, text_size);
 
-    if (k->path[0] != '\0')
+    if (k->path[0] != '\0' && k->program[0] == '\0')
         describe_file(k, c, &t);
     if (s.has_chunk)
         describe_chunk(&s, &t);

@@ -12,8 +12,8 @@
 static bool parse_rule(struct lh_sim_words *w, void *to)
 {
     static const char *const rules[] = {"INV-1", "INV-2", "INV-3", "INV-4", "INV-5", "INV-6",
-        "INV-8", "INV-9", "INV-10", "INV-11", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5",
-        "history", "check"};
+        "INV-8", "INV-9", "INV-10", "INV-11", "INV-13", "INV-14", "INV-15", "INV-16", "INV-17",
+        "INV-18", "KEEP-1", "KEEP-2", "KEEP-3", "KEEP-4", "KEEP-5", "history", "check"};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!lh_sim_words_take(w, rules[i]))
@@ -234,8 +234,7 @@ static bool is_begun(const struct reading *r, const char *program)
     for (size_t i = 0; i < r->scenario.count; i++) {
         const struct lh_sim_statement *s = &r->scenario.statements[i];
         if (s->kind == LH_SIM_SAYS_ACTION && strcmp(s->action.program.name, program) == 0 &&
-            (s->action.kind == LH_SIM_ACT_WRITER || s->action.kind == LH_SIM_ACT_READER ||
-                s->action.kind == LH_SIM_ACT_FILES))
+            lh_sim_action_begins(s->action.kind))
             return true;
     }
     return false;
@@ -254,9 +253,7 @@ static int check_action(struct reading *r, const struct lh_sim_action *a)
         return complain(r, r->line, "nobody was named %s before", a->peer.text);
     if (a->kind == LH_SIM_ACT_END && !is_begun(r, a->program.name))
         return complain(r, r->line, "no program %s was begun before", a->program.name);
-    if ((a->kind == LH_SIM_ACT_WRITER || a->kind == LH_SIM_ACT_READER ||
-            a->kind == LH_SIM_ACT_FILES) &&
-        is_begun(r, a->program.name))
+    if (lh_sim_action_begins(a->kind) && is_begun(r, a->program.name))
         return complain(r, r->line, "there is a program %s already", a->program.name);
     return LH_OK;
 }

@@ -7,6 +7,7 @@
 #include "client/core/client.h"
 #include "master/master.h"
 #include "master/reigns/reigns.h"
+#include "sim/cluster/guard.h"
 #include "sim/run/bugs.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ static void (*const cores[])(void) = {
     (void (*)(void))lh_chunkserver_create,
     (void (*)(void))lh_client_create,
     (void (*)(void))lh_reigns_create,
+    (void (*)(void))lh_sim_guard_act,
 };
 
 static char **binaries;

@@ -225,6 +225,21 @@ static void an_exclusive_lock_has_one_holder(void **state)
     assert_null(look_at("/jobs/compact"));
 }
 
+/* With a bound of one there was no progress at all: the look at the name was all that a step did. */
+static void a_step_that_may_do_one_thing_serves_the_queue(void **state)
+{
+    (void)state;
+    w.config.step_work = 1;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    asks(&two, "/a", false);
+    releases(&one, "/a", token);
+    world_advance(&w, 1);
+    assert_non_null(granted(&two));
+}
+
 static void a_lock_lasts_as_long_as_its_session_is_renewed(void **state)
 {
     struct prog *both[] = {&one, &two}, *second[] = {&two};
@@ -909,6 +924,7 @@ int main(void)
         STORY(what_a_client_says_wrong_is_refused),
         STORY(a_program_that_takes_no_answers_is_not_read),
         STORY(an_exclusive_lock_has_one_holder),
+        STORY(a_step_that_may_do_one_thing_serves_the_queue),
         STORY(a_lock_lasts_as_long_as_its_session_is_renewed),
         STORY(who_will_not_wait_is_refused),
         STORY(shared_locks_have_one_token_and_do_not_pass_who_waits),

@@ -1,0 +1,215 @@
+/* What is known of leases of programs: what programs asked and were told, what the master said on
+ * session streams, and every change of a value that became durable. Inside sim/observers only.
+ *
+ * What a program believes it may do now is asked of its core, with its clock (client/core/leases.h):
+ * that is the one word of a core that counts here. */
+#pragma once
+
+#include "sim/observers/history.h"
+
+#include "client/core/leases.h"
+
+#define SESSION_ID 16u
+
+struct lname;
+
+/* A session as its program knows it: from the completion of its opening until it is closed. */
+struct lsession {
+    struct lsession *next, *prev;
+    const struct actor *client;
+    const struct lh_client_session *handle;
+    uint8_t id[SESSION_ID];
+    uint64_t opened_at; /* true ns */
+    struct held {
+        struct held *next;
+        struct lname *name;
+        uint64_t lock, token;
+        bool shared;
+        uint32_t slots;
+    } * held; /* granted to the program, and not given back by it */
+};
+
+/* A value from one change on. */
+struct lvalue {
+    uint64_t revision;   /* of the change */
+    uint64_t at;         /* true ns: when it counted */
+    uint64_t decided_at; /* ... and when the master had decided it */
+    bool removed;
+    bool attached;
+    uint8_t session[SESSION_ID];
+    uint32_t size, crc;
+};
+
+/* A token that a master has given out. */
+struct lgrant {
+    uint64_t token, request;
+    uint8_t session[SESSION_ID];
+    bool shared;
+    uint64_t at; /* true ns */
+};
+
+/* A request that waits at the master that acts, as it has said. */
+struct lwaiter {
+    struct lwaiter *next, *prev;
+    uint8_t session[SESSION_ID];
+    uint64_t request, number;
+};
+
+/* A lock that the master that acts keeps, as far as can be seen. */
+struct lholder {
+    struct lholder *next, *prev;
+    uint8_t session[SESSION_ID];
+    uint64_t token;
+};
+
+struct lname {
+    char *text;
+    UT_hash_handle hh;
+    struct lvalue *values; /* in the order of their revisions */
+    size_t value_count, value_capacity;
+    struct lgrant *grants;
+    size_t grant_count, grant_capacity;
+    uint64_t highest; /* token given out, and whether a shared tenure has it */
+    bool highest_shared;
+    uint64_t admitted;     /* the guard's last token */
+    uint64_t unsure_until; /* true ns: a removal of a client that is gone may still happen */
+    struct lwaiter *waiting;
+    struct lholder *holders;
+    uint64_t due_at; /* true ns: by then the head is granted; 0: nothing is due */
+    unsigned due_steps;
+    bool passed_by; /* a request was granted in the present step */
+    uint64_t passing;
+};
+
+/* A change of any value, in the order of revisions. */
+struct lchange {
+    uint64_t revision;
+    const struct lname *name;
+    bool removed;
+    uint32_t size, crc;
+};
+
+/* A request, as its session has asked it. */
+struct lrequest {
+    struct {
+        uint8_t session[SESSION_ID];
+        uint64_t id;
+    } key;
+    UT_hash_handle hh;
+    struct lname *name;
+    bool shared;
+};
+
+/* A session stream, at the master. */
+struct lstream {
+    uint64_t link;
+    UT_hash_handle hh;
+    uint8_t session[SESSION_ID];
+    bool attached, back, over;
+    bool hears; /* its last heartbeat names an answer that is not old (SES-4) */
+    struct lh_duration term;
+    struct lh_instant renewed; /* on the master's clock: when it last took a heartbeat */
+    struct lwaiter *shown;     /* requests in the showing that is under way ... */
+    struct shown_lock {
+        struct shown_lock *next;
+        struct lname *name;
+        uint64_t token;
+    } * shown_locks; /* ... and locks */
+};
+
+/* A watch of a program's. */
+struct lwatch {
+    struct lwatch *next, *prev;
+    const struct actor *client;
+    const void *handle;
+    char *prefix;
+    uint64_t position; /* the next revision that it may be told of; 0: it waits for a reset */
+    bool reset;        /* it is being told what is there, and what changes meanwhile */
+    struct told {
+        const struct lname *name;
+        uint64_t revision; /* 0: removed */
+    } * told;              /* in that time */
+    size_t told_count, told_capacity;
+};
+
+struct leases {
+    struct lsession *sessions;
+    struct lname *names;
+    struct lrequest *requests;
+    struct lstream *streams;
+    struct lwatch *watches;
+    struct lchange *changes;
+    size_t change_count, change_capacity;
+    uint64_t last_revision;
+    bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
+    uint64_t *late; /* tokens that left a master which acts no more */
+    size_t late_count, late_capacity;
+    uint64_t life;               /* of the master that streams and queues are of */
+    uint64_t life_since;         /* true ns */
+    struct lh_duration longest;  /* term of a session */
+};
+
+static inline size_t lh_ob_actor_index(const struct lh_sim_observers *o, const struct actor *a)
+{
+    return (size_t)(a - o->actors);
+}
+
+/* ---- leases.c ---- */
+
+struct lname *lh_ob_lname(struct lh_sim_observers *o, const char *text);
+struct lsession *lh_ob_lsession(const struct lh_sim_observers *o, const struct actor *client,
+    const struct lh_client_session *handle);
+struct lsession *lh_ob_lsession_of_id(const struct lh_sim_observers *o, const uint8_t *id);
+/* The program believes that it has the session, or the lock, at this moment. */
+bool lh_ob_session_believed(const struct lsession *s);
+bool lh_ob_lock_believed(const struct lsession *s, const struct held *h);
+uint32_t lh_ob_crc(const void *data, size_t size);
+
+/* ---- inv13.c ---- */
+void lh_ob_inv13_stepped(struct lh_sim_observers *o, const struct actor *a);
+
+/* ---- inv14.c: tokens, and what the master says on session streams ---- */
+/* `shared` as it was asked. */
+void lh_ob_inv14_granted(struct lh_sim_observers *o, const uint8_t *session, uint64_t request,
+    struct lname *name, bool shared, uint64_t token);
+/* A program is told of it. */
+void lh_ob_inv14_acquired(
+    struct lh_sim_observers *o, const struct lsession *s, struct lname *name, uint64_t token);
+/* The highest token that was given out before that moment; 0: none. */
+uint64_t lh_ob_inv14_highest(const struct lname *name, uint64_t before);
+
+/* ---- inv15.c ---- */
+const struct lvalue *lh_ob_value_now(const struct lname *name); /* NULL: there is none */
+/* A change counts from now on. */
+void lh_ob_inv15_changed(struct lh_sim_observers *o, struct lname *name);
+void lh_ob_inv15_stepped(struct lh_sim_observers *o, const struct actor *a);
+void lh_ob_inv15_got(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_get_call *get, int error);
+void lh_ob_inv15_answered(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_master_call *m, int error);
+
+/* ---- inv16.c ---- */
+void lh_ob_inv16_init(struct lh_sim_observers *o);
+
+/* ---- inv17.c ---- */
+/* A change counts from now on; `before`: what there was, NULL: nothing. */
+void lh_ob_inv17_changed(
+    struct lh_sim_observers *o, struct lname *name, const struct lvalue *before);
+void lh_ob_inv17_watch_opened(
+    struct lh_sim_observers *o, const struct call *call, const struct lh_watch_open_call *open);
+void lh_ob_inv17_told(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_watch_next_call *next);
+void lh_ob_inv17_watch_closed(
+    struct lh_sim_observers *o, const struct actor *a, const void *handle);
+/* All values that go with a session are gone with it; else `text` says which is not. */
+bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size);
+
+/* ---- inv18.c: queues at the master ---- */
+void lh_ob_inv18_takes(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__LeaseSessionRequest *m);
+void lh_ob_inv18_says(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__LeaseSessionReply *m);
+void lh_ob_inv18_stepped(struct lh_sim_observers *o);
+/* Another master, or another process of it: all streams are gone. */
+void lh_ob_inv18_forget(struct lh_sim_observers *o);
+void lh_ob_inv18_stream_gone(struct lh_sim_observers *o, struct lstream *t);

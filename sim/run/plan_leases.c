@@ -1,0 +1,98 @@
+/* Programs with leases in the plan of a seed. All that is drawn comes from a stream of its own. */
+#include "sim/run/plan_parts.h"
+
+#define LEASES_PATH "/lease"
+
+/* Beside them little else is going on: so many appending and reading programs stay. */
+#define LEASES_OTHERS 4u
+
+/* Every power of two between the two has the same chance. */
+static uint64_t spread_over(struct lh_prng *random, uint64_t least, uint64_t most)
+{
+    uint32_t doublings = 0;
+
+    while (least << doublings < most / 2)
+        doublings++;
+    uint64_t low = least << lh_prng_below(random, doublings + 1);
+    return low + lh_prng_below(random, low);
+}
+
+static void thin_out(struct lh_sim_plan *plan)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < plan->action_count; i++)
+        if (!lh_sim_action_begins(plan->actions[i].kind) || kept < LEASES_OTHERS)
+            plan->actions[kept++] = plan->actions[i];
+    plan->action_count = kept;
+}
+
+static struct lh_sim_action lessee(struct lh_sim_plan *plan, struct lh_prng *random,
+    enum lh_sim_action_kind kind, const char *name, uint32_t number, uint32_t names)
+{
+    struct lh_sim_action a = lh_sim_action_default(kind);
+    struct lh_sim_program_spec *p = &a.program;
+    uint64_t term = plan->settings.session_term.ns;
+
+    (void)snprintf(p->name, sizeof p->name, "%s%u", name, number);
+    (void)snprintf(p->path, sizeof p->path, "%s", LEASES_PATH);
+    p->client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
+    p->seed = lh_prng_next(random) >> 32;
+    p->names = names;
+    /* The master raises what is below the least that it takes. */
+    p->term.ns = lh_prng_chance(random, 60) ? term : lh_prng_between(random, term / 2, 2 * term);
+    p->every = lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 2, 200)));
+    p->bytes_max = lh_sim_few(random, 0, 3000);
+    a.at = lh_prng_below(random, UINT64_C(2000000000));
+    return a;
+}
+
+static void draw_lockers(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
+{
+    uint32_t count = 1 + lh_sim_few(random, 0, 7);
+    uint64_t term = plan->settings.session_term.ns;
+    uint64_t longest = lh_prng_chance(random, 50) ? lh_prng_between(random, term / 4, 3 * term)
+                                                  : spread_over(random, 2000000, 2 * term);
+
+    for (uint32_t i = 1; i <= count; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_LOCKER, "lock", i, names);
+        struct lh_sim_program_spec *p = &a.program;
+        p->window = lh_sim_few(random, 1, 4);
+        p->hold = lh_sim_up_to(lh_milliseconds(1), lh_nanoseconds(longest));
+        p->shared = lh_prng_chance(random, 10);
+        p->exclusive = !p->shared && lh_prng_chance(random, 30);
+        p->recall = (enum lh_sim_recall)lh_prng_below(random, LH_SIM_RECALLS);
+        p->patience = lh_prng_chance(random, 30) ? lh_seconds(600) : p->patience;
+        lh_sim_plan_add(plan, &a);
+    }
+}
+
+void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t names = lh_sim_few(random, 1, 5) + 1, cachers = lh_sim_few(random, 0, 5),
+             changers = lh_sim_few(random, 0, 4), watchers = lh_sim_few(random, 0, 3);
+
+    thin_out(plan);
+    if (lh_prng_chance(random, 85))
+        draw_lockers(plan, random, names);
+    for (uint32_t i = 1; i <= cachers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
+        a.program.window = lh_sim_few(random, 1, 4);
+        lh_sim_plan_add(plan, &a);
+    }
+    for (uint32_t i = 1; i <= changers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CHANGER, "change", i, names);
+        a.program.window = lh_sim_few(random, 1, 3);
+        a.program.attached = lh_prng_chance(random, 50);
+        lh_sim_plan_add(plan, &a);
+    }
+    for (uint32_t i = 1; i <= watchers; i++) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
+        lh_sim_plan_add(plan, &a);
+    }
+    if (lh_prng_chance(random, 40)) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "operator", 1, names);
+        a.program.every.max = lh_milliseconds(lh_prng_between(random, 50, 3000));
+        lh_sim_plan_add(plan, &a);
+    }
+}
