@@ -79,6 +79,18 @@ void lh_grantor_session_close(struct lh_grantor *g, lh_session_id s)
         session->state = LH_SESSION_CLOSED;
 }
 
+void lh_grantor_session_stop(struct lh_grantor *g, lh_session_id s, struct lh_instant now)
+{
+    struct lh_session *session = lh_table_session(g, s);
+
+    note_time(g, now);
+    if (session == NULL || session->end.ns <= g->seen.ns)
+        return;
+    session->end = g->seen;
+    lh_wheel_remove(&g->session_wheel, lh_session_slot(s));
+    lh_wheel_insert(&g->session_wheel, lh_session_slot(s), session->end);
+}
+
 void lh_grantor_session_end(struct lh_grantor *g, lh_session_id s,
     void (*on_freed)(void *arg, const struct lh_lease_info *lease), void *arg)
 {
@@ -308,6 +320,48 @@ int lh_grantor_release(struct lh_grantor *g, uint64_t key, uint64_t version, lh_
         return LH_ERR_STALE_VERSION;
     lh_table_remove(g, own);
     return LH_OK;
+}
+
+int lh_grantor_cut(struct lh_grantor *g, uint64_t key, lh_session_id s, struct lh_instant now,
+    struct lh_instant at)
+{
+    note_time(g, now);
+    now = g->seen;
+    uint32_t of_key = lh_table_find(g, key);
+    if (of_key == 0 || lh_table_session(g, s) == NULL)
+        return LH_ERR_NOT_LEASED;
+    uint32_t own = own_lease(g, of_key, lh_session_slot(s));
+    if (own == 0 || !lh_record_in_force(g, lh_record_at(g, own), now))
+        return LH_ERR_NOT_LEASED;
+    struct lh_record *r = lh_record_at(g, own);
+    struct lh_instant end = lh_instant_min(lh_record_end(g, r), lh_instant_max(now, at));
+    if (end.ns == r->end.ns)
+        return LH_OK;
+    r->end = end;
+    lh_wheel_remove(&g->lease_wheel, own);
+    lh_wheel_insert(&g->lease_wheel, own, end);
+    return LH_OK;
+}
+
+bool lh_grantor_collect(struct lh_grantor *g, uint64_t key, lh_session_id s, struct lh_instant now,
+    struct lh_lease_info *info)
+{
+    note_time(g, now);
+    uint32_t i = lh_table_find(g, key);
+    if (i == 0)
+        return false;
+    const struct lh_record *r = lh_record_at(g, i);
+    if (r->kind == LH_RECORD_GROUP) {
+        uint32_t own = s == 0 ? 0 : lh_table_find_share(g, key, lh_session_slot(s));
+        i = r->members.first;
+        if (lh_record_in_force(g, lh_record_at(g, i), g->seen) && own != 0)
+            i = own;
+    }
+    if (lh_record_in_force(g, lh_record_at(g, i), g->seen))
+        return false;
+    *info = lh_table_info(g, i);
+    lh_table_remove(g, i);
+    return true;
 }
 
 int lh_grantor_recall(struct lh_grantor *g, uint64_t key)

@@ -49,6 +49,12 @@ int lh_lessee_renew(struct lh_leases *l, struct lh_lessee *lessee, struct lh_ins
     return error;
 }
 
+void lh_lessee_stop(struct lh_leases *l, struct lh_lessee *lessee)
+{
+    lh_grantor_session_stop(l->engine, lessee->session, l->now);
+    lh_grantor_session_stop(l->engine, lessee->former, l->now);
+}
+
 void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee)
 {
     lh_grantor_session_close(l->engine, lessee->session);

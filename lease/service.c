@@ -31,6 +31,15 @@ void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_ow
     l->kinds[kind].unrecorded = unrecorded;
 }
 
+void lh_leases_light_kind(
+    struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded)
+{
+    LH_ASSERT(
+        kind < LH_LEASE_KINDS && l->kinds[kind].owner == NULL && l->kinds[kind].light == NULL);
+    l->kinds[kind].light = owner;
+    l->kinds[kind].unrecorded = unrecorded;
+}
+
 void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner)
 {
     LH_ASSERT(kind < LH_LESSEE_KINDS && l->lessees[kind] == NULL);
@@ -54,6 +63,12 @@ static void session_expired(struct lh_leases *l, struct lh_lessee *lessee, lh_se
 static void lease_expired(struct lh_leases *l, const struct lh_lease_info *info)
 {
     const struct lh_lease_owner *owner = l->kinds[lh_lease_kind(info->key)].owner;
+
+    if (owner == NULL) {
+        l->kinds[lh_lease_kind(info->key)].light->ended(
+            l->core, lh_lease_id(info->key), info->context);
+        return;
+    }
     struct lh_lease *lease = owner->find(l->core, lh_lease_id(info->key), info->context);
 
     if (lease == NULL || lease->holder == NULL || lease->session != info->session)

@@ -20,6 +20,9 @@
  *
  * Leases of one id that are shared have a record for each holder.
  *
+ * A *light* kind has no such records: its leases are the engine's alone, as there may be millions of
+ * them. Their users name them by kind and id, and hear only of those that ended by themselves.
+ *
  * Deterministic, and not thread-safe, as the engine. Owners may call the service. */
 #pragma once
 
@@ -110,6 +113,12 @@ struct lh_lease_owner {
     void (*over)(void *core, struct lh_lease *lease, const struct lh_lease_past *past);
 };
 
+/* Of one light kind. */
+struct lh_light_owner {
+    /* It has run out, or its session has ended; the engine has it no more. */
+    void (*ended)(void *core, uint64_t id, struct lh_lessee *lessee);
+};
+
 /* Of one kind of client. */
 struct lh_lessee_owner {
     /* Its session has run out, and the leases that it held in it follow; or that with a former
@@ -131,7 +140,8 @@ struct lh_leases {
     size_t away; /* clients with a `former` session: they may hold leases that are not on record */
     uint64_t showings;
     struct {
-        const struct lh_lease_owner *owner;
+        const struct lh_lease_owner *owner; /* NULL: it is a light kind, or there is none */
+        const struct lh_light_owner *light;
         struct lh_duration term;
         bool unrecorded;
     } kinds[LH_LEASE_KINDS];
@@ -146,6 +156,8 @@ void lh_leases_deinit(struct lh_leases *l);
 /* Before the first lease, or client, of the kind. */
 void lh_leases_kind(struct lh_leases *l, unsigned kind, const struct lh_lease_owner *owner,
     struct lh_duration term, bool unrecorded);
+void lh_leases_light_kind(
+    struct lh_leases *l, unsigned kind, const struct lh_light_owner *owner, bool unrecorded);
 void lh_leases_lessee_kind(struct lh_leases *l, unsigned kind, const struct lh_lessee_owner *owner);
 
 /* This grantor begins; what its predecessors granted lasts until `wait_end` at most. */
@@ -186,6 +198,9 @@ void lh_lessee_open(struct lh_leases *l, struct lh_lessee *lessee, struct lh_dur
 /* By a message received before the clock showed `received_at`. UNKNOWN_SESSION: it has none. */
 LH_MUST_USE int lh_lessee_renew(
     struct lh_leases *l, struct lh_lessee *lessee, struct lh_instant received_at);
+/* It gave everything up: its sessions are over now, and in the next steps `ended` is called and its
+ * leases follow, as if it had run out. */
+void lh_lessee_stop(struct lh_leases *l, struct lh_lessee *lessee);
 /* Its session will not be renewed any more; frees nothing (SES-5). */
 void lh_lessee_close(struct lh_leases *l, struct lh_lessee *lessee);
 /* The client is known to be dead, or gave everything up: its sessions and its leases are over. Its
@@ -278,3 +293,33 @@ bool lh_lease_held(const struct lh_leases *l, const struct lh_lease *lease);
 bool lh_lease_current(const struct lh_leases *l, const struct lh_lease *lease);
 /* When somebody else can have it at the latest. */
 struct lh_instant lh_lease_free_at(const struct lh_leases *l, const struct lh_lease *lease);
+
+/* ---- Leases of light kinds, in the client's present session. */
+
+static inline uint64_t lh_light_key(unsigned kind, uint64_t id)
+{
+    return (uint64_t)kind << 60 | id;
+}
+
+/* Grants it for `term` from the client's last heartbeat on, or with LH_DURATION_FOREVER for as long
+ * as the session goes on. Those of the key that have ended are collected before: `ended` may be
+ * called, and may call back. Errors of lh_grantor_grant(); also LEASE_HELD, of a kind that is
+ * `unrecorded`, while a client that is not back may hold it. */
+LH_MUST_USE int lh_light_grant(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key,
+    uint64_t version, enum lh_lease_mode mode, struct lh_duration term);
+/* The same for one that the client shows after a former session's end was awaited: it was granted
+ * before. */
+LH_MUST_USE int lh_light_continue(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key,
+    uint64_t version, enum lh_lease_mode mode, struct lh_duration term);
+/* False: the client has none in force. */
+bool lh_light_find(const struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key,
+    struct lh_lease_info *info);
+/* It is given up; `ended` is not called. Errors of lh_grantor_release(). */
+LH_MUST_USE int lh_light_release(
+    struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key, uint64_t version);
+/* lh_grantor_cut(). */
+LH_MUST_USE int lh_light_cut(
+    struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key, struct lh_instant at);
+/* Is a lease of the key in force? Those that are not and were not collected yet are, in front of the
+ * first that is: `ended` is called. False: it is free. */
+bool lh_light_held(struct lh_leases *l, uint64_t key, struct lh_lease_info *info);

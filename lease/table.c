@@ -264,6 +264,25 @@ void lh_table_move(struct lh_grantor *g, uint32_t i, uint32_t session)
     lh_index_add(&g->index, i, hash_of(g, i), g, chain_of, hash_of);
 }
 
+void lh_table_share_to_last(struct lh_grantor *g, uint32_t i)
+{
+    struct lh_record *r = lh_record_at(g, i);
+    struct lh_record *group = lh_record_at(g, lh_table_find(g, r->key));
+
+    LH_ASSERT(r->kind == LH_RECORD_SHARED && group->kind == LH_RECORD_GROUP);
+    if (r->peer.next == 0)
+        return;
+    lh_record_at(g, r->peer.next)->peer.prev = r->peer.prev;
+    if (r->peer.prev != 0)
+        lh_record_at(g, r->peer.prev)->peer.next = r->peer.next;
+    else
+        group->members.first = r->peer.next;
+    r->peer.prev = group->members.last;
+    r->peer.next = 0;
+    lh_record_at(g, group->members.last)->peer.next = i;
+    group->members.last = i;
+}
+
 struct lh_lease_info lh_table_info(const struct lh_grantor *g, uint32_t i)
 {
     const struct lh_record *r = lh_record_at(g, i);

@@ -41,7 +41,7 @@ struct lh_record {
     uint32_t chain;                          /* of the index; of the free list */
     uint32_t session : LH_SESSION_SLOT_BITS; /* EXCLUSIVE, SHARED: number of the session's record */
     uint32_t kind : 2;
-    uint32_t recalling : 1; /* EXCLUSIVE, GROUP */
+    uint32_t recalling : 1; /* EXCLUSIVE, GROUP; SHARED: lh_grantor_cut_next() has cut it */
 };
 
 struct lh_links {
@@ -172,6 +172,9 @@ void lh_table_add_shared(
 /* Gives the EXCLUSIVE or SHARED record to another session. If that has a share in the group
  * already, the longer of the two is kept. */
 void lh_table_move(struct lh_grantor *g, uint32_t i, uint32_t session);
+
+/* The SHARED record becomes the last one of its group. */
+void lh_table_share_to_last(struct lh_grantor *g, uint32_t i);
 
 /* Takes an EXCLUSIVE or SHARED record out of everything, and a group with its last member. */
 void lh_table_remove(struct lh_grantor *g, uint32_t i);

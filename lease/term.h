@@ -13,6 +13,11 @@
  * disagree. */
 struct lh_duration lh_term_for_holder(struct lh_duration term, uint32_t drift_ppm);
 
+/* The other way round: a holder said that it stops `own` after it sent the message. For so long the
+ * grantor waits from when it received that: own * (1 + rho) / (1 - rho), rounded up, since the
+ * holder's clock may be slow by rho while the grantor's is fast by rho. Saturates. */
+struct lh_duration lh_term_for_grantor(struct lh_duration own, uint32_t drift_ppm);
+
 /* When the lease is over for the grantor, whose clock showed `received_at` *after* it received the
  * request: received_at + term + 1 ms. Saturates at LH_INSTANT_NEVER. */
 struct lh_instant lh_term_grantor_end(struct lh_instant received_at, struct lh_duration term);

@@ -63,6 +63,22 @@ static int file_goes(struct lh_master *m, uint64_t id, bool replaced, char *text
     return LH_OK;
 }
 
+static void program_goes(struct lh_master *m, const uint8_t *id)
+{
+    struct lh_m_program *p = lh_m_program_find(m, id);
+
+    if (p != NULL)
+        lh_m_program_free(m, p);
+}
+
+static void policy_goes(struct lh_master *m, const char *prefix)
+{
+    struct lh_m_policy *policy = lh_m_policy_find(m, prefix);
+
+    if (policy != NULL)
+        lh_m_policy_free(m, policy);
+}
+
 /* What the change replaces or removes. */
 static int goes(struct lh_master *m, const struct lh_change *change, char *text, size_t text_size)
 {
@@ -82,6 +98,18 @@ static int goes(struct lh_master *m, const struct lh_change *change, char *text,
         return LH_OK;
     case LH_M_STORED_CALL:
         lh_m_call_forget(m, key.id, key.index);
+        return LH_OK;
+    case LH_M_STORED_PROGRAM:
+        program_goes(m, key.session);
+        return LH_OK;
+    case LH_M_STORED_POLICY:
+        policy_goes(m, key.text);
+        return LH_OK;
+    case LH_M_STORED_VALUE:
+        lh_m_value_unload(m, key.text);
+        return LH_OK;
+    case LH_M_STORED_CHANGE:
+        lh_m_history_forget(m, key.id);
         return LH_OK;
     case LH_M_STORED_MASTER:
     case LH_M_STORED_SERVER:

@@ -42,7 +42,16 @@
     X(move_settle, 10000, "within this after a move servers have told how much room they have")    \
     /* Calls that happen once (HA-12). */                                                          \
     X(call_keep, 600000, "a call's answer is kept for so long; clients repeat for half of it")     \
-    X(call_rest, 10, "between two commits that drop old ones, if nothing else is committed")
+    X(call_rest, 10, "between two commits that drop old ones, if nothing else is committed")       \
+    /* Leases for programs (PS, NL). */                                                            \
+    X(program_term, 10000, "of a session that names none")                                         \
+    X(program_term_min, 1000, "a shorter one is lengthened to this")                               \
+    X(program_term_max, 60000, "a longer one is shortened to this")                                \
+    X(recall_pause, 1000, "a holder is asked for its lock at most this often")                     \
+    X(cancel_wait_max, 60000, "who cancels a lock waits so long at most; clients repeat")          \
+    /* Values (VAL). */                                                                            \
+    X(change_wait, 65000, "a change waits so long for caches, if its caller does not say")         \
+    X(change_wait_max, 3600000, "and at most")
 
 /* X(name, default, what it is for) */
 #define LH_MASTER_COUNTS(X)                                                                        \
@@ -61,4 +70,31 @@
     X(locate_default, 64, "chunks of a Locate if the caller does not say")                         \
     X(locate_max, 1024, "and at most")                                                             \
     X(calls_max, 100000, "answers of calls that are kept; beyond it the oldest goes")              \
-    X(calls_dropped, 64, "of these, so many go in a step")
+    X(calls_dropped, 64, "of these, so many go in a step")                                         \
+    X(programs_max, 100000, "sessions of programs")                                                \
+    X(program_locks_max, 1000000, "locks and requests of one session, and its cached values")      \
+    X(program_pieces_max, 64, "megabytes that a session may show when it attaches")                \
+    X(program_sends, 32, "messages to a program that have not left; then it is not read")          \
+    X(locks_max, 10000000, "locks and cached values, all together")                                \
+    X(waits_max, 1000000, "requests for locks that wait, all together")                            \
+    X(sharers_max, 65536, "holders of one shared lock")                                            \
+    X(cancels_max, 4096, "calls that wait for a cancelled lock's end")                             \
+    X(names_shown, 16, "holders and waiters of a name in a listing of many")                       \
+    X(values_max, 1000000, "values")                                                               \
+    X(history_events, 100000, "changes of values that are kept for watchers")                      \
+    X(history_bytes, 268435456, "likewise, bytes")                                                 \
+    X(history_dropped, 64, "of these, so many go with a change")                                   \
+    X(policies_max, 1000, "policies of prefixes")                                                  \
+    X(values_bytes_max, 1073741824, "bytes of all values")                                         \
+    X(attached_max, 100000, "values that are attached to one session")                             \
+    X(changes_max, 64, "changes of one value that wait")                                           \
+    X(changes_waiting_max, 65536, "likewise, of all values")                                       \
+    X(changes_bytes_max, 268435456, "likewise, their bytes")                                       \
+    X(changes_step, 16, "changes that one step commits")                                           \
+    X(changes_step_bytes, 524288, "likewise, bytes; one more may begin below it")                  \
+    X(drops_step, 128, "caches of one value that are told, or reads answered, before others")      \
+    X(follows_max, 16, "changes that delete attached values, at a time")                           \
+    X(reads_waiting_max, 65536, "reads that wait for a commit")                                    \
+    X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \
+    X(watchers_max, 10000, "streams of watchers")                                                  \
+    X(watch_events, 1000, "changes in one message to a watcher")

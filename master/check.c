@@ -4,6 +4,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 /* FAIL-2a. */
 static void check_roll(const struct lh_master *m, const struct lh_m_chunk *c)
@@ -250,7 +251,7 @@ static void check_calls(const struct lh_master *m)
     }
     LH_ASSERT(count == m->calls.count);
     LH_ASSERT(!m->started || count == 0 || lh_timer_is_set(&m->calls.timer));
-    LH_ASSERT(m->calls.dirty == NULL && TAILQ_EMPTY(&m->calls.dropped));
+    LH_ASSERT(TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped));
     LH_ASSERT(m->calls.taken.client == 0);
 }
 
@@ -291,6 +292,7 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_calls(m);
     check_moving(m);
+    lh_m_values_check(m);
     check_repair(m);
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)
         LH_ASSERT(lease->waiting);

@@ -11,6 +11,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 void lh_m_chunk_durable(struct lh_master *m, struct lh_m_chunk *c)
 {
@@ -79,7 +80,10 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
         if (c != NULL)
             lh_m_chunk_durable(m, c);
     }
+    if (commit->changes)
+        lh_m_values_durable(m);
     free(commit->chunks);
     free(commit->servers);
+    free(commit->programs);
     free(commit);
 }

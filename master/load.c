@@ -23,6 +23,9 @@ static void load_master(struct lh_master *m, const LeaseholdStored__Master *reco
     m->longest_session_ns = record->longest_session_ns;
     m->next_file = record->next_file;
     m->next_chunk = record->next_chunk;
+    m->history.floor = record->revision;
+    if (m->history.last < record->revision)
+        m->history.last = record->revision;
     m->behind = record->behind[0] == 0 ? NULL : lh_strdup(record->behind);
 }
 
@@ -160,6 +163,49 @@ static void load_server(struct lh_master *m, const LeaseholdStored__Server *reco
     s->admin = (Leasehold__ServerAdmin)record->admin;
 }
 
+static void load_program(
+    struct lh_master *m, const uint8_t *id, const LeaseholdStored__Program *record)
+{
+    struct lh_m_program *p = lh_m_program_find(m, id);
+
+    if (p != NULL)
+        lh_m_program_free(m, p); /* no master writes a record twice */
+    lh_m_program_new(
+        m, id, lh_nanoseconds(record->term_ns), record->host, record->process, record->label);
+}
+
+static void load_policy(
+    struct lh_master *m, const char *prefix, const LeaseholdStored__Policy *record)
+{
+    struct lh_m_policy *policy = lh_m_policy_get(m, prefix);
+
+    policy->no_recall = record->no_recall;
+    policy->share_percent = record->share_percent;
+    policy->term_min = lh_milliseconds(record->term_min_ms);
+    policy->term_max = lh_milliseconds(record->term_max_ms);
+    policy->no_lease = record->no_lease;
+    policy->broadcast = record->broadcast;
+}
+
+static const uint8_t *session_of(const ProtobufCBinaryData *session)
+{
+    return session->len == 0 ? NULL : session->data;
+}
+
+static void load_value(struct lh_master *m, const char *name, const LeaseholdStored__Value *record)
+{
+    LH_MARK("restart-with-value");
+    lh_m_value_load(m, name, record->revision, record->value.data, record->value.len,
+        session_of(&record->session), record->token);
+}
+
+static void load_change(
+    struct lh_master *m, uint64_t revision, const LeaseholdStored__ValueChange *record)
+{
+    lh_m_history_load(m, revision, record->name, record->removed, record->value.data,
+        record->value.len, session_of(&record->session));
+}
+
 int lh_m_load_record(
     struct lh_master *m, const struct lh_m_stored *record, char *text, size_t text_size)
 {
@@ -182,6 +228,19 @@ int lh_m_load_record(
         LH_MARK("restart-with-call");
         lh_m_call_load(m, record->key.id, record->key.index, record->call->order,
             record->call->request, record->call->reply.data, record->call->reply.len);
+        break;
+    case LH_M_STORED_PROGRAM:
+        LH_MARK("restart-with-program");
+        load_program(m, record->key.session, record->program);
+        break;
+    case LH_M_STORED_POLICY:
+        load_policy(m, record->key.text, record->policy);
+        break;
+    case LH_M_STORED_VALUE:
+        load_value(m, record->key.text, record->value);
+        break;
+    case LH_M_STORED_CHANGE:
+        load_change(m, record->key.id, record->change);
         break;
     }
     return LH_OK;

@@ -13,12 +13,14 @@
 #include "master/order.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
+#include "master/tables/answers.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 #include "master/tables/write.h"
+#include "master/values/values.h"
 #include "master/wiring.h"
 
 #include <inttypes.h>
@@ -60,6 +62,7 @@ static void start(struct lh_master *m)
         m->term = m->config.reign;
     lh_m_trash_start(m);
     lh_m_calls_start(m);
+    lh_m_values_start(m);
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
@@ -92,7 +95,7 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     struct lh_m_waiter *w;
 
     HASH_FIND(hh, m->waiters, &link, sizeof link, w);
-    if (w != NULL)
+    if (w != NULL || lh_m_pending_on(m, link) != NULL)
         return; /* a second message on a call that has one */
     m->counts.calls[method]++;
     if (!lh_m_call(m, link, method, message))
@@ -107,6 +110,7 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    lh_m_values_stop(m, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     HASH_ITER(hh, m->links, l, next) {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
         lh_m_stream_closed(m, l->id, "the master stops");
@@ -119,8 +123,21 @@ static void on_message(struct lh_master *m, struct lh_input *in)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     else if (in->method == LH_METHOD_SESSION)
         lh_m_stream_message(m, in->link, in->message);
+    else if (in->method == LH_METHOD_WATCH)
+        lh_m_watch_message(m, in->link, in->message);
     else
         unary(m, in->link, in->method, in->message);
+}
+
+static void on_link_closed(struct lh_master *m, struct lh_input *in)
+{
+    if (in->method == LH_METHOD_SESSION) {
+        lh_m_stream_closed(m, in->link, NULL);
+        return;
+    }
+    lh_m_waiter_closed(m, in->link);
+    lh_m_pending_closed(m, in->link);
+    lh_m_watch_closed(m, in->link);
 }
 
 static void dispatch(struct lh_master *m, struct lh_input *in)
@@ -136,12 +153,14 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         on_message(m, in);
         break;
     case LH_IN_LINK_CLOSED:
-        if (in->method == LH_METHOD_SESSION)
-            lh_m_stream_closed(m, in->link, NULL);
-        else
-            lh_m_waiter_closed(m, in->link);
+        on_link_closed(m, in);
         break;
-    case LH_IN_HALF_CLOSED: /* of a session alone: the only stream here */
+    case LH_IN_SENT:
+        lh_m_watch_sent(m, in->link);
+        break;
+    case LH_IN_HALF_CLOSED:
+        if (in->method == LH_METHOD_WATCH)
+            break; /* it listens */
         lh_fx_close(m->fx, in->link, LH_OK, NULL);
         lh_m_stream_closed(m, in->link, "it has ended its session stream");
         break;
@@ -153,7 +172,6 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
         break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
-    case LH_IN_SENT:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;
@@ -192,7 +210,10 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             fm->in_work = false;
             lh_m_file_advance(m, fm->file);
         }
+        lh_m_values_step(m);
+        lh_m_history_step(m);
         lh_m_calls_step(m);
+        lh_m_answers_step(m);
         lh_m_flush(m);
         lh_m_motions_settle(m);
         lh_m_file_motions_settle(m);
@@ -212,7 +233,7 @@ struct lh_instant lh_master_deadline(const struct lh_master *m)
         return (struct lh_instant){0};
     struct lh_instant at = lh_leases_deadline(&m->leases);
     at = lh_instant_min(at, lh_timers_next(&m->timers));
-    if (lh_m_sweep_busy(m) && !m->stopping)
+    if ((lh_m_sweep_busy(m) && !m->stopping) || lh_m_values_busy(m))
         return m->now;
     if (m->reporting > 0) {
         /* Only of servers that were answered: the others' turn comes with a commit. */
@@ -262,8 +283,18 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     STAILQ_INIT(&m->commit.dirty_chunks);
     STAILQ_INIT(&m->commit.dirty_tombstones);
     STAILQ_INIT(&m->commit.dirty_files);
+    STAILQ_INIT(&m->commit.dirty_programs);
+    STAILQ_INIT(&m->commit.dirty_policies);
+    STAILQ_INIT(&m->commit.dirty_changes);
+    RB_INIT(&m->programs.tree);
+    STAILQ_INIT(&m->programs.settling);
+    TAILQ_INIT(&m->programs.saying);
+    RB_INIT(&m->names.tree);
+    RB_INIT(&m->policies.tree);
+    TAILQ_INIT(&m->values.orphans);
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
+    lh_m_values_init(m);
     return m;
 }
 
@@ -323,7 +354,37 @@ static void free_queues(struct lh_master *m)
         TAILQ_REMOVE(&m->commit.under_way, commit, link);
         free(commit->chunks);
         free(commit->servers);
+        free(commit->programs);
         free(commit);
+    }
+}
+
+/* Programs, names, values and policies. */
+static void free_leases(struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_policy *policy;
+    struct lh_m_name *n;
+
+    while ((n = RB_ROOT(&m->names.tree)) != NULL) {
+        if (n->more->value != NULL)
+            lh_buf_clear(&n->more->value->bytes);
+        free(n->more->value);
+        if (n->more != &lh_m_name_nothing)
+            free((void *)(uintptr_t)n->more);
+        RB_REMOVE(lh_m_name_tree, &m->names.tree, n);
+        free(n);
+    }
+    free(m->names.by_number);
+    free(m->names.free_numbers);
+    lh_m_history_deinit(m);
+    while ((policy = RB_ROOT(&m->policies.tree)) != NULL) {
+        policy->dirty = false;
+        lh_m_policy_free(m, policy);
+    }
+    while ((p = RB_ROOT(&m->programs.tree)) != NULL) {
+        TAILQ_INIT(&p->attached); /* they are gone */
+        lh_m_program_free(m, p);
     }
 }
 
@@ -335,6 +396,7 @@ void lh_master_destroy(struct lh_master *m)
     while (m->timers.count > 0)
         lh_timer_unset(&m->timers, m->timers.heap[0]);
     lh_timers_deinit(&m->timers);
+    lh_m_values_deinit(m);
     struct lh_m_waiter *w, *next_waiter;
     HASH_ITER(hh, m->waiters, w, next_waiter)
         lh_m_waiter_free(m, w);
@@ -380,6 +442,7 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
+    free_leases(m);
     lh_m_calls_deinit(m);
     lh_leases_deinit(&m->leases);
     lh_master_know_masters(m, NULL, 0);

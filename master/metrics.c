@@ -3,6 +3,7 @@
 #include "master/keep/keep.h"
 #include "master/master.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 #define COUNTER(field, name, help)                                                                 \
     lh_metrics_single(                                                                             \
@@ -61,6 +62,29 @@ static void leases(const struct lh_master *m, struct lh_metrics *out)
         "From the intent to seal until the sealed length was known and the next chunk granted.");
     lh_metrics_histogram(out, NULL, 0, &m->counts.roll);
     GAUGE("calls_waiting", "Calls that wait for a primary.", HASH_COUNT(m->waiters));
+}
+
+static void values(const struct lh_master *m, struct lh_metrics *out)
+{
+    struct lh_m_values_figures figures;
+
+    lh_m_values_figures(m, &figures);
+    GAUGE("values", "Values under names.", m->values.count);
+    GAUGE("values_bytes", "Bytes of all values.", m->values.bytes);
+    COUNTER(value_reads, "value_reads", "Reads of values, on session streams and by Get.");
+    COUNTER(changes, "value_changes", "Values put or deleted.");
+    COUNTER(changes_refused, "value_changes_refused", "Changes of values that were refused.");
+    GAUGE("value_changes_waiting", "Changes of values that wait: for caches, or for one another.",
+        figures.changes_waiting);
+    GAUGE("value_reads_waiting", "Reads of values that wait for a commit.", figures.reads_waiting);
+    COUNTER(caches_granted, "cache_leases_granted", "Cache leases given with reads (VAL-1).");
+    COUNTER(caches_dropped, "cache_drops",
+        "Sessions that were told to drop a value that changes (VAL-2).");
+    COUNTER(caches_expired, "cache_leases_expired", "Cache leases that ran out.");
+    GAUGE("watchers", "Streams of watchers (VAL-6).", figures.watchers);
+    COUNTER(watch_events, "watch_events", "Changes sent to watchers.");
+    COUNTER(watch_resets, "watch_resets",
+        "Watchers that began anew: the history of changes did not reach back for them.");
 }
 
 static void replicas(const struct lh_master *m, struct lh_metrics *out)
@@ -122,6 +146,7 @@ void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)
 {
     sessions(m, out);
     leases(m, out);
+    values(m, out);
     replicas(m, out);
     calls(m, out);
 }

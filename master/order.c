@@ -35,11 +35,34 @@ static struct lh_m_creation *writable_creation(const struct lh_m_motion *mo)
     return (struct lh_m_creation *)(uintptr_t)mo->creation;
 }
 
+/* Attached values, by name. */
+static void order_values(struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_name *n;
+
+    RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
+        TAILQ_INIT(&p->attached);
+    }
+    TAILQ_INIT(&m->values.orphans);
+    RB_FOREACH_REVERSE(n, lh_m_name_tree, &m->names.tree)
+    {
+        struct lh_m_value *v = n->more->value;
+        if (v == NULL || !v->attached)
+            continue;
+        if (v->program != NULL)
+            TAILQ_INSERT_HEAD(&v->program->attached, v, attached_link);
+        else
+            TAILQ_INSERT_HEAD(&m->values.orphans, v, orphan_link);
+    }
+}
+
 void lh_m_order(struct lh_master *m)
 {
     struct lh_m_motion *mo;
 
     order_servers(m);
+    order_values(m);
     RB_FOREACH(mo, lh_m_leased, &m->leased) {
         lh_lease_reorder(&m->leases, &writable_grant(mo)->lease);
     }

@@ -50,10 +50,22 @@ int lh_m_stored_key(struct lh_m_stored_key *parsed, const uint8_t *key, size_t k
 {
     uint8_t letter = key_size == 0 ? 0 : key[0];
 
-    *parsed = (struct lh_m_stored_key){.kind = (enum lh_m_stored_kind)letter};
+    parsed->kind = (enum lh_m_stored_kind)letter;
+    parsed->id = parsed->index = 0;
+    parsed->text[0] = 0;
     if ((letter == 'M' && key_size == 1) || (letter == 's' && key_size > 1))
         return LH_OK;
-    if (((letter == 'f' || letter == 'r') && key_size == 9) ||
+    if ((letter == 'q' || letter == 'v') && key_size > 1 && key_size < sizeof parsed->text + 1) {
+        memcpy(parsed->text, key + 1, key_size - 1);
+        parsed->text[key_size - 1] = 0;
+        if (strlen(parsed->text) == key_size - 1)
+            return LH_OK;
+    }
+    if (letter == 'p' && key_size == 1 + sizeof parsed->session) {
+        memcpy(parsed->session, key + 1, sizeof parsed->session);
+        return LH_OK;
+    }
+    if (((letter == 'f' || letter == 'h' || letter == 'r') && key_size == 9) ||
         ((letter == 'k' || letter == 'c') && key_size == 17)) {
         parsed->id = get_u64(key + 1);
         parsed->index = key_size == 17 ? get_u64(key + 9) : 0;
@@ -142,6 +154,46 @@ static int check_call(const struct lh_m_stored_key *key, const LeaseholdStored__
     return LH_OK;
 }
 
+static int check_program(const LeaseholdStored__Program *record, char *text, size_t text_size)
+{
+    if (record == NULL || record->term_ns == 0 || record->term_ns > LH_SESSION_TERM_MAX_NS)
+        return CORRUPT("the record of a program's session cannot be read");
+    return LH_OK;
+}
+
+static int check_policy(const struct lh_m_stored_key *key, const LeaseholdStored__Policy *record,
+    char *text, size_t text_size)
+{
+    if (record == NULL)
+        return CORRUPT("the policy for \"%.256s\" cannot be read", key->text);
+    return LH_OK;
+}
+
+static bool session_makes_sense(const ProtobufCBinaryData *session)
+{
+    return session->len == 0 || session->len == LH_M_SESSION_ID_BYTES;
+}
+
+static int check_value(const struct lh_m_stored_key *key, const LeaseholdStored__Value *record,
+    char *text, size_t text_size)
+{
+    if (record == NULL || record->revision == 0 || record->revision == UINT64_MAX ||
+        record->value.len > LH_M_VALUE_BYTES_MAX || !session_makes_sense(&record->session))
+        return CORRUPT("the value of \"%.256s\" cannot be read", key->text);
+    return LH_OK;
+}
+
+static int check_change(const struct lh_m_stored_key *key,
+    const LeaseholdStored__ValueChange *record, char *text, size_t text_size)
+{
+    if (record == NULL || key->id == 0 || key->id == UINT64_MAX ||
+        record->value.len > LH_M_VALUE_BYTES_MAX || !session_makes_sense(&record->session) ||
+        record->name[0] == 0 || strlen(record->name) > LH_M_NAME_BYTES_MAX)
+        return CORRUPT(
+            "the record of the change with revision %" PRIu64 " cannot be read", key->id);
+    return LH_OK;
+}
+
 int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_size,
     const uint8_t *value, size_t value_size, char *text, size_t text_size)
 {
@@ -173,6 +225,18 @@ int lh_m_stored_read(struct lh_m_stored *record, const uint8_t *key, size_t key_
     case LH_M_STORED_CALL:
         record->call = leasehold_stored__call__unpack(&arena, value_size, value);
         return check_call(&record->key, record->call, text, text_size);
+    case LH_M_STORED_PROGRAM:
+        record->program = leasehold_stored__program__unpack(&arena, value_size, value);
+        return check_program(record->program, text, text_size);
+    case LH_M_STORED_POLICY:
+        record->policy = leasehold_stored__policy__unpack(&arena, value_size, value);
+        return check_policy(&record->key, record->policy, text, text_size);
+    case LH_M_STORED_VALUE:
+        record->value = leasehold_stored__value__unpack(&arena, value_size, value);
+        return check_value(&record->key, record->value, text, text_size);
+    case LH_M_STORED_CHANGE:
+        record->change = leasehold_stored__value_change__unpack(&arena, value_size, value);
+        return check_change(&record->key, record->change, text, text_size);
     }
     LH_ASSERT(false);
     return LH_ERR_CORRUPT;

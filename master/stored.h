@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
 
 #include <stddef.h>
@@ -12,22 +13,29 @@ enum lh_m_stored_kind {
     LH_M_STORED_MASTER = 'M',
     LH_M_STORED_CALL = 'c',
     LH_M_STORED_FILE = 'f',
+    LH_M_STORED_CHANGE = 'h',
     LH_M_STORED_CHUNK = 'k',
+    LH_M_STORED_PROGRAM = 'p',
+    LH_M_STORED_POLICY = 'q',
     LH_M_STORED_TOMBSTONE = 'r',
-    LH_M_STORED_SERVER = 's'
+    LH_M_STORED_SERVER = 's',
+    LH_M_STORED_VALUE = 'v'
 };
 
 struct lh_m_stored_key {
     enum lh_m_stored_kind kind;
-    uint64_t id;    /* of the file, of the chunk's file, of the removed chunk, or a call's client */
+    uint64_t id;    /* of the file, of the chunk's file, of the removed chunk, or a call's client;
+                       of a change, its revision */
     uint64_t index; /* of the chunk in its file, or the call's number */
+    char text[LH_M_NAME_BYTES_MAX + 1];     /* a policy's prefix, or a value's name */
+    uint8_t session[LH_M_SESSION_ID_BYTES]; /* a program's */
 };
 
 /* What a record is unpacked into: nothing in it is freed by itself. One that does not fit makes no
  * sense. */
 struct lh_m_stored_arena {
     size_t used;
-    _Alignas(max_align_t) uint8_t bytes[32768];
+    _Alignas(max_align_t) uint8_t bytes[32768 + LH_M_VALUE_BYTES_MAX];
 };
 
 struct lh_m_stored {
@@ -38,6 +46,10 @@ struct lh_m_stored {
         const LeaseholdStored__Chunk *chunk;
         const LeaseholdStored__Server *server;
         const LeaseholdStored__Call *call;
+        const LeaseholdStored__Program *program;
+        const LeaseholdStored__Policy *policy;
+        const LeaseholdStored__Value *value;
+        const LeaseholdStored__ValueChange *change;
         uint64_t version; /* a tombstone's */
     };
     struct lh_m_stored_arena arena;

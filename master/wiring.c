@@ -13,6 +13,7 @@
 #include "master/tables/chunk.h"
 #include "master/tables/dirty.h"
 #include "master/tables/tables.h"
+#include "master/values/values.h"
 
 /* ---- Leases, and new chunks. */
 
@@ -83,7 +84,11 @@ static const struct lh_m_token_owner token_owner = {
     X(LIST_LEASES, lh_m_list_leases)                                                               \
     X(LIST_SERVERS, lh_m_list_servers)                                                             \
     X(RECALL, lh_m_recall_call)                                                                    \
-    X(SET_SERVER, lh_m_set_server)
+    X(SET_SERVER, lh_m_set_server)                                                                 \
+    X(GET, lh_m_get)                                                                               \
+    X(CHANGE, lh_m_change)                                                                         \
+    X(SET_POLICY, lh_m_set_policy)                                                                 \
+    X(LIST_POLICIES, lh_m_list_policies)
 
 #define X(METHOD, function)                                                                        \
     static void METHOD##_call(struct lh_master *m, uint64_t link, const void *message)             \
@@ -132,6 +137,7 @@ void lh_m_wire(struct lh_master *m)
     lh_leases_init(&m->leases, m, &m->timers, waited);
     lh_leases_lessee_kind(&m->leases, LH_M_CHUNKSERVER, &sessions);
     lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
+    lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &lh_m_cache_leases, false);
     m->session_kinds[LH_M_CHUNKSERVER] = &lh_m_chunkservers;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;

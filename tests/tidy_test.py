@@ -66,6 +66,7 @@ DOORS = {
     # Records, and what is done with all of them.
     "master/tables": (
         "tables.h",
+        "answers.h",
         "call.h",
         "changed.h",
         "chunk.h",

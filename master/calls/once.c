@@ -2,6 +2,9 @@
  * their client's. What such a call was answered is in the commit with what it changed, so a repeat
  * is answered likewise, here or by the next master, and changes nothing.
  *
+ * A call may be answered in a later step (tables/pending.h). A repeat that comes meanwhile waits in
+ * its place.
+ *
  * A refusal changed nothing. That of a first message is not kept: if its answer is lost, nobody has
  * heard of it, and the repeat may succeed. That of a repeat is kept: the message before it may
  * still be on its way, and must not be carried out after the client was told that it was not. */
@@ -10,6 +13,7 @@
 #include "base/crc32c.h"
 #include "master/calls/internal.h"
 #include "master/tables/call.h"
+#include "master/tables/pending.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 
@@ -118,13 +122,22 @@ bool lh_m_once_begin(
         return false;
     uint32_t crc = checksum(method, request);
     const struct lh_m_call *call = lh_m_call_find(m, id->client, id->number);
-    if (call != NULL && !LH_PLANTED("call-applied-twice")) {
-        if (call->request == crc)
-            answer_again(m, link, method, request, call);
-        else
-            refuse(m, link, method,
-                "this call's id is another call's: draw the client's number at random, and count "
-                "its calls");
+    struct lh_m_pending *pending = lh_m_pending_find(m, id->client, id->number);
+    if (LH_PLANTED("call-applied-twice"))
+        call = NULL, pending = NULL;
+    if ((call != NULL && call->request != crc) || (pending != NULL && pending->request != crc)) {
+        refuse(m, link, method,
+            "this call's id is another call's: draw the client's number at random, and count its "
+            "calls");
+        return true;
+    }
+    if (call != NULL) {
+        answer_again(m, link, method, request, call);
+        return true;
+    }
+    if (pending != NULL) {
+        m->counts.calls_repeated++;
+        lh_m_pending_repeat(m, pending, link);
         return true;
     }
     m->calls.taken.link = link;

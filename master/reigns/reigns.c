@@ -314,6 +314,7 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
         break;
     case LH_IN_LINK_OPENED:
     case LH_IN_HALF_CLOSED:
+    case LH_IN_SENT:
         if (!own)
             served(r, in);
         break;
@@ -326,7 +327,6 @@ static void dispatch(struct lh_reigns *r, struct lh_input *in)
         break;
     case LH_IN_TIMER:
     case LH_IN_PROGRESS:
-    case LH_IN_SENT:
     case LH_IN_DISK:
     case LH_IN_CALL:
         break;

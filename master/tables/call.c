@@ -44,6 +44,8 @@ static struct lh_m_call *add(struct lh_master *m, uint64_t client, uint64_t numb
 
 static void take_out(struct lh_master *m, struct lh_m_call *call)
 {
+    if (call->dirty)
+        TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
     RB_REMOVE(lh_m_call_tree, &m->calls.tree, call);
     TAILQ_REMOVE(&m->calls.by_order, call, link);
     m->calls.count--;
@@ -169,7 +171,8 @@ void lh_m_call_keep(struct lh_master *m, const ProtobufCMessage *reply)
     call->since = m->now;
     if (!LH_PLANTED("call-result-not-stored")) {
         call->ticket = m->commit.next_ticket;
-        calls->dirty = call;
+        call->dirty = true;
+        TAILQ_INSERT_TAIL(&calls->dirty, call, dirty_link);
     }
     if (calls->count == 1)
         lh_timer_set(&m->timers, &calls->timer, lh_instant_add(m->now, interval(m)));
@@ -213,6 +216,7 @@ void lh_m_calls_init(struct lh_master *m)
     RB_INIT(&m->calls.tree);
     TAILQ_INIT(&m->calls.by_order);
     TAILQ_INIT(&m->calls.dropped);
+    TAILQ_INIT(&m->calls.dirty);
     m->calls.timer.fire = look;
 }
 

@@ -10,8 +10,10 @@ struct lh_m_call {
     struct lh_instant since; /* when this master took it, or started with it */
     uint64_t ticket;
     RB_ENTRY(lh_m_call) place;
-    TAILQ_ENTRY(lh_m_call) link; /* by order; or it is dropped */
-    uint32_t request;            /* checksum of what was asked */
+    TAILQ_ENTRY(lh_m_call) link;       /* by order; or it is dropped */
+    TAILQ_ENTRY(lh_m_call) dirty_link; /* in `dirty`, if it is kept in this step */
+    bool dirty;
+    uint32_t request; /* checksum of what was asked */
     uint32_t reply_size;
     uint8_t reply[]; /* packed */
 };
@@ -20,22 +22,24 @@ TAILQ_HEAD(lh_m_call_list, lh_m_call);
 RB_HEAD(lh_m_call_tree, lh_m_call);
 RB_PROTOTYPE(lh_m_call_tree, lh_m_call, place, compare_ids)
 
+/* The call that is being answered: its answer is kept. `client` 0: none has an id. */
+struct lh_m_taken {
+    uint64_t link, client, number;
+    uint32_t request;
+    bool repeated;
+    const char *path; /* of the file that its answer is about, as the request has it */
+};
+
 struct lh_m_calls {
     struct lh_m_call_tree tree;     /* by id */
     struct lh_m_call_list by_order; /* the same ones */
     size_t count;
     uint64_t next_order;
     struct lh_m_call_list dropped; /* in this step; freed by its commit */
-    struct lh_m_call *dirty;       /* kept in this step; NULL: none */
+    struct lh_m_call_list dirty;   /* kept in this step, written by its commit */
     struct lh_timer timer;         /* set while there are any */
     struct lh_instant looked, due; /* when it was looked for old ones last, and the time before */
-    /* The call that is being answered: its answer is kept. `client` 0: none has an id. */
-    struct {
-        uint64_t link, client, number;
-        uint32_t request;
-        bool repeated;
-        const char *path; /* of the file that its answer is about, as the request has it */
-    } taken;
+    struct lh_m_taken taken;
 };
 
 void lh_m_calls_init(struct lh_master *m);

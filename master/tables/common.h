@@ -30,6 +30,9 @@ struct lh_m_file_motion;
 struct lh_m_member;
 struct lh_m_roll;
 
+/* Kinds of leases. Those of programs are light (lease/service.h). */
+enum lh_m_lease_kind { LH_M_LEASE_CHUNK, LH_M_LEASE_LOCK, LH_M_LEASE_VALUE };
+
 #define LH_NAME_BYTES_MAX    128u
 #define LH_ADDRESS_BYTES_MAX 256u
 #define LH_TEXT_BYTES        512u

@@ -40,6 +40,30 @@ void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f)
     fm->dirty = true;
 }
 
+void lh_m_dirty_program(struct lh_master *m, struct lh_m_program *p)
+{
+    p->ticket = m->commit.next_ticket;
+    if (!p->dirty)
+        STAILQ_INSERT_TAIL(&m->commit.dirty_programs, p, dirty_link);
+    p->dirty = true;
+}
+
+void lh_m_dirty_policy(struct lh_master *m, struct lh_m_policy *policy)
+{
+    policy->ticket = m->commit.next_ticket;
+    if (!policy->dirty)
+        STAILQ_INSERT_TAIL(&m->commit.dirty_policies, policy, dirty_link);
+    policy->dirty = true;
+}
+
+void lh_m_dirty_change(struct lh_master *m, struct lh_m_value_change *c)
+{
+    c->ticket = m->commit.next_ticket;
+    if (!c->dirty)
+        STAILQ_INSERT_TAIL(&m->commit.dirty_changes, c, dirty_link);
+    c->dirty = true;
+}
+
 const struct lh_m_tombstone *lh_m_tombstone_find(const struct lh_master *m, uint64_t chunk)
 {
     return lh_idmap_find(&m->tombstones, chunk);

@@ -15,4 +15,7 @@ void lh_m_bury(struct lh_master *m, uint64_t chunk, uint64_t version);
 void lh_m_dirty_master(struct lh_master *m);
 void lh_m_dirty_server(struct lh_master *m, struct lh_m_server *s);
 void lh_m_dirty_chunk(struct lh_master *m, struct lh_m_chunk *c);
+void lh_m_dirty_program(struct lh_master *m, struct lh_m_program *p);
+void lh_m_dirty_policy(struct lh_master *m, struct lh_m_policy *policy);
+void lh_m_dirty_change(struct lh_master *m, struct lh_m_value_change *c);
 void lh_m_dirty_file(struct lh_master *m, struct lh_m_file *f);

@@ -13,9 +13,6 @@
 #include "master/tables/member.h"
 #include "master/tables/roll.h"
 
-/* Kinds of leases. */
-enum lh_m_lease_kind { LH_M_LEASE_CHUNK };
-
 /* What was said of a primary that lives; see consent.c. */
 struct lh_m_words {
     uint64_t version; /* it was the primary of this one */

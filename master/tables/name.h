@@ -1,5 +1,5 @@
 /* A name of a lock, of a value, or of both. There are as many of these as leases on different names,
- * so they are small: what few names have is in structs of their own. Who holds a lock, and who
+ * so they are small: what few names have is in a record of its own. Who holds a lock, and who
  * caches the value, the engine alone knows: leases of the kinds LH_M_LEASE_LOCK and
  * LH_M_LEASE_VALUE with the name's number as their id, and the token as a lock's version. */
 #pragma once
@@ -14,26 +14,43 @@
 struct lh_m_value {
     struct lh_m_name *name;
     /* Durable. */
-    uint64_t revision; /* of its last change */
-    struct lh_buf bytes;
-    uint64_t token;               /* that it was changed with last (VAL-3); 0: with none */
-    struct lh_m_program *program; /* that it is attached to (VAL-4); NULL: to none */
-    TAILQ_ENTRY(lh_m_value) attached_link;
+    uint64_t revision;   /* of its last change */
+    struct lh_buf bytes; /* in one piece */
+    uint64_t token;      /* that it was changed with last (VAL-3); 0: with none */
+    bool attached;       /* to `session` (VAL-4) */
+    uint8_t session[LH_M_SESSION_ID_BYTES];
 
-    struct lh_instant changed_at; /* or this reign's start (NL-5) */
+    struct lh_m_program *program; /* of that session; NULL: it has no record, or none is attached */
+    TAILQ_ENTRY(lh_m_value) attached_link; /* with `program` */
+    TAILQ_ENTRY(lh_m_value) orphan_link;   /* attached, without `program` */
+    uint64_t ticket;                       /* of the commit with its last change */
+    struct lh_instant changed_at;          /* zero: before this master's start (NL-5) */
+    bool leaving; /* its session is over, and the change that deletes it waits */
 };
+
+struct lh_m_locking;  /* of locks/: who waits, who shares, recalls */
+struct lh_m_changing; /* of values/: changes and reads that wait (VAL-2) */
+
+/* What few names have. */
+struct lh_m_name_more {
+    struct lh_m_value *value; /* NULL: there is none */
+    struct lh_m_locking *locking;
+    struct lh_m_changing *changing;
+};
+extern const struct lh_m_name_more lh_m_name_nothing;
 
 struct lh_m_name {
-    RB_ENTRY(lh_m_name) place; /* by bytes */
-    struct lh_m_value *value;  /* NULL: there is none */
-    struct lh_m_locking *locking;   /* of locks/: who waits, recalls; NULL: nothing of it */
-    struct lh_m_changing *changing; /* of values/: a change waits (VAL-2); NULL: none */
-    uint32_t number;                /* in `m->names.by_number`: the id of its leases */
-    uint32_t references;            /* it goes when nothing of all this is left */
-    uint16_t size;
-    char text[]; /* ends in NUL */
+    RB_ENTRY(lh_m_name) place;         /* by bytes */
+    const struct lh_m_name_more *more; /* lh_m_name_nothing: nothing of it */
+    uint32_t number;                   /* in `m->names.by_number`: the id of its leases */
+    uint32_t leases;                   /* of the engine's, of both kinds */
+    uint32_t caches;                   /* of these, on the value */
+    uint32_t held_since;               /* an exclusive lock without a claim: seconds of the clock */
+    char text[];
 };
 RB_HEAD(lh_m_name_tree, lh_m_name);
+RB_PROTOTYPE(lh_m_name_tree, lh_m_name, place, lh_m_compare_names)
+int lh_m_compare_names(const struct lh_m_name *a, const struct lh_m_name *b);
 
 struct lh_m_names {
     struct lh_m_name_tree tree;
@@ -43,8 +60,8 @@ struct lh_m_names {
     size_t count;
 };
 
-struct lh_master;
-
+/* Is it one? The text says what is wrong. */
+int lh_m_name_check(const char *text, char *why, size_t why_size);
 /* NULL: nobody has used it. */
 struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text);
 struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text); /* made if unknown */
@@ -52,5 +69,17 @@ struct lh_m_name *lh_m_name_by_number(const struct lh_master *m, uint64_t number
 /* The first name that is not before `text`; NULL: none. And the next one. */
 struct lh_m_name *lh_m_name_from(const struct lh_master *m, const char *text);
 struct lh_m_name *lh_m_name_next(struct lh_m_name *name);
+/* To be written to. */
+struct lh_m_name_more *lh_m_name_more(struct lh_m_name *name);
 /* Frees it if nobody has a use for it any more: no value, no lease, nothing that waits. */
 void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name);
+
+static inline uint64_t lh_m_lock_key(const struct lh_m_name *name)
+{
+    return lh_light_key(LH_M_LEASE_LOCK, name->number);
+}
+
+static inline uint64_t lh_m_cache_key(const struct lh_m_name *name)
+{
+    return lh_light_key(LH_M_LEASE_VALUE, name->number);
+}

@@ -6,7 +6,8 @@
 #define LH_M_SESSION_ID_BYTES 16u
 
 struct lh_m_name;
-struct lh_m_request;
+struct lh_m_claim;         /* of locks/ */
+struct lh_m_subscriptions; /* of values/ */
 
 struct lh_m_program {
     /* Durable (PS-1). */
@@ -14,19 +15,37 @@ struct lh_m_program {
     struct lh_duration term;
     char *host, *process, *label;
 
-    struct lh_m_session session; /* its name, for logs, is `label`, or the id in hex */
+    struct lh_m_session session; /* its name, for logs, is `title` */
+    char *title;                 /* the label, or the id in hex */
     uint64_t stream;             /* the highest number of a stream that it attached (PS-2) */
     bool back;                   /* this master knows what is held in it (PS-2) */
-    bool closed;                 /* its record goes with the next commit */
-    bool dirty, is_new;
+    bool over;                   /* closed, or run out: its record is gone, or goes */
+    bool closed;                 /* by the program */
+    bool dirty;
     uint64_t ticket;
     STAILQ_ENTRY(lh_m_program) dirty_link;
+    bool settles;
+    STAILQ_ENTRY(lh_m_program) settle_link;
 
-    size_t locks, caches;                         /* leases of the engine's, of each kind */
-    TAILQ_HEAD(, lh_m_request) requests;          /* that wait */
+    /* Leases that the engine has, of each kind. */
+    size_t locks, caches;
+    RB_HEAD(lh_m_claims, lh_m_claim) requests; /* that wait, by their ids */
     size_t request_count;
-    TAILQ_HEAD(, lh_m_value) attached;            /* VAL-4 */
+    bool parked;                       /* they are in no queue: nothing can be granted to it now */
+    TAILQ_HEAD(, lh_m_value) attached; /* VAL-4 */
     size_t attached_count;
+    struct lh_m_subscriptions *subscriptions; /* VAL-5; NULL: none */
+
+    /* What this step has to say to it, and how much has not left yet. */
+    struct {
+        uint8_t *bytes; /* packed, as in LeaseAnswers */
+        size_t size, capacity;
+        bool gathers;
+        TAILQ_ENTRY(lh_m_program) link;
+        uint32_t in_flight; /* messages */
+        bool held;          /* its stream is not read meanwhile */
+    } out;
+
     RB_ENTRY(lh_m_program) place; /* by id */
 };
 RB_HEAD(lh_m_programs, lh_m_program);
@@ -37,3 +56,25 @@ static inline struct lh_m_program *lh_m_lessee_program(const struct lh_lessee *l
 {
     return LH_OWNER((uintptr_t)lessee, struct lh_m_program, session.lessee);
 }
+
+static inline struct lh_m_program *lh_m_session_program(struct lh_m_session *session)
+{
+    return LH_OWNER(session, struct lh_m_program, session);
+}
+
+/* `id` has LH_M_SESSION_ID_BYTES. NULL: there is none. One whose session is over may still be there
+ * (`over`). */
+struct lh_m_program *lh_m_program_find(const struct lh_master *m, const uint8_t *id);
+/* The first one whose id is not before `id`. */
+struct lh_m_program *lh_m_program_from(const struct lh_master *m, const uint8_t *id);
+/* A new one. Texts are copied. */
+struct lh_m_program *lh_m_program_new(struct lh_master *m, const uint8_t *id,
+    struct lh_duration term, const char *host, const char *process, const char *label);
+/* Out of the tables. Values that are attached to it stay, attached to a session without a record. */
+void lh_m_program_free(struct lh_master *m, struct lh_m_program *p);
+/* Its session is over: the record goes with this step's commit. */
+void lh_m_program_over(struct lh_master *m, struct lh_m_program *p);
+/* Something that referred to it is gone: at the end of the step it is freed if it is over, durably,
+ * and nothing refers to it any more. */
+void lh_m_program_settle(struct lh_master *m, struct lh_m_program *p);
+void lh_m_programs_step(struct lh_master *m);

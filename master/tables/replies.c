@@ -50,6 +50,8 @@ void lh_m_reply(
         if (!LH_PLANTED("call-result-not-stored"))
             ticket = m->commit.next_ticket;
     }
+    if (link == 0)
+        return; /* its caller is gone, and may repeat it */
     if (lh_m_is_durable(m, ticket)) {
         lh_fx_reply(m->fx, link, message, NULL);
         return;

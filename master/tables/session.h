@@ -5,7 +5,7 @@
 #include "master/tables/common.h"
 
 /* Kinds of clients. */
-enum lh_m_client { LH_M_CHUNKSERVER, LH_M_CLIENTS };
+enum lh_m_client { LH_M_CHUNKSERVER, LH_M_PROGRAM, LH_M_CLIENTS };
 
 /* Answers that were sent to a client and not confirmed yet (SES-4). */
 #define LH_ANSWERS 8

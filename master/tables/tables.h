@@ -20,8 +20,14 @@
 #include "master/tables/counts.h"
 #include "master/tables/extra.h"
 #include "master/tables/file.h"
+#include "master/tables/history.h"
+#include "master/tables/locks.h"
 #include "master/tables/moving.h"
+#include "master/tables/name.h"
+#include "master/tables/pending.h"
+#include "master/tables/policy.h"
 #include "master/tables/preallocated.h"
+#include "master/tables/program.h"
 #include "master/tables/server.h"
 
 struct lh_master {
@@ -49,6 +55,7 @@ struct lh_master {
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
     const struct lh_m_token_owner *token_owner;
+    const struct lh_m_programs_owner *programs_owner;
 
     /* Of the step under way. */
     struct lh_effects *fx;
@@ -58,6 +65,7 @@ struct lh_master {
     uint64_t wall_ms;
 
     struct lh_m_calls calls;
+    struct lh_m_pendings pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
 
@@ -101,7 +109,19 @@ struct lh_master {
         size_t count;
     } enqueued;                        /* to be looked at in this step or the next ones */
     TAILQ_HEAD(, lh_m_motion) stirred; /* chunks that something happened to in this step */
-    struct lh_m_wanting wanting;       /* chunks for which repair has something to do */
+    struct {
+        struct lh_m_programs tree;
+        size_t count, over;                           /* `over`: of them, those that go */
+        STAILQ_HEAD(, lh_m_program) settling;         /* looked at when the step ends */
+        TAILQ_HEAD(lh_m_saying, lh_m_program) saying; /* answers.h */
+    } programs;
+    struct lh_m_names names;
+    struct lh_m_locks locks;
+    struct lh_m_values values;
+    struct lh_m_history history;
+    struct lh_m_policies policies;
+    struct lh_m_valuing *valuing; /* of values/: changes, broadcasts, watchers */
+    struct lh_m_wanting wanting; /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {
         size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */
@@ -128,6 +148,9 @@ struct lh_master {
         STAILQ_HEAD(, lh_m_motion) dirty_chunks;
         STAILQ_HEAD(, lh_m_file_motion) dirty_files;
         STAILQ_HEAD(, lh_m_mark) dirty_tombstones;
+        STAILQ_HEAD(, lh_m_program) dirty_programs;
+        STAILQ_HEAD(, lh_m_policy) dirty_policies;
+        STAILQ_HEAD(, lh_m_value_change) dirty_changes;
         uint64_t next_ticket;      /* of this step's commit, should there be one */
         uint64_t durable;          /* all commits up to this one are */
         uint64_t namespace_ticket; /* of the last one that created, renamed or removed a file */

@@ -4,10 +4,14 @@
  *   'M'                       the Master record
  *   'c' client number         a Call: what it was answered (HA-12)
  *   'f' file                  a File
+ *   'h' revision              a ValueChange: one of the last ones (VAL-6)
  *   'k' file index            a Chunk
+ *   'p' session id            a Program (PS-1)
+ *   'q' prefix                a Policy
  *   'r' chunk                 the version (8 bytes, big-endian) at which the chunk was removed;
  *                             0 for a preallocated chunk, until it becomes a file's
  *   's' server_id             a Server
+ *   'v' name                  a Value
  * Numbers are 8 bytes, big-endian. Values are the messages of proto/stored.proto but for 'r'. */
 #include "master/tables/write.h"
 
@@ -16,7 +20,7 @@
 #include "master/tables/tables.h"
 #include "proto/stored.pb-c.h"
 
-#define KEY_MAX (1 + LH_NAME_BYTES_MAX)
+#define KEY_MAX (1 + LH_M_NAME_BYTES_MAX)
 
 static void put_u64(uint8_t *to, uint64_t value)
 {
@@ -71,6 +75,7 @@ static void put_master(struct lh_master *m)
     record.next_chunk = m->next_chunk;
     if (m->behind != NULL)
         record.behind = m->behind;
+    record.revision = m->history.floor;
     put_message(m, (const uint8_t *)"M", 1, &record.base);
 }
 
@@ -188,6 +193,111 @@ static void put_file(struct lh_master *m, const struct lh_m_file *f)
     put_message(m, key, number_key(key, 'f', f->id), &record.base);
 }
 
+static size_t text_key(uint8_t *key, char letter, const char *text)
+{
+    size_t size = strlen(text);
+
+    LH_ASSERT(size < KEY_MAX);
+    key[0] = (uint8_t)letter;
+    memcpy(key + 1, text, size);
+    return 1 + size;
+}
+
+static size_t program_key(uint8_t *key, const struct lh_m_program *p)
+{
+    key[0] = 'p';
+    memcpy(key + 1, p->id, sizeof p->id);
+    return 1 + sizeof p->id;
+}
+
+static void put_program(struct lh_master *m, const struct lh_m_program *p)
+{
+    LeaseholdStored__Program record = LEASEHOLD_STORED__PROGRAM__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.term_ns = p->term.ns;
+    record.host = p->host;
+    record.process = p->process;
+    record.label = p->label;
+    put_message(m, key, program_key(key, p), &record.base);
+}
+
+static void put_policy(struct lh_master *m, const struct lh_m_policy *policy)
+{
+    LeaseholdStored__Policy record = LEASEHOLD_STORED__POLICY__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.no_recall = policy->no_recall;
+    record.share_percent = policy->share_percent;
+    record.term_min_ms = lh_duration_ms(policy->term_min);
+    record.term_max_ms = lh_duration_ms(policy->term_max);
+    record.no_lease = policy->no_lease;
+    record.broadcast = policy->broadcast;
+    put_message(m, key, text_key(key, 'q', policy->prefix), &record.base);
+}
+
+static ProtobufCBinaryData session_of(bool attached, const uint8_t *session)
+{
+    return (ProtobufCBinaryData){
+        .data = (uint8_t *)(uintptr_t)session, .len = attached ? LH_M_SESSION_ID_BYTES : 0};
+}
+
+static ProtobufCBinaryData bytes_of(const struct lh_buf *b)
+{
+    if (b->size == 0)
+        return (ProtobufCBinaryData){0};
+    LH_ASSERT(b->count == 1);
+    return (ProtobufCBinaryData){
+        .data = (uint8_t *)(uintptr_t)lh_buf_slices_const(b)[0].data, .len = b->size};
+}
+
+static void put_value(struct lh_master *m, const struct lh_m_value *v)
+{
+    LeaseholdStored__Value record = LEASEHOLD_STORED__VALUE__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.revision = v->revision;
+    record.value = bytes_of(&v->bytes);
+    record.session = session_of(v->attached, v->session);
+    record.token = v->token;
+    put_message(m, key, text_key(key, 'v', v->name->text), &record.base);
+}
+
+static void put_change(struct lh_master *m, const struct lh_m_value_change *c)
+{
+    LeaseholdStored__ValueChange record = LEASEHOLD_STORED__VALUE_CHANGE__INIT;
+    uint8_t key[KEY_MAX];
+
+    record.name = (char *)(uintptr_t)c->name;
+    record.removed = c->removed;
+    record.value = bytes_of(&c->bytes);
+    record.session = session_of(c->attached, c->session);
+    put_message(m, key, number_key(key, 'h', c->revision), &record.base);
+}
+
+static void write_leases(struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_policy *policy;
+    const struct lh_m_value_change *c;
+    struct lh_m_name *n;
+
+    RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
+        if (!p->over)
+            put_program(m, p);
+    }
+    RB_FOREACH(policy, lh_m_policy_tree, &m->policies.tree) {
+        if (!policy->gone)
+            put_policy(m, policy);
+    }
+    LH_IDMAP_FOREACH(c, &m->history.changes)
+        put_change(m, c);
+    RB_FOREACH(n, lh_m_name_tree, &m->names.tree) {
+        if (n->more->value != NULL)
+            put_value(m, n->more->value);
+    }
+}
+
 void lh_m_write_all(struct lh_master *m)
 {
     const struct lh_m_chunk *c;
@@ -209,17 +319,77 @@ void lh_m_write_all(struct lh_master *m)
         put_tombstone(m, t->chunk, t->version);
     TAILQ_FOREACH(s, &m->all_servers, all_link)
         put_server(m, s);
+    write_leases(m);
 }
 
-/* The answer of the call that this step took, and those that it dropped: never one of both. */
+static void flush_programs(struct lh_master *m, struct lh_m_commit *commit)
+{
+    struct lh_m_program *p;
+    uint8_t key[KEY_MAX];
+
+    while ((p = STAILQ_FIRST(&m->commit.dirty_programs)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_programs, dirty_link);
+        p->dirty = false;
+        if (p->over)
+            lh_fx_delete(m->fx, key, program_key(key, p));
+        else
+            put_program(m, p);
+        LH_GROW(commit->programs, commit->program_capacity, commit->program_count + 1);
+        commit->programs[commit->program_count++] = p;
+    }
+}
+
+static void flush_policies(struct lh_master *m)
+{
+    struct lh_m_policy *policy;
+    uint8_t key[KEY_MAX];
+
+    while ((policy = STAILQ_FIRST(&m->commit.dirty_policies)) != NULL) {
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_policies, dirty_link);
+        policy->dirty = false;
+        if (!policy->gone) {
+            put_policy(m, policy);
+            continue;
+        }
+        lh_fx_delete(m->fx, key, text_key(key, 'q', policy->prefix));
+        lh_m_policy_free(m, policy);
+    }
+}
+
+/* A change with the value that it makes, or whose end it is; and the changes that go for it. */
+static void flush_changes(struct lh_master *m)
+{
+    struct lh_m_value_change *c;
+    uint8_t key[KEY_MAX];
+
+    while ((c = STAILQ_FIRST(&m->commit.dirty_changes)) != NULL) {
+        const struct lh_m_name *name = lh_m_name_find(m, c->name);
+        const struct lh_m_value *v = name == NULL ? NULL : name->more->value;
+        STAILQ_REMOVE_HEAD(&m->commit.dirty_changes, dirty_link);
+        c->dirty = false;
+        put_change(m, c);
+        LH_ASSERT(c->removed == (v == NULL)); /* once in a step (history.h) */
+        if (v == NULL)
+            lh_fx_delete(m->fx, key, text_key(key, 'v', c->name));
+        else
+            put_value(m, v);
+    }
+    for (size_t i = 0; i < m->history.dropped_count; i++)
+        lh_fx_delete(m->fx, key, number_key(key, 'h', m->history.dropped[i]));
+    m->history.dropped_count = 0;
+}
+
+/* The answers of calls that this step kept, and those that it dropped: never one of both. */
 static void flush_calls(struct lh_master *m)
 {
     struct lh_m_call *call;
     uint8_t key[KEY_MAX];
 
-    if (m->calls.dirty != NULL)
-        put_call(m, m->calls.dirty);
-    m->calls.dirty = NULL;
+    while ((call = TAILQ_FIRST(&m->calls.dirty)) != NULL) {
+        TAILQ_REMOVE(&m->calls.dirty, call, dirty_link);
+        call->dirty = false;
+        put_call(m, call);
+    }
     while ((call = TAILQ_FIRST(&m->calls.dropped)) != NULL) {
         TAILQ_REMOVE(&m->calls.dropped, call, link);
         lh_fx_delete(m->fx, key, call_key(key, call->client, call->number));
@@ -229,9 +399,11 @@ static void flush_calls(struct lh_master *m)
 
 void lh_m_flush(struct lh_master *m)
 {
-    if (!m->dirty && m->calls.dirty == NULL && TAILQ_EMPTY(&m->calls.dropped) &&
+    if (!m->dirty && TAILQ_EMPTY(&m->calls.dirty) && TAILQ_EMPTY(&m->calls.dropped) &&
         STAILQ_EMPTY(&m->commit.dirty_servers) && STAILQ_EMPTY(&m->commit.dirty_chunks) &&
-        STAILQ_EMPTY(&m->commit.dirty_files) && STAILQ_EMPTY(&m->commit.dirty_tombstones))
+        STAILQ_EMPTY(&m->commit.dirty_files) && STAILQ_EMPTY(&m->commit.dirty_tombstones) &&
+        STAILQ_EMPTY(&m->commit.dirty_programs) && STAILQ_EMPTY(&m->commit.dirty_policies) &&
+        STAILQ_EMPTY(&m->commit.dirty_changes))
         return;
 
     struct lh_m_commit *commit = lh_alloc(sizeof *commit);
@@ -242,6 +414,10 @@ void lh_m_flush(struct lh_master *m)
         put_master(m);
     m->dirty = false;
     flush_calls(m);
+    flush_programs(m, commit);
+    flush_policies(m);
+    commit->changes = !STAILQ_EMPTY(&m->commit.dirty_changes);
+    flush_changes(m);
 
     struct lh_m_mark *mark;
     while ((mark = STAILQ_FIRST(&m->commit.dirty_tombstones)) != NULL) {

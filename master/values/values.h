@@ -7,8 +7,7 @@
 
 /* ---- From the session stream. */
 
-void lh_m_value_read(
-    struct lh_master *m, struct lh_m_program *p, const Leasehold__ReadValue *read);
+void lh_m_value_read(struct lh_master *m, struct lh_m_program *p, const Leasehold__ReadValue *read);
 void lh_m_value_dropped(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Dropped *dropped);
 void lh_m_broadcast(struct lh_master *m, struct lh_m_program *p, const Leasehold__Broadcast *b);
@@ -18,11 +17,13 @@ void lh_m_values_shown(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown);
 /* What the answer to a heartbeat says of the prefixes that the program subscribed to: an array that
  * is good until the next call. The promise is kept from now on (VAL-5). */
-size_t lh_m_broadcasts(struct lh_master *m, struct lh_m_program *p,
-    Leasehold__BroadcastState ***states);
+size_t lh_m_broadcasts(
+    struct lh_master *m, struct lh_m_program *p, Leasehold__BroadcastState ***states);
 
 /* ---- For others. */
 
+/* Leases of the kind LH_M_LEASE_VALUE. */
+extern const struct lh_light_owner lh_m_cache_leases;
 /* A cache lease has run out. */
 void lh_m_cache_expired(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p);
 /* The session is over: what is attached to it is deleted (VAL-4), its broadcasts end. */
@@ -31,17 +32,41 @@ void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p);
 void lh_m_values_all_back(struct lh_master *m);
 /* A commit is durable: changes in it are complete. */
 void lh_m_values_durable(struct lh_master *m);
+/* Adds what is known of the name's value, of its caches and changes. `info->value`, if it is not
+ * NULL, is filled in; its bytes are the tables'. Sentences of explain go to `sentence`, if it is not
+ * NULL. */
+void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold__NameInfo *info,
+    void (*sentence)(void *arg, const char *sentence), void *arg);
+
+/* ---- The master's. */
+
+void lh_m_values_init(struct lh_master *m);
+void lh_m_values_deinit(struct lh_master *m);
 /* The first step of a reign: values whose session has no record are deleted. */
 void lh_m_values_start(struct lh_master *m);
-/* The policy of the name (NL-5): the one of the longest prefix that fits, or the default. */
-const struct lh_m_policy *lh_m_policy_of(const struct lh_master *m, const char *name);
+/* The end of a step: changes that can go on do, and watchers are told. Bounded; what is left makes
+ * lh_m_values_busy(): the next step is due at once. */
+void lh_m_values_step(struct lh_master *m);
+bool lh_m_values_busy(const struct lh_master *m);
+/* The master stops: calls that wait and streams of watchers end. */
+void lh_m_values_stop(struct lh_master *m, int error, const char *text);
+/* Asserts what must hold between steps. */
+void lh_m_values_check(const struct lh_master *m);
 
-/* Unary, and the stream of a watcher. */
+struct lh_m_values_figures {
+    size_t changes_waiting, reads_waiting, watchers;
+};
+void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *figures);
+
+/* ---- Unary, and the stream of a watcher. */
+
 void lh_m_get(struct lh_master *m, uint64_t link, const Leasehold__GetRequest *request);
 void lh_m_change(struct lh_master *m, uint64_t link, const Leasehold__ChangeRequest *request);
-void lh_m_set_policy(struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
+void lh_m_set_policy(
+    struct lh_master *m, uint64_t link, const Leasehold__SetPolicyRequest *request);
 void lh_m_list_policies(
     struct lh_master *m, uint64_t link, const Leasehold__ListPoliciesRequest *request);
 void lh_m_watch_message(struct lh_master *m, uint64_t link, const Leasehold__WatchRequest *request);
+/* A reply has left. */
 void lh_m_watch_sent(struct lh_master *m, uint64_t link);
 void lh_m_watch_closed(struct lh_master *m, uint64_t link);

@@ -472,6 +472,91 @@ static void a_call_does_not_pay_for_all_renewals_at_once(void **state)
     lh_grantor_destroy(g);
 }
 
+static void a_cut_lease_ends_where_its_session_would_have(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_lease_info info;
+
+    assert_int_equal(lh_grantor_grant(f->g, 1, 1, LH_LEASE_EXCLUSIVE, f->a, at_s(0), at_s(0),
+                         LH_DURATION_FOREVER),
+        LH_OK);
+    assert_int_equal(lh_grantor_grant(f->g, 2, 1, LH_LEASE_EXCLUSIVE, f->a, at_s(0), at_s(0),
+                         LH_DURATION_FOREVER),
+        LH_OK);
+    assert_int_equal(lh_grantor_cut(f->g, 1, f->b, at_s(1), LH_INSTANT_NEVER), LH_ERR_NOT_LEASED);
+    assert_int_equal(lh_grantor_cut(f->g, 1, f->a, at_s(1), LH_INSTANT_NEVER), LH_OK);
+    renew(f, f->a, 5);
+    assert_false(is_free(f, 1, 10));
+    assert_true(lh_grantor_find(f->g, 2, at_s(11), &info));
+    assert_false(lh_grantor_find(f->g, 1, at_s(11), &info));
+    /* Cut again it only ends earlier, and never before now. */
+    assert_int_equal(lh_grantor_cut(f->g, 2, f->a, at_s(11), at_s(3)), LH_OK);
+    assert_true(is_free(f, 2, 11));
+}
+
+static void a_session_that_is_stopped_is_reported_with_its_leases(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_expired x;
+
+    assert_int_equal(grant(f, 1, 1, f->a, 0), LH_OK);
+    assert_int_equal(grant(f, 2, 1, f->b, 0), LH_OK);
+    lh_grantor_session_stop(f->g, f->a, at_s(3));
+    assert_false(lh_grantor_session_live(f->g, f->a, at_s(3)));
+    assert_true(lh_grantor_deadline(f->g).ns <= at_s(3).ns);
+    assert_true(lh_grantor_expire(f->g, at_s(3), &x));
+    assert_true(x.is_session && x.session == f->a);
+    assert_true(lh_grantor_expire(f->g, at_s(3), &x));
+    assert_true(!x.is_session && x.lease.key == 1);
+    assert_false(lh_grantor_expire(f->g, at_s(3), &x));
+}
+
+static void what_ended_is_collected_before_it_is_replaced(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_lease_info info;
+
+    assert_int_equal(share(f, 1, 1, f->a, 0), LH_OK);
+    assert_int_equal(share(f, 1, 1, f->b, 0), LH_OK);
+    renew(f, f->b, 5);
+    assert_false(lh_grantor_collect(f->g, 1, 0, at_s(5), &info));
+    assert_true(lh_grantor_collect(f->g, 1, 0, at_s(11), &info));
+    assert_int_equal(info.session, f->a);
+    assert_false(lh_grantor_collect(f->g, 1, 0, at_s(11), &info));
+    assert_int_equal(lh_grantor_lease_count(f->g), 1);
+}
+
+/* Many share a key, and each is to be told once; some leave, and sessions are renewed, meanwhile. */
+static void all_who_share_a_key_are_cut_one_after_the_other(void **state)
+{
+    struct fixture *f = *state;
+    struct lh_lease_info info;
+
+    assert_false(lh_grantor_cut_next(f->g, 1, at_s(0), &info));
+    assert_int_equal(share(f, 1, 1, f->a, 0), LH_OK);
+    assert_int_equal(share(f, 1, 1, f->b, 0), LH_OK);
+    assert_int_equal(share(f, 1, 1, f->c, 0), LH_OK);
+    assert_true(lh_grantor_cut_next(f->g, 1, at_s(1), &info));
+    assert_int_equal(info.session, f->a);
+    assert_int_equal(info.end.ns, END_NS(10));
+    assert_int_equal(lh_grantor_release(f->g, 1, 1, f->b), LH_OK);
+    assert_true(lh_grantor_cut_next(f->g, 1, at_s(1), &info));
+    assert_int_equal(info.session, f->c);
+    assert_false(lh_grantor_cut_next(f->g, 1, at_s(1), &info));
+
+    renew(f, f->a, 5);
+    renew(f, f->c, 5);
+    assert_int_equal(lh_grantor_free_at(f->g, 1, at_s(5)).ns, END_NS(10));
+    assert_false(lh_grantor_find(f->g, 1, at_s(11), &info));
+    struct lh_expired what;
+    unsigned ended = 0;
+    while (lh_grantor_expire(f->g, at_s(11), &what))
+        ended += !what.is_session;
+    assert_int_equal(ended, 2);
+    assert_int_equal(share(f, 1, 1, f->a, 11), LH_OK);
+    assert_true(lh_grantor_cut_next(f->g, 1, at_s(11), &info));
+}
+
 static void an_exclusive_lease_costs_at_most_64_bytes(void **state)
 {
     (void)state;
@@ -495,6 +580,10 @@ int main(void)
 {
 #define STORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        STORY(a_cut_lease_ends_where_its_session_would_have),
+        STORY(a_session_that_is_stopped_is_reported_with_its_leases),
+        STORY(what_ended_is_collected_before_it_is_replaced),
+        STORY(all_who_share_a_key_are_cut_one_after_the_other),
         STORY(an_exclusive_lease_keeps_others_out_until_its_last_nanosecond),
         STORY(a_lease_ends_with_its_session_and_lives_with_its_renewals),
         STORY(a_session_that_has_ended_is_never_renewed),

@@ -72,6 +72,15 @@ static void terms_saturate(void **state)
     assert_true(
         lh_term_for_holder(LH_DURATION_FOREVER, LH_DRIFT_PPM_MAX).ns < UINT64_MAX / 3 * 2 + 2);
     assert_int_equal(lh_term_for_holder(LH_DURATION_FOREVER, 0).ns, UINT64_MAX);
+    /* What a holder names, the grantor waits for: the one is the other's inverse. */
+    assert_int_equal(lh_term_for_grantor(lh_seconds(99), 10000).ns, UINT64_C(101000000000));
+    assert_int_equal(lh_term_for_grantor(LH_DURATION_FOREVER, 0).ns, UINT64_MAX);
+    assert_int_equal(lh_term_for_grantor(LH_DURATION_FOREVER, 1).ns, UINT64_MAX);
+    for (uint64_t ns = 1; ns < UINT64_MAX / 8; ns = ns * 7 / 2 + 1) {
+        struct lh_duration wait = lh_term_for_grantor(lh_nanoseconds(ns), LH_DRIFT_PPM_MAX);
+        assert_true(lh_term_for_holder(wait, LH_DRIFT_PPM_MAX).ns >= ns);
+        assert_true(lh_term_for_holder(lh_nanoseconds(wait.ns - 1), LH_DRIFT_PPM_MAX).ns < ns);
+    }
 }
 
 static void a_lease_is_usable_while_it_and_the_session_run(void **state)

@@ -311,6 +311,31 @@ static void expire_everything(struct plain *p, struct lh_grantor *g, const lh_se
     }
 }
 
+/* Of a lease that ends by itself the end is the earliest of all that is known; a session that is
+ * stopped ends now. */
+static void plain_cut(struct plain *p, uint64_t key, uint64_t s, uint64_t at)
+{
+    p->lease[key][s].end = min64(plain_end(p, key, s), max64(p->now, at));
+}
+
+/* What has ended is taken out one by one, and what is in force never. */
+static void collect_of_both(
+    struct plain *p, struct lh_grantor *g, const lh_session_id *last, uint64_t key, uint64_t s)
+{
+    struct lh_expired x = {0};
+    struct lh_instant now = {p->now};
+    uint64_t longest = SESSIONS;
+
+    while (lh_grantor_collect(g, key, last[s], now, &x.lease))
+        plain_expire(p, &x, last);
+    for (uint64_t o = 0; o < SESSIONS; o++)
+        if (p->lease[key][o].is_there &&
+            (longest == SESSIONS || p->lease[key][o].order < p->lease[key][longest].order))
+            longest = o;
+    assert_true(longest == SESSIONS || plain_in_force(p, key, longest));
+    assert_true(p->session[s].id == 0 || !p->lease[key][s].is_there || plain_in_force(p, key, s));
+}
+
 static void step_of_both(
     struct lh_prng *r, struct plain *p, struct lh_grantor *g, lh_session_id *last)
 {
@@ -323,7 +348,7 @@ static void step_of_both(
     uint64_t end = received + term + 1000000;
     struct lh_instant now = {p->now}, received_at = {received};
     struct lh_duration d = {term};
-    switch (lh_prng_below(r, 11)) {
+    switch (lh_prng_below(r, 15)) {
     case 0: {
         bool left_behind = false;
         for (uint64_t k = 0; k < KEYS; k++)
@@ -381,6 +406,24 @@ static void step_of_both(
             plain_continue(p, key, version, s, to, end));
         break;
     }
+    case 8: {
+        bool held = p->session[s].id != 0 && plain_in_force(p, key, s);
+        assert_int_equal(lh_grantor_cut(g, key, last[s], now, (struct lh_instant){end}),
+            held ? LH_OK : LH_ERR_NOT_LEASED);
+        if (held)
+            plain_cut(p, key, s, end);
+        break;
+    }
+    case 9:
+        collect_of_both(p, g, last, key, s);
+        break;
+    case 10:
+        if (lh_prng_below(r, 4) == 0) {
+            lh_grantor_session_stop(g, last[s], now);
+            if (p->session[s].id != 0)
+                p->session[s].end = min64(p->session[s].end, p->now);
+        }
+        break;
     default:
         assert_int_equal(
             lh_grantor_grant(g, key, version, is_shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE,

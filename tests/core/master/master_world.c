@@ -412,6 +412,14 @@ uint64_t world_open_link(struct world *w, enum lh_method method)
     return in.link;
 }
 
+void world_sent(struct world *w, uint64_t link)
+{
+    struct lh_input in = {
+        .kind = LH_IN_SENT, .link = link, .method = w->methods[link & ~LH_LINK_SERVED]};
+
+    step(w, &in);
+}
+
 void world_message(struct world *w, uint64_t link, const void *message)
 {
     struct lh_input in = {.kind = LH_IN_MESSAGE,

@@ -1,0 +1,56 @@
+/* Leases of light kinds: the engine alone has them (service.h). */
+#include "base/assert.h"
+#include "base/probe.h"
+#include "lease/service_internal.h"
+
+/* What has ended is reported before something else takes its place in the engine: whoever counts
+ * leases hears of each. */
+static void collect(struct lh_leases *l, uint64_t key, lh_session_id session)
+{
+    struct lh_lease_info info;
+
+    while (lh_grantor_collect(l->engine, key, session, l->now, &info))
+        l->kinds[lh_lease_kind(key)].light->ended(l->core, lh_lease_id(key), info.context);
+}
+
+int lh_light_continue(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key, uint64_t version,
+    enum lh_lease_mode mode, struct lh_duration term)
+{
+    LH_ASSERT(l->kinds[lh_lease_kind(key)].light != NULL);
+    collect(l, key, lessee->session);
+    return lh_grantor_grant(
+        l->engine, key, version, mode, lessee->session, l->now, lessee->received_at, term);
+}
+
+int lh_light_grant(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key, uint64_t version,
+    enum lh_lease_mode mode, struct lh_duration term)
+{
+    if (l->kinds[lh_lease_kind(key)].unrecorded && l->away > 0 &&
+        !LH_PLANTED("lock-granted-before-all-back"))
+        return LH_ERR_LEASE_HELD; /* LEASE-7, PS-3: whose, nobody knows */
+    return lh_light_continue(l, lessee, key, version, mode, term);
+}
+
+bool lh_light_find(const struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key,
+    struct lh_lease_info *info)
+{
+    return lh_grantor_find_of(l->engine, key, lessee->session, l->now, info);
+}
+
+int lh_light_release(
+    struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key, uint64_t version)
+{
+    return lh_grantor_release(l->engine, key, version, lessee->session);
+}
+
+int lh_light_cut(
+    struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key, struct lh_instant at)
+{
+    return lh_grantor_cut(l->engine, key, lessee->session, l->now, at);
+}
+
+bool lh_light_held(struct lh_leases *l, uint64_t key, struct lh_lease_info *info)
+{
+    collect(l, key, 0);
+    return lh_grantor_find(l->engine, key, l->now, info);
+}

@@ -1,0 +1,310 @@
+/* A name whose value changes, from the first change that waits to the end of the last (VAL-2). */
+#include "master/values/internal.h"
+
+/* ---- Its life. */
+
+static struct lh_m_changing *of_timer(struct lh_timer *timer)
+{
+    return LH_OWNER(timer, struct lh_m_changing, timer);
+}
+
+static void promise_over(void *core, struct lh_timer *timer)
+{
+    lh_m_changing_work(core, of_timer(timer));
+}
+
+static uint64_t next_number(struct lh_master *m)
+{
+    return m->term << 40 | ++m->valuing->last_number;
+}
+
+static struct lh_m_changing *begin(struct lh_master *m, struct lh_m_name *name)
+{
+    struct lh_m_changing *g = lh_alloc(sizeof *g);
+
+    g->name = name;
+    g->number = next_number(m);
+    g->timer.fire = promise_over;
+    TAILQ_INIT(&g->changes);
+    STAILQ_INIT(&g->reads);
+    lh_m_name_more(name)->changing = g;
+    TAILQ_INSERT_TAIL(&m->valuing->all, g, all_link);
+    lh_m_broadcast_changing(m, name->text, 1);
+    return g;
+}
+
+void lh_m_changing_free(struct lh_master *m, struct lh_m_changing *g)
+{
+    struct lh_m_waiting_read *r;
+    struct lh_m_change *c;
+
+    while ((c = TAILQ_FIRST(&g->changes)) != NULL)
+        lh_m_change_free(m, c);
+    while ((r = STAILQ_FIRST(&g->reads)) != NULL) {
+        STAILQ_REMOVE_HEAD(&g->reads, next);
+        m->valuing->read_count--;
+        free(r);
+    }
+    if (g->in_work)
+        TAILQ_REMOVE(&m->valuing->work, g, work_link);
+    if (g->phase == LH_M_COMMITTED)
+        TAILQ_REMOVE(&m->valuing->committed, g, committed_link);
+    TAILQ_REMOVE(&m->valuing->all, g, all_link);
+    lh_timer_unset(&m->timers, &g->timer);
+    lh_m_name_more(g->name)->changing = NULL;
+    free(g);
+}
+
+static void end(struct lh_master *m, struct lh_m_changing *g)
+{
+    struct lh_m_name *name = g->name;
+
+    lh_m_changing_free(m, g);
+    lh_m_broadcast_changing(m, name->text, -1);
+    lh_m_name_settle(m, name);
+}
+
+void lh_m_changing_work(struct lh_master *m, struct lh_m_changing *g)
+{
+    if (!g->in_work)
+        TAILQ_INSERT_TAIL(&m->valuing->work, g, work_link);
+    g->in_work = true;
+}
+
+void lh_m_change_add(struct lh_master *m, struct lh_m_name *name, struct lh_m_change *c)
+{
+    struct lh_m_changing *g = name->more->changing;
+
+    if (g == NULL)
+        g = begin(m, name);
+    else
+        LH_MARK("change-waits-behind-another");
+    c->changing = g;
+    TAILQ_INSERT_TAIL(&g->changes, c, link);
+    g->change_count++;
+    m->valuing->change_count++;
+    c->size = c->bytes.size;
+    m->valuing->change_bytes += c->size;
+    m->valuing->follow_count += c->follows;
+    lh_m_changing_work(m, g);
+}
+
+void lh_m_change_free(struct lh_master *m, struct lh_m_change *c)
+{
+    struct lh_m_changing *g = c->changing;
+
+    TAILQ_REMOVE(&g->changes, c, link);
+    g->change_count--;
+    m->valuing->change_count--;
+    m->valuing->change_bytes -= c->size;
+    m->valuing->follow_count -= c->follows;
+    lh_timer_unset(&m->timers, &c->timer);
+    lh_m_pending_forget(m, &c->call);
+    lh_buf_clear(&c->bytes);
+    free(c->lock);
+    free(c);
+}
+
+/* ---- (3): caches are told to drop the value. */
+
+void lh_m_say_drop(struct lh_master *m, struct lh_m_program *p, const struct lh_m_changing *g)
+{
+    Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
+    Leasehold__Drop drop = LEASEHOLD__DROP__INIT;
+
+    if (!p->back)
+        return; /* it has given up its last stream, and shows what it has on the next one */
+    drop.name = g->name->text;
+    drop.change = g->number;
+    answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_DROP;
+    answer.drop = &drop;
+    m->counts.caches_dropped++;
+    lh_m_say_answer(m, p, &answer);
+}
+
+/* True: all caches were told. One name has its share of a step, so that others are not kept
+ * waiting. */
+static bool tell_caches(struct lh_master *m, struct lh_m_changing *g)
+{
+    struct lh_lease_info info;
+
+    for (uint32_t i = 0; !g->all_told && i < m->config.drops_step; i++) {
+        if (m->valuing->left.work == 0)
+            return false;
+        g->all_told =
+            !lh_grantor_cut_next(m->leases.engine, lh_m_cache_key(g->name), m->now, &info);
+        if (g->all_told)
+            break;
+        LH_MARK("cache-told-to-drop");
+        m->valuing->left.work--;
+        lh_m_say_drop(m, lh_m_lessee_program(info.context), g);
+    }
+    return g->all_told;
+}
+
+/* ---- (4): nobody caches the value. */
+
+static bool must_wait(struct lh_master *m, struct lh_m_changing *g)
+{
+    struct lh_instant promised = lh_m_broadcast_promised(m, g->name->text);
+
+    if (lh_m_programs_awaited(m)) {
+        LH_MARK("change-waits-for-sessions");
+        if (!LH_PLANTED("change-before-all-back"))
+            return true; /* lh_m_values_all_back() */
+    }
+    if (!lh_instant_reached(m->now, promised)) {
+        LH_MARK("change-waits-for-broadcast");
+        lh_timer_set(&m->timers, &g->timer, promised);
+        return true;
+    }
+    return false;
+}
+
+static void commit(struct lh_master *m, struct lh_m_changing *g, struct lh_m_change *c)
+{
+    size_t size = c->size;
+
+    g->revision = lh_m_change_apply(m, g->name, c);
+    g->ticket = m->commit.next_ticket;
+    g->phase = LH_M_COMMITTED;
+    TAILQ_INSERT_TAIL(&m->valuing->committed, g, committed_link);
+    lh_m_change_free(m, c);
+    m->valuing->left.commits--;
+    m->valuing->left.bytes -=
+        size < m->valuing->left.bytes ? (uint32_t)size : m->valuing->left.bytes;
+}
+
+static void change(struct lh_master *m, struct lh_m_changing *g)
+{
+    struct lh_m_change *c;
+    char text[LH_TEXT_BYTES];
+
+    while ((c = TAILQ_FIRST(&g->changes)) != NULL) {
+        int error = lh_m_change_judge(m, g->name, c, text, sizeof text);
+        if (error == LH_OK) {
+            commit(m, g, c);
+            return;
+        }
+        lh_m_change_refuse(m, c, error, text);
+    }
+    end(m, g);
+}
+
+static void advance_dropping(struct lh_master *m, struct lh_m_changing *g)
+{
+    if (!tell_caches(m, g)) {
+        lh_m_changing_work(m, g);
+        return;
+    }
+    if (g->name->caches > 0 && !LH_PLANTED("change-before-caches-gone"))
+        return; /* lh_m_value_dropped(), lh_m_cache_expired() */
+    if (TAILQ_EMPTY(&g->changes))
+        end(m, g);
+    else if (!must_wait(m, g))
+        change(m, g);
+}
+
+/* ---- (5): it is durable. */
+
+static struct lh_m_program *program_on(const struct lh_master *m, uint64_t link)
+{
+    struct lh_m_link *l;
+
+    HASH_FIND(hh, m->links, &link, sizeof link, l);
+    if (l == NULL || l->kind != LH_M_PROGRAM || l->session == NULL || l->session->link != link)
+        return NULL;
+    return lh_m_session_program(l->session);
+}
+
+static void answer_reads(struct lh_master *m, struct lh_m_changing *g)
+{
+    Leasehold__ReadValue asked = LEASEHOLD__READ_VALUE__INIT;
+    struct lh_m_waiting_read *r;
+
+    asked.name = g->name->text;
+    for (uint32_t i = 0; i < m->config.drops_step && m->valuing->left.work > 0 &&
+                         (r = STAILQ_FIRST(&g->reads)) != NULL;
+         i++) {
+        struct lh_m_program *p = program_on(m, r->link);
+        STAILQ_REMOVE_HEAD(&g->reads, next);
+        m->valuing->read_count--;
+        m->valuing->left.work--;
+        asked.id = r->id;
+        asked.revision = r->revision;
+        asked.lease = r->lease;
+        if (p != NULL && p->back)
+            lh_m_answer_read(m, p, &asked, g->name);
+        free(r);
+    }
+}
+
+static void advance_answering(struct lh_master *m, struct lh_m_changing *g)
+{
+    answer_reads(m, g);
+    if (!STAILQ_EMPTY(&g->reads)) {
+        lh_m_changing_work(m, g);
+        return;
+    }
+    if (TAILQ_EMPTY(&g->changes)) {
+        end(m, g);
+        return;
+    }
+    g->phase = LH_M_DROPPING;
+    g->number = next_number(m);
+    g->all_told = false;
+    advance_dropping(m, g);
+}
+
+void lh_m_changing_durable(struct lh_master *m)
+{
+    struct lh_m_changing *g;
+    bool changed = false;
+
+    while ((g = TAILQ_FIRST(&m->valuing->committed)) != NULL && lh_m_is_durable(m, g->ticket)) {
+        TAILQ_REMOVE(&m->valuing->committed, g, committed_link);
+        g->phase = LH_M_ANSWERING;
+        m->valuing->durable = g->revision;
+        lh_m_broadcast_changed(m, g->name->text, g->revision);
+        lh_m_changing_work(m, g);
+        changed = true;
+    }
+    if (changed)
+        lh_m_watch_wake(m);
+}
+
+/* ---- Work. */
+
+static void late_drops(struct lh_master *m)
+{
+    struct lh_m_late_drop *d;
+
+    while (m->valuing->left.work > 0 && (d = STAILQ_FIRST(&m->valuing->late_drops)) != NULL) {
+        struct lh_m_program *p = program_on(m, d->link);
+        const struct lh_m_name *name = lh_m_name_by_number(m, d->name);
+        const struct lh_m_changing *g = lh_m_changing_of(name);
+        STAILQ_REMOVE_HEAD(&m->valuing->late_drops, next);
+        m->valuing->left.work--;
+        if (p != NULL && g != NULL && g->phase == LH_M_DROPPING)
+            lh_m_say_drop(m, p, g);
+        free(d);
+    }
+}
+
+void lh_m_changing_step(struct lh_master *m)
+{
+    struct lh_m_valuing *v = m->valuing;
+    struct lh_m_changing *g;
+
+    late_drops(m);
+    while (v->left.work > 0 && v->left.commits > 0 && v->left.bytes > 0 &&
+           (g = TAILQ_FIRST(&v->work)) != NULL) {
+        TAILQ_REMOVE(&v->work, g, work_link);
+        g->in_work = false;
+        v->left.work--;
+        if (g->phase == LH_M_DROPPING)
+            advance_dropping(m, g);
+        else if (g->phase == LH_M_ANSWERING)
+            advance_answering(m, g);
+    }
+}
