@@ -13,6 +13,11 @@ static void collect(struct lh_leases *l, uint64_t key, lh_session_id session)
         l->kinds[lh_lease_kind(key)].light->ended(l->core, lh_lease_id(key), info.context);
 }
 
+void lh_light_collect(struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key)
+{
+    collect(l, key, lessee->session);
+}
+
 int lh_light_continue(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key, uint64_t version,
     enum lh_lease_mode mode, struct lh_duration term)
 {

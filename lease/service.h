@@ -311,6 +311,9 @@ LH_MUST_USE int lh_light_grant(struct lh_leases *l, struct lh_lessee *lessee, ui
  * before. */
 LH_MUST_USE int lh_light_continue(struct lh_leases *l, struct lh_lessee *lessee, uint64_t key,
     uint64_t version, enum lh_lease_mode mode, struct lh_duration term);
+/* If the client's own lease of the key has ended, or another one, and was not collected yet, it is:
+ * `ended` is called. */
+void lh_light_collect(struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key);
 /* False: the client has none in force. */
 bool lh_light_find(const struct lh_leases *l, const struct lh_lessee *lessee, uint64_t key,
     struct lh_lease_info *info);

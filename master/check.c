@@ -1,4 +1,5 @@
 /* What must hold between any two steps. */
+#include "master/locks/locks.h"
 #include "master/master.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
@@ -267,6 +268,60 @@ static void check_moving(const struct lh_master *m)
                 v->moves[i].chunk != v->moves[j].chunk || v->moves[i].moved || v->moves[j].moved);
 }
 
+static void check_program(const struct lh_master *m, const struct lh_m_program *p)
+{
+    const struct lh_m_value *v;
+    size_t attached = 0;
+
+    LH_ASSERT(lh_m_program_find(m, p->id) == p && !p->dirty && !p->settles && !p->out.gathers);
+    LH_ASSERT(p->ticket < m->commit.next_ticket);
+    TAILQ_FOREACH(v, &p->attached, attached_link) {
+        LH_ASSERT(v->program == p && v->attached && memcmp(v->session, p->id, sizeof p->id) == 0);
+        attached++;
+    }
+    LH_ASSERT(attached == p->attached_count);
+    LH_ASSERT(!p->back || (!p->over && p->session.lessee.former == 0));
+    LH_ASSERT(!p->over || (p->session.link == 0 && p->request_count == 0));
+    LH_ASSERT(p->session.link != 0 || (p->parked || p->over || !m->started));
+    if (p->session.link != 0) {
+        struct lh_m_link *l;
+        HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
+        LH_ASSERT(l != NULL && l->session == &p->session);
+    }
+    lh_lessee_check(&m->leases, &p->session.lessee);
+}
+
+static void check_programs(const struct lh_master *m)
+{
+    struct lh_m_program *p;
+    struct lh_m_name *n;
+    const struct lh_m_value_change *c;
+    size_t programs = 0, over = 0, values = 0, away = 0, bytes = 0;
+
+    RB_FOREACH(p, lh_m_programs, (struct lh_m_programs *)(uintptr_t)&m->programs.tree) {
+        check_program(m, p);
+        programs++;
+        over += p->over;
+        away += p->session.lessee.former != 0;
+    }
+    RB_FOREACH(n, lh_m_name_tree, (struct lh_m_name_tree *)(uintptr_t)&m->names.tree) {
+        const struct lh_m_value *v = n->more->value;
+        if (v == NULL)
+            continue;
+        LH_ASSERT(v->name == n && v->revision <= m->history.last);
+        LH_ASSERT(v->program == NULL || v->attached);
+        values++;
+    }
+    LH_IDMAP_FOREACH(c, &m->history.changes) {
+        LH_ASSERT(!c->dirty && c->revision <= m->history.last);
+        bytes += sizeof *c + strlen(c->name) + c->bytes.size;
+    }
+    LH_ASSERT(programs == m->programs.count && over == m->programs.over);
+    LH_ASSERT(values == m->values.count && bytes == m->history.bytes);
+    LH_ASSERT(away == m->leases.away && (!m->started || m->programs.all_back == (away == 0)));
+    LH_ASSERT(STAILQ_EMPTY(&m->programs.settling) && TAILQ_EMPTY(&m->programs.saying));
+}
+
 void lh_master_check(const struct lh_master *m)
 {
     struct lh_m_chunk *c;
@@ -292,6 +347,8 @@ void lh_master_check(const struct lh_master *m)
     check_extras(m);
     check_calls(m);
     check_moving(m);
+    check_programs(m);
+    lh_m_locks_check(m);
     lh_m_values_check(m);
     check_repair(m);
     TAILQ_FOREACH(lease, &m->leases.waiting, waiting_link)

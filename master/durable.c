@@ -5,6 +5,7 @@
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
+#include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/changed.h"
@@ -80,8 +81,9 @@ void lh_m_on_persisted(struct lh_master *m, uint64_t ticket, int error)
         if (c != NULL)
             lh_m_chunk_durable(m, c);
     }
-    if (commit->changes)
-        lh_m_values_durable(m);
+    lh_m_programs_durable(m, commit);
+    if (commit->changes && m->values_owner != NULL)
+        m->values_owner->durable(m);
     free(commit->chunks);
     free(commit->servers);
     free(commit->programs);

@@ -10,7 +10,9 @@
 #include "master/growth/growth.h"
 #include "master/inventory/inventory.h"
 #include "master/keep/keep.h"
+#include "master/locks/locks.h"
 #include "master/order.h"
+#include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/answers.h"
@@ -62,7 +64,7 @@ static void start(struct lh_master *m)
         m->term = m->config.reign;
     lh_m_trash_start(m);
     lh_m_calls_start(m);
-    lh_m_values_start(m);
+    lh_m_programs_start(m);
     if (m->longest_session_ns < m->config.session_term.ns ||
         LH_PLANTED("longest-session-lowered-at-start"))
         m->longest_session_ns = m->config.session_term.ns;
@@ -95,7 +97,7 @@ static void unary(struct lh_master *m, uint64_t link, enum lh_method method, con
     struct lh_m_waiter *w;
 
     HASH_FIND(hh, m->waiters, &link, sizeof link, w);
-    if (w != NULL || lh_m_pending_on(m, link) != NULL)
+    if (w != NULL || lh_m_cancel_waits(m, link) || lh_m_pending_on(m, link) != NULL)
         return; /* a second message on a call that has one */
     m->counts.calls[method]++;
     if (!lh_m_call(m, link, method, message))
@@ -110,6 +112,7 @@ static void on_stop(struct lh_master *m)
         return;
     m->stopping = true;
     lh_m_fail_waiters(m, NULL, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    lh_m_locks_stop(m);
     lh_m_values_stop(m, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
     HASH_ITER(hh, m->links, l, next) {
         lh_fx_close(m->fx, l->id, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
@@ -117,11 +120,19 @@ static void on_stop(struct lh_master *m)
     }
 }
 
+/* Whose stream is it? LH_M_CLIENTS: it is none of a session. */
+static enum lh_m_client client_of(enum lh_method method)
+{
+    return method == LH_METHOD_SESSION         ? LH_M_CHUNKSERVER
+           : method == LH_METHOD_LEASE_SESSION ? LH_M_PROGRAM
+                                               : LH_M_CLIENTS;
+}
+
 static void on_message(struct lh_master *m, struct lh_input *in)
 {
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-    else if (in->method == LH_METHOD_SESSION)
+    else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
     else if (in->method == LH_METHOD_WATCH)
         lh_m_watch_message(m, in->link, in->message);
@@ -131,11 +142,12 @@ static void on_message(struct lh_master *m, struct lh_input *in)
 
 static void on_link_closed(struct lh_master *m, struct lh_input *in)
 {
-    if (in->method == LH_METHOD_SESSION) {
+    if (client_of(in->method) != LH_M_CLIENTS) {
         lh_m_stream_closed(m, in->link, NULL);
         return;
     }
     lh_m_waiter_closed(m, in->link);
+    lh_m_cancel_closed(m, in->link);
     lh_m_pending_closed(m, in->link);
     lh_m_watch_closed(m, in->link);
 }
@@ -144,10 +156,10 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
 {
     switch (in->kind) {
     case LH_IN_LINK_OPENED:
-        if (in->method == LH_METHOD_SESSION && m->stopping)
+        if (client_of(in->method) != LH_M_CLIENTS && m->stopping)
             lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        else if (in->method == LH_METHOD_SESSION)
-            lh_m_stream_opened(m, in->link, LH_M_CHUNKSERVER);
+        else if (client_of(in->method) != LH_M_CLIENTS)
+            lh_m_stream_opened(m, in->link, client_of(in->method));
         break;
     case LH_IN_MESSAGE:
         on_message(m, in);
@@ -155,14 +167,17 @@ static void dispatch(struct lh_master *m, struct lh_input *in)
     case LH_IN_LINK_CLOSED:
         on_link_closed(m, in);
         break;
-    case LH_IN_SENT:
-        lh_m_watch_sent(m, in->link);
-        break;
     case LH_IN_HALF_CLOSED:
         if (in->method == LH_METHOD_WATCH)
             break; /* it listens */
         lh_fx_close(m->fx, in->link, LH_OK, NULL);
         lh_m_stream_closed(m, in->link, "it has ended its session stream");
+        break;
+    case LH_IN_SENT:
+        if (client_of(in->method) == LH_M_PROGRAM)
+            lh_m_program_sent(m, in->link);
+        else
+            lh_m_watch_sent(m, in->link);
         break;
     case LH_IN_PERSISTED:
         lh_m_on_persisted(m, in->ticket, in->error);
@@ -210,11 +225,13 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
             fm->in_work = false;
             lh_m_file_advance(m, fm->file);
         }
-        lh_m_values_step(m);
-        lh_m_history_step(m);
         lh_m_calls_step(m);
+        lh_m_values_step(m);
+        lh_m_locks_step(m);
         lh_m_answers_step(m);
+        lh_m_history_step(m);
         lh_m_flush(m);
+        lh_m_programs_step(m);
         lh_m_motions_settle(m);
         lh_m_file_motions_settle(m);
         if (m->stopping && TAILQ_EMPTY(&m->commit.under_way)) {
@@ -292,6 +309,7 @@ struct lh_master *lh_master_create(const struct lh_master_config *config)
     RB_INIT(&m->names.tree);
     RB_INIT(&m->policies.tree);
     TAILQ_INIT(&m->values.orphans);
+    lh_m_locks_init(m);
     TAILQ_INIT(&m->commit.under_way);
     TAILQ_INIT(&m->commit.replies);
     lh_m_values_init(m);
@@ -442,6 +460,7 @@ void lh_master_destroy(struct lh_master *m)
         free(l);
     }
     free_queues(m);
+    lh_m_locks_deinit(m);
     free_leases(m);
     lh_m_calls_deinit(m);
     lh_leases_deinit(&m->leases);

@@ -69,6 +69,9 @@ static bool take(struct lh_master_options *o, int *code)
         o->reigns.id = o->master_id != NULL ? o->master_id : o->reigns.address;
         o->reigns.reign_term = o->reign_term;
         lh_reign_config_fill(&o->reigns);
+        /* Sessions outlive a change of masters (PS-3). */
+        o->reigns.master.program_term_min = lh_duration_max(
+            config.program_term_min, lh_duration_add(o->reigns.reign_term, lh_seconds(2)));
         error = lh_reign_config_check(&o->reigns, why, sizeof why);
     }
     if (error == LH_OK)

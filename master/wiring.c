@@ -6,6 +6,8 @@
 #include "master/grants/grants.h"
 #include "master/growth/growth.h"
 #include "master/keep/keep.h"
+#include "master/locks/locks.h"
+#include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/servers/servers.h"
 #include "master/sessions/sessions.h"
@@ -49,21 +51,12 @@ static const struct lh_m_growth_owner growth_owner = {
 
 static bool in_force(const struct lh_master *m, const char *name, uint64_t token)
 {
-    (void)m;
-    (void)name;
-    (void)token;
-    return LH_PLANTED("token-without-its-lock");
-}
-
-static bool awaited(const struct lh_master *m)
-{
-    (void)m;
-    return false;
+    return lh_m_lock_in_force(m, name, token) || LH_PLANTED("token-without-its-lock");
 }
 
 static const struct lh_m_token_owner token_owner = {
     .in_force = in_force,
-    .awaited = awaited,
+    .awaited = lh_m_programs_awaited,
 };
 
 /* ---- Unary calls. */
@@ -85,6 +78,9 @@ static const struct lh_m_token_owner token_owner = {
     X(LIST_SERVERS, lh_m_list_servers)                                                             \
     X(RECALL, lh_m_recall_call)                                                                    \
     X(SET_SERVER, lh_m_set_server)                                                                 \
+    X(CANCEL, lh_m_cancel)                                                                         \
+    X(LIST_NAMES, lh_m_list_names)                                                                 \
+    X(LIST_SESSIONS, lh_m_list_sessions)                                                           \
     X(GET, lh_m_get)                                                                               \
     X(CHANGE, lh_m_change)                                                                         \
     X(SET_POLICY, lh_m_set_policy)                                                                 \
@@ -119,6 +115,21 @@ bool lh_m_call(struct lh_master *m, uint64_t link, enum lh_method method, const 
 
 static const struct lh_lessee_owner sessions = {.ended = lh_m_session_expired};
 
+/* ---- Programs. */
+
+static const struct lh_m_values_owner values_owner = {
+    .read = lh_m_value_read,
+    .dropped = lh_m_value_dropped,
+    .broadcast = lh_m_broadcast,
+    .shown = lh_m_values_shown,
+    .broadcasts = lh_m_broadcasts,
+    .session_over = lh_m_values_session_over,
+    .all_back = lh_m_values_all_back,
+    .durable = lh_m_values_durable,
+    .start = lh_m_values_start,
+    .describe = lh_m_value_describe,
+};
+
 /* Every session of former masters is over; ours are not longer than the setting (LEASE-7). */
 static void waited(void *core)
 {
@@ -137,9 +148,13 @@ void lh_m_wire(struct lh_master *m)
     lh_leases_init(&m->leases, m, &m->timers, waited);
     lh_leases_lessee_kind(&m->leases, LH_M_CHUNKSERVER, &sessions);
     lh_leases_kind(&m->leases, LH_M_LEASE_CHUNK, &lh_m_chunk_leases, m->config.chunk_term, false);
+    lh_leases_lessee_kind(&m->leases, LH_M_PROGRAM, &lh_m_program_sessions);
+    lh_leases_light_kind(&m->leases, LH_M_LEASE_LOCK, &lh_m_lock_leases, true);
     lh_leases_light_kind(&m->leases, LH_M_LEASE_VALUE, &lh_m_cache_leases, false);
     m->session_kinds[LH_M_CHUNKSERVER] = &lh_m_chunkservers;
+    m->session_kinds[LH_M_PROGRAM] = &lh_m_programs;
     m->grant_owner = &grant_owner;
     m->growth_owner = &growth_owner;
     m->token_owner = &token_owner;
+    m->values_owner = &values_owner;
 }

@@ -1,11 +1,15 @@
-/* Locks of programs: who holds a name, who waits, recalls and cuts (NL-1 to NL-4). */
+/* Locks of programs: who holds a name, who waits, recalls and cuts (NL-1 to NL-4).
+ *
+ * Who holds a lock the engine knows. A lock of which more is to be remembered (it is shared, has a
+ * text for others, or its holder wants to be asked) has a claim, and so has each request that waits.
+ * Releases and ends only mark a name; who gets it is decided at the end of the step, so what a
+ * message says after a release is done before anybody is granted (NL-1). */
 #pragma once
 
-#include "master/tables/name.h"
+#include "master/tables/tables.h"
 
 /* ---- From the session stream; programs/ calls these, in the order of the operations. What is to
- * be said to the program goes through lh_m_program_say_...() of master/tables/answers.h, which
- * gathers the answers of a step into messages. */
+ * be said to the program goes through master/tables/answers.h. */
 
 void lh_m_lock_acquire(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Acquire *acquire);
@@ -14,11 +18,18 @@ void lh_m_lock_release(
 void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id);
 void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehold__Yield *yield);
 
-/* A program has shown all that it has (PS-2), and its session has just been renewed or begun. Locks
- * that go on are engaged; those of this session that it did not show are over. Names of locks that
- * do not go on, or are cut, are added to `shown`. */
-void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p, const Leasehold__Show *const *pieces,
-    size_t count, Leasehold__Shown *shown);
+/* A program has shown all that it has (PS-2), and its session has just been renewed, or begun: then
+ * its `former` one is still there, and what it shows goes on. What this master knows of the session
+ * and it did not show is over. Names of locks that do not go on, or are cut, are added to `shown`:
+ * two arrays for the caller to free, of strings of the pieces'. */
+void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
+    const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown);
+/* Nothing can be granted to the program until lh_m_locks_unpark(): its requests keep their places,
+ * and are passed over. */
+void lh_m_locks_park(struct lh_master *m, struct lh_m_program *p);
+void lh_m_locks_unpark(struct lh_master *m, struct lh_m_program *p);
+/* Back, with a stream, and it lately received an answer (SES-4). */
+bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program *p);
 
 /* ---- For others. */
 
@@ -27,12 +38,31 @@ void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p, const Leaseho
 bool lh_m_lock_in_force(const struct lh_master *m, const char *name, uint64_t token);
 /* Sessions on record are not back yet: nothing is granted, no change completes (PS-3). */
 bool lh_m_programs_awaited(const struct lh_master *m);
-/* The last of them is back or over: grants what waits, in steps of bounded work. */
-void lh_m_locks_all_back(struct lh_master *m);
-/* A lease of the engine's on that name has run out. */
-void lh_m_lock_expired(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p);
-/* The program's session is over: its requests leave their queues. */
-void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p);
+/* When that is over at the latest. O(sessions). */
+struct lh_instant lh_m_programs_back_by(const struct lh_master *m);
 
-/* Unary. */
+/* ---- The master's step. */
+
+/* Leases of the kind LH_M_LEASE_LOCK. */
+extern const struct lh_light_owner lh_m_lock_leases;
+void lh_m_locks_init(struct lh_master *m);
+void lh_m_locks_deinit(struct lh_master *m);
+/* The end of a step: whoever can be granted is, as far as `step_work` goes. */
+void lh_m_locks_step(struct lh_master *m);
+/* The last session on record is back or over: grants what waits. */
+void lh_m_locks_all_back(struct lh_master *m);
+/* The program's session is over: its requests leave their queues. Its locks follow by themselves. */
+void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p);
+/* The master stops: calls that wait end. */
+void lh_m_locks_stop(struct lh_master *m);
+/* Asserts what must hold between steps. */
+void lh_m_locks_check(const struct lh_master *m);
+
+/* ---- Unary. */
+
 void lh_m_cancel(struct lh_master *m, uint64_t link, const Leasehold__CancelRequest *request);
+/* Does a call of that link wait? And: its link is gone. */
+bool lh_m_cancel_waits(const struct lh_master *m, uint64_t link);
+void lh_m_cancel_closed(struct lh_master *m, uint64_t link);
+void lh_m_list_names(
+    struct lh_master *m, uint64_t link, const Leasehold__ListNamesRequest *request);

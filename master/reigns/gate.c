@@ -275,7 +275,7 @@ void lh_r_links_end(struct lh_reigns *r, int error, const char *text)
 
     HASH_ITER(hh, r->gate.links, l, next) {
         /* What was taken may come true: to refuse it would be to say that it does not (HA-12). */
-        bool unknown = l->taken && l->method != LH_METHOD_SESSION && error == LH_ERR_NOT_ACTIVE &&
+        bool unknown = l->taken && !lh_r_is_session(l->method) && error == LH_ERR_NOT_ACTIVE &&
                        !LH_PLANTED("taken-call-refused");
         if (r->fx != NULL && unknown)
             lh_fx_close(r->fx, l->id, LH_ERR_UNAVAILABLE,

@@ -39,6 +39,14 @@ struct lh_r_gate {
     size_t count, bytes;
 };
 
+/* Streams on which nothing is asked that could be done and not answered: whoever has one goes on at
+ * the next master. */
+static inline bool lh_r_is_session(enum lh_method method)
+{
+    return method == LH_METHOD_SESSION || method == LH_METHOD_LEASE_SESSION ||
+           method == LH_METHOD_WATCH;
+}
+
 /* An input of a served link, or a completion. */
 void lh_r_gate_take(struct lh_reigns *r, struct lh_input *in);
 /* What waited, and the timers that are due, if the reign is confirmed. */

@@ -288,8 +288,7 @@ static void served(struct lh_reigns *r, struct lh_input *in)
         return;
     }
     lh_r_gate_take(r, in);
-    if (r->phase != LH_REIGN_ACTING &&
-        (in->kind == LH_IN_MESSAGE || in->method == LH_METHOD_SESSION))
+    if (r->phase != LH_REIGN_ACTING && (in->kind == LH_IN_MESSAGE || lh_r_is_session(in->method)))
         refuse_all(r); /* who was not answered yet is asked to go elsewhere, too */
 }
 

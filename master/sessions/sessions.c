@@ -64,7 +64,10 @@ void lh_m_stream_closed(struct lh_master *m, uint64_t link, const char *ended)
     struct lh_m_session *session =
         l->session != NULL && l->session->link == l->id ? l->session : NULL;
     if (session != NULL && session->lessee.session != 0)
-        lh_fx_log(m->fx, ended != NULL ? LH_INFO : LH_WARN,
+        lh_fx_log(m->fx,
+            kind->many      ? LH_DEBUG
+            : ended != NULL ? LH_INFO
+                            : LH_WARN,
             "%s %s: %s; its session runs for another %" PRIu64 " ms", kind->what, session->name,
             ended != NULL ? ended : "its session stream broke",
             lh_duration_ms(
@@ -107,6 +110,28 @@ void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struc
     l->registered = session->lessee.session;
 }
 
+void lh_m_session_bind(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l)
+{
+    struct lh_m_link *old = session->link == 0 ? NULL : find(m, session->link);
+
+    if (old != NULL && old != l && !LH_PLANTED("old-showing-believed"))
+        lh_m_stream_forget(m, old);
+    lh_buf_clear(&session->announcement);
+    session->announcing = session->announced = false;
+    memset(session->answers, 0, sizeof session->answers);
+    session->answer_next = 0;
+    session->link = l->id;
+    session->registered_at = m->now;
+    l->session = session;
+}
+
+void lh_m_session_confirmed(struct lh_m_session *session, struct lh_instant at)
+{
+    session->confirmed_at =
+        session->lessee.confirmed ? lh_instant_max(session->confirmed_at, at) : at;
+    session->lessee.confirmed = true;
+}
+
 void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer)
 {
     uint8_t *to;
@@ -147,10 +172,7 @@ static void note_confirmed(struct lh_m_session *session, uint64_t last_stamp)
     for (unsigned i = 0; i < LH_ANSWERS; i++) {
         if (!session->answers[i].sent || session->answers[i].stamp != last_stamp)
             continue;
-        session->confirmed_at = session->lessee.confirmed
-                                    ? lh_instant_max(session->confirmed_at, session->answers[i].at)
-                                    : session->answers[i].at;
-        session->lessee.confirmed = true;
+        lh_m_session_confirmed(session, session->answers[i].at);
     }
 }
 

@@ -7,6 +7,7 @@
 /* For one kind of client. */
 struct lh_m_session_kind {
     const char *what; /* for logs: "chunkserver" */
+    bool many;        /* there are so many of them that their streams are logged as LH_DEBUG */
     void (*message)(struct lh_master *m, struct lh_m_link *l, const void *message);
     /* The registration is durable and answered: from now on the client can be sent something. */
     void (*announced)(struct lh_master *m, struct lh_m_session *session);
@@ -37,6 +38,10 @@ void lh_m_session_replace(
 /* A new session on the stream. `stamp` is the registration's. */
 void lh_m_session_begin(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l,
     struct lh_duration term, uint64_t stamp);
+/* The session goes on, on this stream; its last one is forgotten, and the caller ends it. */
+void lh_m_session_bind(struct lh_master *m, struct lh_m_session *session, struct lh_m_link *l);
+/* The client has received what was sent to it at `at` (SES-4). */
+void lh_m_session_confirmed(struct lh_m_session *session, struct lh_instant at);
 /* The answer to the registration, and, once that is durable, the moment to send it. */
 void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer);
 void lh_m_session_announce(struct lh_master *m, struct lh_m_session *session);

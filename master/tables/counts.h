@@ -18,6 +18,11 @@ struct lh_master_counts {
     uint64_t grants_refused;
     uint64_t extensions, recalls, releases, expiries, unshown, differences;
     uint64_t seals, rolls;
+    /* Of programs. */
+    uint64_t programs_opened, programs_attached, programs_refused, programs_ended;
+    uint64_t program_beats;
+    uint64_t locks_granted, locks_queued, locks_released, locks_expired;
+    uint64_t locks_recalled, locks_cancelled;
     uint64_t inquiries;
     uint64_t members_dropped, members_added;
     uint64_t replicas_lost, replicas_deleted, possible_losses;

@@ -55,7 +55,7 @@ struct lh_master {
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
     const struct lh_m_token_owner *token_owner;
-    const struct lh_m_programs_owner *programs_owner;
+    const struct lh_m_values_owner *values_owner; /* NULL: nobody has values */
 
     /* Of the step under way. */
     struct lh_effects *fx;
@@ -112,6 +112,7 @@ struct lh_master {
     struct {
         struct lh_m_programs tree;
         size_t count, over;                           /* `over`: of them, those that go */
+        bool all_back;                                /* PS-3 */
         STAILQ_HEAD(, lh_m_program) settling;         /* looked at when the step ends */
         TAILQ_HEAD(lh_m_saying, lh_m_program) saying; /* answers.h */
     } programs;

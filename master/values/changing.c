@@ -198,7 +198,7 @@ static void advance_dropping(struct lh_master *m, struct lh_m_changing *g)
         return;
     }
     if (g->name->caches > 0 && !LH_PLANTED("change-before-caches-gone"))
-        return; /* lh_m_value_dropped(), lh_m_cache_expired() */
+        return; /* lh_m_value_dropped(), lh_m_cache_leases */
     if (TAILQ_EMPTY(&g->changes))
         end(m, g);
     else if (!must_wait(m, g))

@@ -98,8 +98,11 @@ void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold_
     info->changing = g != NULL;
     if (g != NULL && g->phase == LH_M_DROPPING)
         info->change_left_ms = lh_duration_ms(change_left(m, name));
-    if (info->value != NULL && name->more->value != NULL)
+    if (name->more->value != NULL && (g == NULL || g->phase != LH_M_COMMITTED)) {
+        info->value = lh_alloc(sizeof *info->value);
+        leasehold__value_info__init(info->value);
         lh_m_value_info(name->more->value, false, info->value);
+    }
     if (sentence == NULL)
         return;
     if (name->more->value != NULL)

@@ -83,19 +83,15 @@ void lh_m_cache_release(struct lh_master *m, struct lh_m_program *p, struct lh_m
         gone(m, p, name);
 }
 
-void lh_m_cache_expired(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p)
-{
-    LH_MARK("cache-lease-ran-out");
-    m->counts.caches_expired++;
-    gone(m, p, name);
-}
-
 static void ended(void *core, uint64_t id, struct lh_lessee *lessee)
 {
     struct lh_m_program *p = lh_m_lessee_program(lessee);
+    struct lh_master *m = core;
 
-    lh_m_cache_expired(core, lh_m_name_by_number(core, id), p);
-    lh_m_program_settle(core, p);
+    LH_MARK("cache-lease-ran-out");
+    m->counts.caches_expired++;
+    gone(m, p, lh_m_name_by_number(m, id));
+    lh_m_program_settle(m, p);
 }
 
 const struct lh_light_owner lh_m_cache_leases = {.ended = ended};

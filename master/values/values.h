@@ -3,7 +3,7 @@
 #pragma once
 
 #include "master/locks/locks.h"
-#include "master/tables/name.h"
+#include "master/tables/tables.h"
 
 /* ---- From the session stream. */
 
@@ -24,17 +24,14 @@ size_t lh_m_broadcasts(
 
 /* Leases of the kind LH_M_LEASE_VALUE. */
 extern const struct lh_light_owner lh_m_cache_leases;
-/* A cache lease has run out. */
-void lh_m_cache_expired(struct lh_master *m, struct lh_m_name *name, struct lh_m_program *p);
 /* The session is over: what is attached to it is deleted (VAL-4), its broadcasts end. */
 void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p);
 /* All sessions are back or over: changes may complete. */
 void lh_m_values_all_back(struct lh_master *m);
 /* A commit is durable: changes in it are complete. */
 void lh_m_values_durable(struct lh_master *m);
-/* Adds what is known of the name's value, of its caches and changes. `info->value`, if it is not
- * NULL, is filled in; its bytes are the tables'. Sentences of explain go to `sentence`, if it is not
- * NULL. */
+/* Adds what is known of the name's value, of its caches and changes. `info->value` is the caller's to
+ * free; what it names is the tables'. Sentences of explain go to `sentence`, if it is not NULL. */
 void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold__NameInfo *info,
     void (*sentence)(void *arg, const char *sentence), void *arg);
 

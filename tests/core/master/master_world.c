@@ -124,6 +124,10 @@ static void carry_out(struct world *w, struct lh_effect *e)
         line.error = e->error;
         w->methods[e->link & ~LH_LINK_SERVED] = ENDED;
         break;
+    case LH_FX_HOLD:
+    case LH_FX_UNHOLD:
+        w->held = e->kind == LH_FX_HOLD ? e->link : 0;
+        return;
     case LH_FX_STOPPED:
         w->stopped = true;
         w->stop_error = e->error;
@@ -412,14 +416,6 @@ uint64_t world_open_link(struct world *w, enum lh_method method)
     return in.link;
 }
 
-void world_sent(struct world *w, uint64_t link)
-{
-    struct lh_input in = {
-        .kind = LH_IN_SENT, .link = link, .method = w->methods[link & ~LH_LINK_SERVED]};
-
-    step(w, &in);
-}
-
 void world_message(struct world *w, uint64_t link, const void *message)
 {
     struct lh_input in = {.kind = LH_IN_MESSAGE,
@@ -429,6 +425,14 @@ void world_message(struct world *w, uint64_t link, const void *message)
 
     if (is_open(w, link))
         step(w, &in);
+}
+
+void world_sent(struct world *w, uint64_t link)
+{
+    struct lh_input in = {
+        .kind = LH_IN_SENT, .link = link, .method = w->methods[link & ~LH_LINK_SERVED]};
+
+    step(w, &in);
 }
 
 void world_break_link(struct world *w, uint64_t link)

@@ -44,6 +44,7 @@ struct world {
     size_t line_count, line_capacity;
     enum lh_method methods[1 << 14]; /* of links, by number */
     uint64_t next_link;
+    uint64_t held; /* the link that was held last and is not read; 0: none */
     bool stopped;
     int stop_error;
     char load_text[512];
@@ -95,7 +96,7 @@ void world_advance(struct world *w, uint64_t ms);
 
 uint64_t world_open_link(struct world *w, enum lh_method method);
 void world_message(struct world *w, uint64_t link, const void *message);
-void world_sent(struct world *w, uint64_t link); /* what was sent with `tell` has left */
+void world_sent(struct world *w, uint64_t link); /* a message with `tell` has left */
 void world_break_link(struct world *w, uint64_t link);
 
 /* A unary call; its answer is world_reply()'s. */

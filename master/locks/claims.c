@@ -1,0 +1,197 @@
+/* The records of locks: requests that wait, and what is remembered of those that hold. */
+#include "master/locks/internal.h"
+
+#include <stddef.h>
+
+int lh_m_compare_ids(const struct lh_m_claim *a, const struct lh_m_claim *b)
+{
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+int lh_m_compare_holders(const struct lh_m_claim *a, const struct lh_m_claim *b)
+{
+    return lh_m_compare_programs(a->program, b->program);
+}
+
+/* Only programs that make numbers up have the same one. */
+int lh_m_compare_numbers(const struct lh_m_claim *a, const struct lh_m_claim *b)
+{
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return lh_m_compare_programs(a->program, b->program);
+}
+
+RB_GENERATE(lh_m_claims, lh_m_claim, by_id, lh_m_compare_ids)
+RB_GENERATE(lh_m_claims_here, lh_m_claim, by_program, lh_m_compare_holders)
+RB_GENERATE(lh_m_queue, lh_m_claim, by_number, lh_m_compare_numbers)
+
+static void recall_again(void *core, struct lh_timer *timer)
+{
+    struct lh_m_locking *g = LH_OWNER(timer, struct lh_m_locking, recall_timer);
+
+    lh_m_lock_touch(core, g->name);
+}
+
+struct lh_m_locking *lh_m_locking_get(struct lh_master *m, struct lh_m_name *n)
+{
+    struct lh_m_locking *g = n->more->locking;
+
+    (void)m;
+    if (g != NULL)
+        return g;
+    g = lh_alloc(sizeof *g);
+    g->name = n;
+    RB_INIT(&g->claims);
+    RB_INIT(&g->queue);
+    TAILQ_INIT(&g->cancels);
+    g->recall_timer.fire = recall_again;
+    lh_m_name_more(n)->locking = g;
+    return g;
+}
+
+struct lh_m_claim *lh_m_claim_of(const struct lh_m_name *n, const struct lh_m_program *p)
+{
+    struct lh_m_claim key = {.program = (struct lh_m_program *)(uintptr_t)p};
+
+    return n->more->locking == NULL ? NULL
+                                    : RB_FIND(lh_m_claims_here, &n->more->locking->claims, &key);
+}
+
+struct lh_m_claim *lh_m_claim_by_id(const struct lh_m_program *p, uint64_t id)
+{
+    struct lh_m_claim key = {.id = id};
+
+    return RB_FIND(lh_m_claims, (struct lh_m_claims *)(uintptr_t)&p->requests, &key);
+}
+
+struct lh_m_claim *lh_m_claim_new(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    bool shared, uint32_t slots, bool recallable, const ProtobufCBinaryData *info)
+{
+    struct lh_m_claim *c = lh_alloc(offsetof(struct lh_m_claim, info) + info->len);
+
+    c->locking = lh_m_locking_get(m, n);
+    c->program = p;
+    c->shared = shared;
+    c->slots = shared ? slots : 0;
+    c->recallable = recallable;
+    c->since = m->now;
+    c->info_size = (uint16_t)info->len;
+    if (info->len > 0)
+        memcpy(c->info, info->data, info->len);
+    c->state = LH_M_CLAIM_HELD; /* until it is said that it waits; it is in no count yet */
+    RB_INSERT(lh_m_claims_here, &c->locking->claims, c);
+    return c;
+}
+
+void lh_m_claim_queue(struct lh_m_claim *c, bool in)
+{
+    if (in == c->queued)
+        return;
+    if (in)
+        RB_INSERT(lh_m_queue, &c->locking->queue, c);
+    else
+        RB_REMOVE(lh_m_queue, &c->locking->queue, c);
+    c->queued = in;
+}
+
+void lh_m_claim_waits(struct lh_master *m, struct lh_m_claim *c, uint64_t id, uint64_t number)
+{
+    c->state = LH_M_CLAIM_WAITS;
+    c->id = id;
+    c->number = number;
+    RB_INSERT(lh_m_claims, &c->program->requests, c);
+    c->program->request_count++;
+    c->locking->waiting++;
+    m->locks.waiting++;
+    lh_m_claim_queue(c, !c->program->parked);
+}
+
+static void waits_no_longer(struct lh_master *m, struct lh_m_claim *c)
+{
+    lh_m_claim_queue(c, false);
+    RB_REMOVE(lh_m_claims, &c->program->requests, c);
+    c->program->request_count--;
+    c->locking->waiting--;
+    m->locks.waiting--;
+    lh_m_program_settle(m, c->program);
+}
+
+/* The least number of slots that a sharer has named, without a walk over sharers while others have
+ * named the same. */
+static void slots_add(struct lh_m_locking *g, uint32_t slots)
+{
+    if (slots == 0)
+        return;
+    if (g->slots_count == 0 || slots < g->slots) {
+        g->slots = slots;
+        g->slots_count = 0;
+    }
+    g->slots_count += slots == g->slots;
+}
+
+static void slots_remove(struct lh_m_locking *g, uint32_t slots)
+{
+    struct lh_m_claim *c;
+
+    if (slots == 0 || slots != g->slots || --g->slots_count > 0)
+        return;
+    RB_FOREACH(c, lh_m_claims_here, &g->claims) {
+        if (c->state == LH_M_CLAIM_HELD && c->shared)
+            slots_add(g, c->slots);
+    }
+}
+
+void lh_m_claim_holds(struct lh_master *m, struct lh_m_claim *c)
+{
+    if (c->state == LH_M_CLAIM_WAITS)
+        waits_no_longer(m, c);
+    c->state = LH_M_CLAIM_HELD;
+    c->since = m->now;
+    if (c->shared) {
+        c->locking->sharers++;
+        slots_add(c->locking, c->slots);
+    }
+}
+
+void lh_m_claim_free(struct lh_master *m, struct lh_m_claim *c)
+{
+    struct lh_m_locking *g = c->locking;
+
+    RB_REMOVE(lh_m_claims_here, &g->claims, c);
+    if (c->state == LH_M_CLAIM_WAITS) {
+        waits_no_longer(m, c);
+    } else if (c->shared) {
+        g->sharers--;
+        slots_remove(g, c->slots);
+    }
+    free(c);
+}
+
+/* Frees what is empty. */
+static void settle(struct lh_master *m, struct lh_m_name *n)
+{
+    struct lh_m_locking *g = n->more->locking;
+
+    if (n == m->locks.in_hand)
+        return;
+    if (g != NULL && RB_EMPTY(&g->claims) && TAILQ_EMPTY(&g->cancels)) {
+        if (g->works)
+            TAILQ_REMOVE(&m->locks.work, g, work_link);
+        lh_timer_unset(&m->timers, &g->recall_timer);
+        free(g);
+        lh_m_name_more(n)->locking = NULL;
+    }
+    lh_m_name_settle(m, n);
+}
+
+void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n)
+{
+    struct lh_m_locking *g = n->more->locking;
+
+    if (g == NULL || (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels))) {
+        settle(m, n);
+    } else if (!g->works) {
+        g->works = true;
+        TAILQ_INSERT_TAIL(&m->locks.work, g, work_link);
+    }
+}

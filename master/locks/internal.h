@@ -1,0 +1,109 @@
+/* What the files of this folder know of each other. */
+#pragma once
+
+#include "master/locks/locks.h"
+
+enum lh_m_claim_state { LH_M_CLAIM_WAITS, LH_M_CLAIM_HELD };
+
+/* A program's request for a lock, or what is to be remembered of the lock that it holds. */
+struct lh_m_claim {
+    RB_ENTRY(lh_m_claim) by_program; /* in its locking */
+    RB_ENTRY(lh_m_claim) by_id;      /* WAITS: in its program */
+    RB_ENTRY(lh_m_claim) by_number;  /* `queued` */
+    struct lh_m_locking *locking;
+    struct lh_m_program *program;
+    uint64_t id;             /* of the Acquire */
+    uint64_t number;         /* NL-1 */
+    struct lh_instant since; /* waits, or is held, at this master */
+    struct lh_instant recalled_at;
+    uint32_t slots; /* SHARED; 0: any number */
+    enum lh_m_claim_state state;
+    bool shared, recallable;
+    bool queued; /* WAITS, and its program is not parked */
+    bool kept;   /* in a showing: it was shown */
+    bool recalled, refused;
+    uint16_t info_size;
+    uint8_t info[];
+};
+RB_HEAD(lh_m_claims_here, lh_m_claim);
+RB_HEAD(lh_m_queue, lh_m_claim);
+RB_PROTOTYPE(lh_m_claims, lh_m_claim, by_id, lh_m_compare_ids)
+RB_PROTOTYPE(lh_m_claims_here, lh_m_claim, by_program, lh_m_compare_holders)
+RB_PROTOTYPE(lh_m_queue, lh_m_claim, by_number, lh_m_compare_numbers)
+int lh_m_compare_ids(const struct lh_m_claim *a, const struct lh_m_claim *b);
+int lh_m_compare_holders(const struct lh_m_claim *a, const struct lh_m_claim *b);
+int lh_m_compare_numbers(const struct lh_m_claim *a, const struct lh_m_claim *b);
+
+/* A call that waits until a lock is over. */
+struct lh_m_cancel {
+    uint64_t link;
+    struct lh_m_locking *locking;
+    uint64_t token; /* 0: sessions are not back yet, and who holds it is not known */
+    uint64_t asked; /* the request's token */
+    char *why;
+    struct lh_timer timer;
+    TAILQ_ENTRY(lh_m_cancel) place;
+    UT_hash_handle hh; /* by link */
+};
+
+/* What is to be remembered of a name's locks. It goes with its last claim or call. */
+struct lh_m_locking {
+    struct lh_m_name *name;
+    struct lh_m_claims_here claims; /* by their programs */
+    struct lh_m_queue queue;        /* those that wait and can be granted */
+    size_t waiting;                 /* also of programs that are parked */
+    size_t sharers;                 /* each has a claim */
+    uint32_t slots, slots_count; /* the least number that a sharer named, and how many named it */
+    uint64_t closed;             /* the tenure with this token was cancelled: nobody joins it */
+    uint64_t recalled_for;       /* the request for which the holders were asked last */
+    struct lh_instant recalled_at;
+    struct lh_timer recall_timer;
+    TAILQ_HEAD(, lh_m_cancel) cancels;
+    bool works; /* in `m->locks.work` */
+    TAILQ_ENTRY(lh_m_locking) work_link;
+};
+
+/* ---- claims.c: records */
+
+struct lh_m_locking *lh_m_locking_get(struct lh_master *m, struct lh_m_name *n);
+/* NULL: the program has none on that name. */
+struct lh_m_claim *lh_m_claim_of(const struct lh_m_name *n, const struct lh_m_program *p);
+struct lh_m_claim *lh_m_claim_by_id(const struct lh_m_program *p, uint64_t id);
+struct lh_m_claim *lh_m_claim_new(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    bool shared, uint32_t slots, bool recallable, const ProtobufCBinaryData *info);
+/* It waits from now on, in its program's list; and in the queue if that is not parked. */
+void lh_m_claim_waits(struct lh_master *m, struct lh_m_claim *c, uint64_t id, uint64_t number);
+/* It has what it waited for, or never waited. */
+void lh_m_claim_holds(struct lh_master *m, struct lh_m_claim *c);
+/* Out of everything, and freed. The name is not settled. */
+void lh_m_claim_free(struct lh_master *m, struct lh_m_claim *c);
+void lh_m_claim_queue(struct lh_m_claim *c, bool in);
+/* Somebody may be granted the name now, or it is free for good: looked at when the step ends. */
+void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n);
+
+/* ---- locks.c: grants and ends */
+
+/* The next token (NL-2); 0: there is none left in this reign. */
+uint64_t lh_m_token(struct lh_master *m);
+/* The engine's lease of the name is gone: what is counted and remembered of it goes, too. */
+void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p);
+/* The engine has it from now on. `c` may be NULL. */
+void lh_m_lock_taken(
+    struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, struct lh_m_claim *c);
+
+/* ---- recall.c */
+
+/* Asks the holders for the head of the queue, if they are to be asked. */
+void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g);
+/* To the holder (NL-4). */
+void lh_m_say_demand(struct lh_master *m, struct lh_m_program *p, const struct lh_m_name *n,
+    uint64_t token, bool cancel, uint64_t waiting, const char *why);
+
+/* ---- cancel.c */
+
+/* Answers the calls of that name whose locks are over, and cuts for those that had to wait. */
+void lh_m_cancels_look(struct lh_master *m, struct lh_m_locking *g);
+/* Calls `function` for each holder of the name whose lock is in force. */
+void lh_m_each_holder(struct lh_master *m, struct lh_m_name *n,
+    void (*function)(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg),
+    void *arg);

@@ -1,0 +1,90 @@
+/* Asking holders for their locks, and what they answer (NL-4). */
+#include "lease/term.h"
+#include "master/locks/internal.h"
+#include "master/tables/answers.h"
+
+void lh_m_say_demand(struct lh_master *m, struct lh_m_program *p, const struct lh_m_name *n,
+    uint64_t token, bool cancel, uint64_t waiting, const char *why)
+{
+    Leasehold__LeaseAnswer answer = LEASEHOLD__LEASE_ANSWER__INIT;
+    Leasehold__Demand demand = LEASEHOLD__DEMAND__INIT;
+
+    demand.name = (char *)(uintptr_t)n->text;
+    demand.token = token;
+    demand.cancel = cancel;
+    demand.waiting = waiting;
+    demand.why = (char *)(uintptr_t)why;
+    answer.answer_case = LEASEHOLD__LEASE_ANSWER__ANSWER_DEMAND;
+    answer.demand = &demand;
+    lh_m_say_answer(m, p, &answer);
+}
+
+/* Is the lock one that nobody has asked back yet, or whose end nobody has named? */
+static bool is_to_be_asked(const struct lh_master *m, const struct lh_m_claim *c, uint64_t *token)
+{
+    struct lh_lease_info info;
+
+    if (c->state != LH_M_CLAIM_HELD || !c->recallable || c->program->out.held ||
+        !lh_light_find(
+            &m->leases, &c->program->session.lessee, lh_m_lock_key(c->locking->name), &info) ||
+        info.own_end.ns != UINT64_MAX)
+        return false;
+    *token = info.version;
+    return true;
+}
+
+/* On the first conflict, and again when another request is the first that waits: not more often than
+ * `recall_pause`, since a holder may have reason to keep its lock. */
+void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
+{
+    const struct lh_m_claim *head = RB_MIN(lh_m_queue, &g->queue);
+    struct lh_m_claim *c;
+    uint64_t token;
+
+    if (head->number == g->recalled_for || lh_m_policy_of(m, g->name->text)->no_recall)
+        return;
+    struct lh_instant next = lh_instant_add(g->recalled_at, m->config.recall_pause);
+    if (g->recalled_at.ns != 0 && lh_instant_before(m->now, next)) {
+        lh_timer_set(&m->timers, &g->recall_timer, next);
+        return;
+    }
+    g->recalled_for = head->number;
+    RB_FOREACH(c, lh_m_claims_here, &g->claims) {
+        if (!is_to_be_asked(m, c, &token))
+            continue;
+        LH_MARK("lock-recalled");
+        c->recalled = true;
+        c->refused = false;
+        c->recalled_at = g->recalled_at = m->now;
+        m->counts.locks_recalled++;
+        lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
+    }
+}
+
+void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehold__Yield *yield)
+{
+    struct lh_m_name *n = lh_m_name_find(m, yield->name);
+    struct lh_lease_info info;
+    struct lh_m_claim *c;
+
+    if (n == NULL || !lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info) ||
+        info.version != yield->token) {
+        lh_m_say_refused(m, p, 0, yield->name, LH_ERR_NOT_LEASED,
+            "this session has no lock on the name with that token");
+        return;
+    }
+    c = lh_m_claim_of(n, p);
+    if (yield->refuse) {
+        if (c != NULL)
+            c->refused = true;
+        return;
+    }
+    LH_MARK("lock-yielded");
+    if (LH_PLANTED("cut-lease-renewed"))
+        return;
+    struct lh_duration wait =
+        lh_term_for_grantor(lh_milliseconds(yield->in_ms), m->config.drift_ppm);
+    int error = lh_light_cut(&m->leases, &p->session.lessee, lh_m_lock_key(n),
+        lh_term_grantor_end(m->now, wait)); /* TIME-4 */
+    LH_ASSERT(error == LH_OK);
+}

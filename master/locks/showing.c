@@ -1,0 +1,254 @@
+/* What a program shows of its locks and requests when it attaches (PS-2). */
+#include "lease/term.h"
+#include "master/locks/internal.h"
+#include "master/tables/answers.h"
+
+#define REIGN_SHIFT 40
+
+struct showing {
+    struct lh_master *m;
+    struct lh_m_program *p;
+    Leasehold__Shown *shown;
+    size_t lost_capacity, cut_capacity;
+    bool first;      /* of this master's reign: what is shown goes on, and nothing is known yet */
+    uint32_t *names; /* of locks that go on */
+    size_t count, capacity;
+};
+
+static void say_lost(struct showing *s, char *name)
+{
+    LH_MARK("shown-lock-lost");
+    LH_GROW(s->shown->lost, s->lost_capacity, s->shown->n_lost + 1);
+    s->shown->lost[s->shown->n_lost++] = name;
+}
+
+static void say_cut(struct showing *s, char *name)
+{
+    LH_GROW(s->shown->cut, s->cut_capacity, s->shown->n_cut + 1);
+    s->shown->cut[s->shown->n_cut++] = name;
+}
+
+/* ---- Locks. */
+
+static void overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, void *arg)
+{
+    struct lh_lease_info info;
+
+    (void)arg;
+    if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
+        return;
+    int error = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
+    LH_ASSERT(error == LH_OK);
+    lh_m_say_demand(m, p, n, info.version, true, 0, "another session has a later lock on the name");
+    lh_m_lock_gone(m, n, p);
+}
+
+/* Two sessions show what conflicts: some clock is out of bounds. The higher token stands. */
+static bool stands(struct lh_master *m, struct lh_m_name *n, const Leasehold__ShownLock *lock)
+{
+    struct lh_lease_info info;
+    bool shared = lock->mode == LEASEHOLD__LOCK_MODE__SHARED;
+
+    if (!lh_light_held(&m->leases, lh_m_lock_key(n), &info) ||
+        (shared && info.mode == LH_LEASE_SHARED && info.version == lock->token))
+        return true;
+    LH_MARK("shown-locks-conflict");
+    lh_fx_log(m->fx, LH_ERROR,
+        "two sessions show locks on %s that conflict; the later one stands: check the clocks of "
+        "the "
+        "programs' machines",
+        n->text);
+    if (lock->token <= info.version)
+        return false;
+    lh_m_each_holder(m, n, overthrow, NULL);
+    return true;
+}
+
+/* The first showing in this reign: what was granted before goes on. */
+static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLock *lock)
+{
+    bool shared = lock->mode == LEASEHOLD__LOCK_MODE__SHARED;
+    struct lh_m_claim *c = NULL;
+
+    if (lock->token == 0 || lock->token >> REIGN_SHIFT >= s->m->term || !stands(s->m, n, lock) ||
+        lh_light_continue(&s->m->leases, &s->p->session.lessee, lh_m_lock_key(n), lock->token,
+            shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
+        return false;
+    if (shared || lock->recallable || lock->info.len > 0)
+        c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
+    LH_MARK("lock-continued-after-restart");
+    lh_m_lock_taken(s->m, n, s->p, c);
+    return true;
+}
+
+/* It is cut, here or by its holder alone: what that said may not have arrived (NL-4). */
+static void cut(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLock *lock)
+{
+    struct lh_master *m = s->m;
+    struct lh_lease_info info;
+
+    if (lock->ends && !LH_PLANTED("cut-lease-renewed")) {
+        struct lh_duration wait =
+            lh_term_for_grantor(lh_nanoseconds(lock->left_ns), m->config.drift_ppm);
+        int error = lh_light_cut(
+            &m->leases, &s->p->session.lessee, lh_m_lock_key(n), lh_term_grantor_end(m->now, wait));
+        LH_ASSERT(error == LH_OK);
+    }
+    if (lh_light_find(&m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info) &&
+        info.own_end.ns != UINT64_MAX)
+        say_cut(s, lock->name);
+}
+
+static void show_lock(struct showing *s, const Leasehold__ShownLock *lock)
+{
+    char text[LH_TEXT_BYTES];
+    struct lh_lease_info info;
+    struct lh_m_name *n;
+
+    if (lh_m_name_check(lock->name, text, sizeof text) != LH_OK ||
+        lock->info.len > LH_M_INFO_BYTES_MAX) {
+        say_lost(s, lock->name);
+        return;
+    }
+    n = lh_m_name_get(s->m, lock->name);
+    s->m->locks.in_hand = n;
+    lh_light_collect(&s->m->leases, &s->p->session.lessee, lh_m_lock_key(n));
+    bool own = lh_light_find(&s->m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info);
+    bool goes_on = own ? info.version == lock->token : s->first && take_over(s, n, lock);
+    if (goes_on) {
+        cut(s, n, lock);
+        if (n->more->locking != NULL)
+            n->more->locking->recalled_for = 0; /* it may not have heard that it is asked for */
+        LH_GROW(s->names, s->capacity, s->count + 1);
+        s->names[s->count++] = n->number;
+    } else {
+        say_lost(s, lock->name);
+    }
+    s->m->locks.in_hand = NULL;
+    lh_m_lock_touch(s->m, n);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* PS-2: what is not shown is free. It was granted, and that got lost with a stream; or given up. */
+static void free_unshown(struct showing *s)
+{
+    uint64_t cursor = 0, *ids = NULL;
+    size_t count = 0, capacity = 0;
+    struct lh_lease_info info;
+    struct lh_lessee *lessee = &s->p->session.lessee;
+
+    if (s->count > 0)
+        qsort(s->names, s->count, sizeof *s->names, compare_numbers);
+    while (lh_grantor_session_next(s->m->leases.engine, lessee->session, &cursor, &info)) {
+        uint32_t number = (uint32_t)lh_lease_id(info.key);
+        if (lh_lease_kind(info.key) != LH_M_LEASE_LOCK ||
+            (s->count > 0 &&
+                bsearch(&number, s->names, s->count, sizeof number, compare_numbers) != NULL))
+            continue;
+        LH_GROW(ids, capacity, count + 2);
+        ids[count++] = number;
+        ids[count++] = info.version;
+    }
+    for (size_t i = 0; i < count; i += 2) {
+        struct lh_m_name *n = lh_m_name_by_number(s->m, ids[i]);
+        LH_MARK("unshown-lock-freed");
+        if (lh_light_release(&s->m->leases, lessee, lh_m_lock_key(n), ids[i + 1]) == LH_OK)
+            lh_m_lock_gone(s->m, n, s->p);
+    }
+    free(ids);
+}
+
+/* ---- Requests. */
+
+/* Is the number one that a master may have given? */
+static bool was_given(const struct lh_master *m, uint64_t number)
+{
+    uint64_t counter = number & ((UINT64_C(1) << REIGN_SHIFT) - 1);
+
+    return number != 0 && (number >> REIGN_SHIFT < m->term ||
+                              (number >> REIGN_SHIFT == m->term && counter <= m->locks.queued));
+}
+
+static bool has_or_waits(
+    const struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p)
+{
+    struct lh_lease_info info;
+
+    return lh_m_claim_of(n, p) != NULL ||
+           lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info);
+}
+
+/* A request that waited goes on waiting, in the order of its number (NL-1). */
+static void show_request(struct showing *s, const Leasehold__Acquire *a)
+{
+    struct lh_master *m = s->m;
+    char text[LH_TEXT_BYTES];
+    bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
+    struct lh_m_claim *c = lh_m_claim_by_id(s->p, a->id);
+
+    if (c != NULL && !c->kept && c->shared == shared &&
+        strcmp(c->locking->name->text, a->name) == 0) {
+        c->kept = true;
+        if (a->queued != c->number)
+            lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
+        return;
+    }
+    if (a->id == 0 || c != NULL || a->info.len > LH_M_INFO_BYTES_MAX ||
+        lh_m_name_check(a->name, text, sizeof text) != LH_OK) {
+        lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_INVALID_ARGUMENT,
+            "a request that was shown makes no sense");
+        return;
+    }
+    struct lh_m_name *n = lh_m_name_get(m, a->name);
+    if (has_or_waits(m, n, s->p)) {
+        lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_ALREADY_EXISTS,
+            "this session has the lock, or waits for it");
+        lh_m_lock_touch(m, n);
+        return;
+    }
+    LH_MARK("request-shown-again");
+    c = lh_m_claim_new(m, n, s->p, shared, a->slots, a->recallable, &a->info);
+    c->kept = true;
+    lh_m_claim_waits(m, c, a->id,
+        was_given(m, a->queued) ? a->queued : m->term << REIGN_SHIFT | ++m->locks.queued);
+    if (c->number != a->queued)
+        lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
+}
+
+static void drop_unshown_requests(struct showing *s)
+{
+    struct lh_m_claim *c, *next;
+
+    for (c = RB_MIN(lh_m_claims, &s->p->requests); c != NULL; c = next) {
+        struct lh_m_name *n = c->locking->name;
+        next = RB_NEXT(lh_m_claims, &s->p->requests, c);
+        if (c->kept) {
+            c->kept = false;
+            continue;
+        }
+        lh_m_claim_free(s->m, c);
+        lh_m_lock_touch(s->m, n);
+    }
+}
+
+void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
+    const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown)
+{
+    struct showing s = {.m = m, .p = p, .shown = shown, .first = p->session.lessee.former != 0};
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < pieces[i]->n_locks; j++)
+            show_lock(&s, pieces[i]->locks[j]);
+    free_unshown(&s);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < pieces[i]->n_waiting; j++)
+            show_request(&s, pieces[i]->waiting[j]);
+    drop_unshown_requests(&s);
+    free(s.names);
+}

@@ -1,0 +1,350 @@
+/* Messages of programs, and what happens to their sessions. */
+#include "master/programs/programs.h"
+
+#include "lease/term.h"
+#include "master/locks/locks.h"
+#include "master/programs/internal.h"
+#include "master/tables/answers.h"
+#include "master/tables/replies.h"
+
+#include <inttypes.h>
+
+/* ---- Heartbeats. */
+
+static void answer_beat(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
+{
+    Leasehold__LeaseSessionReply reply = LEASEHOLD__LEASE_SESSION_REPLY__INIT;
+    Leasehold__BeatReply beat = LEASEHOLD__BEAT_REPLY__INIT;
+
+    beat.stamp = stamp;
+    beat.term_ns = lh_term_for_holder(p->term, m->config.drift_ppm).ns;
+    if (p->subscriptions != NULL)
+        beat.n_broadcasts = m->values_owner->broadcasts(m, p, &beat.broadcasts);
+    reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT;
+    reply.beat = &beat;
+    lh_m_say_reply(m, p, &reply);
+    lh_m_session_answered(m, &p->session, stamp);
+}
+
+static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__Beat *beat)
+{
+    struct lh_m_program *p = lh_m_session_program(l->session);
+
+    if (!p->back && !LH_PLANTED("session-renewed-before-shown")) {
+        LH_MARK("beat-before-shown");
+        return; /* PS-2 */
+    }
+    if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {
+        if (p->session.lessee.former == 0)
+            lh_m_refuse_unknown(m, l);
+        return;
+    }
+    m->counts.program_beats++;
+    answer_beat(m, p, beat->stamp);
+    if (p->parked && lh_m_program_reachable(m, p))
+        lh_m_locks_unpark(m, p);
+}
+
+/* ---- Operations. */
+
+static void refuse_values(
+    struct lh_master *m, struct lh_m_program *p, uint64_t id, const char *name)
+{
+    lh_m_say_refused(m, p, id, name, LH_ERR_UNIMPLEMENTED, "this master has no values");
+}
+
+static void operate(struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseOp *op)
+{
+    const struct lh_m_values_owner *values = m->values_owner;
+
+    switch (op->op_case) {
+    case LEASEHOLD__LEASE_OP__OP_ACQUIRE:
+        lh_m_lock_acquire(m, p, op->acquire);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_RELEASE:
+        lh_m_lock_release(m, p, op->release);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
+        lh_m_lock_withdraw(m, p, op->withdraw->id);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_YIELD:
+        lh_m_lock_yield(m, p, op->yield);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_READ:
+        if (values != NULL)
+            values->read(m, p, op->read);
+        else
+            refuse_values(m, p, op->read->id, op->read->name);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_DROPPED:
+        if (values != NULL)
+            values->dropped(m, p, op->dropped);
+        break;
+    case LEASEHOLD__LEASE_OP__OP_BROADCAST:
+        if (values != NULL)
+            values->broadcast(m, p, op->broadcast);
+        else
+            refuse_values(m, p, op->broadcast->id, op->broadcast->prefix);
+        break;
+    case LEASEHOLD__LEASE_OP__OP__NOT_SET:
+    default: /* of a newer program: it hears nothing, and asks */
+        break;
+    }
+}
+
+static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__LeaseOps *ops)
+{
+    struct lh_m_program *p = lh_m_session_program(l->session);
+
+    if (!p->back) {
+        lh_m_end_stream(
+            m, l, LH_ERR_MALFORMED, "an operation before all was shown that the session has");
+        return;
+    }
+    if (!lh_lessee_live(&m->leases, &p->session.lessee)) {
+        lh_m_refuse_unknown(m, l);
+        return;
+    }
+    for (size_t i = 0; i < ops->n_ops; i++)
+        operate(m, p, ops->ops[i]);
+}
+
+/* PS-1. Its locks and values follow in the next steps, as if it had run out. */
+static void on_close(struct lh_master *m, struct lh_m_link *l)
+{
+    struct lh_m_program *p = lh_m_session_program(l->session);
+
+    LH_MARK("program-closed");
+    p->closed = true;
+    lh_lessee_stop(&m->leases, &p->session.lessee);
+    lh_m_end_stream(m, l, LH_OK, NULL);
+}
+
+static void message(struct lh_master *m, struct lh_m_link *l, const void *any)
+{
+    const Leasehold__LeaseSessionRequest *request = any;
+    bool attached = l->session != NULL;
+
+    if (attached && l->session->link != l->id && !LH_PLANTED("old-showing-believed"))
+        return;
+    if (request->body_case == LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH && !attached) {
+        lh_m_on_attach(m, l, request->attach);
+        return;
+    }
+    if (!attached || request->body_case == LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH) {
+        lh_m_end_stream(m, l, LH_ERR_MALFORMED, "the first message of a stream is its one Attach");
+        return;
+    }
+    switch (request->body_case) {
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW:
+        lh_m_on_show(m, l, request->show);
+        break;
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT:
+        on_beat(m, l, request->beat);
+        break;
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
+        on_ops(m, l, request->ops);
+        break;
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_CLOSE:
+        on_close(m, l);
+        break;
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH:
+    case LEASEHOLD__LEASE_SESSION_REQUEST__BODY__NOT_SET:
+    default:
+        lh_m_end_stream(m, l, LH_ERR_MALFORMED, "a session message without a known body");
+        break;
+    }
+}
+
+/* ---- What happens to their sessions. */
+
+static void announced(struct lh_master *m, struct lh_m_session *session)
+{
+    (void)m;
+    (void)session; /* the program shows what it has next */
+}
+
+static void stream_ended(struct lh_master *m, struct lh_m_session *session)
+{
+    if (session == NULL)
+        return;
+    lh_m_say_nothing(m, lh_m_session_program(session));
+    lh_m_locks_park(m, lh_m_session_program(session));
+    lh_m_program_settle(m, lh_m_session_program(session));
+}
+
+static void log_end(struct lh_master *m, const struct lh_m_program *p)
+{
+    if (p->closed)
+        lh_fx_log(m->fx, LH_DEBUG, "the session of %s is closed", p->title);
+    else
+        lh_fx_log(m->fx, LH_INFO,
+            "the session of %s (%s, %s) is over: no heartbeat for its term; %zu locks are free",
+            p->title, p->host, p->process, p->locks);
+}
+
+/* It has run out, or was closed; its leases follow. */
+static void run_out(void *core, struct lh_lessee *lessee)
+{
+    struct lh_master *m = core;
+    struct lh_m_program *p = lh_m_lessee_program(lessee);
+    struct lh_m_link *l;
+
+    LH_MARK("program-session-over");
+    m->counts.programs_ended++;
+    log_end(m, p);
+    HASH_FIND(hh, m->links, &p->session.link, sizeof p->session.link, l);
+    if (l != NULL)
+        lh_m_end_stream(m, l, LH_ERR_UNKNOWN_SESSION, "the session is over");
+    lh_m_program_over(m, p);
+    lh_m_locks_session_over(m, p);
+    if (m->values_owner != NULL)
+        m->values_owner->session_over(m, p);
+    lh_m_program_settle(m, p);
+    lh_m_programs_look(m);
+}
+
+const struct lh_lessee_owner lh_m_program_sessions = {.ended = run_out};
+
+const struct lh_m_session_kind lh_m_programs = {
+    .what = "program",
+    .many = true,
+    .message = message,
+    .announced = announced,
+    .stream_ended = stream_ended,
+    .forget_pieces = lh_m_showing_free,
+};
+
+void lh_m_programs_look(struct lh_master *m)
+{
+    if (m->programs.all_back || lh_m_programs_awaited(m))
+        return;
+    m->programs.all_back = true;
+    LH_MARK("programs-all-back");
+    lh_fx_log(m->fx, LH_INFO,
+        "all sessions of programs are back, or over: locks are granted, values change");
+    lh_m_locks_all_back(m);
+    if (m->values_owner != NULL)
+        m->values_owner->all_back(m);
+}
+
+void lh_m_programs_start(struct lh_master *m)
+{
+    struct lh_m_program *p;
+
+    RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
+        p->parked = true;
+        p->ticket = m->commit.next_ticket; /* of this reign */
+        lh_lessee_restore(&m->leases, &p->session.lessee, p->term);
+    }
+    if (m->values_owner != NULL)
+        m->values_owner->start(m);
+    if (m->programs.count == 0) {
+        m->programs.all_back = true;
+        if (m->values_owner != NULL)
+            m->values_owner->all_back(m);
+    }
+}
+
+void lh_m_program_sent(struct lh_master *m, uint64_t link)
+{
+    struct lh_m_link *l;
+
+    HASH_FIND(hh, m->links, &link, sizeof link, l);
+    if (l != NULL && l->session != NULL && l->session->link == link)
+        lh_m_say_left(m, lh_m_session_program(l->session));
+}
+
+static void durable(struct lh_master *m, struct lh_m_program *p)
+{
+    if (!lh_m_is_durable(m, p->ticket))
+        return;
+    lh_m_session_announce(m, &p->session);
+    lh_m_program_settle(m, p);
+}
+
+void lh_m_programs_durable(struct lh_master *m, const struct lh_m_commit *commit)
+{
+    struct lh_m_program *p;
+
+    for (size_t i = 0; i < commit->program_count; i++)
+        durable(m, commit->programs[i]);
+    if (commit->ticket != 1)
+        return;
+    /* The reign is: those of former reigns that have attached are greeted. */
+    RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
+        durable(m, p);
+    }
+}
+
+/* ---- Listing. */
+
+static void view(const struct lh_master *m, struct lh_m_program *p, Leasehold__ProgramInfo *info)
+{
+    const struct lh_lessee *lessee = &p->session.lessee;
+    lh_session_id s = lessee->session != 0 ? lessee->session : lessee->former;
+
+    leasehold__program_info__init(info);
+    info->session = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};
+    info->label = p->label;
+    info->host = p->host;
+    info->process = p->process;
+    info->term_ms = lh_duration_ms(p->term);
+    info->left_ms =
+        lh_duration_ms(lh_instant_until(m->now, lh_grantor_session_end_of(m->leases.engine, s)));
+    info->back = p->back;
+    info->linked = p->session.link != 0;
+    info->locks = p->locks;
+    info->waiting = p->request_count;
+    info->values = p->caches;
+    info->attached = p->attached_count;
+}
+
+static struct lh_m_program *first_of(
+    const struct lh_master *m, const Leasehold__ListSessionsRequest *request)
+{
+    uint8_t id[LH_M_SESSION_ID_BYTES] = {0};
+    struct lh_m_program *p;
+
+    if (request->after.len > 0)
+        memcpy(id, request->after.data, sizeof id);
+    p = lh_m_program_from(m, id);
+    return p != NULL && memcmp(p->id, id, sizeof id) == 0 ? RB_NEXT(lh_m_programs, NULL, p) : p;
+}
+
+void lh_m_list_sessions(
+    struct lh_master *m, uint64_t link, const Leasehold__ListSessionsRequest *request)
+{
+    Leasehold__ListSessionsReply reply = LEASEHOLD__LIST_SESSIONS_REPLY__INIT;
+    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    Leasehold__ProgramInfo *items, **pointers;
+    size_t count = 0, bytes = 0;
+
+    if (request->after.len != 0 && request->after.len != LH_M_SESSION_ID_BYTES) {
+        reply.error = lh_m_wire_error(LH_ERR_INVALID_ARGUMENT);
+        reply.error_text = "a session's id has 16 bytes";
+        lh_m_reply(m, link, 1, &reply.base);
+        return;
+    }
+    limit = limit < m->config.list_max ? limit : m->config.list_max;
+    items = lh_alloc_array((size_t)limit + 1, sizeof *items);
+    pointers = lh_alloc_array((size_t)limit + 1, sizeof *pointers);
+    for (struct lh_m_program *p = first_of(m, request); p != NULL;
+         p = RB_NEXT(lh_m_programs, NULL, p)) {
+        if (p->over)
+            continue;
+        view(m, p, &items[count]);
+        bytes += leasehold__program_info__get_packed_size(&items[count]) + 8;
+        if (count == limit || bytes > LH_WIRE_MESSAGE_BYTES_MAX - 1024) {
+            reply.more = true;
+            break;
+        }
+        pointers[count] = &items[count];
+        count++;
+    }
+    reply.n_sessions = count;
+    reply.sessions = pointers;
+    lh_m_reply(m, link, 1, &reply.base);
+    free(pointers);
+    free(items);
+}

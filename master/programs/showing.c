@@ -1,0 +1,113 @@
+/* What a program shows when it attaches, in one message or in pieces: it counts as a whole (PS-2). */
+#include "lease/term.h"
+#include "master/locks/locks.h"
+#include "master/programs/internal.h"
+#include "master/tables/answers.h"
+
+/* Pieces that have come on a stream. */
+struct showing {
+    Leasehold__Show **pieces;
+    size_t count, capacity;
+    size_t bytes;
+};
+
+void lh_m_showing_free(void *pieces)
+{
+    struct showing *s = pieces;
+
+    for (size_t i = 0; i < s->count; i++)
+        leasehold__show__free_unpacked(s->pieces[i], NULL);
+    free(s->pieces);
+    free(s);
+}
+
+/* Keeps a copy. False: it is too much. */
+static bool keep(struct lh_master *m, struct lh_m_link *l, const Leasehold__Show *show)
+{
+    struct showing *s = l->pieces;
+    size_t size = leasehold__show__get_packed_size(show);
+
+    if (s == NULL)
+        s = l->pieces = lh_alloc(sizeof *s);
+    s->bytes += size;
+    if (s->bytes >> 20 >= m->config.showing_mib_max)
+        return false;
+    uint8_t *bytes = lh_alloc(size + 1);
+    leasehold__show__pack(show, bytes);
+    LH_GROW(s->pieces, s->capacity, s->count + 1);
+    s->pieces[s->count] = leasehold__show__unpack(NULL, size, bytes);
+    LH_ASSERT(s->pieces[s->count] != NULL);
+    s->count++;
+    free(bytes);
+    return true;
+}
+
+/* TIME-4: the session's term counts from the last piece. False: it is over. */
+static bool renew(struct lh_master *m, struct lh_m_program *p, uint64_t stamp)
+{
+    struct lh_lessee *lessee = &p->session.lessee;
+
+    if (lessee->former != 0)
+        lh_lessee_open(&m->leases, lessee, p->term);
+    else if (lh_lessee_renew(&m->leases, lessee, m->now) != LH_OK)
+        return false;
+    p->session.stamp = stamp;
+    /* It has received the greeting. */
+    lh_m_session_confirmed(&p->session, p->session.answers[0].at);
+    return true;
+}
+
+static void whole(
+    struct lh_master *m, struct lh_m_link *l, const Leasehold__Show *const *pieces, size_t count)
+{
+    struct lh_m_program *p = lh_m_session_program(l->session);
+    Leasehold__LeaseSessionReply reply = LEASEHOLD__LEASE_SESSION_REPLY__INIT;
+    Leasehold__Shown shown = LEASEHOLD__SHOWN__INIT;
+
+    shown.stamp = pieces[count - 1]->stamp;
+    if (!renew(m, p, shown.stamp)) {
+        lh_m_refuse_unknown(m, l);
+        return;
+    }
+    shown.term_ns = lh_term_for_holder(p->term, m->config.drift_ppm).ns;
+    lh_m_locks_shown(m, p, pieces, count, &shown);
+    if (m->values_owner != NULL)
+        m->values_owner->shown(m, p, pieces, count, &shown);
+    lh_lessee_registered(&m->leases, &p->session.lessee, (struct lh_lease_process){0});
+    p->back = true;
+    reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN;
+    reply.shown = &shown;
+    lh_m_say_reply(m, p, &reply);
+    lh_m_session_answered(m, &p->session, shown.stamp);
+    free(shown.lost);
+    free(shown.cut);
+    free(shown.dropped);
+    lh_m_locks_unpark(m, p);
+    lh_m_programs_look(m);
+}
+
+void lh_m_on_show(struct lh_master *m, struct lh_m_link *l, const Leasehold__Show *show)
+{
+    struct lh_m_program *p = lh_m_session_program(l->session);
+
+    if (!p->session.announced || (p->back && !LH_PLANTED("old-showing-believed"))) {
+        lh_m_end_stream(m, l, LH_ERR_MALFORMED, "shown without, or before, a greeting");
+        return;
+    }
+    if (l->pieces == NULL && !show->more) {
+        whole(m, l, &show, 1);
+        return;
+    }
+    if (!keep(m, l, show)) {
+        lh_m_end_stream(m, l, LH_ERR_TOO_LARGE, "the session shows too much");
+        return;
+    }
+    if (show->more) {
+        LH_MARK("showing-in-pieces");
+        return;
+    }
+    struct showing *s = l->pieces;
+    l->pieces = NULL;
+    whole(m, l, (const Leasehold__Show *const *)s->pieces, s->count);
+    lh_m_showing_free(s);
+}
