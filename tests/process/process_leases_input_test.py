@@ -104,12 +104,13 @@ class LeasesInputTest(ClusterTest):
     def test_names_and_sizes_over_their_limits(self):
         invalid = self.schema.INVALID_ARGUMENT
         program = self.program()
-        for name in ("", "no/slash", "/" + "x" * 1024, "/a\0b"):
-            self.refuses(invalid, program, acquire={"id": 9, "name": name})
-            self.assert_refused(self.change(name=name, value=b"x"), invalid)
+        for name, error in (("", invalid), ("no/slash", invalid),
+                            ("/" + "x" * 1024, self.schema.TOO_LARGE)):
+            self.refuses(error, program, acquire={"id": 9, "name": name})
+            self.assert_refused(self.change(name=name, value=b"x"), error)
             self.assert_refused(self.master.leases("Get", name=name))
             self.assert_refused(self.master.leases("Cancel", name=name, wait_ms=10))
-        self.refuses(invalid, program,
+        self.refuses(self.schema.TOO_LARGE, program,
                      acquire={"id": 9, "name": OTHER, "info": b"x" * 257})
         self.assert_refused(self.change(name=OTHER, value=b"x" * 65537))
         self.assertEqual(self.change(name=OTHER, value=b"x" * 65536).error, 0)

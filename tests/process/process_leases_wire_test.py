@@ -128,8 +128,8 @@ class LeasesWireTest(ClusterTest):
         self.assertEqual(self.change(VALUE, b"x", token=token + 1).error, stale)  # never given
         self.assertEqual(self.change(VALUE, b"x", token=token, lock=LOCK).error, stale)
         self.assertEqual(
-            self.change(VALUE, b"x", token=token, if_revision=True, revision=1).error,
-            self.schema.ALREADY_EXISTS)
+            self.change(VALUE, b"x", token=token, if_revision=True,
+                        revision=first.revision + 1).error, self.schema.ALREADY_EXISTS)
         second = self.change(VALUE, b"two", token=token, if_revision=True, revision=first.revision)
         self.assertEqual(second.error, 0, second.error_text)
         program.release(VALUE)
