@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What must not be said about leases, and programs that behave badly: a clear answer, and nobody else
-is harmed."""
+"""What must not be said about leases, and programs that behave badly: a clear answer, and
+nobody else is harmed."""
 
 import os
 import subprocess

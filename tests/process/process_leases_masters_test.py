@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Locks and values over changes of masters, on a real etcd: holders go on, waiters keep their places,
-tokens rise, nothing that was acknowledged is lost."""
+"""Locks and values over changes of masters, on a real etcd: holders go on, waiters keep their
+places, tokens rise, nothing that was acknowledged is lost."""
 
 import os
 import signal

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Locks and values at the command line, with programs and masters that are killed and stopped.
 
-`leasehold lock` must never let its program run beyond the lease: a program here writes down the time
-(CLOCK_BOOTTIME) with each of its lines, and whoever has the lock next begins later.
+`leasehold lock` must never let its program run beyond the lease: a program here writes down the
+time (CLOCK_BOOTTIME) with each of its lines, and whoever has the lock next begins later.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A program with a session that shares no code with Leasehold (PS, NL, VAL): grpcio and the schema.
 
-It does what it is told and repeats nothing, so a test sees exactly what the master answered. A thread
-sends heartbeats and sorts what arrives.
+It does what it is told and repeats nothing, so a test sees exactly what the master answered. A
+thread sends heartbeats and sorts what arrives.
 """
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""docs/recipes/write_ahead_log.md: writers that are killed, and that sleep, and the log they leave."""
+"""docs/recipes/write_ahead_log.md: writers that are killed, and that sleep."""
 
 import process_cluster
 from process_cluster import wait_for
