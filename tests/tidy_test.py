@@ -59,8 +59,8 @@ GRPC_INCLUDE = re.compile(r"#[ \t]*include\s*[<\"]grpc/")
 # name.
 DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
+    "client/core": ("client.h", "leases.h"),
     "client/command": ("keeper.h",),  # a target of its own
-    "client/core": ("client.h",),
     "client/library": ("leasehold.h", "leasehold_leases.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
@@ -95,6 +95,12 @@ UNBOUND = {
     "LH_SLOT_BYTES": "format of the chunk header",
     "LH_BOOT_ID_BYTES": "format of the chunk header",
     "LH_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_CLIENT_NAME_BYTES_MAX": "limit of the protocol",
+    "LH_NAME_LENGTH_MAX": "limit of the protocol",
+    "LH_SESSION_TERM_MAX": "limit of the protocol",
+    "NO_WAIT_MS": "when a program is told that no master answers",
+    "CALL_WAIT_MS": "the longest term of a session",
+    "LH_CLIENT_INFO_BYTES_MAX": "limit of the protocol",
     "LH_ADDRESS_BYTES_MAX": "limit of the protocol",
     "ADDRESS_BYTES_MAX": "limit of the protocol",
     "LH_MASTERS_MAX": "limit of a setting",
@@ -169,7 +175,7 @@ CONFIGS = (
 IDENTITIES = (
     "server_id address failure_domain machine_id cluster_id master_term incarnation boot_id masters"
     " process master_count chunks chunk_count capacity_bytes free_bytes scrub_position bounds seed"
-    " reign restored"
+    " reign restored guard guard_arg"
 ).split()
 
 # How long a file may be, and those that still are longer.
@@ -177,6 +183,7 @@ LINES_MAX = {".h": 300, ".c": 500}
 SIZED = PURE + ("rpc", "runtime")
 OVERLONG = """
 client/library/leasehold.h
+client/library/leasehold_leases.h
 sim/cluster/program.c
 sim/observers/model.c
 sim/observers/inv4.c

@@ -1,29 +1,29 @@
-/* The finder's links, and the requests that wait for what it finds. */
+/* The finder's links, and who waits for what it finds. */
 #include "client/core/active.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "client/core/ask.h"
 #include "client/core/reply.h"
 #include "client/core/state.h"
 #include "proto/codec.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-static struct lh_client_ask *first_ready(const struct lh_client *c)
+static struct lh_client_seeker *first_ready(const struct lh_client *c)
 {
     return lh_client_active_ready(c) ? c->active.waiting : NULL;
 }
 
 /* One that doubts while the choice is another one by now. */
-static struct lh_client_ask *first_misled(const struct lh_client *c)
+static struct lh_client_seeker *first_misled(const struct lh_client *c)
 {
-    struct lh_client_ask *ask = c->active.doubting;
+    struct lh_client_seeker *seeker = c->active.doubting;
 
-    while (ask != NULL && ask->choice == c->active.finder.choices)
-        ask = ask->next;
-    return ask;
+    while (seeker != NULL && seeker->choice == c->active.finder.choices)
+        seeker = seeker->next;
+    return seeker;
 }
 
 /* A round without a result is repeated only for those who need one. */
@@ -48,14 +48,14 @@ static void set_timer(struct lh_client *c)
 static void keep_up(struct lh_client *c)
 {
     const struct lh_finder *f = &c->active.finder;
-    struct lh_client_ask *ask;
+    struct lh_client_seeker *seeker;
 
-    DL_FOREACH(c->active.doubting, ask) {
-        if (ask->choice != f->choices && f->choice_reign != 0 && ask->reign == f->choice_reign &&
-            strcmp(ask->address, lh_finder_address(f)) == 0)
-            ask->choice = f->choices;
-        if (ask->choice == f->choices)
-            ask->reign = f->choice_reign;
+    DL_FOREACH(c->active.doubting, seeker) {
+        if (seeker->choice != f->choices && f->choice_reign != 0 &&
+            seeker->reign == f->choice_reign && strcmp(seeker->address, lh_finder_address(f)) == 0)
+            seeker->choice = f->choices;
+        if (seeker->choice == f->choices)
+            seeker->reign = f->choice_reign;
     }
 }
 
@@ -80,16 +80,16 @@ static void go_on(struct lh_client *c)
 /* Something is known: lets those go that may. */
 static void wake(struct lh_client *c)
 {
-    struct lh_client_ask *ask;
+    struct lh_client_seeker *seeker;
 
     go_on(c);
-    while ((ask = first_misled(c)) != NULL) {
-        lh_client_active_leave(c, ask);
-        lh_client_ask_elsewhere(ask);
+    while ((seeker = first_misled(c)) != NULL) {
+        lh_client_active_leave(c, seeker);
+        seeker->elsewhere(seeker);
     }
-    while ((ask = first_ready(c)) != NULL) {
-        lh_client_active_leave(c, ask);
-        lh_client_ask_go_on(ask);
+    while ((seeker = first_ready(c)) != NULL) {
+        lh_client_active_leave(c, seeker);
+        seeker->go_on(seeker);
     }
     set_timer(c);
 }
@@ -155,8 +155,8 @@ void lh_client_active_check(const struct lh_client *c)
         LH_ASSERT((a->links[i].link.id != 0) == a->finder.masters[i].asked);
     LH_ASSERT(a->waiting == NULL || lh_timer_is_set(&a->timer));
     LH_ASSERT(first_misled(c) == NULL || lh_timer_is_set(&a->timer));
-    for (const struct lh_client_ask *ask = a->doubting; ask != NULL; ask = ask->next)
-        LH_ASSERT(ask->link.id != 0);
+    for (const struct lh_client_seeker *s = a->doubting; s != NULL; s = s->next)
+        LH_ASSERT(s->address != NULL);
     LH_ASSERT(first_ready(c) == NULL);
 }
 
@@ -165,31 +165,79 @@ bool lh_client_active_ready(const struct lh_client *c)
     return c->active.finder.state != LH_FINDER_LOST;
 }
 
-void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask)
+void lh_client_active_choose(struct lh_client *c, struct lh_client_seeker *seeker)
 {
-    ask->list = &c->active.waiting;
-    DL_APPEND(c->active.waiting, ask);
+    seeker->choice = c->active.finder.choices;
+    seeker->reign = c->active.finder.choice_reign;
+    free(seeker->address);
+    seeker->address = lh_strdup(lh_finder_address(&c->active.finder));
+}
+
+void lh_client_active_asked(struct lh_client *c, struct lh_client_seeker *seeker)
+{
+    if (c->active.finder.wanted)
+        lh_client_active_doubt(c, seeker);
+}
+
+void lh_client_active_wait(struct lh_client *c, struct lh_client_seeker *seeker)
+{
+    seeker->list = &c->active.waiting;
+    DL_APPEND(c->active.waiting, seeker);
     go_on(c);
 }
 
-void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask)
+void lh_client_active_doubt(struct lh_client *c, struct lh_client_seeker *seeker)
 {
-    if (ask->list == NULL) {
-        ask->list = &c->active.doubting;
-        DL_APPEND(c->active.doubting, ask);
+    if (seeker->list == NULL) {
+        seeker->list = &c->active.doubting;
+        DL_APPEND(c->active.doubting, seeker);
     }
-    if (ask->choice == c->active.finder.choices)
+    if (seeker->choice == c->active.finder.choices)
         lh_finder_doubt(&c->active.finder);
     go_on(c);
 }
 
-void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask)
+void lh_client_active_leave(struct lh_client *c, struct lh_client_seeker *seeker)
 {
     (void)c;
-    if (ask->list == NULL)
+    if (seeker->list == NULL)
         return;
-    DL_DELETE(*ask->list, ask);
-    ask->list = NULL;
+    DL_DELETE(*seeker->list, seeker);
+    seeker->list = NULL;
+}
+
+void lh_client_active_forget(struct lh_client *c, struct lh_client_seeker *seeker)
+{
+    lh_client_active_leave(c, seeker);
+    free(seeker->address);
+    seeker->address = NULL;
+}
+
+void lh_client_active_failed(struct lh_client *c, const struct lh_client_seeker *seeker, int error)
+{
+    lh_finder_failed(&c->active.finder, seeker->choice, error);
+}
+
+bool lh_client_active_moved(const struct lh_client *c, const struct lh_client_seeker *seeker)
+{
+    const struct lh_finder *f = &c->active.finder;
+
+    return f->state == LH_FINDER_LOST || seeker->choice != f->choices;
+}
+
+void lh_client_active_acts(
+    struct lh_client *c, const struct lh_client_seeker *seeker, uint64_t reign)
+{
+    lh_finder_acts(&c->active.finder, seeker->choice, reign);
+    if (is_wanted(c))
+        wake(c);
+}
+
+void lh_client_active_greeted(
+    struct lh_client *c, const struct lh_client_seeker *seeker, const Leasehold__Greeting *greeting)
+{
+    lh_finder_learn(&c->active.finder, seeker->choice, greeting->masters, greeting->n_masters);
+    lh_client_active_acts(c, seeker, greeting->reign);
 }
 
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call)
@@ -201,10 +249,11 @@ void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *ca
     lh_client_complete(c, &call->call, LH_OK, NULL);
 }
 
-void lh_client_active_answered(
-    struct lh_client *c, uint64_t choice, enum lh_method method, const void *reply)
+void lh_client_active_answered(struct lh_client *c, const struct lh_client_seeker *seeker,
+    enum lh_method method, const void *reply)
 {
     struct lh_finder *f = &c->active.finder;
+    uint64_t choice = seeker->choice;
 
     lh_finder_acts(f, choice, 0);
     if (method == LH_METHOD_OPEN_TAIL) {

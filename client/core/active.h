@@ -1,11 +1,23 @@
-/* Which master is asked, and the requests that wait until that is known (HA-10). */
+/* Which master is asked, and who waits until that is known (HA-10). */
 #pragma once
 
 #include "base/timers.h"
 #include "client/core/link.h"
 #include "finder/finder.h"
+#include "proto/leasehold.pb-c.h"
 
-struct lh_client_ask;
+/* Whoever talks to the active master: a request, a session, a watch. Lives inside its owner. */
+struct lh_client_seeker {
+    uint64_t choice; /* the finder's number of the master that was chosen last, ... */
+    char *address;   /* ... where that is (NULL: there was none), ... */
+    uint64_t reign;  /* ... and its reign, as far as is known; 0: not */
+    struct lh_client_seeker **list;       /* NULL, or one of those below, ... */
+    struct lh_client_seeker *prev, *next; /* ... with these */
+    /* It waited, and may go to a master now: lh_client_active_choose(). */
+    void (*go_on)(struct lh_client_seeker *seeker);
+    /* Its master is silent, and another one has been found to act. */
+    void (*elsewhere)(struct lh_client_seeker *seeker);
+};
 
 /* One question of a round. */
 struct lh_client_active_link {
@@ -18,8 +30,8 @@ struct lh_client_active {
     struct lh_client_active_link links[LH_MASTERS_MAX]; /* by place */
     struct lh_timer timer;                              /* the finder's */
     /* Rounds are for these: */
-    struct lh_client_ask *waiting;  /* for a master to be asked */
-    struct lh_client_ask *doubting; /* its master has been silent for ask_masters_after */
+    struct lh_client_seeker *waiting;  /* for a master to be asked */
+    struct lh_client_seeker *doubting; /* its master has been silent for a while */
 };
 
 void lh_client_active_init(struct lh_client *c, const struct lh_client_config *config);
@@ -31,18 +43,36 @@ void lh_client_active_check(const struct lh_client *c);
 /* Whether requests may go to the choice now. */
 bool lh_client_active_ready(const struct lh_client *c);
 
-/* It waits until it may; then lh_client_ask_go_on() is called. */
-void lh_client_active_wait(struct lh_client *c, struct lh_client_ask *ask);
+/* It goes to the choice. */
+void lh_client_active_choose(struct lh_client *c, struct lh_client_seeker *seeker);
+/* It has gone there. If others doubt the choice already, so does this one. */
+void lh_client_active_asked(struct lh_client *c, struct lh_client_seeker *seeker);
+/* It waits until it may; then its go_on() is called. */
+void lh_client_active_wait(struct lh_client *c, struct lh_client_seeker *seeker);
 /* It does not wait, or doubt, any more. */
-void lh_client_active_leave(struct lh_client *c, struct lh_client_ask *ask);
+void lh_client_active_leave(struct lh_client *c, struct lh_client_seeker *seeker);
+/* Leaves, and is freed. */
+void lh_client_active_forget(struct lh_client *c, struct lh_client_seeker *seeker);
 
-/* The master that it asked is silent: another one may act by now, and then
- * lh_client_ask_elsewhere() is called. To be called again while the silence lasts. */
-void lh_client_active_doubt(struct lh_client *c, struct lh_client_ask *ask);
+/* The master that it chose is silent: another one may act by now, and then its elsewhere() is
+ * called. To be called again while the silence lasts. */
+void lh_client_active_doubt(struct lh_client *c, struct lh_client_seeker *seeker);
+
+/* The master that it chose did not answer, or has refused as one that does not act. */
+void lh_client_active_failed(struct lh_client *c, const struct lh_client_seeker *seeker, int error);
+/* Whether there is another choice by now, or none: then no pause is needed the first time. */
+bool lh_client_active_moved(const struct lh_client *c, const struct lh_client_seeker *seeker);
+/* The master that it chose acts, in that reign (0: it did not say). */
+void lh_client_active_acts(
+    struct lh_client *c, const struct lh_client_seeker *seeker, uint64_t reign);
 
 /* LH_CALL_KNOWN_MASTERS. */
 void lh_client_active_list(struct lh_client *c, struct lh_known_masters_call *call);
 
-/* The choice of that number has answered that to a request of that method. */
-void lh_client_active_answered(
-    struct lh_client *c, uint64_t choice, enum lh_method method, const void *reply);
+/* Likewise, by what it greets a session with. */
+void lh_client_active_greeted(struct lh_client *c, const struct lh_client_seeker *seeker,
+    const Leasehold__Greeting *greeting);
+
+/* The master that it chose has answered that to a request of that method. */
+void lh_client_active_answered(struct lh_client *c, const struct lh_client_seeker *seeker,
+    enum lh_method method, const void *reply);

@@ -36,6 +36,8 @@ static bool changes(enum lh_method method, const ProtobufCMessage *request)
     case LH_METHOD_REMOVE:
     case LH_METHOD_RESTORE:
     case LH_METHOD_SET_SERVER:
+    case LH_METHOD_CHANGE:
+    case LH_METHOD_SET_POLICY:
         return true;
     case LH_METHOD_GARBAGE:
         return ((const Leasehold__GarbageRequest *)request)->resume;
@@ -73,10 +75,8 @@ static struct lh_instant end_of(const struct lh_client_ask *ask)
 
 static void leave(struct lh_client_ask *ask)
 {
-    lh_client_active_leave(ask->client, ask);
+    lh_client_active_forget(ask->client, &ask->seeker);
     lh_timer_unset(&ask->client->timers, &ask->timer);
-    free(ask->address);
-    ask->address = NULL;
     free(ask->own);
     ask->own = NULL;
     ask->active = false;
@@ -99,12 +99,13 @@ static void expire_ask(struct lh_client_ask *ask)
     lh_client_link_close(ask->client, &ask->link);
     if (ask->reason != LH_OK) {
         snprintf(text, sizeof text, "%.400s%s", ask->text, remark);
-    } else if (ask->address == NULL) {
+    } else if (ask->seeker.address == NULL) {
         error = LH_ERR_DEADLINE_EXCEEDED;
         snprintf(text, sizeof text, "no master says that it is the active one");
     } else {
         error = LH_ERR_DEADLINE_EXCEEDED;
-        snprintf(text, sizeof text, "master %s did not answer in time%s", ask->address, remark);
+        snprintf(
+            text, sizeof text, "master %s did not answer in time%s", ask->seeker.address, remark);
     }
     end_ask(ask, error, text, NULL);
 }
@@ -126,7 +127,7 @@ static void doubt(struct lh_client_ask *ask)
     if (ask->patience.ns > 0)
         ask->silence = lh_duration_add(ask->silence, ask->silence);
     set_timer(ask);
-    lh_client_active_doubt(ask->client, ask);
+    lh_client_active_doubt(ask->client, &ask->seeker);
 }
 
 static void try_master(struct lh_client_ask *ask)
@@ -142,28 +143,24 @@ static void try_master(struct lh_client_ask *ask)
     }
     if (!lh_client_active_ready(c)) {
         lh_timer_set(&c->timers, &ask->timer, end_of(ask));
-        lh_client_active_wait(c, ask);
+        lh_client_active_wait(c, &ask->seeker);
         return;
     }
     ask->id.repeated = ask->unknown;
     if (!ask->unknown)
         ask->repeat_until = lh_instant_add(c->now, c->config.repeat_for);
-    ask->choice = c->active.finder.choices;
-    ask->reign = c->active.finder.choice_reign;
-    free(ask->address);
-    ask->address = lh_strdup(lh_finder_address(&c->active.finder));
-    lh_client_link_open(c, &ask->link, ask->link.method, ask->address, timeout);
+    lh_client_active_choose(c, &ask->seeker);
+    lh_client_link_open(c, &ask->link, ask->link.method, ask->seeker.address, timeout);
     lh_fx_send(c->fx, ask->link.id, ask->request, NULL);
     ask->try_end = lh_instant_add(c->now, timeout);
     ask->silence = c->config.ask_masters_after;
     set_timer(ask);
-    if (c->active.finder.wanted) /* others doubt it already */
-        lh_client_active_doubt(c, ask);
+    lh_client_active_asked(c, &ask->seeker);
 }
 
-void lh_client_ask_go_on(struct lh_client_ask *ask)
+static void go_on(struct lh_client_seeker *seeker)
 {
-    try_master(ask);
+    try_master(LH_OWNER(seeker, struct lh_client_ask, seeker));
 }
 
 static void note_failure(struct lh_client_ask *ask, int error, const char *text)
@@ -174,7 +171,7 @@ static void note_failure(struct lh_client_ask *ask, int error, const char *text)
     ask->reason = error == LH_ERR_DEADLINE_EXCEEDED || error == LH_ERR_NOT_ACTIVE
                       ? LH_ERR_UNAVAILABLE
                       : error;
-    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->address,
+    snprintf(ask->text, sizeof ask->text, "master %s: %s", ask->seeker.address,
         text != NULL && text[0] != '\0' ? text : lh_error_text(error));
 }
 
@@ -183,10 +180,9 @@ static void note_failure(struct lh_client_ask *ask, int error, const char *text)
 static void try_failed(struct lh_client_ask *ask, int error, const char *text)
 {
     struct lh_client *c = ask->client;
-    struct lh_finder *f = &c->active.finder;
 
     note_failure(ask, error, text);
-    bool moved = f->state == LH_FINDER_LOST || ask->choice != f->choices;
+    bool moved = lh_client_active_moved(c, &ask->seeker);
     struct lh_duration pause = lh_client_backoff(c, ask->failures + (moved ? 0 : 1));
     lh_timer_set(
         &c->timers, &ask->timer, lh_instant_min(lh_instant_add(c->now, pause), end_of(ask)));
@@ -195,7 +191,7 @@ static void try_failed(struct lh_client_ask *ask, int error, const char *text)
 /* Its master gave no answer, or does not act. */
 static void master_failed(struct lh_client_ask *ask, int error, const char *text)
 {
-    lh_finder_failed(&ask->client->active.finder, ask->choice, error);
+    lh_client_active_failed(ask->client, &ask->seeker, error);
     try_failed(ask, error, text);
 }
 
@@ -209,7 +205,7 @@ static void try_over(void *core, struct lh_timer *timer)
     } else if (ask->link.id != 0 && !lh_instant_reached(c->now, ask->try_end)) {
         doubt(ask);
     } else if (ask->link.id != 0) {
-        lh_client_active_leave(c, ask);
+        lh_client_active_leave(c, &ask->seeker);
         lh_client_link_close(c, &ask->link);
         master_failed(ask, LH_ERR_UNAVAILABLE, "no answer");
     } else {
@@ -217,8 +213,10 @@ static void try_over(void *core, struct lh_timer *timer)
     }
 }
 
-void lh_client_ask_elsewhere(struct lh_client_ask *ask)
+static void elsewhere(struct lh_client_seeker *seeker)
 {
+    struct lh_client_ask *ask = LH_OWNER(seeker, struct lh_client_ask, seeker);
+
     LH_MARK("call-moves-to-another-master");
     lh_client_link_close(ask->client, &ask->link);
     note_failure(ask, LH_ERR_UNAVAILABLE, "no answer");
@@ -232,13 +230,13 @@ static void ask_answered(void *owner, const void *message, struct lh_buf *payloa
     int error = lh_client_reply_error(message, &text);
 
     (void)payload;
-    lh_client_active_leave(ask->client, ask);
+    lh_client_active_leave(ask->client, &ask->seeker);
     if (error == LH_ERR_SHUTTING_DOWN || error == LH_ERR_STALE_MASTER ||
         error == LH_ERR_NOT_ACTIVE) {
         master_failed(ask, error, text);
         return;
     }
-    lh_client_active_answered(ask->client, ask->choice, ask->link.method, message);
+    lh_client_active_answered(ask->client, &ask->seeker, ask->link.method, message);
     if (error == LH_ERR_UNAVAILABLE) {
         try_failed(ask, error, text); /* it acts, and cannot do this now */
         return;
@@ -252,7 +250,7 @@ static void ask_closed(void *owner, int error, const char *text)
     /* No error of a repeat says what became of the message before. */
     bool unknown = ask->own != NULL && ask->unknown;
 
-    lh_client_active_leave(ask->client, ask);
+    lh_client_active_leave(ask->client, &ask->seeker);
     if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
                         error == LH_ERR_INVALID_ARGUMENT))
         end_ask(ask, error, text, NULL);
@@ -277,6 +275,8 @@ void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_metho
     ask->link = (struct lh_client_link){
         .method = method, .owner = ask, .on_message = ask_answered, .on_closed = ask_closed};
     ask->timer.fire = try_over;
+    ask->seeker.go_on = go_on;
+    ask->seeker.elsewhere = elsewhere;
     try_master(ask);
 }
 
@@ -344,5 +344,6 @@ void lh_client_masters_end(struct lh_client *c, bool complete)
 void lh_client_masters_check(const struct lh_client *c)
 {
     for (const struct lh_client_unary *u = c->unaries; u != NULL; u = u->next)
-        LH_ASSERT(u->ask.active && lh_timer_is_set(&u->ask.timer));
+        LH_ASSERT(u->ask.active && lh_timer_is_set(&u->ask.timer) &&
+                  (u->ask.seeker.list != &c->active.doubting || u->ask.link.id != 0));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/timers.h"
+#include "client/core/active.h"
 #include "client/core/link.h"
 #include "proto/leasehold.pb-c.h"
 
@@ -20,13 +21,9 @@ struct lh_client_ask {
     struct lh_instant deadline;
     unsigned failures;
     bool active;
-    uint64_t choice;           /* the finder's number of the master that the last try went to ... */
-    char *address;             /* ... and where that is; NULL: there was none */
-    uint64_t reign;            /* of that master, as far as is known; 0: not */
-    struct lh_instant try_end; /* of the try under way, ... */
-    struct lh_duration silence;        /* ... whose master is doubted after this, again and again */
-    struct lh_client_ask **list;       /* NULL, or one of those of active.h, ... */
-    struct lh_client_ask *prev, *next; /* ... with these */
+    struct lh_client_seeker seeker; /* its choice: the master that the last try went to */
+    struct lh_instant try_end;      /* of the try under way, ... */
+    struct lh_duration silence;     /* ... whose master is doubted after this, again and again */
     bool unknown; /* an earlier try may have been carried out, though its answer is lost */
     int reason;   /* of the last failed try */
     char text[LH_CALL_TEXT_BYTES];
@@ -40,12 +37,6 @@ struct lh_client_ask {
 void lh_client_ask(struct lh_client *c, struct lh_client_ask *ask, enum lh_method method,
     const ProtobufCMessage *request, struct lh_duration patience, struct lh_instant deadline);
 void lh_client_ask_cancel(struct lh_client_ask *ask);
-
-/* One that waited may go to a master now. */
-void lh_client_ask_go_on(struct lh_client_ask *ask);
-
-/* The master of its try is silent, and another one has been found to act. */
-void lh_client_ask_elsewhere(struct lh_client_ask *ask);
 
 /* The pause after that many failures in a row. */
 struct lh_duration lh_client_backoff(struct lh_client *c, unsigned failures);

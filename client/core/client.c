@@ -7,12 +7,16 @@
 #include "client/core/ask.h"
 #include "client/core/hedge.h"
 #include "client/core/link.h"
+#include "client/core/locks.h"
 #include "client/core/reader.h"
 #include "client/core/reply.h"
 #include "client/core/server.h"
+#include "client/core/session.h"
 #include "client/core/silent.h"
 #include "client/core/state.h"
 #include "client/core/stream.h"
+#include "client/core/values.h"
+#include "client/core/watch.h"
 
 #include <stdlib.h>
 
@@ -64,6 +68,17 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->part_list = lh_alloc_array(c->config.message_parts + 1, sizeof *c->part_list);
     c->config.stream_lanes = (uint32_t)or_count(config->stream_lanes, 4096);
     c->config.stream_writers = (uint32_t)or_count(config->stream_writers, 256);
+    c->config.sessions = (uint32_t)or_count(config->sessions, 4096);
+    c->config.session_locks = (uint32_t)or_count(config->session_locks, 65536);
+    c->config.session_reads = (uint32_t)or_count(config->session_reads, 65536);
+    c->config.session_ops = (uint32_t)or_count(config->session_ops, 262144);
+    c->config.session_prefixes = (uint32_t)or_count(config->session_prefixes, 64);
+    c->config.session_message_bytes = or_count(config->session_message_bytes, 512u << 10);
+    c->config.cached_values = (uint32_t)or_count(config->cached_values, 65536);
+    c->config.cached_bytes = or_count(config->cached_bytes, 64u << 20);
+    c->config.watches = (uint32_t)or_count(config->watches, 4096);
+    c->config.watch_replies = (uint32_t)or_count(config->watch_replies, 16);
+    c->config.watch_doubt = or_default(config->watch_doubt, 5000);
     lh_client_active_init(c, config);
     c->prng.state = config->seed;
     /* From a stream of its own: no writer's id says which calls are this client's. */
@@ -71,6 +86,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     do
         c->call_client = lh_prng_next(&ids);
     while (c->call_client == 0);
+    c->session_ids.state = lh_mix64(config->seed ^ UINT64_C(0x73657373696f6e));
     lh_client_hedge_init(c);
     return c;
 }
@@ -87,6 +103,8 @@ void lh_client_destroy(struct lh_client *c)
     lh_client_readers_end(c, false);
     lh_client_questions_end(c, false);
     lh_client_masters_end(c, false);
+    lh_client_sessions_end(c, false);
+    lh_client_watches_end(c, false);
     lh_client_active_stop(c);
     lh_effects_deinit(&dropped);
     lh_client_silent_deinit(c);
@@ -133,6 +151,36 @@ static void begin_call(struct lh_client *c, struct lh_call *call)
     case LH_CALL_KNOWN_MASTERS:
         lh_client_active_list(c, (struct lh_known_masters_call *)call);
         break;
+    case LH_CALL_SESSION_OPEN:
+        lh_client_session_open(c, (struct lh_session_open_call *)call);
+        break;
+    case LH_CALL_SESSION_CLOSE:
+        lh_client_session_close((struct lh_session_close_call *)call);
+        break;
+    case LH_CALL_SESSION_EVENT:
+        lh_client_event_fetch((struct lh_session_event_call *)call);
+        break;
+    case LH_CALL_ACQUIRE:
+        lh_client_acquire((struct lh_acquire_call *)call);
+        break;
+    case LH_CALL_RELEASE:
+        lh_client_release((struct lh_release_call *)call);
+        break;
+    case LH_CALL_YIELD:
+        lh_client_yield((struct lh_yield_call *)call);
+        break;
+    case LH_CALL_GET:
+        lh_client_get((struct lh_get_call *)call);
+        break;
+    case LH_CALL_WATCH_OPEN:
+        lh_client_watch_open(c, (struct lh_watch_open_call *)call);
+        break;
+    case LH_CALL_WATCH_NEXT:
+        lh_client_watch_next((struct lh_watch_next_call *)call);
+        break;
+    case LH_CALL_WATCH_CLOSE:
+        lh_client_watch_close((struct lh_watch_close_call *)call);
+        break;
     }
 }
 
@@ -145,6 +193,8 @@ static void stop(struct lh_client *c)
     lh_client_readers_end(c, true);
     lh_client_questions_end(c, true);
     lh_client_masters_end(c, true);
+    lh_client_sessions_end(c, true);
+    lh_client_watches_end(c, true);
     lh_client_active_stop(c);
     lh_client_streams_flush(c);
     lh_fx_stopped(c->fx, LH_OK);
@@ -182,6 +232,7 @@ void lh_client_step(struct lh_client *c, struct lh_input *in, struct lh_effects 
     }
     lh_timers_fire(&c->timers, c, c->now);
     lh_client_streams_flush(c);
+    lh_client_sessions_flush(c);
     c->fx = NULL;
 }
 
@@ -213,4 +264,6 @@ void lh_client_check(const struct lh_client *c)
     lh_client_streams_check(c);
     lh_client_appenders_check(c);
     lh_client_readers_check(c);
+    lh_client_sessions_check(c);
+    lh_client_watches_check(c);
 }

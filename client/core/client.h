@@ -1,13 +1,15 @@
-/* The client's core: what an embedding program asks for, and how it is done by links to the masters
- * and the chunkservers. Pure: see base/step.h for how it is driven. It never touches a disk.
+/* The client's core: what an embedding program asks for, and how it is done by links to the
+ * masters and the chunkservers. Pure: see base/step.h for how it is driven. It never touches a
+ * disk.
  *
  * The driver asks by LH_IN_CALL with one of the call structs below and is answered by
- * LH_FX_COMPLETE with the same pointer. A call belongs to the core from the step that it is fed in
- * until its completion; then its outputs are set. Every call completes exactly once; LH_IN_STOP
- * completes what is left with CANCELLED before STOPPED.
+ * LH_FX_COMPLETE with the same pointer. A call belongs to the core from the step that it is fed
+ * in until its completion; then its outputs are set. Every call completes exactly once;
+ * LH_IN_STOP completes what is left with CANCELLED before STOPPED.
  *
  * Batches are packed outside (client/library/pending.c): the core gets whole ones, in any order,
- * and knows them by their sequence numbers. What it keeps of them is bounded by who submits them.
+ * and knows them by their sequence numbers. What it keeps of them is bounded by who submits
+ * them.
  *
  * Files, by concern; each has its header, which is all that the others see of it:
  *   client.c        dispatch
@@ -24,7 +26,13 @@
  *                   read.c: one READ
  *   silent.c        servers that did not answer
  *   hedge.c         when a READ is late, and whether a second one may go out
- *   server.c        one question to one chunkserver */
+ *   server.c        one question to one chunkserver
+ * and of leases of the program (leases.h):
+ *   session.c       the life of a session, with attach.c: its streams; session_show.c,
+ *                   session_ops.c, session_events.c
+ *   locks.c         locks, and requests for some, with withdrawn.c (NL)
+ *   values.c        reads, with cache.c: the values that may be served, and broadcast.c (VAL)
+ *   watch.c         changes of values, in order (VAL-6) */
 #pragma once
 
 #include "base/step.h"
@@ -80,6 +88,28 @@ struct lh_client_config {
     uint32_t message_parts;  /* 256: in a message, and one more */
     uint32_t stream_lanes;   /* 4096: on one stream; its server takes 16384 */
     uint32_t stream_writers; /* 256: that ever join one lane; its server takes 1024 */
+    /* Leases of the program (leases.h). */
+    struct lh_duration
+        suspended_after;       /* a third of the session's term: a heartbeat is unanswered so
+                                           long before the program hears of it */
+    uint32_t sessions;         /* 4096: at a time */
+    uint32_t session_locks;    /* 65536: locks and requests for some, of one session */
+    uint32_t session_reads;    /* 65536: reads of one session that wait for answers */
+    uint32_t session_ops;      /* 262144: operations that wait until they can be sent; more of them,
+                                       and the session attaches again */
+    uint32_t session_prefixes; /* 64: that are broadcast and used by one session */
+    uint64_t
+        session_message_bytes; /* 512 KiB: about so much of operations, or shown, in a message */
+    uint32_t cached_values;    /* 65536: of one session; ... */
+    uint64_t cached_bytes;     /* 64 MiB: ... those go first that nobody used lately */
+    uint32_t watches;          /* 4096: at a time */
+    uint32_t watch_replies;    /* 16: of a watch, that the program has not asked for */
+    struct lh_duration
+        watch_doubt; /* 5 s: after so long without a change others are asked who acts */
+    void (*guard)(
+        void *arg, bool on); /* around changes of what other threads read; NULL: none do */
+    void *guard_arg;
+
     struct lh_finder_config finder; /* how the active master is found */
 };
 
@@ -105,7 +135,18 @@ enum lh_call_kind {
     LH_CALL_READER_CLOSE,   /* struct lh_reader_close_call */
     LH_CALL_FETCH,          /* struct lh_fetch_call */
     LH_CALL_SERVER,         /* struct lh_server_call */
-    LH_CALL_KNOWN_MASTERS   /* struct lh_known_masters_call */
+    LH_CALL_KNOWN_MASTERS,  /* struct lh_known_masters_call */
+    /* leases.h */
+    LH_CALL_SESSION_OPEN,  /* struct lh_session_open_call */
+    LH_CALL_SESSION_CLOSE, /* struct lh_session_close_call */
+    LH_CALL_SESSION_EVENT, /* struct lh_session_event_call */
+    LH_CALL_ACQUIRE,       /* struct lh_acquire_call */
+    LH_CALL_RELEASE,       /* struct lh_release_call */
+    LH_CALL_YIELD,         /* struct lh_yield_call */
+    LH_CALL_GET,           /* struct lh_get_call */
+    LH_CALL_WATCH_OPEN,    /* struct lh_watch_open_call */
+    LH_CALL_WATCH_NEXT,    /* struct lh_watch_next_call */
+    LH_CALL_WATCH_CLOSE    /* struct lh_watch_close_call */
 };
 
 #define LH_CALL_TEXT_BYTES 512

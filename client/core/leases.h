@@ -1,10 +1,11 @@
-/* Leases of the program that embeds the client: sessions, locks, cached values, watches (PS, NL, VAL). Calls
- * are fed and completed as all others (client.h). A session's events come as completions of the one
- * LH_CALL_SESSION_EVENT that is under way.
+/* Leases of the program that embeds the client: sessions, locks, cached values, watches (PS, NL,
+ * VAL). Calls are fed and completed as all others (client.h). A session's events come as
+ * completions of the one LH_CALL_SESSION_EVENT that is under way.
  *
  * What a program may do *now* is asked directly, with a fresh reading of the clock (TIME-5):
- * lh_client_session_left(), lh_client_lock_left(), lh_client_cached(). These may be called by any thread if
- * the config has a `guard`, which the core calls around every change of what they read. */
+ * lh_client_session_left(), lh_client_lock_left(), lh_client_cached(). These may be called by
+ * any thread if the config has a `guard`, which the core calls around every change of what they
+ * read. */
 #pragma once
 
 #include "client/core/client.h"
@@ -23,8 +24,8 @@ struct lh_session_open_call {
     struct lh_client_session *session; /* out: until a SESSION_CLOSE of it is fed */
 };
 
-/* Ends it: calls of the session complete with CANCELLED, then this one, when the master has heard of it or
- * at the deadline. */
+/* Ends it: calls of the session complete with CANCELLED, then this one, when the master has
+ * heard of it or at the deadline. */
 struct lh_session_close_call {
     struct lh_call call;
     struct lh_client_session *session;
@@ -77,11 +78,22 @@ struct lh_yield_call {
     struct lh_duration in; /* LH_DURATION_FOREVER: it is kept */
 };
 
-/* A value, counted: part of the cache and of whoever reads. */
+/* A value, counted: part of the cache and of whoever reads. What can be seen of it is the library's
+ * public struct. */
 struct lh_client_value;
 
-/* Reads a value, from the cache if it may be served. With LH_OK and NOT_FOUND what it says was so at some
- * moment while the call was under way. */
+#ifndef LH_VALUE_DEFINED
+#define LH_VALUE_DEFINED
+struct lh_value {
+    const void *data;
+    size_t size;
+    uint64_t revision;
+    uint64_t ttl_ms;
+};
+#endif
+
+/* Reads a value, from the cache if it may be served. With LH_OK and NOT_FOUND what it says was
+ * so at some moment while the call was under way. */
 struct lh_get_call {
     struct lh_call call;
     struct lh_client_session *session;
@@ -93,15 +105,17 @@ struct lh_get_call {
 
 struct lh_client_watch;
 
+/* Completes at once. NO_MEMORY, INVALID_ARGUMENT. */
 struct lh_watch_open_call {
     struct lh_call call;
     const char *prefix;
     uint64_t from;
-    struct lh_instant deadline;
     struct lh_client_watch *watch; /* out: until a WATCH_CLOSE of it is fed */
 };
-/* The next reply of the master's, whole; events once and in order, over streams and masters. Completes with
- * DEADLINE_EXCEEDED if there is none. */
+/* The next reply of the master's, whole; events once and in order, over streams and masters; one
+ * call of a watch at a time. Completes with DEADLINE_EXCEEDED if there is none, and with what
+ * the master refuses the watch with, if trying again cannot help. After a reset whose replies
+ * were cut off another reset comes. */
 struct lh_watch_next_call {
     struct lh_call call;
     struct lh_client_watch *watch;
@@ -117,15 +131,22 @@ struct lh_watch_close_call {
 
 /* Zero: the session is over. */
 struct lh_duration lh_client_session_left(const struct lh_client_session *s, struct lh_instant now);
+/* Its 16 bytes; the session's. */
+const uint8_t *lh_client_session_id(const struct lh_client_session *s);
 /* Zero: not held (any more). */
 struct lh_duration lh_client_lock_left(
     const struct lh_client_session *s, uint64_t lock, struct lh_instant now);
-/* True: the name's value may be served: `*value` is it, with a reference for the caller, or NULL if there is
- * none. */
+/* True: the name's value may be served: `*value` is it, with a reference for the caller, or NULL
+ * if there is none. False: a LH_CALL_GET says more; it may do so from memory, too, and renews
+ * leases that end soon. */
 bool lh_client_cached(const struct lh_client_session *s, const char *name, struct lh_instant now,
     struct lh_client_value **value);
 
 struct lh_client_value *lh_client_value_ref(struct lh_client_value *value);
 void lh_client_value_unref(struct lh_client_value *value);
-uint64_t lh_client_value_revision(const struct lh_client_value *value);
-const void *lh_client_value_bytes(const struct lh_client_value *value, size_t *size);
+/* What it is: as long as the reference. And back. */
+const struct lh_value *lh_client_value_view(const struct lh_client_value *value);
+struct lh_client_value *lh_client_value_of(const struct lh_value *view);
+/* A new one, with one reference: a copy of the bytes. */
+struct lh_client_value *lh_client_value_create(
+    uint64_t revision, const void *bytes, size_t size, uint64_t ttl_ms);

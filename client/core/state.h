@@ -30,6 +30,16 @@ struct lh_client {
     struct lh_client_appender *appenders; /* appender.c */
     struct lh_client_reader *readers;     /* reader.c */
 
+    /* session.c */
+    struct lh_client_session *sessions;
+    size_t session_count;                       /* at most `sessions` of the config */
+    struct lh_client_session *touched_sessions; /* by this step */
+    struct lh_prng session_ids;
+    unsigned guards; /* guard.h */
+
+    struct lh_client_watch *watches; /* watch.c */
+    size_t watch_count;
+
     /* stream.c, lane.c */
     struct lh_client_stream *streams;
     struct lh_client_stream *touched_streams; /* by this step */

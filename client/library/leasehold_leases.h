@@ -1,4 +1,5 @@
-/* Leasehold, the C client: leases for programs. Locks with fencing tokens, cached values, watching.
+/* Leasehold, the C client: leases for programs. Locks with fencing tokens, cached values,
+ * watching.
  *
  *   struct lh_cluster *cluster;
  *   struct lh_session *session;
@@ -11,29 +12,29 @@
  *   lh_put(cluster, "/jobs/compact/done", "42", 2, &mine, 10000, NULL);
  *   lh_release(&lock);
  *
- * A *session* is the lease under all that the program holds: while the library reaches the cluster it
- * goes on by itself. A *lock* is held while its session lives, until it is released, or until somebody
- * cancels it. A *value* is some bytes under a name; a session serves it from memory, and no read ever
- * returns what was replaced before the read began.
+ * A *session* is the lease under all that the program holds: while the library reaches the
+ * cluster it goes on by itself. A *lock* is held while its session lives, until it is released,
+ * or until somebody cancels it. A *value* is some bytes under a name; a session serves it from
+ * memory, and no read ever returns what was replaced before the read began.
  *
  * docs/api.md is an introduction, docs/recipes/ has whole programs.
  *
  * CAVEATS
  *
- * - A lock is a promise about time. A program that is stopped for longer than its session's term no
- *   longer holds it when it goes on, whatever it did before. Ask lh_lock_left_ms() before each act that
- *   needs the lock, and leave a margin for the act. Where an act can be late (a write to a remote disk),
- *   pass the token on, and let the resource refuse lower ones: lh_guard_open(), or the `token` of
- *   lh_put() and of an appender.
- * - LH_SESSION_LOST is final: all locks of the session are gone, and others may have them. Close the
- *   session, and open a new one.
- * - After fork() a session belongs to the parent alone. In the child its locks are not valid, and all
- *   calls on it but closing return LH_ERR_CLOSED.
- * - Closing a session while another thread is in a call on it, and closing a cluster before its sessions,
- *   are bugs in the program. Callbacks come from the cluster's callback thread: one that blocks delays
- *   the others, but no lease depends on it.
- * - A change (lh_put(), lh_delete()) is carried out once. After UNAVAILABLE, DEADLINE_EXCEEDED or
- *   CANCELLED it is not known whether it was, or still will be.
+ * - A lock is a promise about time. A program that is stopped for longer than its session's term
+ *   no longer holds it when it goes on, whatever it did before. Ask lh_lock_left_ms() before
+ *   each act that needs the lock, and leave a margin for the act. Where an act can be late (a
+ *   write to a remote disk), pass the token on, and let the resource refuse lower ones:
+ *   lh_guard_open(), or the `token` of lh_put() and of an appender.
+ * - LH_SESSION_LOST is final: all locks of the session are gone, and others may have them. Close
+ *   the session, and open a new one.
+ * - After fork() a session belongs to the parent alone. In the child its locks are not valid,
+ *   and all calls on it but closing return LH_ERR_CLOSED.
+ * - Closing a session while another thread is in a call on it, and closing a cluster before its
+ *   sessions, are bugs in the program. Callbacks come from the cluster's callback thread: one
+ *   that blocks delays the others, but no lease depends on it.
+ * - A change (lh_put(), lh_delete()) is carried out once. After UNAVAILABLE, DEADLINE_EXCEEDED
+ *   or CANCELLED it is not known whether it was, or still will be.
  *
  * Conventions are those of leasehold.h. */
 #ifndef LEASEHOLD_LEASES_H
@@ -73,8 +74,8 @@ struct lh_session_options {
 int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options *options,
     uint64_t timeout_ms, struct lh_session **session);
 
-/* Ends the session with everything in it, at once, and frees. If the master cannot be reached within
- * the timeout it ends there by itself. NULL is allowed. Never from a callback. */
+/* Ends the session with everything in it, at once, and frees. If the master cannot be reached
+ * within the timeout it ends there by itself. NULL is allowed. Never from a callback. */
 void lh_session_close(struct lh_session *session, uint64_t timeout_ms);
 
 /* For how long the session is valid if no answer comes any more, in milliseconds; 0: it is over. No
@@ -107,9 +108,9 @@ struct lh_lock_options {
     void *arg;
 };
 
-/* Acquires the lock on `name`; requests are served in the order in which they come. `options` may be
- * NULL: exclusive. With a timeout of 0: only if it is free. A session has one lock, or one request, for a
- * name.
+/* Acquires the lock on `name`; requests are served in the order in which they come. `options`
+ * may be NULL: exclusive. With a timeout of 0: only if it is free. A session has one lock, or
+ * one request, for a name.
  *   LEASE_HELD         timeout 0: somebody else holds it, or waits for it
  *   DEADLINE_EXCEEDED  not granted in time; the request is withdrawn
  *   ALREADY_EXISTS     this session holds the name, or waits for it
@@ -121,27 +122,29 @@ int lh_acquire(struct lh_session *session, const char *name, const struct lh_loc
 
 typedef void (*lh_acquire_callback)(void *arg, int error, const struct lh_lock *lock);
 
-/* The same without waiting: `callback` is called once, in the callback thread, with what lh_acquire()
- * would have returned. An error that is returned is not reported again. Any number may be under way. */
+/* The same without waiting: `callback` is called once, in the callback thread, with what
+ * lh_acquire() would have returned. An error that is returned is not reported again. Any number
+ * may be under way. */
 int lh_acquire_async(struct lh_session *session, const char *name,
     const struct lh_lock_options *options, uint64_t timeout_ms, lh_acquire_callback callback,
     void *arg);
 
-/* Gives the lock up. It is not held any more when this returns; others get it when the master has heard
- * of it, or with the end of the session.
+/* Gives the lock up. It is not held any more when this returns; others get it when the master
+ * has heard of it, or with the end of the session.
  *   NOT_LEASED  it was released before, or is lost */
 int lh_release(struct lh_lock *lock);
 
-/* For how long the lock is held if nothing more is heard, in milliseconds, rounded down. 0: stop now. No
- * message; a few dozen nanoseconds. */
+/* For how long the lock is held if nothing more is heard, in milliseconds, rounded down. 0: stop
+ * now. No message; a few dozen nanoseconds. */
 uint64_t lh_lock_left_ms(const struct lh_lock *lock);
 
 /* Answers a recall: the lock ends by itself in `in_ms` at the latest; LH_NO_TIMEOUT: it is kept.
  *   NOT_LEASED */
 int lh_lock_yield(struct lh_lock *lock, uint64_t in_ms);
 
-/* Ends the lock of whoever holds `name` with `token` (0: with any). The holder is told to stop. Returns when
- * the lock is over: when the holder released it, or at the end that its session had.
+/* Ends the lock of whoever holds `name` with `token` (0: with any). The holder is told to stop.
+ * Returns when the lock is over: when the holder released it, or at the end that its session
+ * had.
  *   NOT_LEASED         nobody holds it with this token
  *   LEASE_HELD, DEADLINE_EXCEEDED  not over yet; it will be
  *   UNAVAILABLE */
@@ -151,16 +154,19 @@ int lh_cancel(struct lh_cluster *cluster, const char *name, uint64_t token, cons
 /* ---- Values ---- */
 
 /* Counted, and never changed: free each once. */
+#ifndef LH_VALUE_DEFINED
+#define LH_VALUE_DEFINED
 struct lh_value {
     const void *data; /* ends in a byte 0 that does not count */
     size_t size;
     uint64_t revision; /* of its last change */
     uint64_t ttl_ms;   /* lh_get_once(): it can be taken for current for so long */
 };
+#endif
 void lh_value_free(const struct lh_value *value);
 
-/* The value as it is now. The first read asks the master and takes a cache lease; later ones come from
- * memory, without a message, until somebody changes the value.
+/* The value as it is now. The first read asks the master and takes a cache lease; later ones
+ * come from memory, without a message, until somebody changes the value.
  *   NOT_FOUND  there is none; this is remembered likewise
  *   CLOSED     the session is lost
  *   UNAVAILABLE, DEADLINE_EXCEEDED, INVALID_ARGUMENT */
@@ -180,9 +186,9 @@ struct lh_change_options {
     struct lh_session *attach; /* the value is deleted when this session ends */
 };
 
-/* Puts or deletes a value. Returns when that is durable and nobody serves the old value any more: if a
- * program that caches it does not answer, that takes until its session ends. `options` and `revision` (of
- * this change) may be NULL.
+/* Puts or deletes a value. Returns when that is durable and nobody serves the old value any
+ * more: if a program that caches it does not answer, that takes until its session ends.
+ * `options` and `revision` (of this change) may be NULL.
  *   ALREADY_EXISTS   if_revision: the value has another revision
  *   NOT_FOUND        lh_delete(): there is none
  *   STALE_TOKEN      the lock is not held with this token; or the value was changed with a token, and
@@ -212,11 +218,12 @@ struct lh_watch_event {
     bool attached;     /* to a session */
 };
 
-/* Watches the values under `prefix` ("" : all) from the revision `from` on; 0: begins with LH_WATCH_RESET
- * and what is there. */
+/* Watches the values under `prefix` ("" : all) from the revision `from` on; 0: begins with
+ * LH_WATCH_RESET and what is there. */
 int lh_watch_open(struct lh_cluster *cluster, const char *prefix, uint64_t from,
     uint64_t timeout_ms, struct lh_watch **watch);
-/* The next event, in the order of revisions; each once, over lost connections and changes of masters.
+/* The next event, in the order of revisions; each once, over lost connections and changes of
+ * masters.
  *   DEADLINE_EXCEEDED  none yet; call again */
 int lh_watch_next(struct lh_watch *watch, uint64_t timeout_ms, struct lh_watch_event *event);
 void lh_watch_close(struct lh_watch *watch);
@@ -307,17 +314,17 @@ void lh_policy_list_deinit(struct lh_policy_list *list);
 
 /* ---- Guards: where a token counts ---- */
 
-/* A guard keeps, in a file of its own, the highest token that was admitted for each name, and refuses lower
- * ones. Several processes of one machine may share the file. A guard belongs to the resource, not to the
- * lock: every program that acts on the resource goes through it. */
+/* A guard keeps, in a file of its own, the highest token that was admitted for each name, and
+ * refuses lower ones. Several processes of one machine may share the file. A guard belongs to
+ * the resource, not to the lock: every program that acts on the resource goes through it. */
 struct lh_guard;
 
 /* Opens the guard's file; it is created if it is not there.
  *   WRONG_FORMAT, CORRUPT  it is no guard's file; IO, PERMISSION, SYSTEM */
 int lh_guard_open(const char *path, struct lh_guard **guard);
 
-/* Admits the token, durably, and holds the guard for this name until lh_guard_leave(): act in between.
- * Waits for another act under the name, at most for the timeout.
+/* Admits the token, durably, and holds the guard for this name until lh_guard_leave(): act in
+ * between. Waits for another act under the name, at most for the timeout.
  *   STALE_TOKEN        a higher one was admitted: somebody else has the lock
  *   DEADLINE_EXCEEDED  another act takes longer
  *   IO, DISK_FULL      not admitted */

@@ -1,5 +1,5 @@
 /* The library: cluster handles, errors, and how a thread of the program waits for the core. */
-#include "client/library/library.h"
+#include "client/library/programs.h"
 
 #include "base/alloc.h"
 #include "finder/finder.h"
@@ -141,12 +141,22 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_SERVER:
     case LH_CALL_APPENDER_OPEN:
     case LH_CALL_READER_OPEN:
+    case LH_CALL_SESSION_OPEN:
         return WAITING_MS;
     case LH_CALL_APPENDER_CLOSE:
     case LH_CALL_SUBMIT:
     case LH_CALL_READER_CLOSE:
     case LH_CALL_FETCH:
     case LH_CALL_KNOWN_MASTERS:
+    case LH_CALL_SESSION_CLOSE:
+    case LH_CALL_SESSION_EVENT:
+    case LH_CALL_ACQUIRE:
+    case LH_CALL_RELEASE:
+    case LH_CALL_YIELD:
+    case LH_CALL_GET:
+    case LH_CALL_WATCH_OPEN:
+    case LH_CALL_WATCH_NEXT:
+    case LH_CALL_WATCH_CLOSE:
         break;
     }
     return LH_NO_TIMEOUT;
@@ -217,7 +227,10 @@ static void on_complete(void *arg, void *completed, int error)
     (void)arg;
     if (call->kind == LH_CALL_SUBMIT)
         lh_submit_completed((struct lh_submit_call *)call, error);
-    else
+    else if (call->kind == LH_CALL_SESSION_EVENT)
+        lh_session_event_completed((struct lh_session_event_call *)call, error);
+    else if (call->kind != LH_CALL_ACQUIRE ||
+             !lh_acquire_completed((struct lh_acquire_call *)call, error))
         tell_waiter(call->owner, error);
 }
 
@@ -278,10 +291,21 @@ static int split_addresses(char *list, const char ***addresses, size_t *count)
     return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s", text);
 }
 
-static struct lh_client *create_core(
-    const char *const *masters, size_t count, const struct lh_cluster_options *options)
+static void guard(void *arg, bool on)
 {
-    struct lh_client_config config = {.masters = masters, .master_count = count};
+    struct lh_cluster *cluster = arg;
+
+    if (on)
+        pthread_mutex_lock(&cluster->guard);
+    else
+        pthread_mutex_unlock(&cluster->guard);
+}
+
+static struct lh_client *create_core(struct lh_cluster *cluster, const char *const *masters,
+    size_t count, const struct lh_cluster_options *options)
+{
+    struct lh_client_config config = {
+        .masters = masters, .master_count = count, .guard = guard, .guard_arg = cluster};
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != (ssize_t)sizeof config.seed)
         return NULL;
@@ -334,7 +358,8 @@ int lh_cluster_open(
         return LH_ERR_INVALID_ARGUMENT;
     }
     struct lh_cluster *opened = lh_alloc(sizeof *opened);
-    opened->core = create_core(addresses, count, options);
+    pthread_mutex_init(&opened->guard, NULL);
+    opened->core = create_core(opened, addresses, count, options);
     opened->masters = lh_strdup(masters);
     opened->memory_max = MEMORY_BYTES_DEFAULT;
     if (options != NULL) {
@@ -349,6 +374,7 @@ int lh_cluster_open(
                                      : start(opened);
     if (error != LH_OK) {
         lh_client_destroy(opened->core);
+        pthread_mutex_destroy(&opened->guard);
         free(opened->masters);
         free(opened);
         return error;
@@ -372,6 +398,7 @@ void lh_cluster_close(struct lh_cluster *cluster)
     pthread_cond_destroy(&cluster->wake);
     pthread_mutex_destroy(&cluster->mutex);
     lh_client_destroy(cluster->core);
+    pthread_mutex_destroy(&cluster->guard);
     free(cluster->masters);
     free(cluster);
 }

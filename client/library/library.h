@@ -36,6 +36,8 @@ struct lh_cluster {
     _Atomic uint64_t memory;
     _Atomic unsigned appenders;
 
+    pthread_mutex_t guard; /* of what the core lets other threads read (leases.h) */
+
     char *masters; /* as they were given */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;

@@ -28,6 +28,11 @@ enum { AS_U32, AS_U64, AS_MS, AS_DURATION };
 #define LATER(part, member, name, shipped_ms, what)                                                \
     {#part, name, LH_SIM_BOUND_TIME, 1, MS(shipped_ms), TIME_MOST, what, IN(member), AS_DURATION,  \
         true},
+#define LATER_COUNT(part, core, member, least, shipped, what)                                      \
+    {#part, #member, LH_SIM_BOUND_COUNT, least, shipped, shipped, what, IN(core.member), AS_U32,   \
+        true},
+#define LATER_BYTES(part, core, member, shipped, what)                                             \
+    {#part, #member, LH_SIM_BOUND_BYTES, 1, shipped, shipped, what, IN(core.member), AS_U64, true},
 #define FINDER(part, core)                                                                         \
     LATER(part, core.finder.answer_timeout, "masters_answer_timeout", 500,                         \
         "a master that is asked which one acts has this long")                                     \
@@ -98,6 +103,20 @@ static struct lh_sim_bound rows[] = {
         "a call is repeated so long whose outcome is not known")
     LATER(client, client.ask_masters_after, "ask_masters_after", 500,
         "a request is unanswered so long before other masters are asked")
+    LATER(client, client.suspended_after, "suspended_after", 3333,
+        "a program hears of a heartbeat that is unanswered so long")
+    LATER(client, client.watch_doubt, "watch_doubt", 5000,
+        "a watch without changes asks so often which master acts")
+    LATER_COUNT(client, client, sessions, 4096, 4096, "sessions of a program at a time")
+    LATER_COUNT(client, client, session_locks, 64, 65536, "locks and requests of a session")
+    LATER_COUNT(client, client, session_reads, 64, 65536, "reads of a session that wait")
+    LATER_COUNT(client, client, session_ops, 16, 262144, "operations that wait to be sent")
+    LATER_COUNT(client, client, session_prefixes, 1, 64, "broadcast prefixes of a session")
+    LATER_BYTES(client, client, session_message_bytes, 512u << 10, "of operations in a message")
+    LATER_COUNT(client, client, cached_values, 1, 65536, "values that a session caches")
+    LATER_BYTES(client, client, cached_bytes, 64u << 20, "of them")
+    LATER_COUNT(client, client, watches, 4096, 4096, "watches of a program at a time")
+    LATER_COUNT(client, client, watch_replies, 1, 16, "replies that a watch keeps")
     LATER(chunkserver, server.ask_masters_after, "ask_masters_after", 500,
         "a heartbeat is unanswered so long before other masters are asked")
     FINDER(chunkserver, server)

@@ -1,0 +1,341 @@
+/* The life of a session: opened, renewed, suspended, lost, closed (PS-1, PS-3, NL-3). A session
+ * whose term runs out on this clock is over for the program, for ever, whatever the master says
+ * later. The master is told, so that nobody waits for it. */
+#include "client/core/session.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/probe.h"
+#include "client/core/cache.h"
+#include "client/core/locks.h"
+#include "client/core/reply.h"
+#include "client/core/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+static void free_session(struct lh_client_session *s)
+{
+    struct lh_client *c = s->client;
+
+    lh_client_attach_end(s);
+    lh_timer_unset(&c->timers, &s->deadline);
+    lh_timer_unset(&c->timers, &s->state);
+    lh_client_events_deinit(s);
+    lh_client_values_deinit(s);
+    lh_client_prefixes_deinit(s);
+    if (s->touched) {
+        LL_DELETE2(c->touched_sessions, s, next_touched);
+    }
+    DL_DELETE(c->sessions, s);
+    c->session_count--;
+    free(s->host);
+    free(s->process);
+    free(s->label);
+    free(s->cluster_id);
+    free(s);
+}
+
+/* ---- What can be done in it now. */
+
+struct lh_duration lh_client_session_left(const struct lh_client_session *s, struct lh_instant now)
+{
+    return lh_instant_until(now, s->valid_until);
+}
+
+const uint8_t *lh_client_session_id(const struct lh_client_session *s)
+{
+    return s->id;
+}
+
+/* The next moment at which the program is to hear of something. */
+static void set_state_timer(struct lh_client_session *s)
+{
+    struct lh_client *c = s->client;
+    struct lh_duration third = {s->term.ns / 3};
+    struct lh_duration silent =
+        c->config.suspended_after.ns != 0 ? c->config.suspended_after : third;
+    struct lh_instant at = s->valid_until;
+
+    /* A heartbeat followed the one that was answered last. */
+    if (!s->suspended)
+        at = lh_instant_min(at, lh_instant_add((struct lh_instant){s->answered_stamp},
+                                    lh_duration_add(s->beat_every, silent)));
+    lh_timer_set(&c->timers, &s->state, at);
+}
+
+static void state_changes(void *core, struct lh_timer *timer)
+{
+    struct lh_client_session *s = LH_OWNER(timer, struct lh_client_session, state);
+
+    (void)core;
+    if (lh_client_session_expires(s))
+        return;
+    if (!s->suspended) {
+        LH_MARK("session-suspended");
+        s->suspended = true;
+        lh_client_event_add(s, LH_CLIENT_SUSPENDED, 0, 0,
+            s->text[0] != '\0' && s->phase != LH_CLIENT_STREAM_UP ? s->text
+                                                                  : "the master does not answer");
+    }
+    set_state_timer(s);
+}
+
+bool lh_client_session_sent(const struct lh_client_session *s, uint64_t stamp)
+{
+    return s->first_stamp != 0 && stamp >= s->first_stamp && stamp <= s->last_stamp;
+}
+
+static void opened(struct lh_client_session *s)
+{
+    struct lh_session_open_call *call = s->opening;
+
+    s->life = LH_CLIENT_SESSION_LIVE;
+    s->opening = NULL;
+    lh_timer_unset(&s->client->timers, &s->deadline);
+    call->session = s;
+    lh_client_complete(s->client, &call->call, LH_OK, NULL);
+}
+
+bool lh_client_session_renew(struct lh_client_session *s, uint64_t stamp, uint64_t term_ns)
+{
+    struct lh_client *c = s->client;
+
+    if (!lh_client_session_sent(s, stamp))
+        return false;
+    struct lh_instant sent_at = {stamp};
+    if (LH_PLANTED("session-counted-from-answer"))
+        sent_at = c->now;
+    struct lh_instant end = lh_term_holder_end(sent_at, lh_nanoseconds(term_ns));
+    if (stamp > s->answered_stamp)
+        s->answered_stamp = stamp;
+    lh_client_guard(c);
+    s->valid_until = lh_instant_max(s->valid_until, end);
+    lh_client_unguard(c);
+    if (s->life == LH_CLIENT_SESSION_OPENING && lh_instant_before(c->now, s->valid_until))
+        opened(s);
+    if (s->life != LH_CLIENT_SESSION_LIVE)
+        return true;
+    if (s->suspended) {
+        s->suspended = false;
+        lh_client_event_add(s, LH_CLIENT_RESUMED, 0, 0, "the master answers again");
+    }
+    set_state_timer(s);
+    return true;
+}
+
+/* ---- The end. */
+
+/* Everything in it is gone. */
+static void empty(struct lh_client_session *s, bool report, int error, const char *why)
+{
+    struct lh_client *c = s->client;
+
+    s->life = LH_CLIENT_SESSION_OVER;
+    lh_client_guard(c);
+    s->valid_until = (struct lh_instant){0};
+    lh_client_locks_end(s, true, report, error, why);
+    lh_client_cache_clear(s);
+    lh_client_unguard(c);
+    lh_client_reads_end(s, true, error, why);
+    lh_timer_unset(&c->timers, &s->state);
+}
+
+void lh_client_session_lose(struct lh_client_session *s, bool known, const char *why)
+{
+    struct lh_client *c = s->client;
+
+    if (s->life == LH_CLIENT_SESSION_OVER)
+        return;
+    if (s->life == LH_CLIENT_SESSION_OPENING) {
+        lh_client_attach_failed(s, LH_ERR_UNKNOWN_SESSION, why);
+        return;
+    }
+    LH_MARK("session-lost");
+    empty(s, true, LH_ERR_CLOSED, why);
+    lh_client_event_add(s, LH_CLIENT_LOST, 0, 0, why);
+    lh_client_attach_end(s); /* PS-4: nothing more is said on it */
+    if (known)
+        return;
+    lh_timer_set(&c->timers, &s->deadline, lh_instant_add(c->now, s->term));
+    lh_client_attach(s);
+    lh_client_attach_close(s);
+}
+
+bool lh_client_session_expires(struct lh_client_session *s)
+{
+    if (s->life != LH_CLIENT_SESSION_LIVE || !lh_instant_reached(s->client->now, s->valid_until))
+        return false;
+    if (LH_PLANTED("lost-lock-shown"))
+        return false;
+    lh_client_session_lose(s, false, "no answer came for the session's term");
+    return true;
+}
+
+bool lh_client_session_refuses(struct lh_client_session *s, struct lh_call *call)
+{
+    lh_client_session_expires(s);
+    if (s->life == LH_CLIENT_SESSION_LIVE)
+        return false;
+    lh_client_complete(s->client, call, LH_ERR_CLOSED, "the session is over");
+    return true;
+}
+
+static void fail_opening(struct lh_client_session *s, int error, const char *text)
+{
+    struct lh_session_open_call *call = s->opening;
+    struct lh_client *c = s->client;
+
+    call->session = NULL;
+    lh_client_complete(c, &call->call, error, text);
+    free_session(s);
+}
+
+void lh_client_session_refused(struct lh_client_session *s, int error, const char *text)
+{
+    fail_opening(s, error, text);
+}
+
+static void end_closing(struct lh_client_session *s, int error, const char *text)
+{
+    struct lh_session_close_call *call = s->closing;
+    struct lh_client *c = s->client;
+
+    free_session(s);
+    lh_client_complete(c, &call->call, error, text);
+}
+
+void lh_client_session_told(struct lh_client_session *s)
+{
+    lh_timer_unset(&s->client->timers, &s->deadline);
+    if (s->closing != NULL)
+        end_closing(s, LH_OK, NULL);
+}
+
+static void out_of_time(void *core, struct lh_timer *timer)
+{
+    struct lh_client_session *s = LH_OWNER(timer, struct lh_client_session, deadline);
+
+    (void)core;
+    if (s->opening != NULL)
+        fail_opening(s, s->reason != LH_OK ? s->reason : LH_ERR_DEADLINE_EXCEEDED,
+            s->text[0] != '\0' ? s->text : "no master has greeted the session in time");
+    else if (s->closing != NULL)
+        end_closing(s, LH_ERR_DEADLINE_EXCEEDED, "the master has not answered in time");
+    else
+        lh_client_attach_end(s); /* its record is over by now */
+}
+
+/* ---- Calls. */
+
+static void draw_id(struct lh_client *c, uint8_t *id)
+{
+    do {
+        for (unsigned i = 0; i < 2; i++) {
+            uint64_t bits = lh_prng_next(&c->session_ids);
+            memcpy(id + 8 * i, &bits, sizeof bits);
+        }
+    } while (memcmp(id, (uint8_t[16]){0}, 16) == 0);
+}
+
+static char *text_or_none(const char *text)
+{
+    return lh_strdup(text == NULL ? "" : text);
+}
+
+void lh_client_session_open(struct lh_client *c, struct lh_session_open_call *call)
+{
+    call->session = NULL;
+    if (c->session_count == c->config.sessions) {
+        lh_client_complete(c, &call->call, LH_ERR_NO_MEMORY, "this program has too many sessions");
+        return;
+    }
+    struct lh_client_session *s = lh_alloc(sizeof *s);
+    s->client = c;
+    draw_id(c, s->id);
+    s->wanted_term_ms = call->term_ms;
+    s->host = text_or_none(call->host);
+    s->process = text_or_none(call->process);
+    s->label = text_or_none(call->label);
+    s->opening = call;
+    s->deadline.fire = out_of_time;
+    s->state.fire = state_changes;
+    DL_APPEND(c->sessions, s);
+    c->session_count++;
+    lh_client_attach_init(s);
+    lh_timer_set(&c->timers, &s->deadline, call->deadline);
+    lh_client_attach(s);
+}
+
+void lh_client_session_close(struct lh_session_close_call *call)
+{
+    struct lh_client_session *s = call->session;
+    struct lh_client *c = s->client;
+
+    if (s->life == LH_CLIENT_SESSION_LIVE)
+        empty(s, false, LH_ERR_CANCELLED, "the session is being closed");
+    if (s->event_call != NULL) {
+        lh_client_complete(
+            c, &s->event_call->call, LH_ERR_CANCELLED, "the session is being closed");
+        s->event_call = NULL;
+    }
+    s->closing = call;
+    /* A lost one of which the master knows, or whose record is over. */
+    if (!lh_timer_is_set(&s->deadline) && s->phase == LH_CLIENT_STREAM_NONE) {
+        end_closing(s, LH_OK, NULL);
+        return;
+    }
+    lh_timer_set(&c->timers, &s->deadline, call->deadline);
+    lh_client_attach_close(s);
+}
+
+void lh_client_sessions_end(struct lh_client *c, bool complete)
+{
+    const char *why = "the cluster is being closed";
+
+    while (c->sessions != NULL) {
+        struct lh_client_session *s = c->sessions;
+        lh_client_guard(c);
+        s->valid_until = (struct lh_instant){0};
+        lh_client_locks_end(s, complete, false, LH_ERR_CANCELLED, why);
+        lh_client_cache_clear(s);
+        lh_client_unguard(c);
+        lh_client_reads_end(s, complete, LH_ERR_CANCELLED, why);
+        if (complete && s->event_call != NULL)
+            lh_client_complete(c, &s->event_call->call, LH_ERR_CANCELLED, why);
+        s->event_call = NULL;
+        if (complete && s->opening != NULL)
+            lh_client_complete(c, &s->opening->call, LH_ERR_CANCELLED, why);
+        if (complete && s->closing != NULL)
+            lh_client_complete(c, &s->closing->call, LH_ERR_CANCELLED, why);
+        free_session(s);
+    }
+}
+
+void lh_client_sessions_check(const struct lh_client *c)
+{
+    size_t count = 0;
+
+    LH_ASSERT(c->guards == 0 && c->touched_sessions == NULL);
+    for (const struct lh_client_session *s = c->sessions; s != NULL; s = s->next, count++) {
+        bool live = s->life == LH_CLIENT_SESSION_LIVE;
+        bool linked = s->phase >= LH_CLIENT_STREAM_ATTACHED;
+        LH_ASSERT((s->link.id != 0) == linked);
+        LH_ASSERT((s->seeker.list == &c->active.waiting) == (s->phase == LH_CLIENT_STREAM_SEEKING));
+        LH_ASSERT(live == lh_timer_is_set(&s->state) || s->valid_until.ns == UINT64_MAX);
+        LH_ASSERT(live || s->opening != NULL || s->valid_until.ns == 0);
+        LH_ASSERT((s->opening != NULL) == (s->life == LH_CLIENT_SESSION_OPENING));
+        LH_ASSERT(s->life != LH_CLIENT_SESSION_OVER || s->by_name == NULL);
+        LH_ASSERT(s->life == LH_CLIENT_SESSION_OVER || s->phase != LH_CLIENT_STREAM_NONE);
+        LH_ASSERT(s->phase != LH_CLIENT_STREAM_UP || lh_timer_is_set(&s->beat));
+        LH_ASSERT(s->asked.ns == UINT64_MAX || lh_timer_is_set(&s->retry));
+        LH_ASSERT(s->asked.ns == UINT64_MAX || linked);
+        LH_ASSERT(s->ops == NULL || s->phase == LH_CLIENT_STREAM_SHOWING ||
+                  s->phase == LH_CLIENT_STREAM_UP);
+        LH_ASSERT(s->stream > 0 || s->phase == LH_CLIENT_STREAM_SEEKING);
+        lh_client_locks_check(s);
+        lh_client_values_check(s);
+    }
+    LH_ASSERT(count == c->session_count);
+}

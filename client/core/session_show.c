@@ -1,0 +1,158 @@
+/* Showing what a session has, after each greeting (PS-2), and the answer. What is not shown is
+ * free, so everything that may still be acted on is in it. */
+#include "base/alloc.h"
+#include "base/probe.h"
+#include "client/core/cache.h"
+#include "client/core/locks.h"
+#include "client/core/session.h"
+#include "client/core/values.h"
+#include "proto/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A showing that is being made: its entries, and where they are. */
+struct showing {
+    struct lh_client_session *s;
+    Leasehold__Show show;
+    size_t bytes;
+    bool sent; /* a piece of it */
+    Leasehold__ShownLock *locks;
+    Leasehold__Acquire *waiting;
+    Leasehold__ShownValue *values;
+    size_t lock_room, waiting_room, value_room, broadcast_room;
+};
+
+#define ENTRY_OVERHEAD 64u
+
+static void send_piece(struct showing *w, bool more)
+{
+    Leasehold__LeaseSessionRequest m = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
+    Leasehold__Show *show = &w->show;
+
+    show->more = more;
+    show->locks = lh_alloc_array(show->n_locks + 1, sizeof *show->locks);
+    for (size_t i = 0; i < show->n_locks; i++)
+        show->locks[i] = &w->locks[i];
+    show->waiting = lh_alloc_array(show->n_waiting + 1, sizeof *show->waiting);
+    for (size_t i = 0; i < show->n_waiting; i++)
+        show->waiting[i] = &w->waiting[i];
+    show->values = lh_alloc_array(show->n_values + 1, sizeof *show->values);
+    for (size_t i = 0; i < show->n_values; i++)
+        show->values[i] = &w->values[i];
+    m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
+    m.show = show;
+    lh_fx_send(w->s->client->fx, w->s->link.id, &m.base, NULL);
+    free(show->locks);
+    free(show->waiting);
+    free(show->values);
+    show->n_locks = show->n_waiting = show->n_values = show->n_broadcasts = 0;
+    w->bytes = 0;
+}
+
+static void add_bytes(struct showing *w, size_t bytes)
+{
+    if (w->bytes > 0 && w->bytes + bytes > w->s->client->config.session_message_bytes) {
+        LH_MARK("session-shown-in-pieces");
+        send_piece(w, true);
+    }
+    w->bytes += bytes;
+}
+
+static void add_lock(struct showing *w, struct lh_client_lock *l)
+{
+    struct lh_client *c = w->s->client;
+
+    add_bytes(w, strlen(l->name) + l->info_size + ENTRY_OVERHEAD);
+    LH_GROW(w->locks, w->lock_room, w->show.n_locks + 1);
+    Leasehold__ShownLock *m = &w->locks[w->show.n_locks++];
+    leasehold__shown_lock__init(m);
+    m->name = l->name;
+    m->mode = l->shared ? LEASEHOLD__LOCK_MODE__SHARED : LEASEHOLD__LOCK_MODE__EXCLUSIVE;
+    m->token = l->token;
+    m->slots = l->slots;
+    m->info.data = l->info;
+    m->info.len = l->info_size;
+    m->recallable = l->recallable;
+    if (l->end.ns != UINT64_MAX) {
+        m->ends = true;
+        m->left_ns = lh_instant_until(c->now, l->end).ns;
+    }
+    l->shown_on = w->s->stream;
+}
+
+static void add_waiting(struct showing *w, struct lh_client_lock *l)
+{
+    add_bytes(w, strlen(l->name) + l->info_size + ENTRY_OVERHEAD);
+    LH_GROW(w->waiting, w->waiting_room, w->show.n_waiting + 1);
+    lh_client_acquire_message(&w->waiting[w->show.n_waiting++], l);
+    l->asked_on = w->s->stream;
+}
+
+static void add_locks(struct showing *w)
+{
+    struct lh_client_lock *l, *after;
+
+    HASH_ITER(of_name, w->s->by_name, l, after)
+        if (lh_client_lock_is_held(l))
+            add_lock(w, l);
+        else if (!l->no_wait) /* that one is asked again */
+            add_waiting(w, l);
+}
+
+static void add_value(void *arg, struct lh_client_cached *e)
+{
+    struct showing *w = arg;
+
+    add_bytes(w, e->size + ENTRY_OVERHEAD);
+    LH_GROW(w->values, w->value_room, w->show.n_values + 1);
+    Leasehold__ShownValue *m = &w->values[w->show.n_values++];
+    leasehold__shown_value__init(m);
+    m->name = e->name;
+    m->revision = lh_client_cached_revision(e);
+    e->shown_on = w->s->stream;
+}
+
+static void add_broadcasts(struct showing *w)
+{
+    const char *prefix;
+    uint64_t cursor = 0;
+
+    while ((prefix = lh_client_prefix_next(w->s, &cursor)) != NULL) {
+        add_bytes(w, strlen(prefix) + ENTRY_OVERHEAD);
+        LH_GROW(w->show.broadcasts, w->broadcast_room, w->show.n_broadcasts + 1);
+        w->show.broadcasts[w->show.n_broadcasts++] = (char *)(uintptr_t)prefix;
+    }
+}
+
+void lh_client_session_show(struct lh_client_session *s)
+{
+    struct showing w = {.s = s};
+
+    leasehold__show__init(&w.show);
+    w.show.stamp = s->last_stamp;
+    lh_client_guard(s->client);
+    lh_client_locks_cut_end(s);
+    add_locks(&w);
+    lh_client_cache_each_leased(s, s->client->now, add_value, &w);
+    lh_client_unguard(s->client);
+    add_broadcasts(&w);
+    send_piece(&w, false);
+    free(w.locks);
+    free(w.waiting);
+    free(w.values);
+    free(w.show.broadcasts);
+}
+
+void lh_client_session_shown(struct lh_client_session *s, const Leasehold__Shown *m)
+{
+    struct lh_instant until = s->valid_until;
+
+    lh_client_guard(s->client);
+    lh_client_locks_shown(s, m, until);
+    lh_client_values_shown(s, m);
+    lh_client_unguard(s->client);
+    lh_client_session_renew(s, m->stamp, m->term_ns);
+    lh_client_locks_up(s);
+    lh_client_reads_up(s);
+}

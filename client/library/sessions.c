@@ -1,0 +1,243 @@
+/* The library: sessions. The core keeps them; here is what the program hears of them, in the
+ * callback thread: one event at a time, and the next one is asked for when it has been handled. */
+#include "client/library/programs.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A call that waits for others is asked again after this. */
+#define CALL_WAIT_MS 60000u
+
+/* ---- fork(). ---- */
+
+/* Counts how often this process, and those that it came from, were the child of a fork(): no
+ * thread of the library went along, so no session does. */
+static _Atomic unsigned generation;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    atomic_fetch_add(&generation, 1);
+}
+
+static void watch_forks(void)
+{
+    int error = pthread_atfork(NULL, NULL, in_child);
+
+    LH_ASSERT(error == 0);
+}
+
+bool lh_session_is_here(const struct lh_session *s)
+{
+    return s != NULL && s->generation == atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+int lh_session_check(const struct lh_session *s)
+{
+    if (s == NULL)
+        return lh_missing("session");
+    if (!lh_session_is_here(s))
+        return lh_fail(LH_ERR_CLOSED, "the session belongs to the process that was forked from");
+    return LH_OK;
+}
+
+uint64_t lh_wait_ms(uint64_t timeout_ms)
+{
+    uint64_t ms = timeout_ms < CALL_WAIT_MS ? timeout_ms : CALL_WAIT_MS;
+
+    return ms - ms / 8;
+}
+
+/* ---- Events. ---- */
+
+static void set_state(struct lh_session *s, enum lh_session_state state)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->state = state;
+    pthread_mutex_unlock(&s->mutex);
+    if (s->options.on_state != NULL)
+        s->options.on_state(s->options.on_state_arg, s, state);
+}
+
+static void recalled(struct lh_session *s, bool cancelled)
+{
+    struct lh_held h;
+
+    if (lh_held_find(s, s->event.lock, &h) && h.options.on_recall != NULL)
+        h.options.on_recall(h.options.arg, &h.lock, cancelled, s->event.call.text);
+}
+
+static void lost(struct lh_session *s)
+{
+    struct lh_held h;
+
+    if (lh_held_take(s, s->event.lock, &h) && h.options.on_lost != NULL)
+        h.options.on_lost(h.options.arg, &h.lock);
+}
+
+static void handle(struct lh_session *s)
+{
+    switch (s->event.event) {
+    case LH_CLIENT_SUSPENDED:
+        set_state(s, LH_SESSION_SUSPENDED);
+        break;
+    case LH_CLIENT_RESUMED:
+        set_state(s, LH_SESSION_ACTIVE);
+        break;
+    case LH_CLIENT_LOST:
+        set_state(s, LH_SESSION_LOST);
+        break;
+    case LH_CLIENT_RECALLED:
+    case LH_CLIENT_CUT:
+        recalled(s, s->event.event == LH_CLIENT_CUT);
+        break;
+    case LH_CLIENT_LOCK_LOST:
+        lost(s);
+        break;
+    }
+}
+
+static void end_events(struct lh_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->over = true;
+    pthread_cond_broadcast(&s->quiet);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void await_event(struct lh_session *s)
+{
+    s->event = (struct lh_session_event_call){
+        .call = {.kind = LH_CALL_SESSION_EVENT, .owner = s}, .session = s->core};
+    if (!lh_loop_call(s->cluster->loop, &s->event.call))
+        end_events(s);
+}
+
+static void run_event(struct lh_errand *errand)
+{
+    struct lh_session *s = LH_OWNER(errand, struct lh_session, errand);
+
+    if (s->event_error != LH_OK) {
+        end_events(s);
+        return;
+    }
+    handle(s);
+    await_event(s);
+}
+
+void lh_session_event_completed(struct lh_session_event_call *call, int error)
+{
+    struct lh_session *s = call->call.owner;
+
+    s->event_error = error;
+    s->errand.run = run_event;
+    lh_cluster_errand(s->cluster, &s->errand);
+}
+
+/* ---- Opening and closing. ---- */
+
+/* "4711 backup" */
+static void describe_process(char *text, size_t size)
+{
+    snprintf(text, size, "%ld %s", (long)getpid(), program_invocation_short_name);
+}
+
+static void init(struct lh_session *s, struct lh_cluster *cluster,
+    const struct lh_session_options *options, struct lh_client_session *core)
+{
+    const uint8_t *id = lh_client_session_id(core);
+
+    s->cluster = cluster;
+    s->core = core;
+    s->generation = atomic_load(&generation);
+    s->options = *options;
+    s->options.label = NULL; /* the caller's */
+    for (unsigned i = 0; i < 16; i++)
+        snprintf(s->id + 2 * i, 3, "%02x", id[i]);
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->quiet, NULL);
+}
+
+int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options *options,
+    uint64_t timeout_ms, struct lh_session **session)
+{
+    struct lh_session_options o = options == NULL ? (struct lh_session_options){0} : *options;
+    char host[256] = "", process[128];
+
+    if (cluster == NULL || session == NULL)
+        return lh_missing(cluster == NULL ? "cluster" : "session");
+    if (o.term_ms > LH_SESSION_TERM_MAX)
+        return lh_fail(
+            LH_ERR_INVALID_ARGUMENT, "the term is %" PRIu64 " ms; it is at most 60 s", o.term_ms);
+    pthread_once(&watched, watch_forks);
+    gethostname(host, sizeof host - 1);
+    describe_process(process, sizeof process);
+    struct lh_session_open_call call = {
+        .call.kind = LH_CALL_SESSION_OPEN,
+        .term_ms = o.term_ms,
+        .host = host,
+        .process = process,
+        .label = o.label != NULL ? o.label : program_invocation_short_name,
+        .deadline = lh_deadline(timeout_ms),
+    };
+    int error = lh_call_wait(cluster, &call.call);
+    if (error != LH_OK)
+        return error;
+    struct lh_session *s = lh_alloc(sizeof *s);
+    init(s, cluster, &o, call.session);
+    *session = s;
+    await_event(s);
+    return LH_OK;
+}
+
+/* All that the callback thread has of it is done. */
+static void await_quiet(struct lh_session *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    while (!s->over || s->pending > 0)
+        pthread_cond_wait(&s->quiet, &s->mutex);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
+{
+    if (s == NULL)
+        return;
+    if (lh_session_is_here(s)) {
+        LH_ASSERT(!lh_in_callback());
+        struct lh_session_close_call call = {
+            .call.kind = LH_CALL_SESSION_CLOSE,
+            .session = s->core,
+            .deadline = lh_deadline(timeout_ms),
+        };
+        (void)lh_call_wait(s->cluster, &call.call);
+        await_quiet(s);
+        pthread_mutex_destroy(&s->mutex);
+        pthread_cond_destroy(&s->quiet);
+    }
+    lh_held_clear(s);
+    free(s);
+}
+
+uint64_t lh_session_left_ms(const struct lh_session *s)
+{
+    if (!lh_session_is_here(s))
+        return 0;
+    pthread_mutex_lock(&s->cluster->guard);
+    struct lh_duration left = lh_client_session_left(s->core, lh_clock_now());
+    pthread_mutex_unlock(&s->cluster->guard);
+    return left.ns / 1000000;
+}
+
+const char *lh_session_id(const struct lh_session *s)
+{
+    return s == NULL ? "" : s->id;
+}
