@@ -30,8 +30,9 @@ class LeasesMastersTest(MastersTest):
 
     def start(self, *args, output=None):
         with open(output or os.devnull, "ab") as file:
-            process = subprocess.Popen([binary("leasehold"), *args], stdout=file, stderr=file,
-                                       stdin=subprocess.DEVNULL, env=self.cluster.environment())
+            process = subprocess.Popen([binary("leasehold"), *args], stdout=file,
+                                       stdin=subprocess.DEVNULL, env=dict(
+                                           os.environ, LEASEHOLD_MASTER=self.cluster.master_address))
         self.processes.append(process)
         return process
 

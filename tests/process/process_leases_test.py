@@ -297,7 +297,9 @@ class LeasesTest(ClusterTest):
     def test_append_under_a_lock(self):
         self.cluster.command("append", "--create", "--replication=1", f"--lock={LOCK}", "/log",
                              stdin=b"one\n")
-        self.run_with("append", "/log", status=1)
+        refused = self.cluster.run("append", "/log", stdin=b"stray\n")
+        self.assertEqual(refused.returncode, 75)
+        self.assertIn(b"STALE_TOKEN", refused.stderr)
         # Under the lock of that name around it; no second one is waited for.
         self.run_with("lock", LOCK, "--", "sh", "-c",
                       f"echo two | {binary('leasehold')} append --lock={LOCK} /log")
