@@ -2,6 +2,7 @@
 #include "client/command/program.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "client/command/keeper.h"
 
 #include <errno.h>
@@ -64,6 +65,17 @@ void lh_program_free_environment(char **environment)
     for (size_t i = 0; environment[i] != NULL; i++)
         free(environment[i]);
     free(environment);
+}
+
+const char *lh_program_label(
+    char label[LH_PROGRAM_LABEL_BYTES], const char *what, const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : program;
+    int n = snprintf(label, LH_PROGRAM_LABEL_BYTES, "%s: ", what);
+
+    (void)lh_text_show(label + n, LH_PROGRAM_LABEL_BYTES - (size_t)n, name);
+    return label;
 }
 
 int lh_program_not_started(const char *command, const char *program, int error)

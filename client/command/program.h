@@ -17,5 +17,12 @@ int lh_program_signal(int signals);
 char **lh_program_environment(const char *const *added);
 void lh_program_free_environment(char **environment);
 
+#define LH_PROGRAM_LABEL_BYTES 129u /* what a session's label can have, and a NUL */
+
+/* "WHAT: PROGRAM", as a session's label can be: without the program's folder, shown as on a terminal,
+ * and not too long. */
+const char *lh_program_label(
+    char label[LH_PROGRAM_LABEL_BYTES], const char *what, const char *program);
+
 /* Says why, and returns the exit code: 127 not found, 126 otherwise, as a shell. */
 int lh_program_not_started(const char *command, const char *program, int error);

@@ -30,9 +30,9 @@ class LeasesMastersTest(MastersTest):
 
     def start(self, *args, output=None):
         with open(output or os.devnull, "ab") as file:
-            process = subprocess.Popen([binary("leasehold"), *args], stdout=file,
-                                       stdin=subprocess.DEVNULL, env=dict(
-                                           os.environ, LEASEHOLD_MASTER=self.cluster.master_address))
+            process = subprocess.Popen(
+                [binary("leasehold"), *args], stdout=file, stdin=subprocess.DEVNULL,
+                env=dict(os.environ, LEASEHOLD_MASTER=self.cluster.master_address))
         self.processes.append(process)
         return process
 

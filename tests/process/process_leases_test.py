@@ -109,6 +109,10 @@ class LeasesTest(ClusterTest):
         self.run_with("lock", LOCK, "--", "/etc/passwd", status=126)
         self.run_with("lock", LOCK, status=64)
         self.run_with("lock", "--margin=3s", "--term=5s", LOCK, "--", "true", status=64)
+        # Whatever a program is called, a session can be described.
+        odd = os.path.join(self.folder, "x" * 120 + "\n\x1b\u202e\u00fc")
+        os.symlink("/bin/true", odd)
+        self.run_with("lock", LOCK, "--", odd)
         wait_for("the lock to be free", lambda: not self.holders())
 
     def test_one_at_a_time(self):
