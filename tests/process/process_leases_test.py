@@ -135,6 +135,15 @@ class LeasesTest(ClusterTest):
         self.assertEqual(second.wait(), 130)
         wait_for("nobody to wait", lambda: self.waiting() == 0)
 
+    def test_without_a_master_it_can_be_ended(self):
+        self.cluster.master.kill()
+        for args in (("lock", LOCK, "--", "true"), ("register", VALUE, "x", "--", "true")):
+            process = self.start(*args)
+            wait_for("it to say that it waits", lambda p=process: p.stderr.readline())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(), -signal.SIGINT)
+        self.run_with("lock", "--timeout=200ms", LOCK, "--", "true", status=69)
+
     def test_shared_with_slots(self):
         for _ in range(2):
             self.start("lock", "--shared", "--slots=2", LOCK, "--", "sleep", "1000")
