@@ -68,8 +68,8 @@ LH_MUST_USE int lh_grantor_session_renew(
  * LEASE-2). Its end is still reported by lh_grantor_expire(). Nothing happens if there is none. */
 void lh_grantor_session_close(struct lh_grantor *g, lh_session_id s);
 
-/* The holder gave everything up: the session is over at `now`, and lh_grantor_expire() reports it and
- * its leases as if it had run out. Nothing happens if there is none. O(1). */
+/* The holder gave everything up: the session is over at `now`, and lh_grantor_expire() reports it
+ * and its leases as if it had run out. Nothing happens if there is none. O(1). */
 void lh_grantor_session_stop(struct lh_grantor *g, lh_session_id s, struct lh_instant now);
 
 /* The holder is known to be dead, or gave everything up: every lease of the session is over now
@@ -142,16 +142,16 @@ LH_MUST_USE int lh_grantor_release(
     struct lh_grantor *g, uint64_t key, uint64_t version, lh_session_id s);
 
 /* The lease that `s` holds ends by itself: at its present end, which is its session's if that is
- * earlier, or at `at` if that is earlier still and not before `now`. No later renewal of the session
- * covers it (NL-4). The caller answers for it that the holder does not count on more.
+ * earlier, or at `at` if that is earlier still and not before `now`. No later renewal of the
+ * session covers it (NL-4). The caller answers for it that the holder does not count on more.
  *   NOT_LEASED  it holds none, or not any more */
 LH_MUST_USE int lh_grantor_cut(struct lh_grantor *g, uint64_t key, lh_session_id s,
     struct lh_instant now, struct lh_instant at);
 
-/* Cuts the shared lease of the key that is held longest among those that it has not cut yet, and says
- * whose it is: for a caller that tells all holders, a few at a time. False: all are cut. O(1). Until
- * nobody shares the key any more, nobody is given a share in it. A lease that has ended and was not
- * collected yet is treated likewise. */
+/* Cuts the shared lease of the key that is held longest among those that it has not cut yet, and
+ * says whose it is: for a caller that tells all holders, a few at a time. False: all are cut.
+ * O(1). Until nobody shares the key any more, nobody is given a share in it. A lease that has
+ * ended and was not collected yet is treated likewise. */
 bool lh_grantor_cut_next(
     struct lh_grantor *g, uint64_t key, struct lh_instant now, struct lh_lease_info *info);
 

@@ -1,7 +1,7 @@
 /* Leases of light kinds: the engine alone has them (service.h). */
+#include "lease/light.h"
 #include "base/assert.h"
 #include "base/probe.h"
-#include "lease/service_internal.h"
 
 /* What has ended is reported before something else takes its place in the engine: whoever counts
  * leases hears of each. */

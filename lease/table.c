@@ -153,6 +153,14 @@ uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t 
     return i;
 }
 
+uint32_t lh_table_own(const struct lh_grantor *g, uint32_t of_key, uint32_t slot)
+{
+    const struct lh_record *r = lh_record_at(g, of_key);
+    if (r->kind == LH_RECORD_GROUP)
+        return lh_table_find_share(g, r->key, slot);
+    return r->session == slot ? of_key : 0;
+}
+
 static void lease_link(struct lh_grantor *g, uint32_t i, uint64_t hash)
 {
     const struct lh_record *r = lh_record_at(g, i);

@@ -161,6 +161,16 @@ uint32_t lh_table_find(const struct lh_grantor *g, uint64_t key);
 /* The SHARED record of this session; 0 if it has none. */
 uint32_t lh_table_find_share(const struct lh_grantor *g, uint64_t key, uint32_t session);
 
+/* What the caller has once treated as over must not come back to life because a later call names an
+ * earlier reading. */
+static inline void lh_table_note_time(struct lh_grantor *g, struct lh_instant now)
+{
+    g->seen = lh_instant_max(g->seen, now);
+}
+
+/* The record of the lease that session `slot` has on the key of record `of_key`; 0 if none. */
+uint32_t lh_table_own(const struct lh_grantor *g, uint32_t of_key, uint32_t slot);
+
 /* The key must be free. */
 void lh_table_add_exclusive(struct lh_grantor *g, uint64_t key, uint64_t version, uint32_t session,
     struct lh_instant end, bool recalling);

@@ -97,4 +97,5 @@
     X(reads_waiting_max, 65536, "reads that wait for a commit")                                    \
     X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \
     X(watchers_max, 10000, "streams of watchers")                                                  \
-    X(watch_events, 1000, "changes in one message to a watcher")
+    X(watch_events, 1000, "changes in one message to a watcher")                                   \
+    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")

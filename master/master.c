@@ -393,6 +393,8 @@ static void free_leases(struct lh_master *m)
         RB_REMOVE(lh_m_name_tree, &m->names.tree, n);
         free(n);
     }
+    for (size_t i = 0; i < m->names.page_count; i++)
+        free(m->names.by_number[i]);
     free(m->names.by_number);
     free(m->names.free_numbers);
     lh_m_history_deinit(m);

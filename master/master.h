@@ -22,6 +22,8 @@
  *   growth/     new chunks, and those created ahead of their need
  *   grants/     who may take a chunk's appends (LEASE-*)
  *   inventory/  what servers have: what a replica is worth (KEEP-1), where one can go (KEEP-4)
+ *   programs/   programs with sessions: what they show and ask (PS-*)
+ *   locks/      their locks (NL-*)
  *   sessions/   who is alive (SES-*)
  *   tables/     records, their indexes, what is dirty, what changed */
 #pragma once

@@ -64,6 +64,30 @@ static void leases(const struct lh_master *m, struct lh_metrics *out)
     GAUGE("calls_waiting", "Calls that wait for a primary.", HASH_COUNT(m->waiters));
 }
 
+static void programs(const struct lh_master *m, struct lh_metrics *out)
+{
+    GAUGE("program_sessions", "Sessions of programs.", m->programs.count - m->programs.over);
+    GAUGE("program_sessions_away",
+        "Sessions of before this master's start that are not back; until none is, no lock is "
+        "granted (PS-3).",
+        m->leases.away);
+    COUNTER(programs_opened, "program_sessions_opened", "Sessions of programs that began.");
+    COUNTER(programs_attached, "program_streams", "Streams that programs attached (PS-2).");
+    COUNTER(programs_refused, "program_streams_refused", "Streams of programs that were refused.");
+    COUNTER(programs_ended, "program_sessions_ended", "Sessions of programs closed or run out.");
+    COUNTER(program_beats, "program_heartbeats", "Heartbeats of programs in a live session.");
+    GAUGE("names", "Names that are locked, waited for, or have a value.", m->names.count);
+    GAUGE("locks", "Locks that are held.", m->locks.held);
+    GAUGE("locks_waiting", "Requests for locks that wait.", m->locks.waiting);
+    COUNTER(locks_granted, "locks_granted", "Locks granted (NL-1).");
+    COUNTER(locks_queued, "locks_queued", "Requests for locks that had to wait.");
+    COUNTER(locks_released, "locks_released", "Locks given back.");
+    COUNTER(locks_expired, "locks_expired",
+        "Locks that ended by themselves: with their session, or cut (NL-4).");
+    COUNTER(locks_recalled, "locks_recalled", "Holders that were asked for their lock.");
+    COUNTER(locks_cancelled, "locks_cancelled", "Locks that operators cancelled.");
+}
+
 static void values(const struct lh_master *m, struct lh_metrics *out)
 {
     struct lh_m_values_figures figures;
@@ -124,7 +148,7 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
     for (int method = LH_METHOD_NONE + 1; method < LH_METHOD_APPEND; method++) {
         const char *path = lh_method_info((enum lh_method)method)->path;
         const struct lh_label label = {"method", strrchr(path, '/') + 1};
-        if (method != LH_METHOD_SESSION)
+        if (method != LH_METHOD_SESSION && method != LH_METHOD_LEASE_SESSION)
             lh_metrics_count(out, &label, 1, m->counts.calls[method]);
     }
     lh_metrics_family(
@@ -146,6 +170,7 @@ void lh_master_metrics(const struct lh_master *m, struct lh_metrics *out)
 {
     sessions(m, out);
     leases(m, out);
+    programs(m, out);
     values(m, out);
     replicas(m, out);
     calls(m, out);

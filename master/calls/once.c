@@ -13,7 +13,6 @@
 #include "base/crc32c.h"
 #include "master/calls/internal.h"
 #include "master/tables/call.h"
-#include "master/tables/pending.h"
 #include "master/tables/replies.h"
 #include "master/tables/tables.h"
 

@@ -286,8 +286,8 @@ void lh_m_lock_acquire(struct lh_master *m, struct lh_m_program *p, const Leaseh
     lh_m_lock_touch(m, n);
 }
 
-/* Whoever can be granted is, in order; the first one that cannot has the holders asked. False: there
- * is more to do. */
+/* Whoever can be granted is, in order; the first one that cannot has the holders asked. False:
+ * there is more to do. */
 static bool advance(struct lh_master *m, struct lh_m_locking *g, size_t *work)
 {
     struct lh_m_claim *c;

@@ -1,9 +1,9 @@
 /* Locks of programs: who holds a name, who waits, recalls and cuts (NL-1 to NL-4).
  *
  * Who holds a lock the engine knows. A lock of which more is to be remembered (it is shared, has a
- * text for others, or its holder wants to be asked) has a claim, and so has each request that waits.
- * Releases and ends only mark a name; who gets it is decided at the end of the step, so what a
- * message says after a release is done before anybody is granted (NL-1). */
+ * text for others, or its holder wants to be asked) has a claim, and so has each request that
+ * waits. Releases and ends only mark a name; who gets it is decided at the end of the step, so what
+ * a message says after a release is done before anybody is granted (NL-1). */
 #pragma once
 
 #include "master/tables/tables.h"
@@ -51,7 +51,8 @@ void lh_m_locks_deinit(struct lh_master *m);
 void lh_m_locks_step(struct lh_master *m);
 /* The last session on record is back or over: grants what waits. */
 void lh_m_locks_all_back(struct lh_master *m);
-/* The program's session is over: its requests leave their queues. Its locks follow by themselves. */
+/* The program's session is over: its requests leave their queues. Its locks follow by
+ * themselves. */
 void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p);
 /* The master stops: calls that wait end. */
 void lh_m_locks_stop(struct lh_master *m);

@@ -33,8 +33,8 @@ static bool is_to_be_asked(const struct lh_master *m, const struct lh_m_claim *c
     return true;
 }
 
-/* On the first conflict, and again when another request is the first that waits: not more often than
- * `recall_pause`, since a holder may have reason to keep its lock. */
+/* On the first conflict, and again when another request is the first that waits: not more often
+ * than `recall_pause`, since a holder may have reason to keep its lock. */
 void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
 {
     const struct lh_m_claim *head = RB_MIN(lh_m_queue, &g->queue);

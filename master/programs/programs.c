@@ -30,8 +30,10 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
 {
     struct lh_m_program *p = lh_m_session_program(l->session);
 
-    if (!p->back && !LH_PLANTED("session-renewed-before-shown")) {
+    if (!p->back) {
         LH_MARK("beat-before-shown");
+        if (LH_PLANTED("session-renewed-before-shown"))
+            answer_beat(m, p, beat->stamp);
         return; /* PS-2 */
     }
     if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {
@@ -40,6 +42,8 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
         return;
     }
     m->counts.program_beats++;
+    if (beat->last_stamp == 0) /* the program does not say what it has received */
+        lh_m_session_confirmed(&p->session, m->now);
     answer_beat(m, p, beat->stamp);
     if (p->parked && lh_m_program_reachable(m, p))
         lh_m_locks_unpark(m, p);

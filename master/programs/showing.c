@@ -1,4 +1,5 @@
-/* What a program shows when it attaches, in one message or in pieces: it counts as a whole (PS-2). */
+/* What a program shows when it attaches, in one message or in pieces: it counts as a whole
+ * (PS-2). */
 #include "lease/term.h"
 #include "master/locks/locks.h"
 #include "master/programs/internal.h"

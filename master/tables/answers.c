@@ -8,6 +8,9 @@
 /* A tag of one byte and a length. */
 #define FRAME_ROOM 6u
 
+/* Memory for answers that a program keeps; there may be many programs. */
+#define KEPT 64u
+
 /* Beside the frame this is ample for a message's limit. */
 #define GATHERED_ROOM (LH_WIRE_MESSAGE_BYTES_MAX - 64u)
 
@@ -50,6 +53,11 @@ static void leave(struct lh_master *m, struct lh_m_program *p)
     e->tell = true;
     memcpy(to, frame, head);
     memcpy(to + head, p->out.bytes, size);
+    if (p->out.capacity > KEPT) {
+        free(p->out.bytes);
+        p->out.bytes = NULL;
+        p->out.capacity = 0;
+    }
     sends(m, p);
 }
 

@@ -1,5 +1,6 @@
 /* What is said to programs on their session streams. The answers of one step go together, in as few
- * messages as possible; all that is said to one program leaves in the order in which it was said. */
+ * messages as possible; all that is said to one program leaves in the order in which it was
+ * said. */
 #pragma once
 
 #include "master/tables/tables.h"

@@ -32,8 +32,9 @@ struct lh_m_values {
     TAILQ_HEAD(, lh_m_value) orphans; /* attached to a session without a record */
 };
 
-/* The value under the name becomes `bytes`, which are taken over, with this step's commit. `program`
- * NULL: attached to no session. A name changes once in a step at most. Returns the revision. */
+/* The value under the name becomes `bytes`, which are taken over, with this step's commit.
+ * `program` NULL: attached to no session. A name changes once in a step at most. Returns the
+ * revision. */
 uint64_t lh_m_value_put(struct lh_master *m, struct lh_m_name *name, struct lh_buf *bytes,
     uint64_t token, struct lh_m_program *program);
 /* The value, which is there, is deleted with this step's commit. The name is not settled. */

@@ -1,6 +1,7 @@
 /* The table of names. */
 #include "master/tables/name.h"
 
+#include "base/crc32c.h"
 #include "master/tables/path.h"
 #include "master/tables/tables.h"
 
@@ -25,8 +26,15 @@ int lh_m_name_check(const char *text, char *why, size_t why_size)
     return lh_path_check(text, why, why_size);
 }
 
+static struct lh_m_name **recent_of(const struct lh_master *m, const char *text)
+{
+    uint32_t hash = lh_crc32c(0, text, strlen(text));
+
+    return (struct lh_m_name **)(uintptr_t)&m->names.recent[hash % LH_M_NAMES_RECENT];
+}
+
 /* The tree compares texts in place, so what is looked up is looked up without a copy. */
-struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text)
+static struct lh_m_name *find(const struct lh_master *m, const char *text)
 {
     struct lh_m_name *n = RB_ROOT(tree(m));
 
@@ -37,6 +45,18 @@ struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text)
         n = order < 0 ? RB_LEFT(n, place) : RB_RIGHT(n, place);
     }
     return NULL;
+}
+
+struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text)
+{
+    struct lh_m_name **recent = recent_of(m, text);
+
+    if (*recent != NULL && strcmp((*recent)->text, text) == 0)
+        return *recent;
+    struct lh_m_name *n = find(m, text);
+    if (n != NULL)
+        *recent = n;
+    return n;
 }
 
 struct lh_m_name *lh_m_name_from(const struct lh_master *m, const char *text)
@@ -59,37 +79,53 @@ struct lh_m_name *lh_m_name_next(struct lh_m_name *name)
     return RB_NEXT(lh_m_name_tree, NULL, name);
 }
 
+static struct lh_m_name **place_of(const struct lh_m_names *names, uint32_t number)
+{
+    return &names->by_number[number / LH_M_NAME_PAGE][number % LH_M_NAME_PAGE];
+}
+
 static uint32_t take_number(struct lh_m_names *names)
 {
     if (names->free_count > 0)
         return names->free_numbers[--names->free_count];
     if (names->number_count == 0)
         names->number_count = 1; /* 0 is none's */
-    LH_GROW(names->by_number, names->number_capacity, names->number_count + 1);
     LH_ASSERT(names->number_count < UINT32_MAX);
+    if (names->number_count / LH_M_NAME_PAGE >= names->page_count) {
+        LH_GROW(names->by_number, names->page_capacity, names->page_count + 1);
+        names->by_number[names->page_count++] =
+            lh_alloc_array(LH_M_NAME_PAGE, sizeof **names->by_number);
+    }
     return (uint32_t)names->number_count++;
 }
 
 struct lh_m_name *lh_m_name_get(struct lh_master *m, const char *text)
 {
+    struct lh_m_name **recent = recent_of(m, text), *n = *recent;
     size_t size = strlen(text);
-    struct lh_m_name *n = lh_m_name_find(m, text);
 
-    if (n != NULL)
+    if (n != NULL && strcmp(n->text, text) == 0)
         return n;
+    /* Mostly it is not there: one walk finds that out, and its place. */
     n = lh_alloc(offsetof(struct lh_m_name, text) + size + 1);
     memcpy(n->text, text, size + 1);
+    *recent = RB_INSERT(lh_m_name_tree, &m->names.tree, n);
+    if (*recent != NULL) {
+        free(n);
+        return *recent;
+    }
     n->more = &lh_m_name_nothing;
     n->number = take_number(&m->names);
-    m->names.by_number[n->number] = n;
+    *place_of(&m->names, n->number) = n;
     m->names.count++;
-    RB_INSERT(lh_m_name_tree, &m->names.tree, n);
+    *recent = n;
     return n;
 }
 
 struct lh_m_name *lh_m_name_by_number(const struct lh_master *m, uint64_t number)
 {
-    return number == 0 || number >= m->names.number_count ? NULL : m->names.by_number[number];
+    return number == 0 || number >= m->names.number_count ? NULL
+                                                          : *place_of(&m->names, (uint32_t)number);
 }
 
 struct lh_m_name_more *lh_m_name_more(struct lh_m_name *name)
@@ -110,8 +146,11 @@ void lh_m_name_settle(struct lh_master *m, struct lh_m_name *name)
     }
     if (name->leases > 0 || more != &lh_m_name_nothing)
         return;
+    struct lh_m_name **recent = recent_of(m, name->text);
+    if (*recent == name)
+        *recent = NULL;
     RB_REMOVE(lh_m_name_tree, &m->names.tree, name);
-    m->names.by_number[name->number] = NULL;
+    *place_of(&m->names, name->number) = NULL;
     LH_GROW(m->names.free_numbers, m->names.free_capacity, m->names.free_count + 1);
     m->names.free_numbers[m->names.free_count++] = name->number;
     m->names.count--;

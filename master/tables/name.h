@@ -1,6 +1,6 @@
-/* A name of a lock, of a value, or of both. There are as many of these as leases on different names,
- * so they are small: what few names have is in a record of its own. Who holds a lock, and who
- * caches the value, the engine alone knows: leases of the kinds LH_M_LEASE_LOCK and
+/* A name of a lock, of a value, or of both. There are as many of these as leases on different
+ * names, so they are small: what few names have is in a record of its own. Who holds a lock, and
+ * who caches the value, the engine alone knows: leases of the kinds LH_M_LEASE_LOCK and
  * LH_M_LEASE_VALUE with the name's number as their id, and the token as a lock's version. */
 #pragma once
 
@@ -52,12 +52,21 @@ RB_HEAD(lh_m_name_tree, lh_m_name);
 RB_PROTOTYPE(lh_m_name_tree, lh_m_name, place, lh_m_compare_names)
 int lh_m_compare_names(const struct lh_m_name *a, const struct lh_m_name *b);
 
+/* In pages, which are not moved: with a million names an array that doubles would cost as much as
+ * what it points to. */
+#define LH_M_NAME_PAGE 4096u
+
+/* Of the names that were looked up last, by a hash of theirs: what is acquired is soon released, and
+ * a walk down a tree of a million names misses the processor's caches at every step. */
+#define LH_M_NAMES_RECENT 1024u
+
 struct lh_m_names {
     struct lh_m_name_tree tree;
-    struct lh_m_name **by_number; /* 0 is none's */
-    uint32_t *free_numbers;       /* the one that was freed last goes first */
-    size_t number_count, number_capacity, free_count, free_capacity;
+    struct lh_m_name ***by_number; /* pages; 0 is none's */
+    uint32_t *free_numbers;        /* the one that was freed last goes first */
+    size_t number_count, page_count, page_capacity, free_count, free_capacity;
     size_t count;
+    struct lh_m_name *recent[LH_M_NAMES_RECENT]; /* NULL: none */
 };
 
 /* Is it one? The text says what is wrong. */

@@ -68,6 +68,14 @@ struct lh_m_program *lh_m_program_new(struct lh_master *m, const uint8_t *id,
     return p;
 }
 
+/* For "old-showing-believed": it may have several. */
+static void forget_streams(struct lh_master *m, const struct lh_m_program *p)
+{
+    for (struct lh_m_link *l = m->links; l != NULL; l = l->hh.next)
+        if (l->session == &p->session)
+            l->session = NULL;
+}
+
 void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
 {
     struct lh_m_value *v;
@@ -77,6 +85,8 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
         v->program = NULL;
         TAILQ_INSERT_TAIL(&m->values.orphans, v, orphan_link);
     }
+    if (LH_PLANTED("old-showing-believed"))
+        forget_streams(m, p);
     if (p->out.gathers)
         TAILQ_REMOVE(&m->programs.saying, p, out.link);
     RB_REMOVE(lh_m_programs, &m->programs.tree, p);

@@ -70,7 +70,8 @@ struct lh_m_program *lh_m_program_from(const struct lh_master *m, const uint8_t 
 /* A new one. Texts are copied. */
 struct lh_m_program *lh_m_program_new(struct lh_master *m, const uint8_t *id,
     struct lh_duration term, const char *host, const char *process, const char *label);
-/* Out of the tables. Values that are attached to it stay, attached to a session without a record. */
+/* Out of the tables. Values that are attached to it stay, attached to a session without a
+ * record. */
 void lh_m_program_free(struct lh_master *m, struct lh_m_program *p);
 /* Its session is over: the record goes with this step's commit. */
 void lh_m_program_over(struct lh_master *m, struct lh_m_program *p);

@@ -1,7 +1,7 @@
 /* A session of any kind of client, and its streams. Of sessions/. */
 #pragma once
 
-#include "lease/service.h"
+#include "lease/light.h"
 #include "master/tables/common.h"
 
 /* Kinds of clients. */

@@ -1,5 +1,5 @@
-/* Values that go with a session (VAL-4). When it is over, each is deleted by a change like any other,
- * so its caches are told first. There may be thousands: a few wait at a time. */
+/* Values that go with a session (VAL-4). When it is over, each is deleted by a change like any
+ * other, so its caches are told first. There may be thousands: a few wait at a time. */
 #include "master/values/internal.h"
 
 static void follow(struct lh_master *m, struct lh_m_value *v)
@@ -43,11 +43,8 @@ void lh_m_attached_step(struct lh_master *m)
 {
     struct lh_m_value *v;
 
-    while (m->valuing->left.work > 0 && m->valuing->follow_count < m->config.follows_max &&
-           (v = next_value(m)) != NULL) {
-        m->valuing->left.work--;
+    while (m->valuing->follow_count < m->config.follows_max && (v = next_value(m)) != NULL)
         follow(m, v);
-    }
 }
 
 static void ended(struct lh_master *m, const struct lh_m_program *p)

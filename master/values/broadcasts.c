@@ -1,10 +1,10 @@
-/* Broadcast prefixes (VAL-5): of who reads names under them nothing is kept but, for each prefix, the
- * end of the last promise.
+/* Broadcast prefixes (VAL-5): of who reads names under them nothing is kept but, for each
+ * prefix, the end of the last promise.
  *
- * A prefix's revision is that of the last durable change under it, or a higher one: bytes that were
- * read at a revision are current while it is still the prefix's. A master that has just started does
- * not know of deletions that the history has forgotten; for them it takes the revision before the
- * oldest change that it has. */
+ * A prefix's revision is that of the last durable change under it, or a higher one: bytes that
+ * were read at a revision are current while it is still the prefix's. A master that has just
+ * started does not know of deletions that the history has forgotten; for them it takes the
+ * revision before the oldest change that it has. */
 #include "lease/term.h"
 #include "master/values/internal.h"
 

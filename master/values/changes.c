@@ -76,7 +76,7 @@ static int judge_bounds(struct lh_master *m, const struct lh_m_name *name,
         snprintf(text, text_size, "the session that the value is to be attached to is over");
         return LH_ERR_UNKNOWN_SESSION;
     }
-    if (p->attached_count >= m->config.attached_max) {
+    if (p->attached_count >= m->config.attached_max && (v == NULL || v->program != p)) {
         snprintf(text, text_size, "as many values are attached to the session as may be");
         return LH_ERR_NO_MEMORY;
     }

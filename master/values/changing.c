@@ -129,14 +129,14 @@ static bool tell_caches(struct lh_master *m, struct lh_m_changing *g)
     struct lh_lease_info info;
 
     for (uint32_t i = 0; !g->all_told && i < m->config.drops_step; i++) {
-        if (m->valuing->left.work == 0)
+        if (i > 0 && m->valuing->left.work == 0)
             return false;
         g->all_told =
             !lh_grantor_cut_next(m->leases.engine, lh_m_cache_key(g->name), m->now, &info);
         if (g->all_told)
             break;
         LH_MARK("cache-told-to-drop");
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         lh_m_say_drop(m, lh_m_lessee_program(info.context), g);
     }
     return g->all_told;
@@ -223,13 +223,13 @@ static void answer_reads(struct lh_master *m, struct lh_m_changing *g)
     struct lh_m_waiting_read *r;
 
     asked.name = g->name->text;
-    for (uint32_t i = 0; i < m->config.drops_step && m->valuing->left.work > 0 &&
+    for (uint32_t i = 0; i < m->config.drops_step && (i == 0 || m->valuing->left.work > 0) &&
                          (r = STAILQ_FIRST(&g->reads)) != NULL;
          i++) {
         struct lh_m_program *p = program_on(m, r->link);
         STAILQ_REMOVE_HEAD(&g->reads, next);
         m->valuing->read_count--;
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         asked.id = r->id;
         asked.revision = r->revision;
         asked.lease = r->lease;
@@ -284,7 +284,7 @@ static void late_drops(struct lh_master *m)
         const struct lh_m_name *name = lh_m_name_by_number(m, d->name);
         const struct lh_m_changing *g = lh_m_changing_of(name);
         STAILQ_REMOVE_HEAD(&m->valuing->late_drops, next);
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         if (p != NULL && g != NULL && g->phase == LH_M_DROPPING)
             lh_m_say_drop(m, p, g);
         free(d);
@@ -301,10 +301,10 @@ void lh_m_changing_step(struct lh_master *m)
            (g = TAILQ_FIRST(&v->work)) != NULL) {
         TAILQ_REMOVE(&v->work, g, work_link);
         g->in_work = false;
-        v->left.work--;
         if (g->phase == LH_M_DROPPING)
             advance_dropping(m, g);
         else if (g->phase == LH_M_ANSWERING)
             advance_answering(m, g);
+        lh_m_spend(v);
     }
 }

@@ -2,10 +2,6 @@
 #pragma once
 
 #include "master/tables/answers.h"
-#include "master/tables/history.h"
-#include "master/tables/name.h"
-#include "master/tables/pending.h"
-#include "master/tables/policy.h"
 #include "master/tables/tables.h"
 #include "master/values/values.h"
 
@@ -101,8 +97,8 @@ struct lh_m_ended {
     STAILQ_ENTRY(lh_m_ended) next;
 };
 
-/* A program that attached again shows a value that is changing: once it has heard what became of its
- * showing, it is told to drop it. */
+/* A program that attached again shows a value that is changing: once it has heard what became of
+ * its showing, it is told to drop it. */
 struct lh_m_late_drop {
     uint64_t link;
     uint32_t name; /* number */
@@ -131,6 +127,13 @@ struct lh_m_valuing {
         uint32_t work, commits, bytes;
     } left; /* for this step */
 };
+
+/* Something was looked at. Who is looked at in a step makes some progress in it, however little is
+ * left of it: so each costs something once it has been done. */
+static inline void lh_m_spend(struct lh_m_valuing *v)
+{
+    v->left.work -= v->left.work > 0;
+}
 
 /* The value's revision; 0: there is none. */
 static inline uint64_t lh_m_revision_of(const struct lh_m_name *name)

@@ -28,8 +28,8 @@ static void drop_later(struct showing *s, const struct lh_m_name *name)
     STAILQ_INSERT_TAIL(&s->m->valuing->late_drops, d, next);
 }
 
-/* The program may serve the value until it hears otherwise, so the lease is there, and ends with the
- * session as it is now; within a reign it is there already, or it was over. */
+/* The program may serve the value until it hears otherwise, so the lease is there, and ends with
+ * the session as it is now; within a reign it is there already, or it was over. */
 static bool hold(struct showing *s, struct lh_m_name *name)
 {
     struct lh_master *m = s->m;
@@ -75,13 +75,15 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
         LH_MARK("shown-value-is-old");
         say_dropped(s, shown->name);
     } else if (changing) {
+        /* The term of the others is not this one's: its lease is cut. Once the program has heard
+         * that it may not serve the value, it is asked to say so. */
         LH_MARK("shown-value-is-changing");
         if (hold(s, name)) {
             note(s, name);
             drop_later(s, name);
-        } else {
-            say_dropped(s, shown->name);
         }
+        if (!LH_PLANTED("shown-value-served-while-changing"))
+            say_dropped(s, shown->name);
     } else if (!may_go_on(s, name, &term)) {
         if (hold(s, name))
             note(s, name);

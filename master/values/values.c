@@ -89,12 +89,13 @@ void lh_m_values_stop(struct lh_master *m, int error, const char *text)
 
 void lh_m_values_step(struct lh_master *m)
 {
+    if (!m->stopping)
+        lh_m_attached_step(m);
     m->valuing->left.work = m->config.step_work;
     m->valuing->left.commits = m->config.changes_step;
     m->valuing->left.bytes = m->config.changes_step_bytes;
-    if (!m->stopping)
-        lh_m_attached_step(m);
     lh_m_changing_step(m);
+    m->valuing->left.work = m->config.step_work; /* each has its own: neither starves the other */
     lh_m_watch_step(m);
 }
 

@@ -1,5 +1,5 @@
-/* Values under names: reads with cache leases, changes that wait for the caches, values that go with
- * a session, broadcasts, watching, and the policies of names (NL-5, VAL-1 to VAL-6). */
+/* Values under names: reads with cache leases, changes that wait for the caches, values that go
+ * with a session, broadcasts, watching, and the policies of names (NL-5, VAL-1 to VAL-6). */
 #pragma once
 
 #include "master/locks/locks.h"
@@ -30,8 +30,9 @@ void lh_m_values_session_over(struct lh_master *m, struct lh_m_program *p);
 void lh_m_values_all_back(struct lh_master *m);
 /* A commit is durable: changes in it are complete. */
 void lh_m_values_durable(struct lh_master *m);
-/* Adds what is known of the name's value, of its caches and changes. `info->value` is the caller's to
- * free; what it names is the tables'. Sentences of explain go to `sentence`, if it is not NULL. */
+/* Adds what is known of the name's value, of its caches and changes. `info->value` is the
+ * caller's to free; what it names is the tables'. Sentences of explain go to `sentence`, if it
+ * is not NULL. */
 void lh_m_value_describe(struct lh_master *m, struct lh_m_name *name, Leasehold__NameInfo *info,
     void (*sentence)(void *arg, const char *sentence), void *arg);
 

@@ -1,12 +1,10 @@
-/* Streams of Watch (VAL-6). A watcher follows the history of changes, each as far as it has come, and
- * has one reply in flight at a time. One that the history does not reach back for begins anew: with
- * the values that are there as of one revision, page by page in the order of names, and then with
- * what has changed since. What it has is whole when it has caught up; only then `more` is false. */
+/* Streams of Watch (VAL-6). A watcher follows the history of changes, each as far as it has
+ * come, and has one reply in flight at a time. One that the history does not reach back for
+ * begins anew: with the values that are there as of one revision, page by page in the order of
+ * names, and then with what has changed since. What it has is whole when it has caught up; only
+ * then `more` is false. */
 #include "master/tables/replies.h"
 #include "master/values/internal.h"
-
-/* Of bytes in a reply: with one more value it is still far below a message's limit. */
-#define REPLY_BYTES 262144u
 
 static struct lh_m_watcher *find(const struct lh_master *m, uint64_t link)
 {
@@ -73,7 +71,7 @@ static void reply_free(struct reply *r)
 
 static bool is_full(const struct lh_master *m, const struct reply *r)
 {
-    return r->bytes >= REPLY_BYTES || r->message.n_events >= m->config.watch_events;
+    return r->bytes >= m->config.watch_bytes || r->message.n_events >= m->config.watch_events;
 }
 
 static void add(const struct lh_m_watcher *w, struct reply *r, const char *name, uint64_t revision,
@@ -102,7 +100,7 @@ static void add(const struct lh_m_watcher *w, struct reply *r, const char *name,
 static void send(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     r->message.more = w->resetting;
-    r->message.next = w->next;
+    r->message.next = w->resetting ? 0 : w->next; /* who goes on from there begins anew */
     LH_GROW(r->pointers, r->pointer_capacity, r->message.n_events);
     for (size_t i = 0; i < r->message.n_events; i++)
         r->pointers[i] = &r->events[i];
@@ -130,8 +128,8 @@ static void begin(struct lh_master *m, struct lh_m_watcher *w)
     w->after = NULL;
 }
 
-/* Does the history have everything from there on? Revisions may leap: then a watcher that was told of
- * one that is not on record has seen what is no more (KEEP-4). */
+/* Does the history have everything from there on? Revisions may leap: then a watcher that was
+ * told of one that is not on record has seen what is no more (KEEP-4). */
 static bool is_followed_from(const struct lh_master *m, uint64_t revision)
 {
     const struct lh_m_value_change *c;
@@ -159,9 +157,9 @@ static struct lh_m_name *next_name(const struct lh_master *m, const struct lh_m_
     return n != NULL && w->after != NULL && strcmp(n->text, w->after) == 0 ? lh_m_name_next(n) : n;
 }
 
-/* True: all names have been looked at. A value that has changed since the reset began is left out:
- * its change follows. What is being committed may be lost yet, so the page ends before it (`*waits`):
- * the watcher would miss the value as it was. */
+/* True: all names have been looked at. A value that has changed since the reset began is left
+ * out: its change follows. What is being committed may be lost yet, so the page ends before it
+ * (`*waits`): the watcher would miss the value as it was. */
 static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *r, bool *waits)
 {
     struct lh_m_name *n = next_name(m, w), *last = NULL;
@@ -170,9 +168,9 @@ static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *
         const struct lh_m_changing *g = n->more->changing;
         const struct lh_m_value *v = n->more->value;
         *waits = g != NULL && g->phase == LH_M_COMMITTED;
-        if (*waits || is_full(m, r) || m->valuing->left.work == 0)
+        if (*waits || is_full(m, r) || (last != NULL && m->valuing->left.work == 0))
             break;
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         last = n;
         if (v != NULL && v->revision < w->next)
             add(w, r, n->text, v->revision, &v->bytes, v->attached ? v->session : NULL);
@@ -186,11 +184,12 @@ static bool add_page(struct lh_master *m, struct lh_m_watcher *w, struct reply *
 static bool add_changes(struct lh_master *m, struct lh_m_watcher *w, struct reply *r)
 {
     const struct lh_m_value_change *c;
+    uint64_t first = w->next;
 
     while ((c = lh_m_history_from(m, w->next)) != NULL && c->revision <= m->valuing->durable) {
-        if (is_full(m, r) || m->valuing->left.work == 0)
+        if (is_full(m, r) || (w->next > first && m->valuing->left.work == 0))
             return false;
-        m->valuing->left.work--;
+        lh_m_spend(m->valuing);
         w->next = c->revision + 1;
         if (!is_under(w, c->name) || (r->message.n_events > 0 && LH_PLANTED("watch-event-lost")))
             continue;
@@ -233,8 +232,8 @@ void lh_m_watch_step(struct lh_master *m)
     while (m->valuing->left.work > 0 && (w = TAILQ_FIRST(&m->valuing->busy)) != NULL) {
         TAILQ_REMOVE(&m->valuing->busy, w, queue);
         w->in_flight = true;
-        m->valuing->left.work--;
         advance(m, w);
+        lh_m_spend(m->valuing);
     }
 }
 

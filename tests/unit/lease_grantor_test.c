@@ -526,7 +526,8 @@ static void what_ended_is_collected_before_it_is_replaced(void **state)
     assert_int_equal(lh_grantor_lease_count(f->g), 1);
 }
 
-/* Many share a key, and each is to be told once; some leave, and sessions are renewed, meanwhile. */
+/* Many share a key, and each is to be told once; some leave, and sessions are renewed,
+ * meanwhile. */
 static void all_who_share_a_key_are_cut_one_after_the_other(void **state)
 {
     struct fixture *f = *state;

@@ -24,7 +24,9 @@ static struct prog one, two, three;
 /* What is shown next; `shows()` forgets it. */
 static Leasehold__ShownLock shown_locks[64];
 static Leasehold__Acquire shown_requests[64];
-static size_t shown_lock_count, shown_request_count;
+static Leasehold__ShownValue shown_values[64];
+static char *shown_broadcasts[64];
+static size_t shown_lock_count, shown_request_count, shown_value_count, shown_broadcast_count;
 
 static inline struct prog prog_of(uint8_t number)
 {
@@ -86,13 +88,11 @@ static inline const Leasehold__LeaseAnswer *prog_answer(
         Leasehold__LeaseSessionReply *reply = (void *)l->message;
         if (reply->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
             continue;
-        for (size_t k = 0; k < reply->answers->n_answers; k++) {
-            Leasehold__LeaseAnswer *answer = reply->answers->answers[k];
-            if (answer->answer_case != kind)
+        for (size_t k = 0; k < reply->answers->n_answers && k < 64; k++) {
+            if (reply->answers->answers[k]->answer_case != kind || (l->parts_taken >> k & 1) != 0)
                 continue;
-            /* An answer counts once. */
-            answer->answer_case = (Leasehold__LeaseAnswer__AnswerCase)(kind + 1000);
-            return answer;
+            l->parts_taken |= UINT64_C(1) << k;
+            return reply->answers->answers[k];
         }
     }
     return NULL;
@@ -165,6 +165,20 @@ static inline void shows_request(const char *name, uint64_t id, uint64_t number,
     a->mode = shared ? LEASEHOLD__LOCK_MODE__SHARED : LEASEHOLD__LOCK_MODE__EXCLUSIVE;
 }
 
+static inline void shows_value(const char *name, uint64_t revision)
+{
+    Leasehold__ShownValue *value = &shown_values[shown_value_count++];
+
+    leasehold__shown_value__init(value);
+    value->name = (char *)(uintptr_t)name;
+    value->revision = revision;
+}
+
+static inline void shows_broadcast(const char *prefix)
+{
+    shown_broadcasts[shown_broadcast_count++] = (char *)(uintptr_t)prefix;
+}
+
 /* Sends what is to be shown; NULL: no answer. */
 static inline const Leasehold__Shown *show_piece(struct prog *p, bool more)
 {
@@ -172,7 +186,10 @@ static inline const Leasehold__Shown *show_piece(struct prog *p, bool more)
     Leasehold__Show show = LEASEHOLD__SHOW__INIT;
     Leasehold__ShownLock *locks[64];
     Leasehold__Acquire *requests[64];
+    Leasehold__ShownValue *values[64];
 
+    for (size_t i = 0; i < shown_value_count; i++)
+        values[i] = &shown_values[i];
     for (size_t i = 0; i < shown_lock_count; i++)
         locks[i] = &shown_locks[i];
     for (size_t i = 0; i < shown_request_count; i++)
@@ -182,11 +199,15 @@ static inline const Leasehold__Shown *show_piece(struct prog *p, bool more)
     show.locks = locks;
     show.n_waiting = shown_request_count;
     show.waiting = requests;
+    show.n_values = shown_value_count;
+    show.values = values;
+    show.n_broadcasts = shown_broadcast_count;
+    show.broadcasts = shown_broadcasts;
     show.more = more;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
     request.show = &show;
     prog_send(p, &request);
-    shown_lock_count = shown_request_count = 0;
+    shown_lock_count = shown_request_count = shown_value_count = shown_broadcast_count = 0;
     const Leasehold__LeaseSessionReply *reply =
         prog_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN);
     return reply == NULL ? NULL : reply->shown;

@@ -1,4 +1,5 @@
-/* Values without sessions: changes, conditions, calls that happen once, bounds, restarts, policies. */
+/* Values without sessions: changes, conditions, calls that happen once, bounds, restarts,
+ * policies. */
 #include "tests/core/master/values_story.h"
 
 #define VALUE_BYTES_MAX 65536
@@ -17,7 +18,7 @@ static void a_value_is_put_read_changed_and_deleted(void **state)
     Leasehold__ChangeRequest r = change_to("/a", NULL);
     assert_true(changed(begin_change(&r)) > second);
     value_is("/a", NULL);
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
 }
 
 static void an_answer_comes_when_its_change_is_durable_and_so_does_what_is_read_meanwhile(
@@ -58,8 +59,8 @@ static void two_changes_of_one_name_are_committed_one_after_the_other(void **sta
 {
     (void)state;
     w.hold_commits = true;
-    Leasehold__ChangeRequest one = change_to("/a", "one"), two = change_to("/a", "two");
-    uint64_t first = begin_change(&one), second = begin_change(&two);
+    Leasehold__ChangeRequest a = change_to("/a", "one"), b = change_to("/a", "two");
+    uint64_t first = begin_change(&a), second = begin_change(&b);
     assert_int_equal(w.commit_count, 1);
 
     world_commit(&w);
@@ -76,28 +77,28 @@ static void a_condition_is_checked_when_the_change_before_it_is_through(void **s
 {
     (void)state;
     uint64_t revision = put_value("/a", "one");
-    Leasehold__ChangeRequest two = change_to("/a", "two"), three = change_to("/a", "three");
+    Leasehold__ChangeRequest b = change_to("/a", "two"), c = change_to("/a", "three");
 
-    three.if_revision = true;
-    three.revision = revision;
+    c.if_revision = true;
+    c.revision = revision;
     w.hold_commits = true;
-    uint64_t first = begin_change(&two), second = begin_change(&three);
+    uint64_t first = begin_change(&b), second = begin_change(&c);
     world_commit_all(&w);
     w.hold_commits = false;
     revision = changed(first);
-    refused(second, LEASEHOLD__ERROR_CODE__ALREADY_EXISTS);
+    change_refused(second, LEASEHOLD__ERROR_CODE__ALREADY_EXISTS);
     assert_int_equal(change_reply(second)->revision, revision);
     value_is("/a", "two");
 
-    three.revision = revision;
-    changed(begin_change(&three));
-    three.revision = 0;
-    refused(begin_change(&three), LEASEHOLD__ERROR_CODE__ALREADY_EXISTS);
-    three.name = (char *)(uintptr_t) "/b";
-    changed(begin_change(&three));
-    three.name = (char *)(uintptr_t) "/c";
-    three.revision = 5;
-    refused(begin_change(&three), LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    c.revision = revision;
+    changed(begin_change(&c));
+    c.revision = 0;
+    change_refused(begin_change(&c), LEASEHOLD__ERROR_CODE__ALREADY_EXISTS);
+    c.name = (char *)(uintptr_t) "/b";
+    changed(begin_change(&c));
+    c.name = (char *)(uintptr_t) "/c";
+    c.revision = 5;
+    change_refused(begin_change(&c), LEASEHOLD__ERROR_CODE__NOT_FOUND);
 }
 
 static void a_token_that_is_not_in_force_changes_nothing(void **state)
@@ -106,7 +107,7 @@ static void a_token_that_is_not_in_force_changes_nothing(void **state)
     Leasehold__ChangeRequest r = change_to("/a", "one");
 
     r.token = (UINT64_C(1) << 40) + 1;
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__STALE_TOKEN);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__STALE_TOKEN);
     value_is("/a", NULL);
 }
 
@@ -116,19 +117,19 @@ static void what_makes_no_sense_is_refused(void **state)
     static const uint8_t large[VALUE_BYTES_MAX + 1];
     Leasehold__ChangeRequest r = change_to("a", "one");
 
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
     r.name = (char *)(uintptr_t) "/a";
     r.attach = text_bytes("short");
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
     r.attach = text_bytes("0123456789abcdef");
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__UNKNOWN_SESSION);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__UNKNOWN_SESSION);
     r.attach.len = 0;
     r.value = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)large, .len = sizeof large};
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__TOO_LARGE);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__TOO_LARGE);
     r.value.len--;
     changed(begin_change(&r));
     r.lock = (char *)(uintptr_t) "no/name";
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
     assert_int_equal(get_value("no")->error, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
 }
 
@@ -227,7 +228,7 @@ static void another_call_with_the_id_of_one_that_waits_is_refused(void **state)
     uint64_t second = begin_change(&r);
     world_commit_all(&w);
     w.hold_commits = false;
-    refused(second, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    change_refused(second, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
     changed(first);
     value_is("/a", "mine");
 }
@@ -243,12 +244,12 @@ static void a_refusal_of_a_repeat_is_kept(void **state)
     r.call = &id;
     r.if_revision = true;
     r.revision = 9;
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
     id.repeated = true;
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
     for (unsigned i = 1; i <= 9; i++)
         assert_int_equal(put_value("/a", "others"), i);
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NOT_FOUND);
     value_is("/a", "others");
 }
 
@@ -275,7 +276,7 @@ static void an_etcd_that_fills_takes_no_value_and_lets_them_be_deleted(void **st
     put_value("/a", "one");
     lh_master_store_fills(w.m, "etcd is nearly full");
     Leasehold__ChangeRequest r = change_to("/a", "two");
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__DISK_FULL);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__DISK_FULL);
     r = change_to("/a", NULL);
     changed(begin_change(&r));
 }
@@ -295,7 +296,7 @@ static void changes_of_one_name_wait_up_to_a_bound(void **state)
     w.hold_commits = false;
     changed(second);
     changed(third);
-    refused(fourth, LEASEHOLD__ERROR_CODE__NO_MEMORY);
+    change_refused(fourth, LEASEHOLD__ERROR_CODE__NO_MEMORY);
     changed(other);
 }
 
@@ -307,11 +308,11 @@ static void there_are_at_most_so_many_values_and_bytes(void **state)
     crash();
     put_value("/a", "12345");
     Leasehold__ChangeRequest r = change_to("/b", "123456");
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NO_MEMORY);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NO_MEMORY);
     put_value("/b", "12345");
     put_value("/b", "54321");
     r = change_to("/c", "");
-    refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NO_MEMORY);
+    change_refused(begin_change(&r), LEASEHOLD__ERROR_CODE__NO_MEMORY);
 }
 
 static void a_change_that_waits_too_long_is_refused_and_changes_nothing(void **state)
@@ -326,7 +327,7 @@ static void a_change_that_waits_too_long_is_refused_and_changes_nothing(void **s
     world_advance(&w, 99);
     assert_null(change_reply(link));
     world_advance(&w, 1);
-    refused(link, LEASEHOLD__ERROR_CODE__LEASE_HELD);
+    change_refused(link, LEASEHOLD__ERROR_CODE__LEASE_HELD);
     world_commit_all(&w);
     w.hold_commits = false;
     value_is("/a", "one");
@@ -402,7 +403,7 @@ static void a_change_that_is_not_durable_when_the_master_dies_is_none(void **sta
 static void the_policy_of_the_longest_prefix_says_for_how_long_a_value_is_current(void **state)
 {
     (void)state;
-    Leasehold__Policy all = policy_for("/"), some = policy_for("/a/"), one = policy_for("/a/b");
+    Leasehold__Policy all = policy_for("/"), some = policy_for("/a/"), whole = policy_for("/a/b");
 
     put_value("/a/b", "x");
     put_value("/a/c", "x");
@@ -411,10 +412,10 @@ static void the_policy_of_the_longest_prefix_says_for_how_long_a_value_is_curren
     all.term_min_ms = 2000;
     some.share_percent = 50;
     some.term_max_ms = 20000;
-    one.term_min_ms = one.term_max_ms = 7000;
+    whole.term_min_ms = whole.term_max_ms = 7000;
     assert_int_equal(set_policy(&all, false), LEASEHOLD__ERROR_CODE__OK);
     assert_int_equal(set_policy(&some, false), LEASEHOLD__ERROR_CODE__OK);
-    assert_int_equal(set_policy(&one, false), LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(set_policy(&whole, false), LEASEHOLD__ERROR_CODE__OK);
     assert_int_equal(get_value("/d")->ttl_ms, 2000);
     assert_int_equal(get_value("/a/b")->ttl_ms, 7000);
     world_advance(&w, 30000);
@@ -426,7 +427,7 @@ static void the_policy_of_the_longest_prefix_says_for_how_long_a_value_is_curren
     crash(); /* how old the values are is known no more */
     assert_int_equal(get_value("/a/c")->ttl_ms, 1000);
     assert_int_equal(get_value("/a/b")->ttl_ms, 7000);
-    assert_int_equal(set_policy(&one, true), LEASEHOLD__ERROR_CODE__OK);
+    assert_int_equal(set_policy(&whole, true), LEASEHOLD__ERROR_CODE__OK);
     assert_int_equal(get_value("/a/b")->ttl_ms, 1000);
     crash();
     assert_int_equal(get_value("/a/b")->ttl_ms, 1000);

@@ -26,6 +26,7 @@ struct line {
     ProtobufCMessage *message; /* NULL: the end, with `error` */
     int error;
     bool taken;
+    uint64_t parts_taken; /* of its answers, a bit for each of the first 64 */
 };
 
 struct world {

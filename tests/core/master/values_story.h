@@ -1,11 +1,16 @@
 /* Values, for stories on a master_world: changes, reads, watchers. */
 #pragma once
 
-#include "tests/core/master/master_story.h"
+#include "tests/core/master/master_programs.h"
 
 static inline ProtobufCBinaryData text_bytes(const char *text)
 {
     return (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)text, .len = strlen(text)};
+}
+
+static inline void crash(void)
+{
+    world_crash(&w);
 }
 
 /* A put; `value` NULL: a deletion. */
@@ -23,6 +28,13 @@ static inline Leasehold__ChangeRequest change_to(const char *name, const char *v
 static inline uint64_t begin_change(const Leasehold__ChangeRequest *r)
 {
     return world_call(&w, LH_METHOD_CHANGE, r);
+}
+
+static inline uint64_t begin_put(const char *name, const char *value)
+{
+    Leasehold__ChangeRequest r = change_to(name, value);
+
+    return begin_change(&r);
 }
 
 static inline const Leasehold__ChangeReply *change_reply(uint64_t link)
@@ -49,7 +61,7 @@ static inline uint64_t put_value(const char *name, const char *value)
     return changed(begin_change(&r));
 }
 
-static inline void refused(uint64_t link, Leasehold__ErrorCode error)
+static inline void change_refused(uint64_t link, Leasehold__ErrorCode error)
 {
     const Leasehold__ChangeReply *reply = change_reply(link);
 
@@ -150,148 +162,36 @@ static inline Leasehold__ErrorCode set_policy(Leasehold__Policy *policy, bool re
 
 /* ---- Programs with sessions. */
 
-struct program {
-    uint8_t id[16];
-    uint64_t link, stream; /* `stream`: how many it had */
-    uint64_t term_ms;      /* 0: the master's default */
-};
-
-/* The next message of the kind on the program's stream that was not taken yet; NULL: none. */
-static inline const Leasehold__LeaseSessionReply *program_next(
-    const struct program *p, Leasehold__LeaseSessionReply__BodyCase body)
+/* It attaches again and shows that value, unless `name` is NULL. */
+static inline const Leasehold__Shown *comes_back(
+    struct prog *p, const char *name, uint64_t revision)
 {
-    for (size_t i = 0; i < w.line_count; i++) {
-        struct line *line = &w.lines[i];
-        const Leasehold__LeaseSessionReply *reply = (const void *)line->message;
-        if (line->link != p->link || line->taken || reply == NULL || reply->body_case != body)
-            continue;
-        line->taken = true;
-        return reply;
-    }
-    return NULL;
+    assert_non_null(attach(p, false));
+    if (name != NULL)
+        shows_value(name, revision);
+    return shows(p);
 }
 
-static inline void program_send(const struct program *p, Leasehold__LeaseSessionRequest *request)
-{
-    world_message(&w, p->link, request);
-    world_sent(&w, p->link);
-}
-
-/* A new stream; false: it was not greeted. */
-static inline bool program_attach(struct program *p)
+/* The answer to its heartbeat; NULL: there is none. */
+static inline const Leasehold__BeatReply *heartbeat(struct prog *p)
 {
     Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
-    Leasehold__Attach attach = LEASEHOLD__ATTACH__INIT;
+    Leasehold__Beat b = LEASEHOLD__BEAT__INIT;
 
-    attach.session = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};
-    attach.opens = p->stream == 0;
-    attach.stream = ++p->stream;
-    attach.term_ms = p->term_ms;
-    attach.host = attach.process = attach.label = (char *)(uintptr_t) "test";
-    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
-    request.attach = &attach;
-    p->link = world_open_link(&w, LH_METHOD_LEASE_SESSION);
-    program_send(p, &request);
-    return program_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING) != NULL;
-}
-
-static inline const Leasehold__Shown *program_show(struct program *p, Leasehold__Show *show)
-{
-    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
-
-    show->stamp = w.now.ns;
-    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW;
-    request.show = show;
-    program_send(p, &request);
-    const Leasehold__LeaseSessionReply *reply =
-        program_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN);
-    return reply == NULL ? NULL : reply->shown;
-}
-
-/* Attaches and shows that value, unless `name` is NULL. */
-static inline const Leasehold__Shown *program_back(
-    struct program *p, const char *name, uint64_t revision)
-{
-    Leasehold__Show show = LEASEHOLD__SHOW__INIT;
-    Leasehold__ShownValue value = LEASEHOLD__SHOWN_VALUE__INIT, *values[] = {&value};
-
-    value.name = (char *)(uintptr_t)name;
-    value.revision = revision;
-    show.n_values = name != NULL;
-    show.values = values;
-    assert_true(program_attach(p));
-    return program_show(p, &show);
-}
-
-static inline void program_up(struct program *p, char id)
-{
-    *p = (struct program){.term_ms = p->term_ms};
-    memset(p->id, id, sizeof p->id);
-    assert_non_null(program_back(p, NULL, 0));
-}
-
-static inline const Leasehold__BeatReply *program_beat(struct program *p)
-{
-    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
-    Leasehold__Beat beat = LEASEHOLD__BEAT__INIT;
-
-    beat.stamp = w.now.ns;
+    b.stamp = w.now.ns;
     request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT;
-    request.beat = &beat;
-    program_send(p, &request);
+    request.beat = &b;
+    prog_send(p, &request);
     const Leasehold__LeaseSessionReply *reply =
-        program_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT);
+        prog_next(p, LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT);
     return reply == NULL ? NULL : reply->beat;
-}
-
-static inline void program_close(struct program *p)
-{
-    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
-    Leasehold__CloseSession close = LEASEHOLD__CLOSE_SESSION__INIT;
-
-    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_CLOSE;
-    request.close = &close;
-    world_message(&w, p->link, &request);
-    world_advance(&w, 1);
-}
-
-static inline void program_operate(const struct program *p, Leasehold__LeaseOp *op)
-{
-    Leasehold__LeaseSessionRequest request = LEASEHOLD__LEASE_SESSION_REQUEST__INIT;
-    Leasehold__LeaseOps ops = LEASEHOLD__LEASE_OPS__INIT;
-
-    ops.n_ops = 1;
-    ops.ops = &op;
-    request.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS;
-    request.ops = &ops;
-    program_send(p, &request);
-}
-
-/* The next answer of the kind that was not asked for before; NULL: none. Each message with answers
- * of a test has one. */
-static inline const Leasehold__LeaseAnswer *program_answer(
-    const struct program *p, Leasehold__LeaseAnswer__AnswerCase kind)
-{
-    for (size_t i = 0; i < w.line_count; i++) {
-        struct line *line = &w.lines[i];
-        const Leasehold__LeaseSessionReply *reply = (const void *)line->message;
-        if (line->link != p->link || line->taken || reply == NULL ||
-            reply->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
-            continue;
-        assert_int_equal(reply->answers->n_answers, 1);
-        if (reply->answers->answers[0]->answer_case != kind)
-            continue;
-        line->taken = true;
-        return reply->answers->answers[0];
-    }
-    return NULL;
 }
 
 /* ---- What they do with values. */
 
 /* `has`: the revision of the bytes that it has. */
 static inline void ask_value(
-    const struct program *p, uint64_t id, const char *name, uint64_t has, bool lease)
+    struct prog *p, uint64_t id, const char *name, uint64_t has, bool lease)
 {
     Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
     Leasehold__ReadValue read = LEASEHOLD__READ_VALUE__INIT;
@@ -302,24 +202,24 @@ static inline void ask_value(
     read.lease = lease;
     op.op_case = LEASEHOLD__LEASE_OP__OP_READ;
     op.read = &read;
-    program_operate(p, &op);
+    operate_one(p, &op);
 }
 
-static inline const Leasehold__ValueRead *value_read(const struct program *p)
+static inline const Leasehold__ValueRead *value_read(struct prog *p)
 {
-    const Leasehold__LeaseAnswer *a = program_answer(p, LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE);
+    const Leasehold__LeaseAnswer *a = prog_answer(p, LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE);
 
     return a == NULL ? NULL : a->value;
 }
 
-static inline const Leasehold__ValueRead *read_value(const struct program *p, const char *name)
+static inline const Leasehold__ValueRead *read_value(struct prog *p, const char *name)
 {
     ask_value(p, 1, name, 0, true);
     return value_read(p);
 }
 
 /* It reads the value and has it cached from then on; its revision. */
-static inline uint64_t cache_value(const struct program *p, const char *name)
+static inline uint64_t cache_value(struct prog *p, const char *name)
 {
     const Leasehold__ValueRead *read = read_value(p, name);
 
@@ -329,9 +229,9 @@ static inline uint64_t cache_value(const struct program *p, const char *name)
 }
 
 /* It was told to drop the value; the number of the change. 0: it was not. */
-static inline uint64_t told_to_drop(const struct program *p, const char *name)
+static inline uint64_t told_to_drop(struct prog *p, const char *name)
 {
-    const Leasehold__LeaseAnswer *a = program_answer(p, LEASEHOLD__LEASE_ANSWER__ANSWER_DROP);
+    const Leasehold__LeaseAnswer *a = prog_answer(p, LEASEHOLD__LEASE_ANSWER__ANSWER_DROP);
 
     if (a == NULL)
         return 0;
@@ -339,7 +239,7 @@ static inline uint64_t told_to_drop(const struct program *p, const char *name)
     return a->drop->change;
 }
 
-static inline void has_dropped(const struct program *p, const char *name, uint64_t change)
+static inline void has_dropped(struct prog *p, const char *name, uint64_t change)
 {
     Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
     Leasehold__Dropped dropped = LEASEHOLD__DROPPED__INIT;
@@ -348,10 +248,10 @@ static inline void has_dropped(const struct program *p, const char *name, uint64
     dropped.change = change;
     op.op_case = LEASEHOLD__LEASE_OP__OP_DROPPED;
     op.dropped = &dropped;
-    program_operate(p, &op);
+    operate_one(p, &op);
 }
 
-static inline void subscribe(const struct program *p, const char *prefix)
+static inline void subscribe(struct prog *p, const char *prefix)
 {
     Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
     Leasehold__Broadcast b = LEASEHOLD__BROADCAST__INIT;
@@ -359,34 +259,5 @@ static inline void subscribe(const struct program *p, const char *prefix)
     b.prefix = (char *)(uintptr_t)prefix;
     op.op_case = LEASEHOLD__LEASE_OP__OP_BROADCAST;
     op.broadcast = &b;
-    program_operate(p, &op);
-}
-
-/* ---- Locks: the token. */
-
-static inline uint64_t lock(const struct program *p, const char *name)
-{
-    Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
-    Leasehold__Acquire acquire = LEASEHOLD__ACQUIRE__INIT;
-
-    acquire.id = 1;
-    acquire.name = (char *)(uintptr_t)name;
-    op.op_case = LEASEHOLD__LEASE_OP__OP_ACQUIRE;
-    op.acquire = &acquire;
-    program_operate(p, &op);
-    const Leasehold__LeaseAnswer *a = program_answer(p, LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED);
-    assert_non_null(a);
-    return a->granted->token;
-}
-
-static inline void unlock(const struct program *p, const char *name, uint64_t token)
-{
-    Leasehold__LeaseOp op = LEASEHOLD__LEASE_OP__INIT;
-    Leasehold__ReleaseLock release = LEASEHOLD__RELEASE_LOCK__INIT;
-
-    release.name = (char *)(uintptr_t)name;
-    release.token = token;
-    op.op_case = LEASEHOLD__LEASE_OP__OP_RELEASE;
-    op.release = &release;
-    program_operate(p, &op);
+    operate_one(p, &op);
 }
