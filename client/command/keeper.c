@@ -248,13 +248,6 @@ static sigset_t passed_on(void)
     return set;
 }
 
-void lh_keeper_signals_end(bool they_do)
-{
-    sigset_t set = passed_on();
-
-    (void)pthread_sigmask(they_do ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
-}
-
 int lh_keeper_signals(void)
 {
     sigset_t set = passed_on();

@@ -45,9 +45,6 @@ enum lh_keeper_event {
  * when one has come. -1: the system refused. */
 int lh_keeper_signals(void);
 
-/* Whether they end this process meanwhile, as they would without this: while nothing is held. */
-void lh_keeper_signals_end(bool they_do);
-
 /* `arguments` and `environment` end in NULL. False: the system refused, see errno. */
 bool lh_keeper_start(struct lh_keeper *keeper, char *const *arguments, char *const *environment,
     const struct lh_keeper_limits *limits);

@@ -342,10 +342,10 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
     if (w.wake < 0)
         return lh_command_error(LH_EXIT_SYSTEM, COMMAND, "%s", strerror(errno));
     uint64_t timeout_ms = lh_duration_ms(o->common.timeout);
-    lh_keeper_signals_end(true);
+    lh_program_end_by_signals();
     int error =
         lh_session_open(cluster, &session, timeout_ms > 0 ? timeout_ms : OPEN_MS, &w.session);
-    lh_keeper_signals_end(false);
+    lh_program_take_signals();
     if (error != LH_OK)
         return lh_command_failed(COMMAND, w.name, error);
     int code = hold(&w);

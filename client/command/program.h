@@ -7,6 +7,11 @@
  * opened, whose threads then block them, too. Returns LH_EXIT_OK, or the exit code. */
 int lh_program_prepare(const char *command);
 
+/* From the first on, signals end this process, as they would without lh_program_prepare(): while
+ * nothing is held yet. From the second on they are the caller's. */
+void lh_program_end_by_signals(void);
+void lh_program_take_signals(void);
+
 /* Readable when a signal has come; after lh_program_prepare(). */
 extern int lh_program_signals;
 
@@ -19,8 +24,8 @@ void lh_program_free_environment(char **environment);
 
 #define LH_PROGRAM_LABEL_BYTES 129u /* what a session's label can have, and a NUL */
 
-/* "WHAT: PROGRAM", as a session's label can be: without the program's folder, shown as on a terminal,
- * and not too long. */
+/* "WHAT: PROGRAM", as a session's label can be: without the program's folder, shown as on a
+ * terminal, and not too long. */
 const char *lh_program_label(
     char label[LH_PROGRAM_LABEL_BYTES], const char *what, const char *program);
 

@@ -149,9 +149,9 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
         .program = (char *const *)(uintptr_t)(args + 2),
         .keeper = {.control = -1, .pipe = -1},
     };
-    lh_keeper_signals_end(true);
+    lh_program_end_by_signals();
     int error = open_session(&w, lh_command_timeout_ms(&o->common));
-    lh_keeper_signals_end(false);
+    lh_program_take_signals();
     if (error != LH_OK)
         return w.code;
     int code = run_program(&w);

@@ -141,7 +141,7 @@ class LeasesTest(ClusterTest):
             process = self.start(*args)
             wait_for("it to say that it waits", lambda p=process: p.stderr.readline())
             process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(), -signal.SIGINT)
+            self.assertEqual(process.wait(), 128 + signal.SIGINT)
         self.run_with("lock", "--timeout=200ms", LOCK, "--", "true", status=69)
 
     def test_shared_with_slots(self):
