@@ -321,6 +321,21 @@ class LeasesTest(ClusterTest):
         wait_for("a holder", self.holders)
         self.run_with("append", "--timeout=500ms", f"--lock={LOCK}", "/log", status=75)
 
+    def test_an_append_whose_lock_is_cancelled_ends_and_stores_what_it_read(self):
+        self.cluster.command("create", "--replication=1", "/log")
+        append = subprocess.Popen(
+            [binary("leasehold"), "append", f"--lock={LOCK}", "/log"], stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env=dict(os.environ, LEASEHOLD_MASTER=self.cluster.master_address))
+        self.processes.append(append)
+        append.stdin.write(b"one\n")
+        append.stdin.flush()
+        wait_for("the record", lambda: self.cluster.run("cat", "/log").stdout == b"one\n")
+        self.run_with("cancel", LOCK, "--why=the test says so")
+        self.assertEqual(append.wait(), 76)
+        append.stdin.close()
+        self.assertIn(b"1 records are stored", append.stderr.read())
+
 
 if __name__ == "__main__":
     process_cluster.main()
