@@ -159,6 +159,7 @@ UNBOUND = {
     "LH_SURVEY_MAX": "more masters than any list has",
     "LH_RECORD_BYTES_MAX": "limit of the format",
     "NAMES_MAX": "limit of a guard's file",
+    "SHOWN_BYTES": "room for a name",
     "LOOK_MS": "between two looks at whether a lock of the kernel is free",
     "LH_VALUE_BYTES_MAX": "limit of the protocol",
     "LH_LOCK_INFO_MAX": "limit of the protocol",

@@ -11,8 +11,8 @@
 static pthread_t main_thread;
 static volatile bool cancelled;
 
-/* Ends the input, as a signal of a user does: what was read is stored. A second signal would end the
- * process. */
+/* Ends the input, as a signal of a user does: what was read is stored. A second signal would end
+ * the process. */
 static void end_input(void)
 {
     if (!cancelled && lh_append_catches_signals)

@@ -236,15 +236,21 @@ static void watch(
 
 /* ---- What starts it ---- */
 
-int lh_keeper_signals(void)
+static sigset_t passed_on(void)
 {
-    static const int passed_on[] = {
+    static const int numbers[] = {
         SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
     sigset_t set;
 
     (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++)
-        (void)sigaddset(&set, passed_on[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        (void)sigaddset(&set, numbers[i]);
+    return set;
+}
+
+int lh_keeper_signals(void)
+{
+    sigset_t set = passed_on();
     int error = pthread_sigmask(SIG_BLOCK, &set, &signals_before);
     if (error != 0) {
         errno = error;

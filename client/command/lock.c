@@ -322,7 +322,7 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
 {
     const struct options *o = options;
     uint64_t term_ms = lh_duration_ms(o->term), margin_ms = lh_duration_ms(o->margin);
-    char label[512];
+    char label[LH_PROGRAM_LABEL_BYTES];
     static struct work w; /* a callback may come when this function has returned */
     w = (struct work){
         .options = o,
@@ -335,14 +335,17 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
     };
-    (void)snprintf(label, sizeof label, "lock: %s", args[1]);
-    struct lh_session_options session = {
-        .term_ms = term_ms, .label = label, .on_state = on_state, .on_state_arg = &w};
+    struct lh_session_options session = {.term_ms = term_ms,
+        .label = lh_program_label(label, "lock", args[1]),
+        .on_state = on_state,
+        .on_state_arg = &w};
     if (w.wake < 0)
         return lh_command_error(LH_EXIT_SYSTEM, COMMAND, "%s", strerror(errno));
     uint64_t timeout_ms = lh_duration_ms(o->common.timeout);
+    lh_program_end_by_signals();
     int error =
         lh_session_open(cluster, &session, timeout_ms > 0 ? timeout_ms : OPEN_MS, &w.session);
+    lh_program_take_signals();
     if (error != LH_OK)
         return lh_command_failed(COMMAND, w.name, error);
     int code = hold(&w);

@@ -2,11 +2,16 @@
 #include "client/command/program.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "client/command/keeper.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,6 +24,47 @@ int lh_program_prepare(const char *command)
         return LH_EXIT_OK;
     return lh_command_error(
         LH_EXIT_SYSTEM, command, "cannot wait for signals: %s", strerror(errno));
+}
+
+/* A thread looks for signals meanwhile. The main thread must not let them come: threads that it
+ * starts then, deep in the library, would go on to take them. */
+static pthread_t looking;
+static int looked = -1; /* readable: the thread is to end */
+
+static void *look(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        struct pollfd fds[] = {
+            {.fd = lh_program_signals, .events = POLLIN}, {.fd = looked, .events = POLLIN}};
+        (void)poll(fds, 2, -1);
+        if (fds[1].revents != 0)
+            return NULL;
+        int number = lh_program_signal(lh_program_signals);
+        if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
+            _exit(128 + number);
+    }
+}
+
+void lh_program_end_by_signals(void)
+{
+    looked = eventfd(0, EFD_CLOEXEC);
+    if (looked >= 0 && pthread_create(&looking, NULL, look, NULL) != 0) {
+        (void)close(looked);
+        looked = -1;
+    }
+}
+
+void lh_program_take_signals(void)
+{
+    uint64_t one = 1;
+
+    if (looked < 0)
+        return;
+    (void)!write(looked, &one, sizeof one);
+    (void)pthread_join(looking, NULL);
+    (void)close(looked);
+    looked = -1;
 }
 
 int lh_program_signal(int signals)
@@ -64,6 +110,17 @@ void lh_program_free_environment(char **environment)
     for (size_t i = 0; environment[i] != NULL; i++)
         free(environment[i]);
     free(environment);
+}
+
+const char *lh_program_label(
+    char label[LH_PROGRAM_LABEL_BYTES], const char *what, const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : program;
+    int n = snprintf(label, LH_PROGRAM_LABEL_BYTES, "%s: ", what);
+
+    (void)lh_text_show(label + n, LH_PROGRAM_LABEL_BYTES - (size_t)n, name);
+    return label;
 }
 
 int lh_program_not_started(const char *command, const char *program, int error)

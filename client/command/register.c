@@ -54,11 +54,10 @@ static int attach(const struct work *w, uint64_t timeout_ms)
 
 static int open_session(struct work *w, uint64_t timeout_ms)
 {
-    char label[512];
-    struct lh_session_options options = {
-        .term_ms = lh_duration_ms(w->options->term), .label = label};
+    char label[LH_PROGRAM_LABEL_BYTES];
+    struct lh_session_options options = {.term_ms = lh_duration_ms(w->options->term),
+        .label = lh_program_label(label, "register", w->program[0])};
 
-    (void)snprintf(label, sizeof label, "register %s: %s", w->name, w->program[0]);
     int error = lh_session_open(w->cluster, &options, timeout_ms, &w->session);
     if (error != LH_OK) {
         w->code = lh_command_failed(COMMAND, w->name, error);
@@ -150,8 +149,9 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
         .program = (char *const *)(uintptr_t)(args + 2),
         .keeper = {.control = -1, .pipe = -1},
     };
+    lh_program_end_by_signals();
     int error = open_session(&w, lh_command_timeout_ms(&o->common));
-
+    lh_program_take_signals();
     if (error != LH_OK)
         return w.code;
     int code = run_program(&w);

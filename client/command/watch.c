@@ -5,8 +5,9 @@
 
 #include <inttypes.h>
 
-#define COMMAND "watch"
-#define WAIT_MS 1000u /* between two looks at whether somebody still reads what is printed */
+#define COMMAND    "watch"
+#define WAIT_MS    1000u /* between two looks at whether somebody still reads what is printed */
+#define TEXT_BYTES 1024u /* of a value in a line */
 
 struct options {
     struct lh_command_common common;
@@ -44,6 +45,18 @@ static json_t *event_json(const struct lh_watch_event *e)
     return json;
 }
 
+/* What does not fit on a line, or is no text, --json has. */
+static void print_put(const struct lh_watch_event *e)
+{
+    char text[TEXT_BYTES];
+
+    (void)snprintf(text, sizeof text, "%.*s",
+        (int)(e->size < sizeof text ? e->size : sizeof text - 1),
+        e->data != NULL ? (const char *)e->data : "");
+    (void)printf(
+        "%" PRIu64 " put %s %s\n", e->revision, lh_command_shown(e->name), lh_command_shown(text));
+}
+
 static void print_event(const struct options *o, const struct lh_watch_event *e)
 {
     if (o->common.json) {
@@ -56,8 +69,7 @@ static void print_event(const struct options *o, const struct lh_watch_event *e)
         (void)printf(
             "%" PRIu64 " %s %s\n", e->revision, kind_of(e->kind), lh_command_shown(e->name));
     else
-        (void)printf("%" PRIu64 " put %s %s\n", e->revision, lh_command_shown(e->name),
-            e->data != NULL ? lh_command_shown(e->data) : "");
+        print_put(e);
 }
 
 static int follow(const struct options *o, struct lh_watch *watch, const char *prefix)

@@ -63,7 +63,9 @@ enum lh_session_state {
 
 struct lh_session_options {
     uint64_t term_ms;  /* 10000 if 0; at most LH_SESSION_TERM_MAX; the master may raise it */
-    const char *label; /* what a person should see of this program; the process's name if NULL */
+    /* What a person should see of this program, at most 128 bytes that a terminal shows; the
+     * process's name if NULL. */
+    const char *label;
     /* Called when the state changes. NULL: no callback. */
     void (*on_state)(void *arg, struct lh_session *session, enum lh_session_state state);
     void *on_state_arg;

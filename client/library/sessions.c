@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -169,10 +170,14 @@ void lh_session_event_completed(struct lh_session_event_call *call, int error)
 
 /* ---- Opening and closing. ---- */
 
-/* "4711 backup" */
-static void describe_process(char *text, size_t size)
+#define SHOWN_BYTES 129u /* what a person sees of a session, and a NUL */
+
+/* "4711 backup"; whatever the file is called, the master takes it. */
+static void describe_process(char text[SHOWN_BYTES])
 {
-    snprintf(text, size, "%ld %s", (long)getpid(), program_invocation_short_name);
+    int n = snprintf(text, SHOWN_BYTES, "%ld ", (long)getpid());
+
+    (void)lh_text_show(text + n, SHOWN_BYTES - (size_t)n, program_invocation_short_name);
 }
 
 static void init(struct lh_session *s, struct lh_cluster *cluster,
@@ -195,7 +200,7 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
     uint64_t timeout_ms, struct lh_session **session)
 {
     struct lh_session_options o = options == NULL ? (struct lh_session_options){0} : *options;
-    char host[256] = "", process[128];
+    char host[SHOWN_BYTES] = "", process[SHOWN_BYTES], name[SHOWN_BYTES];
 
     if (cluster == NULL || session == NULL)
         return lh_missing(cluster == NULL ? "cluster" : "session");
@@ -204,13 +209,14 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
             LH_ERR_INVALID_ARGUMENT, "the term is %" PRIu64 " ms; it is at most 60 s", o.term_ms);
     pthread_once(&watched, watch_forks);
     gethostname(host, sizeof host - 1);
-    describe_process(process, sizeof process);
+    describe_process(process);
+    (void)lh_text_show(name, sizeof name, program_invocation_short_name);
     struct lh_session_open_call call = {
         .call.kind = LH_CALL_SESSION_OPEN,
         .term_ms = o.term_ms,
         .host = host,
         .process = process,
-        .label = o.label != NULL ? o.label : program_invocation_short_name,
+        .label = o.label != NULL ? o.label : name,
         .deadline = lh_deadline(timeout_ms),
     };
     int error = lh_call_wait(cluster, &call.call);

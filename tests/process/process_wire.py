@@ -177,8 +177,13 @@ class Channel:
         request = getattr(self.schema, method + "Request")(**fields)
         return self.call("ChunkServer", method, request, timeout)
 
-    def stream(self, service, method, timeout=120):
-        return Stream(self, service, method, timeout)
+    def leases(self, method, timeout=120, **fields):
+        request = getattr(self.schema, method + "Request")(**fields)
+        return self.call("Leases", method, request, timeout)
+
+    def stream(self, service, method, timeout=120, messages=None):
+        """`messages`: what its messages are called, but for Request and Reply, if not `method`."""
+        return Stream(self, service, method, timeout, messages or method)
 
     def health(self, service="", timeout=120):
         health = importlib.import_module("health_pb2")
@@ -192,9 +197,9 @@ class Channel:
 class Stream:
     """A bidirectional stream: send() never waits, receive() waits for the next reply."""
 
-    def __init__(self, channel, service, method, timeout):
-        request_type = getattr(channel.schema, method + "Request")
-        reply_type = getattr(channel.schema, method + "Reply")
+    def __init__(self, channel, service, method, timeout, messages):
+        request_type = getattr(channel.schema, messages + "Request")
+        reply_type = getattr(channel.schema, messages + "Reply")
         self._requests = queue.Queue()
         self._call = channel._channel.stream_stream(
             f"/leasehold.{service}/{method}",
