@@ -13,6 +13,7 @@
 #define EXPLAIN_MS     1000u
 
 volatile sig_atomic_t lh_append_interrupted;
+volatile bool lh_append_catches_signals;
 
 static void on_signal(int signal_number)
 {
@@ -24,6 +25,9 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    lh_append_catches_signals = true;
+    if (lh_append_lock_ended())
+        lh_append_interrupted = SIGTERM;
 }
 
 static uint64_t elapsed_ms(const struct lh_append_work *a)
@@ -149,6 +153,10 @@ static int append_all(struct lh_append_work *a, const char **args)
             " records were not acknowledged; each may be stored or not",
             args[0], stats.records_taken - stats.records_stored, stats.records_taken);
         tell_why(a);
+    } else if (lh_append_lock_ended() && code == LH_EXIT_OK) {
+        code = lh_command_error(LH_EXIT_LOCK_LOST, COMMAND,
+            "%s: the lock %s ended before the input; %" PRIu64 " records are stored", args[0],
+            a->options->lock, stats.records_stored);
     } else if (lh_append_interrupted && code == LH_EXIT_OK) {
         code = lh_command_error(128 + lh_append_interrupted, COMMAND,
             "interrupted before the input's end; %" PRIu64 " records are stored",
@@ -159,7 +167,7 @@ static int append_all(struct lh_append_work *a, const char **args)
 }
 
 static int open_appender(const struct lh_append_options *o, struct lh_cluster *cluster,
-    const char *path, struct lh_appender **appender)
+    const char *path, uint64_t token, struct lh_appender **appender)
 {
     uint64_t timeout_ms = lh_command_timeout_ms(&o->common);
     if (o->create) {
@@ -173,7 +181,7 @@ static int open_appender(const struct lh_append_options *o, struct lh_cluster *c
         .memory_bytes_max = o->memory_bytes,
         .give_up_ms = lh_duration_ms(o->give_up),
         .lock_name = o->lock,
-        .token = o->lock == NULL ? 0 : o->token,
+        .token = token,
     };
     int error = lh_appender_open(cluster, path, &options, timeout_ms, appender);
     return error == LH_OK ? LH_EXIT_OK : lh_command_failed(COMMAND, path, error);
@@ -182,11 +190,9 @@ static int open_appender(const struct lh_append_options *o, struct lh_cluster *c
 static int check(void *options)
 {
     struct lh_append_options *o = options;
-    if (o->lock != NULL && o->token == 0)
-        return lh_command_error(LH_EXIT_USAGE, COMMAND,
-            "--lock %s needs the token that the lock was granted with: --token, or LEASEHOLD_TOKEN "
-            "in the environment",
-            lh_command_shown(o->lock));
+    if (o->lock == NULL && o->token != 0)
+        return lh_command_error(
+            LH_EXIT_USAGE, COMMAND, "--token needs --lock: the lock that it was granted for");
     if (lh_command_parse_delimiter(o->delimiter_text, &o->delimiter))
         return LH_EXIT_OK;
     return lh_command_error(LH_EXIT_USAGE, COMMAND,
@@ -205,11 +211,15 @@ static int run(void *options, struct lh_cluster *cluster, const char **args)
         .capacity = LH_APPEND_INPUT_BYTES,
         .show_progress = !o->quiet && isatty(STDERR_FILENO) == 1,
     };
-    int code = open_appender(o, cluster, args[0], &a.appender);
+    struct lh_append_lock lock;
+    int code = lh_append_lock_open(&lock, o, cluster);
+    if (code == LH_EXIT_OK)
+        code = open_appender(o, cluster, args[0], lock.lock.token, &a.appender);
     if (code == LH_EXIT_OK) {
         a.record_max = lh_appender_record_max(a.appender);
         code = append_all(&a, args);
     }
+    lh_append_lock_close(&lock);
     free(a.buffer);
     return code;
 }
@@ -231,10 +241,14 @@ int lh_command_append(int argc, char **argv)
             .help = "send at most so much at once"},
         {LH_FLAG("memory", SIZE, &o.memory_bytes, "32MiB"), .min = 1,
             .help = "hold at most so much that is not acknowledged"},
-        {LH_FLAG("lock", STRING, &o.lock, NULL), .metavar = "NAME",
-            .help = "append as the only owner: under this lock, which is held with --token"},
-        {LH_FLAG("token", UINT, &o.token, "0"),
-            .help = "the token that --lock was granted with; without --lock it counts for nothing"},
+        {LH_FLAG("lock", STRING, &o.lock, NULL), .metavar = "NAME", .command_line_only = true,
+            .help =
+                "append as the only owner: with a token of this lock, which is acquired first if "
+                "none is given"},
+        {LH_FLAG("token", UINT, &o.token, "0"), .command_line_only = true,
+            .help =
+                "the token that --lock was granted with; under `leasehold lock` of that name it "
+                "is known"},
         {LH_FLAG("positions", BOOL, &o.positions, NULL),
             .help = "print each record's position when it is acknowledged"},
         {LH_FLAG("quiet", BOOL, &o.quiet, NULL), .letter = 'q',

@@ -22,6 +22,12 @@ struct lh_append_options {
     uint64_t token;
 };
 
+/* The lock of --lock; with a token that is given another process holds it. */
+struct lh_append_lock {
+    struct lh_session *session; /* NULL: nothing to release */
+    struct lh_lock lock;
+};
+
 struct lh_append_work {
     const struct lh_append_options *options;
     struct lh_cluster *cluster;
@@ -47,6 +53,7 @@ struct lh_append_work {
 /* The first SIGINT or SIGTERM ends the input, so that what was read is stored and reported; a
  * second one ends the process. 0: none came. */
 extern volatile sig_atomic_t lh_append_interrupted;
+extern volatile bool lh_append_catches_signals;
 
 /* Now and then; says also that nothing is stored. */
 void lh_append_show_progress(struct lh_append_work *a);
@@ -55,3 +62,13 @@ void lh_append_show_progress(struct lh_append_work *a);
 
 /* `names` ends in NULL; with none it is standard input. */
 int lh_append_inputs(struct lh_append_work *a, const char **names);
+
+/* append_lock.c */
+
+/* Returns LH_EXIT_OK, or the exit code. Without --lock it has token 0. */
+int lh_append_lock_open(struct lh_append_lock *lock, const struct lh_append_options *options,
+    struct lh_cluster *cluster);
+void lh_append_lock_close(struct lh_append_lock *lock);
+
+/* It was cancelled, or is lost. */
+bool lh_append_lock_ended(void);
