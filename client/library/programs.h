@@ -27,6 +27,8 @@ struct lh_session {
     enum lh_session_state state;
     struct lh_held *held; /* by id */
     bool over;            /* no event comes any more */
+    bool closing;   /* lh_session_close() has begun */
+    unsigned busy;  /* events that are handled: closing waits for them */
     unsigned pending;     /* errands of lh_acquire_async() */
 
     struct lh_session_event_call event;

@@ -126,18 +126,28 @@ static void run_event(struct lh_errand *errand)
 {
     struct lh_session *s = LH_OWNER(errand, struct lh_session, errand);
 
-    if (s->event_error != LH_OK) {
+    if (s->event_error == LH_OK)
+        handle(s);
+    pthread_mutex_lock(&s->mutex);
+    bool last = s->event_error != LH_OK || s->closing;
+    pthread_mutex_unlock(&s->mutex);
+    if (last)
         end_events(s);
-        return;
-    }
-    handle(s);
-    await_event(s);
+    else
+        await_event(s); /* while it is busy nobody closes the core's session */
+    pthread_mutex_lock(&s->mutex);
+    s->busy--;
+    pthread_cond_broadcast(&s->quiet);
+    pthread_mutex_unlock(&s->mutex);
 }
 
 void lh_session_event_completed(struct lh_session_event_call *call, int error)
 {
     struct lh_session *s = call->call.owner;
 
+    pthread_mutex_lock(&s->mutex);
+    s->busy++;
+    pthread_mutex_unlock(&s->mutex);
     s->event_error = error;
     s->errand.run = run_event;
     lh_cluster_errand(s->cluster, &s->errand);
@@ -208,7 +218,7 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
 static void await_quiet(struct lh_session *s)
 {
     pthread_mutex_lock(&s->mutex);
-    while (!s->over || s->pending > 0)
+    while (!s->over || s->pending > 0 || s->busy > 0)
         pthread_cond_wait(&s->quiet, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
 }
@@ -224,6 +234,11 @@ void lh_session_close(struct lh_session *s, uint64_t timeout_ms)
             .session = s->core,
             .deadline = lh_deadline(timeout_ms),
         };
+        pthread_mutex_lock(&s->mutex);
+        s->closing = true;
+        while (s->busy > 0)
+            pthread_cond_wait(&s->quiet, &s->mutex);
+        pthread_mutex_unlock(&s->mutex);
         (void)lh_call_wait(s->cluster, &call.call);
         await_quiet(s);
         pthread_mutex_destroy(&s->mutex);
