@@ -448,7 +448,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
-    "\"writer\", \"reader\", \"files\", \"end\""
+    "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "           \
+    "\"watcher\", \"operator\", \"end\""
 
 /* In every unit that docs/scenarios.md names; printed in seconds from one second on. */
 static void times_have_units(void **state)
