@@ -19,7 +19,7 @@ void lh_sim_p_name(const struct lh_sim_program *p, uint64_t number, char to[LH_S
 
 /* ---- Events ---- */
 
-static void listen(struct lh_sim_program *p);
+static void next_event(struct lh_sim_program *p);
 
 static void happened(struct request *r)
 {
@@ -31,12 +31,12 @@ static void happened(struct request *r)
         if (l->event != NULL)
             l->event(p, &r->u.event);
         if (!l->lost && !l->closing)
-            listen(p);
+            next_event(p);
     }
     lh_sim_p_discard(r);
 }
 
-static void listen(struct lh_sim_program *p)
+static void next_event(struct lh_sim_program *p)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_SESSION_EVENT, happened);
 
@@ -54,12 +54,12 @@ static void opened(struct request *r)
     if (r->error == LH_OK) {
         p->lessee->session = r->u.session_open.session;
         p->lessee->lost = false;
-        listen(p);
+        next_event(p);
     }
     lh_sim_p_discard(r);
 }
 
-static void open(struct lh_sim_program *p)
+static void begin(struct lh_sim_program *p)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_SESSION_OPEN, opened);
 
@@ -104,7 +104,7 @@ bool lh_sim_p_session(struct lh_sim_program *p)
     if (l->opening || l->closing)
         return false;
     if (l->session == NULL)
-        open(p);
+        begin(p);
     else if (l->lost)
         lh_sim_p_session_close(p);
     return l->session != NULL;

@@ -1,8 +1,8 @@
 /* Programs that use Leasehold inside the world: writers, readers, one that moves files about, and
  * programs with leases of their own (program_*.c): locks, cached values, changes, watches, and an
- * operator. Each goes on by itself, outlives its client's crashes as a supervised program would (it starts
- * again with a new writer or reader), and draws from a seed of its own: taking one program out of a
- * run leaves what the others draw as it was.
+ * operator. Each goes on by itself, outlives its client's crashes as a supervised program would
+ * (it starts again with a new writer or reader), and draws from a seed of its own: taking one
+ * program out of a run leaves what the others draw as it was.
  *
  * A program checks nothing. What it asked and was told can be seen at its client node (watch.h). */
 #pragma once

@@ -1,5 +1,5 @@
-/* A program that reads values through the cache of a session, many times, and looks on while it may serve them.
- * (What it could serve at any moment an observer looks at itself.) */
+/* A program that reads values through the cache of a session, many times, and looks on while it
+ * may serve them. (What it could serve at any moment an observer looks at itself.) */
 #include "sim/cluster/lessee.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A program with locks. It looks at the lock before each act (TIME-5), and names its token to a guard and in
- * changes of values. */
+/* A program with locks. It looks at the lock before each act (TIME-5), and names its token to a
+ * guard and in changes of values. */
 #include "sim/cluster/guard.h"
 #include "sim/cluster/lessee.h"
 

@@ -1,4 +1,5 @@
-/* A program that is told of every change under a prefix (VAL-6). It begins anew where it was, now and then. */
+/* A program that is told of every change under a prefix (VAL-6). It begins anew where it was, now
+ * and then. */
 #include "sim/cluster/program_internal.h"
 
 #include "proto/codec.h"
@@ -21,7 +22,7 @@ static void opened(struct request *r)
     lh_sim_p_discard(r);
 }
 
-static void open(struct lh_sim_program *p)
+static void begin(struct lh_sim_program *p)
 {
     struct request *r = lh_sim_p_call(p, LH_CALL_WATCH_OPEN, opened);
 
@@ -80,7 +81,7 @@ static void go_on(struct lh_sim_program *p)
     if (w->opening || w->closing || w->asked)
         return;
     if (w->watch == NULL)
-        open(p);
+        begin(p);
     else if (lh_prng_below(&p->random, 100) == 0)
         close_watch(p);
     else

@@ -78,8 +78,8 @@ static bool is_of_leases(const struct lh_sim_bug *bug)
     return is;
 }
 
-/* What is wrong with several masters shows only where there are some; and what is wrong with leases of
- * programs, where programs have some. */
+/* What is wrong with several masters shows only where there are some; and what is wrong with
+ * leases of programs, where programs have some. */
 static enum lh_sim_profile profile_of(const struct row *row)
 {
     if (row->bug == NULL)

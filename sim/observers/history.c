@@ -1,4 +1,5 @@
 #include "sim/observers/history.h"
+#include "sim/observers/leases.h"
 
 #include "utlist.h"
 

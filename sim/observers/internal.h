@@ -188,29 +188,6 @@ uint64_t lh_ob_submitted_at(const struct lh_sim_observers *o, const struct lh_si
 /* From now on the path names that file; 0: none. */
 void lh_ob_names_changed(struct lh_sim_observers *o, const char *path, uint64_t file);
 
-/* ---- leases.c: of programs; what its files share is in leases.h ---- */
-
-void lh_ob_leases_init(struct lh_sim_observers *o);
-void lh_ob_leases_deinit(struct lh_sim_observers *o);
-void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
-void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
-/* What a master decided while it was confirmed, and says late. */
-void lh_ob_leases_says_late(struct lh_sim_observers *o, const struct lh_sim_sight *s);
-void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a);
-void lh_ob_leases_lives(
-    struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what);
-void lh_ob_leases_begun(
-    struct lh_sim_observers *o, const struct actor *a, const struct lh_call *asked);
-struct call;
-void lh_ob_leases_done(struct lh_sim_observers *o, const struct call *call, int error);
-/* Its client is gone, or was not told how it ended. */
-void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *asked);
-/* A change of a value counts from now on. */
-void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const uint8_t *record,
-    size_t size, uint64_t decided_at);
-/* What goes with sessions is gone with them; else `text` says what is not. */
-bool lh_ob_leases_settled(struct lh_sim_observers *o, char *text, size_t text_size);
-
 /* ---- Invariants ---- */
 
 void lh_ob_inv1_init(struct lh_sim_observers *o);

@@ -1,6 +1,7 @@
-/* INV-13: no two programs believe at the same time that they hold conflicting locks, while clock rates are within
- * rho. A belief can only begin, or reach further, in a step of its client that takes something from the master,
- * so only then is it looked at, with each clock at that true moment. */
+/* INV-13: no two programs believe at the same time that they hold conflicting locks, while clock
+ * rates are within rho. A belief can only begin, or reach further, in a step of its client that
+ * takes something from the master, so only then is it looked at, with each clock at that true
+ * moment. */
 #include "sim/observers/leases.h"
 
 #include "utlist.h"

@@ -1,5 +1,6 @@
-/* INV-14: tokens of a name rise in the order of the grants, while clock rates are within rho. With any clocks they
- * rise within a reign, and none is given twice; but those who share a tenure have one token (NL-2). */
+/* INV-14: tokens of a name rise in the order of the grants, while clock rates are within rho. With
+ * any clocks they rise within a reign, and none is given twice; but those who share a tenure have
+ * one token (NL-2). */
 #include "sim/observers/leases.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
-/* INV-15: a cached read never returns a value that was replaced before the read began, while clock rates are within
- * rho; and operations on values are linearizable. Each change has its revision, and counts at the moment at which
- * its commit does: that is the one order. So what a program is told was so at some moment between its question
- * and the answer, and what any program could serve from its memory is what is there now. */
+/* INV-15: a cached read never returns a value that was replaced before the read began, while clock
+ * rates are within rho; and operations on values are linearizable. Each change has its revision,
+ * and counts at the moment at which its commit does: that is the one order. So what a program is
+ * told was so at some moment between its question and the answer, and what any program could serve
+ * from its memory is what is there now. */
 #include "sim/observers/leases.h"
 
 #include "utlist.h"
@@ -165,8 +166,8 @@ struct change {
 
 #define WRONG(c, ...) lh_sim_fail((c)->o->sim, "INV-15", 0, __VA_ARGS__)
 
-/* The change with that revision: as it was asked, at some moment between question and answer, and on what the
- * conditions say. */
+/* The change with that revision: as it was asked, at some moment between question and answer, and
+ * on what the conditions say. */
 static void was_applied(const struct change *c, uint64_t revision)
 {
     const struct lname *n = c->name;

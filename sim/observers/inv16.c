@@ -1,5 +1,5 @@
-/* INV-16: a guard never admits a token after a higher one, with any clocks. And while rates are within rho it never
- * refuses one that holds the lock (INV-14). */
+/* INV-16: a guard never admits a token after a higher one, with any clocks. And while rates are
+ * within rho it never refuses one that holds the lock (INV-14). */
 #include "sim/observers/leases.h"
 
 #include "sim/cluster/guard.h"

@@ -1,5 +1,5 @@
-/* INV-17: an attached value is there while its session lives, and is gone within a bounded time after. A watcher gets
- * every change once and in order, or a reset with what is there. */
+/* INV-17: an attached value is there while its session lives, and is gone within a bounded time
+ * after. A watcher gets every change once and in order, or a reset with what is there. */
 #include "sim/observers/leases.h"
 
 #include "utlist.h"

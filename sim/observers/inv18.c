@@ -1,10 +1,11 @@
-/* INV-18: the request at the head of a free name's queue is granted; nobody waits for ever while others come and go; a
- * release reaches the next request at once.
+/* INV-18: the request at the head of a free name's queue is granted; nobody waits for ever while
+ * others come and go; a release reaches the next request at once.
  *
- * Queues are as the master's own answers tell them. What it does not tell (that a session is over) is taken to be so
- * only when that is certain: a waiter counts while its session's stream is the newest, it has shown what it has, and
- * its last heartbeat is neither old nor names an old answer (who may not hear a grant is passed over); a holder counts as long as it may. That the last waiter is served when all is
- * well is seen by the programs, which have to come to their end. */
+ * Queues are as the master's own answers tell them. What it does not tell (that a session is over)
+ * is taken to be so only when that is certain: a waiter counts while its session's stream is the
+ * newest, it has shown what it has, and its last heartbeat is neither old nor names an old answer
+ * (who may not hear a grant is passed over); a holder counts as long as it may. That the last
+ * waiter is served when all is well is seen by the programs, which have to come to their end. */
 #include "sim/observers/leases.h"
 
 #include "sim/cluster/internal.h"

@@ -1,8 +1,8 @@
 /* What is known of leases of programs: what programs asked and were told, what the master said on
  * session streams, and every change of a value that became durable. Inside sim/observers only.
  *
- * What a program believes it may do now is asked of its core, with its clock (client/core/leases.h):
- * that is the one word of a core that counts here. */
+ * What a program believes it may do now is asked of its core, with its clock
+ * (client/core/leases.h): that is the one word of a core that counts here. */
 #pragma once
 
 #include "sim/observers/history.h"
@@ -142,11 +142,11 @@ struct leases {
     size_t change_count, change_capacity;
     uint64_t last_revision;
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
-    uint64_t *late; /* tokens that left a master which acts no more */
+    uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
-    uint64_t life;               /* of the master that streams and queues are of */
-    uint64_t life_since;         /* true ns */
-    struct lh_duration longest;  /* term of a session */
+    uint64_t life;              /* of the master that streams and queues are of */
+    uint64_t life_since;        /* true ns */
+    struct lh_duration longest; /* term of a session */
 };
 
 static inline size_t lh_ob_actor_index(const struct lh_sim_observers *o, const struct actor *a)
@@ -154,7 +154,28 @@ static inline size_t lh_ob_actor_index(const struct lh_sim_observers *o, const s
     return (size_t)(a - o->actors);
 }
 
-/* ---- leases.c ---- */
+/* ---- leases.c, for all other observers ---- */
+
+void lh_ob_leases_init(struct lh_sim_observers *o);
+void lh_ob_leases_deinit(struct lh_sim_observers *o);
+void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
+/* What a master decided while it was confirmed, and says late. */
+void lh_ob_leases_says_late(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a);
+void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what);
+void lh_ob_leases_begun(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_call *asked);
+void lh_ob_leases_done(struct lh_sim_observers *o, const struct call *call, int error);
+/* Its client is gone, or was not told how it ended. */
+void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *asked);
+/* A change of a value counts from now on. */
+void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const uint8_t *record,
+    size_t size, uint64_t decided_at);
+/* What goes with sessions is gone with them; else `text` says what is not. */
+bool lh_ob_leases_settled(struct lh_sim_observers *o, char *text, size_t text_size);
+
+/* ---- leases.c, for those of leases ---- */
 
 struct lname *lh_ob_lname(struct lh_sim_observers *o, const char *text);
 struct lsession *lh_ob_lsession(const struct lh_sim_observers *o, const struct actor *client,

@@ -1,6 +1,7 @@
 /* What the master's store says, read again wherever a commit has changed it; and what the master
  * has decided to write there. */
 #include "sim/observers/history.h"
+#include "sim/observers/leases.h"
 #include "sim/world/disk.h"
 
 #include "proto/stored.pb-c.h"

@@ -1,6 +1,7 @@
 #include "sim/observers/observers.h"
 
 #include "sim/observers/history.h"
+#include "sim/observers/leases.h"
 #include "sim/observers/reign.h"
 
 #include "sim/cluster/internal.h"

@@ -2,6 +2,7 @@
  * reign is the newest. It is looked at when it has made a step. What comes to it while it is not
  * confirmed it takes when it is (HA-2), and so do they. */
 #include "sim/observers/reign.h"
+#include "sim/observers/leases.h"
 
 #include "sim/cluster/internal.h"
 

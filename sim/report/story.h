@@ -65,8 +65,8 @@ enum lh_sim_span_kind {
     LH_SIM_SPAN_STALLED,
     LH_SIM_SPAN_DRIFT,     /* `number`: the rate in ppm, as two's complement */
     LH_SIM_SPAN_CLOGGED,   /* what `node` sends to `peer` waits, and nobody notices */
-    LH_SIM_SPAN_LOCK_HELD, /* a program at `node` believes that it has the lock `name` with the token
-                              `number` */
+    LH_SIM_SPAN_LOCK_HELD, /* a program at `node` believes that it has the lock `name`, with
+                              the token `number` */
     LH_SIM_SPAN_COUNT
 };
 

@@ -1,5 +1,5 @@
-/* Leases of programs in words: sessions, locks, caches and changes. Heartbeats and what says nothing new are left
- * out. */
+/* Leases of programs in words: sessions, locks, caches and changes. Heartbeats and what says
+ * nothing new are left out. */
 #include "sim/report/internal.h"
 
 #include "client/core/leases.h"
@@ -311,7 +311,8 @@ void lh_sim_locks_does(struct lh_sim_story *s, const struct lh_sim_sight *sight)
 {
     const struct lh_acquire_call *a = sight->effect->call;
 
-    if (!is_client(s, sight->node) || a->call.kind != LH_CALL_ACQUIRE || sight->effect->error != LH_OK)
+    if (!is_client(s, sight->node) || a->call.kind != LH_CALL_ACQUIRE ||
+        sight->effect->error != LH_OK)
         return;
     struct lock_held *h = lh_alloc(sizeof *h);
     *h = (struct lock_held){.next = s->locks,

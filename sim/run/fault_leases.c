@@ -1,5 +1,6 @@
-/* Faults of programs with leases, and of what they and the master say to each other. Most last about as long as
- * a session's term: what differs is what happens just before its end and just after. */
+/* Faults of programs with leases, and of what they and the master say to each other. Most last
+ * about as long as a session's term: what differs is what happens just before its end and just
+ * after. */
 #include "sim/run/fault.h"
 
 /* From far below a session's term to some of them. */
@@ -51,7 +52,8 @@ void lh_sim_fault_lease_cut(struct lh_sim_nemesis *n)
     }
 }
 
-/* A program stands still, also in the middle of a step, and wakes up about when its session ends. */
+/* A program stands still, also in the middle of a step, and wakes up about when its
+ * session ends. */
 void lh_sim_fault_lease_sleep(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_PAUSE);
@@ -62,8 +64,8 @@ void lh_sim_fault_lease_sleep(struct lh_sim_nemesis *n)
     lh_sim_perform(n, &a);
 }
 
-/* What one of the two says comes late, and meanwhile the connection breaks: an old showing, or an old answer, is
- * still on its way. */
+/* What one of the two says comes late, and meanwhile the connection breaks: an old showing, or an
+ * old answer, is still on its way. */
 void lh_sim_fault_lease_late(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_SLOW);
@@ -81,7 +83,8 @@ void lh_sim_fault_lease_late(struct lh_sim_nemesis *n)
         lh_sim_restart_soon(n, master(), a.delay.ns);
 }
 
-/* Clocks at the edges, and then the two do not hear each other: the program is slow and the master fast. */
+/* Clocks at the edges, and then the two do not hear each other: the program is slow and the master
+ * fast. */
 void lh_sim_fault_lease_edge(struct lh_sim_nemesis *n)
 {
     struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_CLOCK);

@@ -279,6 +279,9 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
         give_program(&a, random, LH_SIM_READER, number);
     if (kind == LH_SIM_ACT_FILES)
         give_program(&a, random, LH_SIM_FILES, number);
+    if (kind >= LH_SIM_ACT_LOCKER && kind <= LH_SIM_ACT_OPERATOR)
+        give_program(
+            &a, random, (enum lh_sim_program_kind)(kind - LH_SIM_ACT_WRITER), number);
     if (kind == LH_SIM_ACT_END)
         (void)snprintf(a.program.name, sizeof a.program.name, "p%u", number / 2);
     return a;
@@ -448,7 +451,8 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
-    "\"writer\", \"reader\", \"files\", \"end\""
+    "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "           \
+    "\"watcher\", \"operator\", \"end\""
 
 /* In every unit that docs/scenarios.md names; printed in seconds from one second on. */
 static void times_have_units(void **state)
@@ -558,7 +562,9 @@ static void mistakes_are_explained(void **state)
             "x:2: found \"within\" and \"for\", expected one of them"},
         {HEAD "expect violation INV-7\n",
             "x:2: found \"INV-7\", expected \"INV-1\", \"INV-2\", \"INV-3\", \"INV-4\", \"INV-5\", "
-            "\"INV-6\", \"INV-8\", \"INV-9\", \"INV-10\", \"INV-11\", \"KEEP-1\", \"KEEP-2\", "
+            "\"INV-6\", \"INV-8\", \"INV-9\", \"INV-10\", \"INV-11\", "
+            "\"INV-13\", \"INV-14\", \"INV-15\", \"INV-16\", \"INV-17\", \"INV-18\", \"KEEP-1\", "
+            "\"KEEP-2\", "
             "\"KEEP-3\", \"KEEP-4\", \"KEEP-5\", \"history\" or \"check\""},
         {HEAD "at 2s mend everything\nat 1s mend everything\n",
             "x:3: a moment before one that stands above"},

@@ -225,7 +225,8 @@ static void an_exclusive_lock_has_one_holder(void **state)
     assert_null(look_at("/jobs/compact"));
 }
 
-/* With a bound of one there was no progress at all: the look at the name was all that a step did. */
+/* With a bound of one there was no progress at all: the look at the name was all that a step
+ * did. */
 static void a_step_that_may_do_one_thing_serves_the_queue(void **state)
 {
     (void)state;
