@@ -84,8 +84,8 @@ LH_MUST_USE int lh_wire_arrive(
 
 void lh_wire_arrival_deinit(struct lh_wire_arrival *arrival);
 
-/* Requests of unary methods are refused by servers beyond this: the largest is a change with a value
- * of 64 KiB and its names. */
+/* Requests of unary methods are refused by servers beyond this: the largest is a change with a
+ * value of 64 KiB and its names. */
 #define LH_UNARY_REQUEST_BYTES_MAX (72u << 10)
 
 /* One message on the wire; larger ones are refused by every receiver. What is left of it beside a

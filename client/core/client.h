@@ -107,7 +107,7 @@ struct lh_client_config {
     struct lh_duration
         watch_doubt; /* 5 s: after so long without a change others are asked who acts */
     void (*guard)(
-        void *arg, bool on); /* around changes of what other threads read; NULL: none do */
+        void *guard_arg, bool on); /* around changes of what other threads read; NULL: none do */
     void *guard_arg;
 
     struct lh_finder_config finder; /* how the active master is found */

@@ -43,8 +43,8 @@ int lh_session_check(const struct lh_session *session);
 /* The program may act on it: it is not a parent's, and not being closed. */
 bool lh_session_is_usable(const struct lh_session *session);
 
-/* Around what the callback thread does for a session. Closing waits for it; false: it has begun, and
- * the core's session may be gone. */
+/* Around what the callback thread does for a session. Closing waits for it; false: it has begun,
+ * and the core's session may be gone. */
 bool lh_session_enter(struct lh_session *session);
 void lh_session_leave(struct lh_session *session);
 

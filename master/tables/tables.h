@@ -122,7 +122,7 @@ struct lh_master {
     struct lh_m_history history;
     struct lh_m_policies policies;
     struct lh_m_valuing *valuing; /* of values/: changes, broadcasts, watchers */
-    struct lh_m_wanting wanting; /* chunks for which repair has something to do */
+    struct lh_m_wanting wanting;  /* chunks for which repair has something to do */
     struct lh_m_copies copies;
     struct {
         size_t conditions[LH_M_CONDITIONS]; /* chunks in `all` */

@@ -80,8 +80,7 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
 
     read.id = asked->id;
     read.stamp = p->session.stamp;
-    read.prefix =
-        (char *)(uintptr_t)lh_m_broadcast_of(m, asked->name, &read.prefix_revision);
+    read.prefix = (char *)(uintptr_t)lh_m_broadcast_of(m, asked->name, &read.prefix_revision);
     fill_value(name, asked, &read);
     /* VAL-2 (2): who is given a lease now is not told to drop it. */
     if (g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes))) {

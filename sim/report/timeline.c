@@ -318,8 +318,8 @@ struct lh_sim_timeline_counts lh_sim_timeline_counts(const struct lh_sim_timelin
     for (size_t i = 0; i < t->span_count; i++) {
         counts.given += t->spans[i].s.kind == LH_SIM_SPAN_LEASE_GIVEN;
         counts.held += t->spans[i].s.kind == LH_SIM_SPAN_LEASE_HELD;
-        counts.faults += t->spans[i].s.kind >= LH_SIM_SPAN_DOWN &&
-                         t->spans[i].s.kind != LH_SIM_SPAN_LOCK_HELD;
+        counts.faults +=
+            t->spans[i].s.kind >= LH_SIM_SPAN_DOWN && t->spans[i].s.kind != LH_SIM_SPAN_LOCK_HELD;
         counts.locks += t->spans[i].s.kind == LH_SIM_SPAN_LOCK_HELD;
     }
     return counts;

@@ -280,8 +280,7 @@ static struct lh_sim_action some_action(struct lh_prng *random, unsigned number)
     if (kind == LH_SIM_ACT_FILES)
         give_program(&a, random, LH_SIM_FILES, number);
     if (kind >= LH_SIM_ACT_LOCKER && kind <= LH_SIM_ACT_OPERATOR)
-        give_program(
-            &a, random, (enum lh_sim_program_kind)(kind - LH_SIM_ACT_WRITER), number);
+        give_program(&a, random, (enum lh_sim_program_kind)(kind - LH_SIM_ACT_WRITER), number);
     if (kind == LH_SIM_ACT_END)
         (void)snprintf(a.program.name, sizeof a.program.name, "p%u", number / 2);
     return a;
@@ -451,7 +450,7 @@ static void statements_are_read_as_they_were_printed(void **state)
     "\"misdirect\", \"lose\", \"scrap\", \"back\", \"restore\", \"etcd\", \"delay\", "             \
     "\"cancel\", \"compact\", \"keep\", \"recall\", \"release\", "                                 \
     "\"create\", \"rename\", \"remove\", \"list\", \"drain\", \"undrain\", \"decommission\", "     \
-    "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "           \
+    "\"writer\", \"reader\", \"files\", \"locker\", \"cacher\", \"changer\", "                     \
     "\"watcher\", \"operator\", \"end\""
 
 /* In every unit that docs/scenarios.md names; printed in seconds from one second on. */

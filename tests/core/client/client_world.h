@@ -39,10 +39,10 @@ struct world {
     struct lh_instant now;
     struct event events[256];
     size_t taken, count;
-    struct event last;            /* the one taken last; freed with the next */
+    struct event last; /* the one taken last; freed with the next */
     enum lh_method methods[4096];
-    bool resting[4096];          /* by link: LH_FX_HOLD */
-    bool slow;                    /* what goes leaves only when the test says so: say_sent() */
+    bool resting[4096]; /* by link: LH_FX_HOLD */
+    bool slow;          /* what goes leaves only when the test says so: say_sent() */
 };
 
 static inline void event_deinit(struct event *e)
