@@ -58,6 +58,13 @@ static void note(struct showing *s, const struct lh_m_name *name)
     s->names[s->count++] = name->number;
 }
 
+/* For how long it may serve a value without having heard of the term that it is given now. A new
+ * master knows only that it is not longer than the session's; within a reign the engine knows. */
+static struct lh_duration served_unheard(const struct showing *s)
+{
+    return s->p->session.lessee.former != 0 ? s->p->term : lh_nanoseconds(0);
+}
+
 static void show(struct showing *s, const Leasehold__ShownValue *shown)
 {
     struct lh_master *m = s->m;
@@ -88,7 +95,7 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
         if (hold(s, name))
             note(s, name);
         say_dropped(s, shown->name);
-    } else if (lh_m_cache_grant(m, s->p, name, term)) {
+    } else if (lh_m_cache_grant(m, s->p, name, lh_duration_max(term, served_unheard(s)))) {
         LH_MARK("shown-value-goes-on");
         s->term = lh_duration_min(s->term, term);
         note(s, name);

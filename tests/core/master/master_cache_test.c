@@ -499,6 +499,27 @@ static void a_listing_says_who_is_waited_for(void **state)
     assert_true(says(look_at("/a"), "It changed 0.0 s ago."));
 }
 
+/* Who shows a value may serve it until it hears of the term that it is given (LEASE-7). */
+static void a_shorter_term_at_the_next_master_counts_once_it_is_heard_of(void **state)
+{
+    (void)state;
+    both_up();
+    uint64_t revision = put_value("/a", "one");
+    beats(100000); /* a tenth: as long as the session */
+    cache_value(&one, "/a");
+    crash();
+    const Leasehold__Shown *shown = comes_back(&one, "/a", revision);
+    assert_true(shown->n_dropped == 0 && shown->values_term_ns < 2000000000u);
+    comes_back(&two, NULL, 0);
+    world_advance(&w, 3000); /* the answer is on its way */
+    uint64_t link = begin_put("/a", "two");
+    uint64_t change = told_to_drop(&one, "/a");
+    assert_null(change_reply(link));
+    assert_int_not_equal(change, 0);
+    has_dropped(&one, "/a", change);
+    changed(link);
+}
+
 /* ---- Many. */
 
 static void very_many_caches_are_told_a_few_in_each_step(void **state)
@@ -564,6 +585,7 @@ int main(void)
         STORY(the_next_master_changes_nothing_before_all_are_back),
         STORY(what_is_shown_to_the_next_master_goes_on),
         STORY(the_next_master_waits_for_one_that_does_not_come_back),
+        STORY(a_shorter_term_at_the_next_master_counts_once_it_is_heard_of),
         STORY(a_change_with_the_token_of_a_lock_that_is_held_is_applied),
         STORY(a_lock_that_is_lost_while_the_change_waits_does_not_count),
         STORY(a_listing_says_who_is_waited_for),
