@@ -77,8 +77,10 @@ static void show(struct showing *s, const Leasehold__ShownValue *shown)
     }
     struct lh_m_name *name = lh_m_name_get(m, shown->name);
     const struct lh_m_changing *g = name->more->changing;
-    bool changing = g != NULL && g->phase == LH_M_DROPPING;
-    if (shown->revision != lh_m_revision_of(name) || (g != NULL && !changing)) {
+    bool changing = g != NULL && (g->phase == LH_M_DROPPING || !TAILQ_EMPTY(&g->changes));
+    /* Reads that waited may be answered yet: those that were have leases of the new value. */
+    bool commits = g != NULL && g->phase == LH_M_COMMITTED;
+    if (shown->revision != lh_m_revision_of(name) || commits) {
         LH_MARK("shown-value-is-old");
         say_dropped(s, shown->name);
     } else if (changing) {

@@ -520,6 +520,36 @@ static void a_shorter_term_at_the_next_master_counts_once_it_is_heard_of(void **
     changed(link);
 }
 
+/* Reads that waited for a commit are answered a few in each step: the first have leases. */
+static void what_was_cached_while_other_reads_are_answered_can_be_shown(void **state)
+{
+    (void)state;
+    w.config.drops_step = w.config.step_work = 1;
+    crash();
+    both_up();
+    put_value("/a", "one");
+    w.hold_commits = true;
+    uint64_t link = begin_put("/a", "two");
+    ask_value(&one, 1, "/a", 0, true);
+    for (uint64_t id = 1; id <= 8; id++)
+        ask_value(&two, id, "/a", 0, true);
+    world_commit(&w);
+    w.hold_commits = false;
+    uint64_t revision = changed(link);
+    const Leasehold__ValueRead *read = value_read(&one);
+    assert_true(read->leased && read->revision == revision);
+
+    comes_back(&one, "/a", revision);
+    link = begin_put("/a", "three"); /* while the answer is on its way: it may serve the value */
+    world_advance(&w, 0);
+    has_dropped(&two, "/a", told_to_drop(&two, "/a"));
+    uint64_t change = told_to_drop(&one, "/a");
+    assert_null(change_reply(link));
+    assert_int_not_equal(change, 0);
+    has_dropped(&one, "/a", change);
+    changed(link);
+}
+
 /* ---- Many. */
 
 static void very_many_caches_are_told_a_few_in_each_step(void **state)
@@ -586,6 +616,7 @@ int main(void)
         STORY(what_is_shown_to_the_next_master_goes_on),
         STORY(the_next_master_waits_for_one_that_does_not_come_back),
         STORY(a_shorter_term_at_the_next_master_counts_once_it_is_heard_of),
+        STORY(what_was_cached_while_other_reads_are_answered_can_be_shown),
         STORY(a_change_with_the_token_of_a_lock_that_is_held_is_applied),
         STORY(a_lock_that_is_lost_while_the_change_waits_does_not_count),
         STORY(a_listing_says_who_is_waited_for),
