@@ -24,6 +24,9 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
  * two arrays for the caller to free, of strings of the pieces'. */
 void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
     const Leasehold__Show *const *pieces, size_t count, Leasehold__Shown *shown);
+/* ... and once that is answered, since the program takes nothing before: what it waits for. */
+void lh_m_requests_shown(struct lh_master *m, struct lh_m_program *p,
+    const Leasehold__Show *const *pieces, size_t count);
 /* Nothing can be granted to the program until lh_m_locks_unpark(): its requests keep their places,
  * and are passed over. */
 void lh_m_locks_park(struct lh_master *m, struct lh_m_program *p);

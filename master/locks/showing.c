@@ -247,9 +247,16 @@ void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
         for (size_t j = 0; j < pieces[i]->n_locks; j++)
             show_lock(&s, pieces[i]->locks[j]);
     free_unshown(&s);
+    free(s.names);
+}
+
+void lh_m_requests_shown(struct lh_master *m, struct lh_m_program *p,
+    const Leasehold__Show *const *pieces, size_t count)
+{
+    struct showing s = {.m = m, .p = p};
+
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < pieces[i]->n_waiting; j++)
             show_request(&s, pieces[i]->waiting[j]);
     drop_unshown_requests(&s);
-    free(s.names);
 }

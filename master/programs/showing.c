@@ -83,6 +83,8 @@ static void whole(
     free(shown.lost);
     free(shown.cut);
     free(shown.dropped);
+    /* What is said of these the program takes only once it has heard what became of its showing. */
+    lh_m_requests_shown(m, p, pieces, count);
     lh_m_locks_unpark(m, p);
     lh_m_programs_look(m);
 }

@@ -909,6 +909,31 @@ static void a_hundred_thousand_wait(void **state)
     lh_master_check(w.m);
 }
 
+/* A program takes nothing before the answer to its showing. */
+static void the_number_of_a_shown_request_follows_the_answer_to_the_showing(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    locks(&one, "/a", false);
+    uint64_t id = asks(&two, "/a", false), number = queued(&two)->queued;
+    attach(&two, false); /* it has not heard the number */
+    shows_request("/a", id, 0, false);
+    size_t before = w.line_count, shown = 0, said = 0;
+    assert_non_null(shows(&two));
+    for (size_t i = before; i < w.line_count; i++) {
+        const Leasehold__LeaseSessionReply *reply = (const void *)w.lines[i].message;
+        if (w.lines[i].link != two.link || reply == NULL)
+            continue;
+        if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN)
+            shown = i;
+        else if (reply->body_case == LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS)
+            said = i;
+    }
+    assert_true(said > shown);
+    assert_int_equal(queued(&two)->queued, number);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -953,6 +978,7 @@ int main(void)
         STORY(a_cancel_waits_for_sessions_that_are_away),
         STORY(a_name_is_explained),
         STORY(names_and_sessions_are_listed_in_pages),
+        STORY(the_number_of_a_shown_request_follows_the_answer_to_the_showing),
         STORY(a_hundred_thousand_wait),
     };
 
