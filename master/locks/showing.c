@@ -176,6 +176,13 @@ static bool was_given(const struct lh_master *m, uint64_t number)
                               (number >> REIGN_SHIFT == m->term && counter <= m->locks.queued));
 }
 
+/* What was not sent yet when the stream broke is shown, too: so the bounds are those of asking. */
+static bool is_room(const struct lh_master *m, const struct lh_m_program *p)
+{
+    return p->locks + p->caches + p->request_count < m->config.program_locks_max &&
+           m->locks.waiting < m->config.waits_max;
+}
+
 static bool has_or_waits(
     const struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p)
 {
@@ -210,6 +217,12 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
     if (has_or_waits(m, n, s->p)) {
         lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_ALREADY_EXISTS,
             "this session has the lock, or waits for it");
+        lh_m_lock_touch(m, n);
+        return;
+    }
+    if (!is_room(m, s->p)) {
+        lh_m_say_refused(
+            m, s->p, a->id, a->name, LH_ERR_NO_MEMORY, "there are too many locks or requests");
         lh_m_lock_touch(m, n);
         return;
     }

@@ -9,8 +9,17 @@
 struct showing {
     Leasehold__Show **pieces;
     size_t count, capacity;
-    size_t bytes;
+    size_t bytes, leases;
 };
+
+/* Of these a session has no more at any master. Each may be in use until the program has heard that
+ * it does not go on: so all are taken, or none, and the session ends (PS-3). */
+static bool has_too_many(
+    const struct lh_master *m, const struct showing *s, const Leasehold__Show *show)
+{
+    return (s == NULL ? 0 : s->leases) + show->n_locks + show->n_values >
+           m->config.program_locks_max;
+}
 
 void lh_m_showing_free(void *pieces)
 {
@@ -31,6 +40,7 @@ static bool keep(struct lh_master *m, struct lh_m_link *l, const Leasehold__Show
     if (s == NULL)
         s = l->pieces = lh_alloc(sizeof *s);
     s->bytes += size;
+    s->leases += show->n_locks + show->n_values;
     if (s->bytes >> 20 >= m->config.showing_mib_max)
         return false;
     uint8_t *bytes = lh_alloc(size + 1);
@@ -95,6 +105,10 @@ void lh_m_on_show(struct lh_master *m, struct lh_m_link *l, const Leasehold__Sho
 
     if (!p->session.announced || (p->back && !LH_PLANTED("old-showing-believed"))) {
         lh_m_end_stream(m, l, LH_ERR_MALFORMED, "shown without, or before, a greeting");
+        return;
+    }
+    if (has_too_many(m, l->pieces, show)) {
+        lh_m_end_stream(m, l, LH_ERR_TOO_LARGE, "the session shows too much");
         return;
     }
     if (l->pieces == NULL && !show->more) {

@@ -934,6 +934,24 @@ static void the_number_of_a_shown_request_follows_the_answer_to_the_showing(void
     assert_int_equal(queued(&two)->queued, number);
 }
 
+static void what_is_shown_has_the_bounds_of_what_is_asked_for(void **state)
+{
+    (void)state;
+    w.config.waits_max = 2;
+    w.config.program_locks_max = 3;
+    world_crash(&w);
+    comes(&one);
+    attach(&one, false);
+    for (uint64_t id = 1; id <= 3; id++)
+        shows_request(id == 1 ? "/a" : id == 2 ? "/b" : "/c", id, 0, false);
+    assert_non_null(shows(&one));
+    assert_int_equal(refused(&one)->error, LEASEHOLD__ERROR_CODE__NO_MEMORY);
+    attach(&one, false);
+    for (uint64_t i = 0; i < 4; i++)
+        shows_lock("/d", i + 1, false);
+    assert_null(shows(&one));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -979,6 +997,7 @@ int main(void)
         STORY(a_name_is_explained),
         STORY(names_and_sessions_are_listed_in_pages),
         STORY(the_number_of_a_shown_request_follows_the_answer_to_the_showing),
+        STORY(what_is_shown_has_the_bounds_of_what_is_asked_for),
         STORY(a_hundred_thousand_wait),
     };
 
