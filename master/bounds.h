@@ -93,6 +93,7 @@
     X(changes_step, 16, "changes that one step commits")                                           \
     X(changes_step_bytes, 524288, "likewise, bytes; one more may begin below it")                  \
     X(drops_step, 128, "caches of one value that are told, or reads answered, before others")      \
+    X(late_drops_max, 65536, "values shown while they change, of which it is to be said so yet")   \
     X(follows_max, 16, "changes that delete attached values, at a time")                           \
     X(reads_waiting_max, 65536, "reads that wait for a commit")                                    \
     X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \

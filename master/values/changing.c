@@ -284,6 +284,7 @@ static void late_drops(struct lh_master *m)
         const struct lh_m_name *name = lh_m_name_by_number(m, d->name);
         const struct lh_m_changing *g = lh_m_changing_of(name);
         STAILQ_REMOVE_HEAD(&m->valuing->late_drops, next);
+        m->valuing->late_drop_count--;
         lh_m_spend(m->valuing);
         if (p != NULL && g != NULL && g->phase == LH_M_DROPPING)
             lh_m_say_drop(m, p, g);

@@ -115,6 +115,7 @@ struct lh_m_valuing {
     size_t read_count;                 /* that wait */
     TAILQ_HEAD(lh_m_changings, lh_m_changing) all, work, committed;
     STAILQ_HEAD(, lh_m_late_drop) late_drops;
+    size_t late_drop_count;
     STAILQ_HEAD(, lh_m_ended) ended;
     struct lh_m_broadcast_tree broadcasts;
     struct lh_m_watcher *watchers; /* hash */

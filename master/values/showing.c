@@ -21,8 +21,10 @@ static void say_dropped(struct showing *s, const char *name)
 
 static void drop_later(struct showing *s, const struct lh_m_name *name)
 {
+    if (s->m->valuing->late_drop_count >= s->m->config.late_drops_max)
+        return; /* then its lease ends with its session as it is now */
     struct lh_m_late_drop *d = lh_alloc(sizeof *d);
-
+    s->m->valuing->late_drop_count++;
     d->link = s->p->session.link;
     d->name = name->number;
     STAILQ_INSERT_TAIL(&s->m->valuing->late_drops, d, next);

@@ -550,6 +550,28 @@ static void what_was_cached_while_other_reads_are_answered_can_be_shown(void **s
     changed(link);
 }
 
+static void of_very_much_that_is_shown_while_it_changes_some_just_runs_out(void **state)
+{
+    (void)state;
+    w.config.late_drops_max = 1;
+    crash();
+    both_up();
+    uint64_t a = put_value("/a", "one"), b = put_value("/b", "one");
+    cache_value(&one, "/a");
+    cache_value(&one, "/b");
+    uint64_t first = begin_put("/a", "two"), second = begin_put("/b", "two");
+    attach(&one, false);
+    shows_value("/a", a);
+    shows_value("/b", b);
+    shows(&one);
+    has_dropped(&one, "/a", told_to_drop(&one, "/a"));
+    changed(first);
+    assert_int_equal(told_to_drop(&one, "/b"), 0);
+    assert_null(change_reply(second));
+    beats(1100); /* the term that it was given */
+    changed(second);
+}
+
 /* ---- Many. */
 
 static void very_many_caches_are_told_a_few_in_each_step(void **state)
@@ -617,6 +639,7 @@ int main(void)
         STORY(the_next_master_waits_for_one_that_does_not_come_back),
         STORY(a_shorter_term_at_the_next_master_counts_once_it_is_heard_of),
         STORY(what_was_cached_while_other_reads_are_answered_can_be_shown),
+        STORY(of_very_much_that_is_shown_while_it_changes_some_just_runs_out),
         STORY(a_change_with_the_token_of_a_lock_that_is_held_is_applied),
         STORY(a_lock_that_is_lost_while_the_change_waits_does_not_count),
         STORY(a_listing_says_who_is_waited_for),
