@@ -133,7 +133,7 @@ static void slots_remove(struct lh_m_locking *g, uint32_t slots)
 {
     struct lh_m_claim *c;
 
-    if (slots == 0 || slots != g->slots || --g->slots_count > 0)
+    if (slots == 0 || slots != g->slots || --g->slots_count > 0 || g->sharers == 0)
         return;
     RB_FOREACH(c, lh_m_claims_here, &g->claims) {
         if (c->state == LH_M_CLAIM_HELD && c->shared)
@@ -147,6 +147,7 @@ void lh_m_claim_holds(struct lh_master *m, struct lh_m_claim *c)
         waits_no_longer(m, c);
     c->state = LH_M_CLAIM_HELD;
     c->since = m->now;
+    c->locking->recallable += c->recallable;
     if (c->shared) {
         c->locking->sharers++;
         slots_add(c->locking, c->slots);
@@ -160,9 +161,11 @@ void lh_m_claim_free(struct lh_master *m, struct lh_m_claim *c)
     RB_REMOVE(lh_m_claims_here, &g->claims, c);
     if (c->state == LH_M_CLAIM_WAITS) {
         waits_no_longer(m, c);
-    } else if (c->shared) {
-        g->sharers--;
-        slots_remove(g, c->slots);
+    } else {
+        g->recallable -= c->recallable;
+        g->sharers -= c->shared;
+        if (c->shared)
+            slots_remove(g, c->slots);
     }
     free(c);
 }

@@ -53,6 +53,7 @@ struct lh_m_locking {
     struct lh_m_queue queue;        /* those that wait and can be granted */
     size_t waiting;                 /* also of programs that are parked */
     size_t sharers;                 /* each has a claim */
+    size_t recallable;              /* holders that want to know who waits */
     uint32_t slots, slots_count; /* the least number that a sharer named, and how many named it */
     uint64_t closed;             /* the tenure with this token was cancelled: nobody joins it */
     uint64_t recalled_for;       /* the request for which the holders were asked last */

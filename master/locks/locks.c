@@ -240,7 +240,7 @@ static bool take_at_once(
     if (give(m, n, p, shared, tenure, a->id, c))
         return true;
     if (c != NULL) {
-        c->shared = false; /* it was never counted */
+        c->shared = c->recallable = false; /* it was never counted */
         lh_m_claim_free(m, c);
     }
     return false;

@@ -41,7 +41,9 @@ void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
     struct lh_m_claim *c;
     uint64_t token;
 
-    if (head->number == g->recalled_for || lh_m_policy_of(m, g->name->text)->no_recall)
+    /* Thousands may wait: who holds is not looked for in vain at each release. */
+    if (g->recallable == 0 || head->number == g->recalled_for ||
+        lh_m_policy_of(m, g->name->text)->no_recall)
         return;
     struct lh_instant next = lh_instant_add(g->recalled_at, m->config.recall_pause);
     if (g->recalled_at.ns != 0 && lh_instant_before(m->now, next)) {

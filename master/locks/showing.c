@@ -263,8 +263,8 @@ void lh_m_locks_shown(struct lh_master *m, struct lh_m_program *p,
     free(s.names);
 }
 
-void lh_m_requests_shown(struct lh_master *m, struct lh_m_program *p,
-    const Leasehold__Show *const *pieces, size_t count)
+void lh_m_requests_shown(
+    struct lh_master *m, struct lh_m_program *p, const Leasehold__Show *const *pieces, size_t count)
 {
     struct showing s = {.m = m, .p = p};
 
