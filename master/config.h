@@ -28,6 +28,8 @@ enum lh_on_primary_loss { LH_LOSS_ROLL = 1, LH_LOSS_WAIT = 2 };
 /* What a restored master skips of every kind of number, its term among them: more than can have
  * been given out since the backup (KEEP-4). */
 #define LH_MASTER_RESTORED_LEAP (UINT64_C(1) << 20)
+/* ... and of revisions: of these there may be a million in a minute. */
+#define LH_MASTER_RESTORED_REVISIONS (UINT64_C(1) << 40)
 
 struct lh_master_config {
     struct lh_duration session_term;         /* T_session: 200 ms to an hour */

@@ -44,7 +44,7 @@ void lh_m_restored(struct lh_master *m)
     m->term += LH_MASTER_RESTORED_LEAP;
     m->next_chunk += LH_MASTER_RESTORED_LEAP;
     m->next_file += LH_MASTER_RESTORED_LEAP;
-    m->history.last += LH_MASTER_RESTORED_LEAP;
+    m->history.last += LH_MASTER_RESTORED_REVISIONS;
     m->history.floor = m->history.last;
     lh_m_set_behind(m, "this master was started with --restored: the metadata is an older copy");
 }

@@ -284,9 +284,26 @@ static void a_step_looks_at_few_names_and_the_next_ones_at_the_rest(void **state
     assert_int_equal(events, 50);
 }
 
+/* What was changed since the backup had revisions, too: a million in a minute or two. */
+static void a_restored_store_gives_no_revision_again(void **state)
+{
+    (void)state;
+    uint64_t first = put_value("/a", "one");
+    w.config.restored = true;
+    crash();
+    w.config.restored = false;
+    crash();
+    assert_true(put_value("/a", "two") > first + (UINT64_C(1) << 40));
+    uint64_t link = watch("/", first + (UINT64_C(1) << 30));
+    world_advance(&w, 0);
+    const Leasehold__WatchReply *r = watched(link);
+    assert_true(r != NULL && r->reset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STORY(a_restored_store_gives_no_revision_again),
         STORY(a_watcher_begins_with_what_is_there_and_hears_of_every_change),
         STORY(nothing_is_said_of_a_change_before_it_is_durable),
         STORY(a_watcher_goes_on_from_the_revision_that_it_names),
