@@ -22,6 +22,8 @@ static struct lh_m_value *next_value(struct lh_master *m)
         return v;
     while ((e = STAILQ_FIRST(&m->valuing->ended)) != NULL) {
         struct lh_m_program *p = lh_m_program_find(m, e->session);
+        if (p != NULL && !p->over && !LH_PLANTED("attached-value-removed-early"))
+            p = NULL; /* a later session with that id */
         v = p == NULL ? NULL : TAILQ_FIRST(&p->attached);
         if (v != NULL && !v->leaving)
             return v;

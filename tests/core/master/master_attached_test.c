@@ -355,9 +355,34 @@ static void the_next_master_waits_for_the_promises_of_the_last(void **state)
     changed(link);
 }
 
+/* Who draws no new id for its next session is not punished for the end of its last one. */
+static void the_end_of_a_session_takes_nothing_from_a_later_one_with_its_id(void **state)
+{
+    (void)state;
+    w.config.follows_max = 1;
+    crash();
+    both_up();
+    comes(&three);
+    attach_value(&one, "/a", "mine");
+    attach_value(&three, "/b", "mine");
+    cache_value(&two, "/a");
+    closes(&one); /* the deletion waits for the cache, and what is the next session's waits for it */
+    closes(&three);
+    Leasehold__ChangeRequest r = change_to("/b", NULL);
+    changed(begin_change(&r));
+    world_advance(&w, 0);
+    comes(&three);
+    attach_value(&three, "/c", "mine");
+    has_dropped(&two, "/a", told_to_drop(&two, "/a"));
+    world_advance(&w, 0);
+    value_is("/a", NULL);
+    value_is("/c", "mine");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STORY(the_end_of_a_session_takes_nothing_from_a_later_one_with_its_id),
         STORY(an_attached_value_goes_when_its_session_is_closed),
         STORY(it_stays_while_the_session_lives_and_goes_when_it_has_run_out),
         STORY(its_caches_are_told_first),
