@@ -366,7 +366,8 @@ static void the_end_of_a_session_takes_nothing_from_a_later_one_with_its_id(void
     attach_value(&one, "/a", "mine");
     attach_value(&three, "/b", "mine");
     cache_value(&two, "/a");
-    closes(&one); /* the deletion waits for the cache, and what is the next session's waits for it */
+    closes(
+        &one); /* the deletion waits for the cache, and what is the next session's waits for it */
     closes(&three);
     Leasehold__ChangeRequest r = change_to("/b", NULL);
     changed(begin_change(&r));
