@@ -384,6 +384,15 @@ bool lh_m_lock_in_force(const struct lh_master *m, const char *name, uint64_t to
            info.version == token;
 }
 
+void lh_m_locks_start(struct lh_master *m)
+{
+    if (m->term > UINT64_MAX >> COUNTER_BITS)
+        lh_fx_log(m->fx, LH_ERROR,
+            "no locks are granted: tokens have room for %" PRIu64
+            " reigns, and this is reign %" PRIu64 "; each start with --restored takes 2^20 of them",
+            UINT64_MAX >> COUNTER_BITS, m->term);
+}
+
 void lh_m_locks_init(struct lh_master *m)
 {
     TAILQ_INIT(&m->locks.work);

@@ -53,6 +53,8 @@ void lh_m_locks_init(struct lh_master *m);
 void lh_m_locks_deinit(struct lh_master *m);
 /* The end of a step: whoever can be granted is, as far as `step_work` goes. */
 void lh_m_locks_step(struct lh_master *m);
+/* A reign begins: says so if it has no tokens to give (NL-2). */
+void lh_m_locks_start(struct lh_master *m);
 /* The last session on record is back or over: grants what waits. */
 void lh_m_locks_all_back(struct lh_master *m);
 /* The program's session is over: its requests leave their queues. Its locks follow by

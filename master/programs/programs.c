@@ -241,6 +241,7 @@ void lh_m_programs_start(struct lh_master *m)
 {
     struct lh_m_program *p;
 
+    lh_m_locks_start(m);
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         p->parked = true;
         p->ticket = m->commit.next_ticket; /* of this reign */
