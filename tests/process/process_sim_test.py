@@ -406,7 +406,8 @@ class ScenarioTest(SimTest):
         """Every line that docs/scenarios.md shows is one; its whole scenario ends as it says."""
         several = ["masters 3", "etcd members 3"]
         before = [*several, "file /log", "at 1s writer w at client 1 to /log",
-                  "reader r at client 1 of /log", "let Old be primary of /log"]
+                  "reader r at client 1 of /log", "locker l at client 1 of /job",
+                  "cacher h at client 1 of /setting", "let Old be primary of /log"]
         with open("docs/scenarios.md", encoding="utf-8") as file:
             blocks = re.findall(r"(?ms)^```(\w+)\n(.*?)^```$", file.read())
         self.assertGreaterEqual({kind for kind, _ in blocks},
