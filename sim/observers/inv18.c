@@ -3,8 +3,8 @@
  *
  * Queues are as the master's own answers tell them. What it does not tell (that a session is over)
  * is taken to be so only when that is certain: a waiter counts while its session's stream is the
- * newest, it has shown what it has, and its last heartbeat is neither old nor names an old answer
- * (who may not hear a grant is passed over); a holder counts as long as it may. That the last
+ * newest, it has shown what it has, and the newest answer that it is known to have received is not
+ * old (who may not hear a grant is passed over); a holder counts as long as it may. That the last
  * waiter is served when all is well is seen by the programs, which have to come to their end. */
 #include "sim/observers/leases.h"
 
@@ -47,7 +47,7 @@ static bool is_alive(const struct lh_sim_observers *o, const uint8_t *session)
     const struct lstream *t = stream_of(o, session);
     struct lh_instant now = lh_sim_clock(o->master->node);
 
-    return t != NULL && t->back && t->hears && now.ns - t->renewed.ns < part(t->term, 8);
+    return t != NULL && t->back && t->hears && now.ns - t->heard.ns < part(t->term, 8);
 }
 
 /* It has none, for certain. */
@@ -130,15 +130,15 @@ static void hold(struct lname *n, const uint8_t *session, uint64_t token)
     DL_APPEND(n->holders, h);
 }
 
-static void wait_in(struct lname *n, const uint8_t *session, uint64_t request, uint64_t number)
+static void wait_in(struct lrequest *r, uint64_t number)
 {
     struct lwaiter *w = lh_alloc(sizeof *w);
 
-    leave(n, session, request);
-    memcpy(w->session, session, SESSION_ID);
-    w->request = request;
-    w->number = number;
-    DL_APPEND(n->waiting, w);
+    leave(r->name, r->key.session, r->key.id);
+    memcpy(w->session, r->key.session, SESSION_ID);
+    w->request = r->key.id;
+    w->number = r->number = number;
+    DL_APPEND(r->name->waiting, w);
 }
 
 static void session_over(struct lh_sim_observers *o, const uint8_t *session)
@@ -281,6 +281,9 @@ void lh_ob_inv18_takes(
             t->renewed = o->master->clock;
         t->hears =
             m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
+        /* The answer left before this heartbeat did, so about that much earlier. */
+        t->heard.ns =
+            t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)
@@ -318,9 +321,9 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
         if (!is_lost(m, k->name->text))
             hold(k->name, t->session, k->token);
     DL_FOREACH(t->shown, w) {
-        const struct lrequest *r = request_of(o, t->session, w->request, false);
+        struct lrequest *r = request_of(o, t->session, w->request, false);
         if (r != NULL)
-            wait_in(r->name, t->session, w->request, w->number);
+            wait_in(r, w->number);
     }
     drop_shown(t);
     t->back = true;
@@ -330,14 +333,11 @@ static void says_granted(
     struct lh_sim_observers *o, const struct lstream *t, const Leasehold__Granted *m)
 {
     const struct lrequest *r = request_of(o, t->session, m->id, false);
-    struct lwaiter *w;
 
     if (r == NULL)
         return; /* before it was asked: inv14 says so when it is told */
-    uint64_t number = UINT64_MAX;
-    DL_FOREACH(r->name->waiting, w)
-        if (is_id(w->session, t->session) && w->request == m->id)
-            number = w->number;
+    /* It may be withdrawn in this very step, behind the grant. */
+    uint64_t number = r->number == 0 ? UINT64_MAX : r->number;
     leave(r->name, t->session, m->id);
     hold(r->name, t->session, m->token);
     r->name->due_at = 0;
@@ -350,7 +350,7 @@ static void says_granted(
 static void says_answer(
     struct lh_sim_observers *o, const struct lstream *t, const Leasehold__LeaseAnswer *a)
 {
-    const struct lrequest *r;
+    struct lrequest *r;
 
     switch (a->answer_case) {
     case LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED:
@@ -359,7 +359,7 @@ static void says_answer(
     case LEASEHOLD__LEASE_ANSWER__ANSWER_QUEUED:
         r = request_of(o, t->session, a->queued->id, false);
         if (r != NULL)
-            wait_in(r->name, t->session, a->queued->id, a->queued->queued);
+            wait_in(r, a->queued->queued);
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED:
         r = a->refused->id == 0 ? NULL : request_of(o, t->session, a->refused->id, false);
