@@ -234,6 +234,7 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
     case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
         r = request_of(o, t->session, op->withdraw->id, false);
         if (r != NULL) {
+            r->withdrawn = true; /* though that it waits is still to be said, in this step */
             leave(r->name, t->session, r->key.id);
             next_is_due(o, r->name);
         }
@@ -358,7 +359,7 @@ static void says_answer(
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_QUEUED:
         r = request_of(o, t->session, a->queued->id, false);
-        if (r != NULL)
+        if (r != NULL && !r->withdrawn && !t->over)
             wait_in(r, a->queued->queued);
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED:

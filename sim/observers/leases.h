@@ -98,7 +98,7 @@ struct lrequest {
     UT_hash_handle hh;
     struct lname *name;
     uint64_t number; /* in the queue, as a master told it; 0: it has waited nowhere */
-    bool shared;
+    bool shared, withdrawn;
 };
 
 /* A change of a value that a master has decided, which may count long after that master is gone. */
