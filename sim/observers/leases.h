@@ -53,6 +53,7 @@ struct lwaiter {
     struct lwaiter *next, *prev;
     uint8_t session[SESSION_ID];
     uint64_t request, number;
+    bool passed_by; /* in this step: one that came later is granted */
 };
 
 /* A lock that the master that acts keeps, as far as can be seen. */
@@ -78,7 +79,6 @@ struct lname {
     uint64_t due_at; /* true ns: by then the head is granted; 0: nothing is due */
     unsigned due_steps;
     bool passed_by; /* a request was granted in the present step */
-    uint64_t passing;
 };
 
 /* A change of any value, in the order of revisions. */
