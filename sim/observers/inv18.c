@@ -3,8 +3,8 @@
  *
  * Queues are as the master's own answers tell them. What it does not tell (that a session is over)
  * is taken to be so only when that is certain: a waiter counts while its session's stream is the
- * newest, it has shown what it has, and its last heartbeat is neither old nor names an old answer
- * (who may not hear a grant is passed over); a holder counts as long as it may. That the last
+ * newest, it has shown what it has, and the newest answer that it is known to have received is not
+ * old (who may not hear a grant is passed over); a holder counts as long as it may. That the last
  * waiter is served when all is well is seen by the programs, which have to come to their end. */
 #include "sim/observers/leases.h"
 
@@ -47,7 +47,7 @@ static bool is_alive(const struct lh_sim_observers *o, const uint8_t *session)
     const struct lstream *t = stream_of(o, session);
     struct lh_instant now = lh_sim_clock(o->master->node);
 
-    return t != NULL && t->back && t->hears && now.ns - t->renewed.ns < part(t->term, 8);
+    return t != NULL && t->back && t->hears && now.ns - t->heard.ns < part(t->term, 8);
 }
 
 /* It has none, for certain. */
@@ -130,15 +130,15 @@ static void hold(struct lname *n, const uint8_t *session, uint64_t token)
     DL_APPEND(n->holders, h);
 }
 
-static void wait_in(struct lname *n, const uint8_t *session, uint64_t request, uint64_t number)
+static void wait_in(struct lrequest *r, uint64_t number)
 {
     struct lwaiter *w = lh_alloc(sizeof *w);
 
-    leave(n, session, request);
-    memcpy(w->session, session, SESSION_ID);
-    w->request = request;
-    w->number = number;
-    DL_APPEND(n->waiting, w);
+    leave(r->name, r->key.session, r->key.id);
+    memcpy(w->session, r->key.session, SESSION_ID);
+    w->request = r->key.id;
+    w->number = r->number = number;
+    DL_APPEND(r->name->waiting, w);
 }
 
 static void session_over(struct lh_sim_observers *o, const uint8_t *session)
@@ -234,6 +234,7 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
     case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
         r = request_of(o, t->session, op->withdraw->id, false);
         if (r != NULL) {
+            r->withdrawn = true; /* though that it waits is still to be said, in this step */
             leave(r->name, t->session, r->key.id);
             next_is_due(o, r->name);
         }
@@ -281,6 +282,9 @@ void lh_ob_inv18_takes(
             t->renewed = o->master->clock;
         t->hears =
             m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
+        /* The answer left before this heartbeat did, so about that much earlier. */
+        t->heard.ns =
+            t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)
@@ -318,9 +322,9 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
         if (!is_lost(m, k->name->text))
             hold(k->name, t->session, k->token);
     DL_FOREACH(t->shown, w) {
-        const struct lrequest *r = request_of(o, t->session, w->request, false);
+        struct lrequest *r = request_of(o, t->session, w->request, false);
         if (r != NULL)
-            wait_in(r->name, t->session, w->request, w->number);
+            wait_in(r, w->number);
     }
     drop_shown(t);
     t->back = true;
@@ -334,15 +338,14 @@ static void says_granted(
 
     if (r == NULL)
         return; /* before it was asked: inv14 says so when it is told */
-    uint64_t number = UINT64_MAX;
-    DL_FOREACH(r->name->waiting, w)
-        if (is_id(w->session, t->session) && w->request == m->id)
-            number = w->number;
+    /* It may be withdrawn in this very step, behind the grant. */
+    uint64_t number = r->number == 0 ? UINT64_MAX : r->number;
     leave(r->name, t->session, m->id);
     hold(r->name, t->session, m->token);
     r->name->due_at = 0;
-    if (!r->name->passed_by || number > r->name->passing)
-        r->name->passing = number;
+    /* Who comes to the queue later in this step is not passed by. */
+    DL_FOREACH(r->name->waiting, w)
+        w->passed_by |= w->number < number;
     r->name->passed_by = true;
     lh_ob_inv14_granted(o, t->session, m->id, r->name, r->shared, m->token);
 }
@@ -350,7 +353,7 @@ static void says_granted(
 static void says_answer(
     struct lh_sim_observers *o, const struct lstream *t, const Leasehold__LeaseAnswer *a)
 {
-    const struct lrequest *r;
+    struct lrequest *r;
 
     switch (a->answer_case) {
     case LEASEHOLD__LEASE_ANSWER__ANSWER_GRANTED:
@@ -358,8 +361,8 @@ static void says_answer(
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_QUEUED:
         r = request_of(o, t->session, a->queued->id, false);
-        if (r != NULL)
-            wait_in(r->name, t->session, a->queued->id, a->queued->queued);
+        if (r != NULL && !r->withdrawn && !t->over)
+            wait_in(r, a->queued->queued);
         break;
     case LEASEHOLD__LEASE_ANSWER__ANSWER_REFUSED:
         r = a->refused->id == 0 ? NULL : request_of(o, t->session, a->refused->id, false);
@@ -400,14 +403,18 @@ void lh_ob_inv18_says(
 
 static void check_name(struct lh_sim_observers *o, struct lname *n)
 {
-    const struct lwaiter *w;
+    struct lwaiter *w;
 
     if (n->passed_by) {
+        /* With what had waited in it: what a step took last is not what it decided by first. */
+        bool mixed = o->mixed_at == lh_sim_now(o->sim);
         w = head_of(o, n, true);
-        if (w != NULL && w->number < n->passing && !o->config.clocks_beyond_rho)
+        if (w != NULL && w->passed_by && !mixed && !o->config.clocks_beyond_rho)
             lh_sim_fail(o->sim, "INV-18", 0,
                 "a request for %s is granted, and %" PRIu64 ", which came before it, is not (NL-1)",
                 n->text, w->number);
+        DL_FOREACH(n->waiting, w)
+            w->passed_by = false;
         n->passed_by = false;
     }
     if (n->due_at == 0)

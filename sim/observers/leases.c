@@ -313,6 +313,30 @@ void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum 
 
 /* ---- The store ---- */
 
+void lh_ob_leases_decided(struct lh_sim_observers *o, uint64_t reign, uint64_t revision,
+    const uint8_t *record, size_t size, uint64_t at)
+{
+    struct ldecided *d = lh_alloc(sizeof *d + size);
+
+    *d = (struct ldecided){.reign = reign, .revision = revision, .at = at, .size = size};
+    memcpy(d->record, record, size);
+    DL_APPEND(o->leases->decided, d);
+}
+
+void lh_ob_leases_count_until(struct lh_sim_observers *o, uint64_t reign, uint64_t revision)
+{
+    struct ldecided *d, *next;
+
+    DL_FOREACH_SAFE(o->leases->decided, d, next) {
+        if (d->reign > reign || (d->reign == reign && d->revision > revision))
+            continue;
+        DL_DELETE(o->leases->decided, d);
+        if (d->reign == reign && !failed(o))
+            lh_ob_leases_changed(o, d->revision, d->record, d->size, d->at);
+        free(d);
+    }
+}
+
 void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const uint8_t *record,
     size_t size, uint64_t decided_at)
 {
@@ -372,6 +396,11 @@ void lh_ob_leases_deinit(struct lh_sim_observers *o)
     while (l->watches != NULL)
         lh_ob_inv17_watch_closed(o, l->watches->client, l->watches->handle);
     lh_ob_inv18_forget(o);
+    while (l->decided != NULL) {
+        struct ldecided *d = l->decided;
+        DL_DELETE(l->decided, d);
+        free(d);
+    }
     HASH_ITER(hh, l->requests, r, next_request) {
         HASH_DELETE(hh, l->requests, r);
         free(r);

@@ -53,6 +53,7 @@ struct lwaiter {
     struct lwaiter *next, *prev;
     uint8_t session[SESSION_ID];
     uint64_t request, number;
+    bool passed_by; /* in this step: one that came later is granted */
 };
 
 /* A lock that the master that acts keeps, as far as can be seen. */
@@ -78,7 +79,6 @@ struct lname {
     uint64_t due_at; /* true ns: by then the head is granted; 0: nothing is due */
     unsigned due_steps;
     bool passed_by; /* a request was granted in the present step */
-    uint64_t passing;
 };
 
 /* A change of any value, in the order of revisions. */
@@ -97,7 +97,16 @@ struct lrequest {
     } key;
     UT_hash_handle hh;
     struct lname *name;
-    bool shared;
+    uint64_t number; /* in the queue, as a master told it; 0: it has waited nowhere */
+    bool shared, withdrawn;
+};
+
+/* A change of a value that a master has decided, which may count long after that master is gone. */
+struct ldecided {
+    struct ldecided *prev, *next;
+    uint64_t reign, revision, at;
+    size_t size;
+    uint8_t record[];
 };
 
 /* A session stream, at the master. */
@@ -109,6 +118,7 @@ struct lstream {
     bool hears; /* its last heartbeat names an answer that is not old (SES-4) */
     struct lh_duration term;
     struct lh_instant renewed; /* on the master's clock: when it last took a heartbeat */
+    struct lh_instant heard;   /* ... and when about the answer left that this one names */
     struct lwaiter *shown;     /* requests in the showing that is under way ... */
     struct shown_lock {
         struct shown_lock *next;
@@ -141,6 +151,7 @@ struct leases {
     struct lchange *changes;
     size_t change_count, change_capacity;
     uint64_t last_revision;
+    struct ldecided *decided; /* where masters share a store */
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
     uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
@@ -169,6 +180,11 @@ void lh_ob_leases_begun(
 void lh_ob_leases_done(struct lh_sim_observers *o, const struct call *call, int error);
 /* Its client is gone, or was not told how it ended. */
 void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *asked);
+/* A master of that reign has decided a change of a value; and: all of its changes up to that
+ * revision count now. */
+void lh_ob_leases_decided(struct lh_sim_observers *o, uint64_t reign, uint64_t revision,
+    const uint8_t *record, size_t size, uint64_t at);
+void lh_ob_leases_count_until(struct lh_sim_observers *o, uint64_t reign, uint64_t revision);
 /* A change of a value counts from now on. */
 void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const uint8_t *record,
     size_t size, uint64_t decided_at);
