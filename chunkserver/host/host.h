@@ -23,7 +23,7 @@ struct lh_cs_link;
 /* ---- What a chunkserver counts since its start, for its operator. It decides nothing. */
 
 /* One more than the highest error number. */
-#define LH_COUNTED_ERRORS 37u
+#define LH_COUNTED_ERRORS 38u
 
 struct lh_chunkserver_counts {
     uint64_t registrations, heartbeats;

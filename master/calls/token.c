@@ -60,21 +60,21 @@ static void say_refused(const struct lh_m_waiter *w, char *text, size_t text_siz
 
     if (w->token == 0)
         snprintf(text, text_size,
-            "\"%.256s\" takes appends only under the lock %.256s, of which token %" PRIu64
+            "\"%.160s\" takes appends only under the lock %.160s, of which token %" PRIu64
             " was admitted last: name the lock and a token",
             w->file->path, fm->lock_name, fm->fence);
     else if (fm->lock_name != NULL && strcmp(w->lock_name, fm->lock_name) != 0)
         snprintf(text, text_size,
-            "\"%.200s\" takes appends only under the lock %.200s, not under %.200s", w->file->path,
+            "\"%.130s\" takes appends only under the lock %.130s, not under %.130s", w->file->path,
             fm->lock_name, w->lock_name);
     else if (w->token < fm->fence)
         snprintf(text, text_size,
-            "\"%.256s\": token %" PRIu64 " of the lock %.256s is over: %" PRIu64
+            "\"%.160s\": token %" PRIu64 " of the lock %.160s is over: %" PRIu64
             " was admitted since",
             w->file->path, w->token, w->lock_name, fm->fence);
     else
         snprintf(text, text_size,
-            "\"%.256s\": the lock %.256s is not held with token %" PRIu64 ": acquire it, and "
+            "\"%.160s\": the lock %.160s is not held with token %" PRIu64 ": acquire it, and "
             "append with the token that it then has",
             w->file->path, w->lock_name, w->token);
 }
@@ -104,7 +104,7 @@ void lh_m_tokens_admit(struct lh_master *m, struct lh_m_file *f)
 void lh_m_say_awaited(const struct lh_m_waiter *w, char *text, size_t text_size)
 {
     snprintf(text, text_size,
-        "\"%.256s\": whether the lock %.256s is held with token %" PRIu64 " is not known yet: "
+        "\"%.160s\": whether the lock %.160s is held with token %" PRIu64 " is not known yet: "
         "programs that had sessions with the last master are not all back",
         w->file->path, w->lock_name, w->token);
 }
@@ -113,7 +113,7 @@ bool lh_m_say_fence(const struct lh_m_file *f, char *text, size_t text_size)
 {
     if (f->motion->fence == 0)
         return false;
-    snprintf(text, text_size, "appends only under lock %.256s, token %" PRIu64,
+    snprintf(text, text_size, "appends only under lock %.160s, token %" PRIu64,
         f->motion->lock_name, f->motion->fence);
     return true;
 }
