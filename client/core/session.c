@@ -62,6 +62,8 @@ static void set_state_timer(struct lh_client_session *s)
     if (!s->suspended)
         at = lh_instant_min(at, lh_instant_add((struct lh_instant){s->answered_stamp},
                                     lh_duration_add(s->beat_every, silent)));
+    if (LH_PLANTED("lost-lock-shown"))
+        at = lh_instant_max(at, lh_instant_add(c->now, s->term));
     lh_timer_set(&c->timers, &s->state, at);
 }
 

@@ -170,6 +170,21 @@ bool lh_sim_program_holds(const struct lh_sim_program *p, const char *name)
     return false;
 }
 
+uint64_t lh_sim_p_token(const struct lh_sim_program *locker, const char **name)
+{
+    const struct lessee *l = lessee_of(locker);
+
+    for (size_t i = 0; l != NULL && i < HOLDS_MAX; i++) {
+        const struct hold *h = &l->holds[i];
+        if (h->phase != HOLD_HELD || h->shared ||
+            lh_client_lock_left(l->session, h->lock, lh_sim_clock(locker->node)).ns == 0)
+            continue;
+        *name = h->name;
+        return h->token;
+    }
+    return 0;
+}
+
 bool lh_sim_program_caches(const struct lh_sim_program *p, const char *name)
 {
     const struct lessee *l = lessee_of(p);

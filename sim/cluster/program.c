@@ -182,6 +182,8 @@ static void opened_appender(struct request *r)
         p->appender = r->u.open.appender;
         p->writer = r->u.open.writer;
         p->sequence = 1;
+    } else if (r->error == LH_ERR_STALE_TOKEN && p->spec.owner[0] != '\0') {
+        p->refused = r->u.open.token;
     } else if (r->error == LH_ERR_STALE_TOKEN) {
         p->status.last_error = r->error;
         p->status.ended = true; /* its token is over, for good */
@@ -189,14 +191,36 @@ static void opened_appender(struct request *r)
     lh_sim_p_discard(r);
 }
 
+/* Of a hundred: who owns the file by a lock appends with the token that it had before. */
+#define FORMER 15
+
 static void open_appender(struct lh_sim_program *p)
 {
+    const char *lock = p->spec.lock;
+    uint64_t token = p->spec.token;
+
+    if (p->spec.owner[0] != '\0') {
+        const struct lh_sim_program *locker = lh_sim_program_find(p->cluster, p->spec.owner);
+        token = locker == NULL || locker->node != p->node ? 0 : lh_sim_p_token(locker, &lock);
+        if (p->used != 0 && lh_prng_chance(&p->random, FORMER)) {
+            token = p->used;
+            lock = p->used_lock;
+        }
+        if (token == 0 || (token == p->refused && !lh_prng_chance(&p->random, FORMER)))
+            return; /* it looks again */
+    }
     struct request *r = lh_sim_p_call(p, LH_CALL_APPENDER_OPEN, opened_appender);
 
     p->opening = true;
+    if (p->spec.owner[0] != '\0') {
+        r->memory = lh_strdup(lock);
+        lock = r->memory;
+        p->used = token;
+        (void)snprintf(p->used_lock, sizeof p->used_lock, "%s", lock);
+    }
     r->u.open.path = p->spec.path;
-    r->u.open.lock_name = p->spec.token == 0 ? NULL : p->spec.lock;
-    r->u.open.token = p->spec.token;
+    r->u.open.lock_name = token == 0 ? NULL : lock;
+    r->u.open.token = token;
     r->u.open.deadline = lh_sim_p_deadline(p);
     r->u.open.give_up = LH_DURATION_FOREVER;
     lh_sim_call(p->node, &r->u);

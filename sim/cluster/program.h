@@ -47,7 +47,9 @@ struct lh_sim_program_spec {
     uint32_t window;                   /* WRITER: batches under way at most; at least 1 */
     char lock[LH_SIM_PATH_MAX + 1];    /* WRITER: that it appends under (TOK-2) ... */
     uint64_t token;                    /* ... with this token; 0: without one */
-    bool follow;                       /* READER: waits at the file's end instead of ending */
+    char owner[LH_SIM_PROGRAM_NAME_MAX + 1]; /* WRITER: it appends with the tokens of this locker
+                                                of the same client, and not before it has one */
+    bool follow;                             /* READER: waits at the file's end instead of ending */
     bool again; /* READER that does not follow: at the end it goes on with a new reader there.
                    WRITER: each batch comes from a new writer, as of programs that append once */
     /* Of leases. */

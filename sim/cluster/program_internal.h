@@ -33,6 +33,8 @@ struct lh_sim_program {
 
     struct lh_client_appender *appender; /* WRITER */
     uint64_t writer, sequence;
+    char used_lock[LH_SIM_PATH_MAX + 32];
+    uint64_t used, refused; /* with an owner: the token of the last appender; one that is over */
     struct lh_client_reader *reader; /* READER */
     uint64_t names;                  /* FILES: made so far */
     struct lessee *lessee;           /* LOCKER, CACHER, CHANGER */
@@ -65,5 +67,7 @@ bool lh_sim_p_lives(const struct lh_sim_program *p);
 
 /* ---- lessee.c ---- */
 
+/* An exclusive lock that this locker has, by its own clock; 0: it has none. */
+uint64_t lh_sim_p_token(const struct lh_sim_program *locker, const char **name);
 /* The name of that number, from 0. */
 void lh_sim_p_name(const struct lh_sim_program *p, uint64_t number, char to[LH_SIM_PATH_MAX + 32]);

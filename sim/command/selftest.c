@@ -67,7 +67,7 @@ static const char *name_of(const struct row *row)
 /* By the rule, or by who should notice it. */
 static bool is_of_leases(const struct lh_sim_bug *bug)
 {
-    static const char *const rules[] = {"PS-", "NL-", "VAL-", "TOK-1"};
+    static const char *const rules[] = {"PS-", "NL-", "VAL-", "TOK-"};
     static const char *const expected[] = {"INV-13", "INV-14", "INV-15", "INV-17", "INV-18"};
     bool is = false;
 

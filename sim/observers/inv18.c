@@ -283,8 +283,7 @@ void lh_ob_inv18_takes(
         t->hears =
             m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
         /* The answer left before this heartbeat did, so about that much earlier. */
-        t->heard.ns =
-            t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
+        t->heard.ns = t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)

@@ -151,7 +151,7 @@ struct leases {
     struct lchange *changes;
     size_t change_count, change_capacity;
     uint64_t last_revision;
-    struct ldecided *decided; /* where masters share a store */
+    struct ldecided *decided;    /* where masters share a store */
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
     uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;

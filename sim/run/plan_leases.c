@@ -1,7 +1,13 @@
 /* Programs with leases in the plan of a seed. All that is drawn comes from a stream of its own. */
 #include "sim/run/plan_parts.h"
 
+#include <string.h>
+
 #define LEASES_PATH "/lease"
+#define OWNED_PATH  "/owned"
+
+/* Of a hundred seeds. */
+#define OWNED 20
 
 /* Beside them little else is going on: so many appending and reading programs stay. */
 #define LEASES_OTHERS 4u
@@ -67,6 +73,44 @@ static void draw_lockers(struct lh_sim_plan *plan, struct lh_prng *random, uint3
     }
 }
 
+/* A file that belongs to whoever has some lock (TOK-2): beside each locker that has exclusive ones
+ * a program of the same client appends with its tokens. Sometimes one does without. */
+static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    struct lh_sim_settings *s = &plan->settings;
+    size_t count = plan->action_count;
+    uint32_t owners = 0;
+    bool without = lh_prng_chance(random, 40);
+
+    if (s->file_count >= LH_SIM_FILES_MAX)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct lh_sim_program_spec locker = plan->actions[i].program;
+        if (plan->actions[i].kind != LH_SIM_ACT_LOCKER || locker.shared)
+            continue;
+        /* A file has one lock. */
+        for (size_t n = 0; owners == 0 && n < count; n++)
+            if (plan->actions[n].kind == LH_SIM_ACT_LOCKER)
+                plan->actions[n].program.names = 1;
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
+        a.program.client = locker.client;
+        a.program.again = lh_prng_chance(random, 30);
+        memcpy(a.program.owner, locker.name, sizeof a.program.owner);
+        (void)snprintf(a.program.path, sizeof a.program.path, "%s", OWNED_PATH);
+        lh_sim_plan_add(plan, &a);
+    }
+    if (owners == 0)
+        return;
+    struct lh_sim_file_setting *f = &s->files[s->file_count++];
+    *f = (struct lh_sim_file_setting){.synced = lh_prng_chance(random, 40)};
+    (void)snprintf(f->path, sizeof f->path, "%s", OWNED_PATH);
+    if (without) {
+        struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WRITER, "own", ++owners, 0);
+        (void)snprintf(a.program.path, sizeof a.program.path, "%s", OWNED_PATH);
+        lh_sim_plan_add(plan, &a);
+    }
+}
+
 void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     uint32_t names = lh_sim_few(random, 1, 5) + 1, cachers = lh_sim_few(random, 0, 5),
@@ -95,4 +139,6 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
         a.program.every.max = lh_milliseconds(lh_prng_between(random, 50, 3000));
         lh_sim_plan_add(plan, &a);
     }
+    if (lh_prng_chance(random, OWNED))
+        draw_owners(plan, random);
 }

@@ -340,6 +340,7 @@ static const struct lh_sim_slot slots[] = {
     SLOT("its-attached", lh_sim_slot_flag, program.attached),
     SLOT("its-lock", lh_sim_slot_path, program.lock),
     SLOT("its-token", lh_sim_slot_number, program.token),
+    SLOT("its-owner", lh_sim_slot_label, program.owner),
     {0},
 };
 
@@ -428,7 +429,8 @@ static const struct {
     {LH_SIM_ACT_WRITER,
         "writer <program> at client <its-client> to <its-path> [seed <its-seed>] "
         "[count <its-count>] [records <its-records>] [bytes <its-bytes>] [every <its-pace>] "
-        "[window <its-window>] [again <and-again>] [under <its-lock>] [token <its-token>]"},
+        "[window <its-window>] [again <and-again>] [under <its-lock>] [token <its-token>] "
+        "[as owner <its-owner>]"},
     {LH_SIM_ACT_READER,
         "reader <program> at client <its-client> of <its-path> [seed <its-seed>] "
         "[count <its-count>] [every <its-pace>] [once <to-the-end>] [again <and-again>]"},
