@@ -43,6 +43,42 @@ bool lh_sim_guard_act(
     return act.admitted;
 }
 
+/* Its token is on its way. */
+struct late_act {
+    struct late_act *next;
+    struct lh_sim_cluster *cluster;
+    struct lh_sim_node *node;
+    uint64_t token;
+    char name[];
+};
+
+static void arrives(void *arg)
+{
+    struct late_act *late = arg;
+    struct late_act **at = &late->cluster->guard.late;
+
+    while (*at != late)
+        at = &(*at)->next;
+    *at = late->next;
+    (void)lh_sim_guard_act(late->cluster, late->node, late->name, late->token, false);
+    free(late);
+}
+
+void lh_sim_guard_act_late(struct lh_sim_cluster *c, struct lh_sim_node *node, const char *name,
+    uint64_t token, struct lh_duration delay)
+{
+    size_t size = strlen(name) + 1;
+    struct late_act *late = lh_alloc(sizeof *late + size);
+
+    late->next = c->guard.late;
+    late->cluster = c;
+    late->node = node;
+    late->token = token;
+    memcpy(late->name, name, size);
+    c->guard.late = late;
+    lh_sim_at(c->sim, delay, arrives, late);
+}
+
 void lh_sim_guard_watch(struct lh_sim_cluster *c,
     void (*seen)(void *arg, const struct lh_sim_act_guarded *act), void *arg)
 {
@@ -52,6 +88,13 @@ void lh_sim_guard_watch(struct lh_sim_cluster *c,
 
 void lh_sim_guard_deinit(struct lh_sim_cluster *c)
 {
+    struct late_act *late;
+
+    while ((late = c->guard.late) != NULL) {
+        c->guard.late = late->next;
+        free(late);
+    }
+
     while (c->guard.names != NULL) {
         struct guarded *next = c->guard.names->next;
         free(c->guard.names->name);

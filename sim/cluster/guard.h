@@ -18,6 +18,10 @@ struct lh_sim_act_guarded {
 /* Acts: true if the token was admitted. */
 bool lh_sim_guard_act(struct lh_sim_cluster *c, struct lh_sim_node *node, const char *name,
     uint64_t token, bool held);
+/* The same, by a program that does not look at the lock again: the token arrives after that delay.
+ */
+void lh_sim_guard_act_late(struct lh_sim_cluster *c, struct lh_sim_node *node, const char *name,
+    uint64_t token, struct lh_duration delay);
 
 /* `seen(arg, act)` is told of every act, after it. One for a cluster. */
 void lh_sim_guard_watch(struct lh_sim_cluster *c,

@@ -84,6 +84,7 @@ struct lh_sim_cluster {
     struct lh_sim_program *programs, *last_program;
     struct {
         struct guarded *names;
+        struct late_act *late; /* on their way */
         void (*seen)(void *arg, const struct lh_sim_act_guarded *act);
         void *arg;
     } guard; /* guard.c */

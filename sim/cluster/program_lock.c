@@ -127,35 +127,6 @@ static void yield(struct lh_sim_program *p, struct hold *h, struct lh_duration i
     lh_sim_call(p->node, &r->u);
 }
 
-/* An act whose token is on its way to the guard. */
-struct late_act {
-    struct lh_sim_cluster *cluster;
-    struct lh_sim_node *node;
-    uint64_t token;
-    char name[];
-};
-
-static void arrives(void *arg)
-{
-    struct late_act *late = arg;
-
-    (void)lh_sim_guard_act(late->cluster, late->node, late->name, late->token, false);
-    free(late);
-}
-
-static void act_late(struct lh_sim_program *p, const struct hold *h)
-{
-    size_t size = strlen(h->name) + 1;
-    struct late_act *late = lh_alloc(sizeof *late + size);
-
-    late->cluster = p->cluster;
-    late->node = p->node;
-    late->token = h->token;
-    memcpy(late->name, h->name, size);
-    lh_sim_at(p->cluster->sim, lh_nanoseconds(lh_prng_below(&p->random, UINT64_C(3000000000))),
-        arrives, late);
-}
-
 static void change(struct lh_sim_program *p, const struct hold *h)
 {
     struct changing *c = lh_sim_p_change(p, 0, lh_prng_chance(&p->random, 10));
@@ -177,7 +148,8 @@ static void use(struct lh_sim_program *p, struct hold *h)
         return;
     }
     if (lh_prng_chance(&p->random, ACTS_LATE))
-        act_late(p, h);
+        lh_sim_guard_act_late(p->cluster, p->node, h->name, h->token,
+            lh_nanoseconds(lh_prng_below(&p->random, UINT64_C(3000000000))));
     else if (lh_prng_chance(&p->random, ACTS))
         (void)lh_sim_guard_act(p->cluster, p->node, h->name, h->token, held);
     if (!h->shared && lh_prng_chance(&p->random, CHANGES))

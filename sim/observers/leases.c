@@ -313,20 +313,52 @@ void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum 
 
 /* ---- The store ---- */
 
-void lh_ob_leases_decided(struct lh_sim_observers *o, uint64_t reign, uint64_t revision,
-    const uint8_t *record, size_t size, uint64_t at)
+/* The revision of a change of a value; 0: the record is another one. */
+static uint64_t revision_of(const struct lh_change *change)
 {
-    struct ldecided *d = lh_alloc(sizeof *d + size);
+    uint64_t revision = 0;
 
-    *d = (struct ldecided){.reign = reign, .revision = revision, .at = at, .size = size};
-    memcpy(d->record, record, size);
+    if (change->key_size != 9 || change->key[0] != 'h')
+        return 0;
+    for (unsigned i = 1; i < 9; i++)
+        revision = revision << 8 | change->key[i];
+    return revision;
+}
+
+static void decided(struct lh_sim_observers *o, uint64_t reign, const struct lh_change *change,
+    uint64_t revision, uint64_t at)
+{
+    struct ldecided *d = lh_alloc(sizeof *d + change->value_size);
+
+    *d = (struct ldecided){
+        .reign = reign, .revision = revision, .at = at, .size = change->value_size};
+    memcpy(d->record, change->value, change->value_size);
     DL_APPEND(o->leases->decided, d);
 }
 
-void lh_ob_leases_count_until(struct lh_sim_observers *o, uint64_t reign, uint64_t revision)
+void lh_ob_leases_decided(
+    struct lh_sim_observers *o, const struct lh_change *changes, size_t count, uint64_t at)
 {
+    struct lh_reign_state state;
+
+    if (!lh_sim_reign_of(o->cluster, o->master->node, &state))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (revision_of(&changes[i]) != 0 && changes[i].value != NULL)
+            decided(o, state.reign, &changes[i], revision_of(&changes[i]), at);
+}
+
+void lh_ob_leases_count(struct lh_sim_observers *o, const struct lh_change *changes, size_t count)
+{
+    uint64_t reign, number, revision = 0;
     struct ldecided *d, *next;
 
+    for (size_t i = 0; i < count; i++)
+        if (revision_of(&changes[i]) > revision)
+            revision = revision_of(&changes[i]);
+    lh_sim_shared_head(o->cluster, &reign, &number);
+    if (revision == 0)
+        return;
     DL_FOREACH_SAFE(o->leases->decided, d, next) {
         if (d->reign > reign || (d->reign == reign && d->revision > revision))
             continue;

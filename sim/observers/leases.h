@@ -180,11 +180,11 @@ void lh_ob_leases_begun(
 void lh_ob_leases_done(struct lh_sim_observers *o, const struct call *call, int error);
 /* Its client is gone, or was not told how it ended. */
 void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *asked);
-/* A master of that reign has decided a change of a value; and: all of its changes up to that
- * revision count now. */
-void lh_ob_leases_decided(struct lh_sim_observers *o, uint64_t reign, uint64_t revision,
-    const uint8_t *record, size_t size, uint64_t at);
-void lh_ob_leases_count_until(struct lh_sim_observers *o, uint64_t reign, uint64_t revision);
+/* The acting master has decided these changes, at that true time. */
+void lh_ob_leases_decided(
+    struct lh_sim_observers *o, const struct lh_change *changes, size_t count, uint64_t at);
+/* They count, and all that the same master decided before. */
+void lh_ob_leases_count(struct lh_sim_observers *o, const struct lh_change *changes, size_t count);
 /* A change of a value counts from now on. */
 void lh_ob_leases_changed(struct lh_sim_observers *o, uint64_t revision, const uint8_t *record,
     size_t size, uint64_t decided_at);

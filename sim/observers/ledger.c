@@ -92,23 +92,6 @@ static void pop(struct lh_sim_observers *o)
     free(p);
 }
 
-/* Changes of values, which count in the order of their revisions. */
-static void note_changes(
-    struct lh_sim_observers *o, const struct lh_reign_commit *commit, uint64_t at)
-{
-    struct lh_reign_state state;
-
-    if (!lh_sim_reign_of(o->cluster, o->master->node, &state))
-        return;
-    for (size_t i = 0; i < commit->count; i++) {
-        const struct lh_change *c = &commit->changes[i];
-        struct key k = key_of(c);
-        if (is_of(&k, 'h', 9) && c->value != NULL)
-            lh_ob_leases_decided(
-                o, state.reign, number_at(k.bytes + 1), c->value, c->value_size, at);
-    }
-}
-
 /* Among several masters a commit may wait for long before it is sent, together with others. What
  * the acting master's core has decided is seen where it waits. */
 void lh_ob_ledger_looks(struct lh_sim_observers *o)
@@ -124,7 +107,7 @@ void lh_ob_ledger_looks(struct lh_sim_observers *o)
         /* It may have stood still since its step, in which it may have taken what had waited. */
         p->emitted_at = o->mixed_at == lh_sim_now(o->sim) ? o->mixed_since : o->master->stepped_at;
         o->ticket = p->ticket = commit.ticket;
-        note_changes(o, &commit, p->emitted_at);
+        lh_ob_leases_decided(o, commit.changes, commit.count, p->emitted_at);
     }
 }
 
@@ -434,19 +417,6 @@ static bool has_several_calls(const struct pending *p)
     return calls > 1;
 }
 
-/* Several changes may have gone together, the earlier ones forgotten in the history already. */
-static void count_changes(struct lh_sim_observers *o, const struct pending *p)
-{
-    uint64_t reign, number, highest = 0;
-
-    for (size_t i = 0; i < p->count; i++)
-        if (is_of(&p->keys[i], 'h', 9) && number_at(p->keys[i].bytes + 1) > highest)
-            highest = number_at(p->keys[i].bytes + 1);
-    lh_sim_shared_head(o->cluster, &reign, &number);
-    if (highest != 0)
-        lh_ob_leases_count_until(o, reign, highest);
-}
-
 /* It may be of a master that is gone: what it had sent may count long after. */
 static void shared_committed(struct lh_sim_observers *o)
 {
@@ -455,7 +425,7 @@ static void shared_committed(struct lh_sim_observers *o)
     struct pending *keys = keys_of(changes, count);
 
     o->blurred = !read_each(o) && has_several_calls(keys);
-    count_changes(o, keys);
+    lh_ob_leases_count(o, changes, count);
     committed(o, keys);
     o->blurred = false;
     free(keys);

@@ -551,7 +551,8 @@ static void mistakes_are_explained(void **state)
             "x:3: there is a program w already"},
         {HEAD "writer w at client 1 to /log colour red\n",
             "x:2: found \"colour\", expected \"seed\", \"count\", \"records\", \"bytes\", "
-            "\"every\", \"window\", \"again\", \"under\", \"token\" or the end of the line"},
+            "\"every\", \"window\", \"again\", \"under\", \"token\", \"as\" or the end of "
+            "the line"},
         {HEAD "end w\n", "x:2: no program w was begun before"},
         {HEAD "expect program w is done\n", "x:2: no program w was begun before"},
         {HEAD "expect chunkserver 7 is up\n",
