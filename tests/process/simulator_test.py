@@ -28,6 +28,12 @@ def simulator(*args):
     return done.returncode, done.stdout
 
 
+# Where marks of leases for programs are.
+OF_LEASES = re.compile(
+    r"client/core/(attach|broadcast|cache|locks|session\w*|values|watch|withdrawn)\.c"
+    r"|master/(locks|programs|values)/|master/grants/fence\.c|master/tables/(answers|pending)\.c")
+
+
 class SimulatorTest(unittest.TestCase):
 
     def test_a_seed_is_always_the_same_run(self):
@@ -75,6 +81,10 @@ class SimulatorTest(unittest.TestCase):
         code, _ = simulator("swarm", "--profile=masters", "--runs=60", "--first", FIRST)
         self.assertEqual(code, 0, "what it printed stands above")
 
+    def test_programs_with_leases(self):
+        code, _ = simulator("swarm", "--profile=leases", "--runs=60", "--first", FIRST)
+        self.assertEqual(code, 0, "what it printed stands above")
+
     def test_small_scope(self):
         for args in (["--depth=7"], ["--world=cores", "--depth=4"]):
             code, _ = simulator("smallscope", *args)
@@ -82,12 +92,14 @@ class SimulatorTest(unittest.TestCase):
 
     def test_swarm_gets_about_and_finds_nothing(self):
         """Some marks take a thousand runs and more, too many for one commit: of those a few may be
-        missing."""
+        missing. Those of leases for programs are reached by their own profile, and by scenarios."""
         code, output = simulator("swarm", f"--for={SECONDS}s", "--first", FIRST, "--keep-going",
                                  "--progress=30s", *SCENARIOS)
         self.assertEqual(code, 0, "what it printed stands above")
-        reached, marks = map(int, re.search(r"^marks: (\d+) of (\d+)", output, re.M).groups())
-        self.assertGreaterEqual(reached, marks * 24 // 25)
+        marks = int(re.search(r"^marks: \d+ of (\d+)", output, re.M).group(1))
+        missing = re.findall(r"^  (\S+) +(\S+):\d+$", output, re.M)
+        others = [mark for mark, place in missing if not OF_LEASES.match(place)]
+        self.assertLessEqual(len(others), marks // 25, others)
 
 
 if __name__ == "__main__":
