@@ -159,20 +159,32 @@ static bool is_reply(const ProtobufCMessageDescriptor *type)
     return false;
 }
 
+/* What was cut to fit a buffer, or echoed. */
+void lh_wire_mend(const ProtobufCMessageDescriptor *type, uint8_t *bytes, size_t size)
+{
+    (void)strings_are_sound(type, bytes, bytes + size, true);
+}
+
+struct lh_buf lh_wire_pack(const ProtobufCMessage *message)
+{
+    uint8_t *to;
+    struct lh_buf bytes = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
+
+    protobuf_c_message_pack(message, to);
+    /* A request is left as it is: a path is what the program said, and the master says what is
+     * wrong with it. */
+    if (is_reply(message->descriptor))
+        lh_wire_mend(message->descriptor, to, bytes.size);
+    return bytes;
+}
+
 void lh_fx_send(
     struct lh_effects *fx, uint64_t link, const ProtobufCMessage *message, struct lh_buf *payload)
 {
-    uint8_t *to;
-    struct lh_buf header = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
-
-    protobuf_c_message_pack(message, to);
-    /* What was cut to fit a buffer, or echoed. A request is left as it is: a path is what the
-     * program said, and the master says what is wrong with it. */
-    if (is_reply(message->descriptor))
-        (void)strings_are_sound(message->descriptor, to, to + header.size, true);
     struct lh_effect *e = lh_effects_add(fx, LH_FX_SEND);
+
     e->link = link;
-    e->header = header;
+    e->header = lh_wire_pack(message);
     if (payload != NULL)
         e->payload = lh_buf_take(payload);
 }

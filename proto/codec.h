@@ -30,6 +30,11 @@ const struct lh_method_info *lh_method_info(enum lh_method method);
 /* LH_METHOD_NONE when no method that is served has that path. `path` need not end in NUL. */
 enum lh_method lh_method_by_path(const char *path, size_t size);
 
+/* The bytes of a message. In a reply's strings each byte that is no UTF-8 goes as '?'. */
+struct lh_buf lh_wire_pack(const ProtobufCMessage *message);
+/* The same for the packed bytes of a message that becomes a part of a reply. */
+void lh_wire_mend(const ProtobufCMessageDescriptor *type, uint8_t *bytes, size_t size);
+
 /* Emits LH_FX_SEND of `message` (its payload field left empty); takes over `payload`'s slices, NULL
  * for none. In a reply's strings each byte that is no UTF-8 goes as '?'. */
 void lh_fx_send(

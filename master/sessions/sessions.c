@@ -134,10 +134,7 @@ void lh_m_session_confirmed(struct lh_m_session *session, struct lh_instant at)
 
 void lh_m_session_answer(struct lh_m_session *session, const ProtobufCMessage *answer)
 {
-    uint8_t *to;
-
-    session->announcement = lh_buf_alloc(protobuf_c_message_get_packed_size(answer), &to);
-    protobuf_c_message_pack(answer, to);
+    session->announcement = lh_wire_pack(answer);
     session->announcing = true;
 }
 

@@ -75,7 +75,9 @@ void lh_m_say_answer(
     p->out.gathers = true;
     LH_GROW(p->out.bytes, p->out.capacity, p->out.size + FRAME_ROOM + size);
     p->out.size += put_frame(p->out.bytes + p->out.size, ANSWER_TAG, size);
-    p->out.size += leasehold__lease_answer__pack(answer, p->out.bytes + p->out.size);
+    leasehold__lease_answer__pack(answer, p->out.bytes + p->out.size);
+    lh_wire_mend(&leasehold__lease_answer__descriptor, p->out.bytes + p->out.size, size);
+    p->out.size += size;
 }
 
 void lh_m_say_granted(struct lh_master *m, struct lh_m_program *p, uint64_t id, uint64_t token)

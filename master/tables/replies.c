@@ -19,7 +19,7 @@ static unsigned error_of(const ProtobufCMessage *message)
 
     if (error != NULL)
         memcpy(&code, (const char *)message + error->offset, sizeof code);
-    return (unsigned)code < LH_COUNTED_ERRORS ? (unsigned)code : 0;
+    return (unsigned)code < LH_ERROR_NUMBERS ? (unsigned)code : 0;
 }
 
 /* Nobody knows when the commit will be done: whoever asks is not left waiting for it. */
@@ -61,11 +61,9 @@ void lh_m_reply(
         return;
     }
     struct lh_m_reply *r = lh_alloc(sizeof *r);
-    uint8_t *to;
     r->ticket = ticket;
     r->link = link;
-    r->message = lh_buf_alloc(protobuf_c_message_get_packed_size(message), &to);
-    protobuf_c_message_pack(message, to);
+    r->message = lh_wire_pack(message);
     /* Nearly always the newest ticket: look for the place from the end. */
     struct lh_m_reply *before = TAILQ_LAST(&m->commit.replies, lh_m_reply_queue);
     while (before != NULL && before->ticket > ticket)

@@ -186,6 +186,18 @@ static void what_a_client_says_wrong_is_refused(void **state)
     assert_int_equal(world_end(&w, one.link), LH_ERR_MALFORMED);
 }
 
+/* The answer names it; programs in other languages refuse a whole message that is no UTF-8. */
+static void a_name_that_is_no_utf8_is_refused_in_utf8(void **state)
+{
+    (void)state;
+    comes(&one);
+    Leasehold__Acquire a = acquire_of(&one, "/a\xff", false);
+    asks_with(&one, &a);
+    const Leasehold__Refused *r = refused(&one);
+    assert_int_equal(r->error, LEASEHOLD__ERROR_CODE__INVALID_ARGUMENT);
+    assert_string_equal(r->name, "/a?");
+}
+
 static void a_program_that_takes_no_answers_is_not_read(void **state)
 {
     (void)state;
@@ -966,6 +978,7 @@ int main(void)
         STORY(an_operation_before_showing_ends_the_stream),
         STORY(a_closed_session_is_over_with_its_locks),
         STORY(what_a_client_says_wrong_is_refused),
+        STORY(a_name_that_is_no_utf8_is_refused_in_utf8),
         STORY(a_program_that_takes_no_answers_is_not_read),
         STORY(an_exclusive_lock_has_one_holder),
         STORY(a_step_that_may_do_one_thing_serves_the_queue),

@@ -97,6 +97,21 @@ static bool is_open(const struct world *w, uint64_t link)
     return method != LH_METHOD_NONE && method != ENDED;
 }
 
+/* A receiver takes '?' for what is no UTF-8 in a reply; one that is not ours refuses the whole
+ * message. So nothing of the kind may be sent. */
+static void is_sent_as_it_is_read(const struct lh_buf *sent, const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *read = lh_alloc(size + 1), *bytes = lh_alloc(sent->size + 1);
+
+    protobuf_c_message_pack(message, read);
+    assert_true(lh_buf_read(sent, 0, bytes, sent->size));
+    assert_int_equal(size, sent->size);
+    assert_memory_equal(read, bytes, size);
+    free(bytes);
+    free(read);
+}
+
 static void carry_out(struct world *w, struct lh_effect *e)
 {
     struct line line = {.link = e->link};
@@ -115,6 +130,7 @@ static void carry_out(struct world *w, struct lh_effect *e)
             return; /* the peer is gone: ignored, as every driver does */
         assert_int_equal(
             lh_wire_decode(line.method, LH_REPLY, &e->header, &line.message, &e->payload), LH_OK);
+        is_sent_as_it_is_read(&e->header, line.message);
         break;
     case LH_FX_CLOSE:
         line.method = w->methods[e->link & ~LH_LINK_SERVED];
