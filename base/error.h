@@ -57,6 +57,12 @@ enum lh_error {
 #undef X
 };
 
+/* How many numbers there are, that of LH_OK among them: the size of an array with a place for each
+ * error. The table leaves no gaps. */
+#define X(name, number, grpc, advice, text) +1
+enum { LH_ERROR_NUMBERS = 1 LH_ERRORS(X) };
+#undef X
+
 /* The name ("STALE_VERSION"), or "OK", or "UNKNOWN" for a number not in the table. Static. */
 const char *lh_error_name(int error);
 

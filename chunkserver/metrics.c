@@ -13,7 +13,7 @@ static void by_error(
     struct lh_metrics *out, const char *name, const char *help, const uint64_t *counts)
 {
     lh_metrics_family(out, name, LH_METRIC_COUNTER, help);
-    for (unsigned error = 1; error < LH_COUNTED_ERRORS; error++) {
+    for (unsigned error = 1; error < LH_ERROR_NUMBERS; error++) {
         const struct lh_label label = {"error", lh_error_name(-(int)error)};
         if (counts[error] > 0)
             lh_metrics_count(out, &label, 1, counts[error]);

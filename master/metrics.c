@@ -153,7 +153,7 @@ static void calls(const struct lh_master *m, struct lh_metrics *out)
     }
     lh_metrics_family(
         out, "leasehold_master_errors_total", LH_METRIC_COUNTER, "Calls refused, by error.");
-    for (unsigned error = 1; error < LH_COUNTED_ERRORS; error++) {
+    for (unsigned error = 1; error < LH_ERROR_NUMBERS; error++) {
         const struct lh_label label = {"error", lh_error_name(-(int)error)};
         if (m->counts.errors[error] > 0)
             lh_metrics_count(out, &label, 1, m->counts.errors[error]);

@@ -7,9 +7,6 @@
 
 #include <stdint.h>
 
-/* One more than the highest error number. */
-#define LH_COUNTED_ERRORS 38u
-
 struct lh_master_counts {
     uint64_t registrations, registrations_refused, sessions_ended;
     uint64_t heartbeats;
@@ -32,7 +29,7 @@ struct lh_master_counts {
     uint64_t watch_events, watch_resets;
     uint64_t calls_repeated; /* and answered as before (HA-12) */
     uint64_t calls[LH_METHOD_COUNT];
-    uint64_t errors[LH_COUNTED_ERRORS]; /* calls answered with it, by number */
+    uint64_t errors[LH_ERROR_NUMBERS]; /* calls answered with it, by number */
     struct lh_histogram tail_wait; /* OpenTail, from its arrival to its answer with a primary */
     struct lh_histogram roll;      /* from the intent to the seal */
 };

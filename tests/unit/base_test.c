@@ -199,6 +199,9 @@ static void every_error_has_a_name_a_text_and_a_wire_number(void **state)
     assert_int_equal(lh_error_from_wire((number)), LH_ERR_##name);
     LH_ERRORS(X)
 #undef X
+#define X(name, number, grpc, advice, text) assert_in_range(number, 1, LH_ERROR_NUMBERS - 1);
+    LH_ERRORS(X)
+#undef X
     assert_string_equal(lh_error_name(LH_OK), "OK");
     assert_int_equal(lh_error_grpc(LH_OK), 0);
     assert_int_equal(lh_error_from_wire(0), LH_OK);
