@@ -7,6 +7,19 @@
 /* How many ends that moved on since they were filed one call of lh_grantor_expire() looks at. */
 #define EXPIRE_WORK_MAX 1024
 
+/* Files it anew, by its present end. */
+static inline void refile_session(struct lh_grantor *g, uint32_t slot)
+{
+    lh_wheel_remove(&g->session_wheel, slot);
+    lh_wheel_insert(&g->session_wheel, slot, lh_session_at(g, slot)->end);
+}
+
+static inline void refile_lease(struct lh_grantor *g, uint32_t i)
+{
+    lh_wheel_remove(&g->lease_wheel, i);
+    lh_wheel_insert(&g->lease_wheel, i, lh_record_at(g, i)->end);
+}
+
 void lh_grantor_session_stop(struct lh_grantor *g, lh_session_id s, struct lh_instant now)
 {
     struct lh_session *session = lh_table_session(g, s);
@@ -15,8 +28,7 @@ void lh_grantor_session_stop(struct lh_grantor *g, lh_session_id s, struct lh_in
     if (session == NULL || session->end.ns <= g->seen.ns)
         return;
     session->end = g->seen;
-    lh_wheel_remove(&g->session_wheel, lh_session_slot(s));
-    lh_wheel_insert(&g->session_wheel, lh_session_slot(s), session->end);
+    refile_session(g, lh_session_slot(s));
 }
 
 int lh_grantor_cut(struct lh_grantor *g, uint64_t key, lh_session_id s, struct lh_instant now,
@@ -35,8 +47,7 @@ int lh_grantor_cut(struct lh_grantor *g, uint64_t key, lh_session_id s, struct l
     if (end.ns == r->end.ns)
         return LH_OK;
     r->end = end;
-    lh_wheel_remove(&g->lease_wheel, own);
-    lh_wheel_insert(&g->lease_wheel, own, end);
+    refile_lease(g, own);
     return LH_OK;
 }
 
@@ -56,8 +67,7 @@ bool lh_grantor_cut_next(
     struct lh_instant end = lh_record_end(g, r);
     if (end.ns != r->end.ns && !LH_PLANTED("cut-cache-lease-renewed")) {
         r->end = end;
-        lh_wheel_remove(&g->lease_wheel, i);
-        lh_wheel_insert(&g->lease_wheel, i, end);
+        refile_lease(g, i);
     }
     lh_table_share_to_last(g, i);
     *info = lh_table_info(g, i);
@@ -118,8 +128,7 @@ static bool take_session(
             lh_table_session_to_ended(g, slot);
             return true;
         }
-        lh_wheel_remove(&g->session_wheel, slot);
-        lh_wheel_insert(&g->session_wheel, slot, session->end);
+        refile_session(g, slot);
         (*work)--;
     }
     return false;
@@ -148,8 +157,7 @@ static bool take_lease(
             lh_table_remove(g, i);
             return true;
         }
-        lh_wheel_remove(&g->lease_wheel, i);
-        lh_wheel_insert(&g->lease_wheel, i, r->end);
+        refile_lease(g, i);
         (*work)--;
     }
     return false;

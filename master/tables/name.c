@@ -34,31 +34,6 @@ static struct lh_m_name **recent_of(const struct lh_master *m, const char *text)
 }
 
 /* The tree compares texts in place, so what is looked up is looked up without a copy. */
-static struct lh_m_name *find(const struct lh_master *m, const char *text)
-{
-    struct lh_m_name *n = RB_ROOT(tree(m));
-
-    while (n != NULL) {
-        int order = strcmp(text, n->text);
-        if (order == 0)
-            return n;
-        n = order < 0 ? RB_LEFT(n, place) : RB_RIGHT(n, place);
-    }
-    return NULL;
-}
-
-struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text)
-{
-    struct lh_m_name **recent = recent_of(m, text);
-
-    if (*recent != NULL && strcmp((*recent)->text, text) == 0)
-        return *recent;
-    struct lh_m_name *n = find(m, text);
-    if (n != NULL)
-        *recent = n;
-    return n;
-}
-
 struct lh_m_name *lh_m_name_from(const struct lh_master *m, const char *text)
 {
     struct lh_m_name *n = RB_ROOT(tree(m)), *first = NULL;
@@ -72,6 +47,19 @@ struct lh_m_name *lh_m_name_from(const struct lh_master *m, const char *text)
         n = order < 0 ? RB_LEFT(n, place) : RB_RIGHT(n, place);
     }
     return first;
+}
+
+struct lh_m_name *lh_m_name_find(const struct lh_master *m, const char *text)
+{
+    struct lh_m_name **recent = recent_of(m, text);
+
+    if (*recent != NULL && strcmp((*recent)->text, text) == 0)
+        return *recent;
+    struct lh_m_name *n = lh_m_name_from(m, text);
+    if (n == NULL || strcmp(n->text, text) != 0)
+        return NULL;
+    *recent = n;
+    return n;
 }
 
 struct lh_m_name *lh_m_name_next(struct lh_m_name *name)
