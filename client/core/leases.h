@@ -34,7 +34,8 @@ struct lh_session_close_call {
 
 enum lh_client_event_kind {
     LH_CLIENT_SUSPENDED, /* no answers; leases are still valid */
-    LH_CLIENT_RESUMED,
+    LH_CLIENT_RESUMED,  /* after SUSPENDED or EXPIRED: the master answers, and has the session */
+    LH_CLIENT_EXPIRED,  /* no answer came for the term: its locks are lost; it may go on */
     LH_CLIENT_LOST,     /* the session is over; final */
     LH_CLIENT_RECALLED, /* `lock`: somebody waits for it */
     LH_CLIENT_CUT,      /* `lock` is cancelled: it ends in lh_client_lock_left() */
@@ -129,10 +130,7 @@ struct lh_watch_close_call {
 
 /* ---- What may be done now. `now` is read after the last thing that may have taken long. */
 
-/* 16 bytes; the session's. */
-const uint8_t *lh_client_session_id(const struct lh_client_session *s);
-
-/* Zero: the session is over. */
+/* Zero: the session has run out, or is over. */
 struct lh_duration lh_client_session_left(const struct lh_client_session *s, struct lh_instant now);
 /* Its 16 bytes; the session's. */
 const uint8_t *lh_client_session_id(const struct lh_client_session *s);

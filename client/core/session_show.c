@@ -153,6 +153,11 @@ void lh_client_session_shown(struct lh_client_session *s, const Leasehold__Shown
     lh_client_values_shown(s, m);
     lh_client_unguard(s->client);
     lh_client_session_renew(s, m->stamp, m->term_ns);
+    if (s->life == LH_CLIENT_SESSION_EXPIRED) {
+        LH_MARK("shown-too-late-after-expiry");
+        lh_client_attach_failed(s, LH_ERR_UNAVAILABLE, "its answer took longer than the term");
+        return;
+    }
     lh_client_locks_up(s);
     lh_client_reads_up(s);
 }

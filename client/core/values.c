@@ -134,8 +134,6 @@ static void get_late(void *core, struct lh_timer *timer)
     struct lh_client_read *r = g->read;
 
     (void)core;
-    if (lh_client_session_expires(r->session))
-        return;
     end_get(g, true, LH_ERR_DEADLINE_EXCEEDED, "the master did not answer in time", NULL);
     if (r->gets == NULL && !is_in_flight(r))
         free_read(r);

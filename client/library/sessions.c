@@ -117,6 +117,9 @@ static void handle(struct lh_session *s)
     case LH_CLIENT_RESUMED:
         set_state(s, LH_SESSION_ACTIVE);
         break;
+    case LH_CLIENT_EXPIRED:
+        set_state(s, LH_SESSION_EXPIRED);
+        break;
     case LH_CLIENT_LOST:
         set_state(s, LH_SESSION_LOST);
         break;

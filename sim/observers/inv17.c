@@ -32,7 +32,7 @@ void lh_ob_inv17_changed(struct lh_sim_observers *o, struct lname *n, const stru
 
     if (!v->removed || was_asked_for(o, n))
         return;
-    const struct lsession *s =
+    struct lsession *s =
         before == NULL || !before->attached ? NULL : lh_ob_lsession_of_id(o, before->session);
     if (before == NULL || !before->attached)
         lh_sim_fail(o->sim, "INV-17", 0, "%s is deleted, and nobody has asked for it", n->text);
@@ -40,6 +40,8 @@ void lh_ob_inv17_changed(struct lh_sim_observers *o, struct lname *n, const stru
         lh_ob_fail_unless_excused(o, "INV-17", 0, &o->seen_inv15,
             "%s is deleted, and the session of %s that it is attached to is valid", n->text,
             s->client->name);
+    else if (s != NULL)
+        s->removed = n; /* it has expired, and is over for the master: it does not go on */
 }
 
 bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size)

@@ -112,13 +112,27 @@ static void acquired(
 }
 
 /* INV-9: when nothing is broken any more nobody loses what he has. */
-static void lost(struct lh_sim_observers *o, const struct lsession *s)
+static void lost(struct lh_sim_observers *o, struct lsession *s)
 {
     uint64_t rest = 4 * o->leases->longest.ns + lh_seconds(10).ns;
 
+    if (lh_ob_session_believed(s))
+        lh_sim_fail(o->sim, "INV-13", 0,
+            "a program at %s is told that its session is lost, and it is valid", s->client->name);
     if (o->over && !o->config.clocks_beyond_rho && s->opened_at > o->over_at + rest)
         lh_sim_fail(o->sim, "INV-9", 0, "a program at %s lost its session, and nothing was broken",
             s->client->name);
+    drop_held(s, 0);
+}
+
+/* INV-17: all that is attached to a session that goes on is there (PS-3). */
+static void resumed(struct lh_sim_observers *o, const struct lsession *s)
+{
+    if (s->removed != NULL)
+        lh_ob_fail_unless_excused(o, "INV-17", 0, &o->seen_inv15,
+            "a session of %s goes on after it had expired, and %s, which was attached to it, is "
+            "deleted",
+            s->client->name, s->removed->text);
 }
 
 static void happened(
@@ -128,16 +142,12 @@ static void happened(
 
     if (s == NULL)
         return;
-    if (e->event == LH_CLIENT_LOST) {
-        if (lh_ob_session_believed(s))
-            lh_sim_fail(o->sim, "INV-13", 0,
-                "a program at %s is told that its session is lost, and it is valid",
-                s->client->name);
+    if (e->event == LH_CLIENT_LOST || e->event == LH_CLIENT_EXPIRED)
         lost(o, s);
-        drop_held(s, 0);
-    } else if (e->event == LH_CLIENT_LOCK_LOST) {
+    else if (e->event == LH_CLIENT_RESUMED)
+        resumed(o, s);
+    else if (e->event == LH_CLIENT_LOCK_LOST)
         drop_held(s, e->lock);
-    }
 }
 
 /* ---- Calls ---- */

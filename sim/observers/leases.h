@@ -20,6 +20,7 @@ struct lsession {
     const struct lh_client_session *handle;
     uint8_t id[SESSION_ID];
     uint64_t opened_at; /* true ns */
+    const struct lname *removed; /* while it had expired: a value that is attached to it; or NULL */
     struct held {
         struct held *next;
         struct lname *name;

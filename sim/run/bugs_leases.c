@@ -19,6 +19,10 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
     {"lost-lock-shown", "PS-3",
         "a program whose session has run out on its own clock shows its locks all the same",
         "INV-13"},
+    {"session-opened-anew-after-expiry", "PS-3",
+        "a program whose session has expired opens it again where it is over, and goes on as if its "
+        "attached values were still there",
+        "INV-17"},
     {"lock-granted-before-all-back", "PS-3",
         "a master that has just begun grants a name whose holder has not shown itself yet",
         "INV-13"},
