@@ -99,4 +99,6 @@
     X(broadcasts_max, 64, "prefixes that one session subscribes to")                               \
     X(watchers_max, 10000, "streams of watchers")                                                  \
     X(watch_events, 1000, "changes in one message to a watcher")                                   \
-    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")
+    X(watch_bytes, 262144, "likewise, bytes; one more may begin below it")                         \
+    X(lock_events, 16384, "events of locks that are kept for watchers")                            \
+    X(lock_events_bytes, 16777216, "likewise, bytes; the last one may go beyond it")

@@ -228,6 +228,7 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_calls_step(m);
         lh_m_values_step(m);
         lh_m_locks_step(m);
+        lh_m_lock_watch_step(m);
         lh_m_answers_step(m);
         lh_m_history_step(m);
         lh_m_flush(m);

@@ -105,8 +105,8 @@ static void values(const struct lh_master *m, struct lh_metrics *out)
     COUNTER(caches_dropped, "cache_drops",
         "Sessions that were told to drop a value that changes (VAL-2).");
     COUNTER(caches_expired, "cache_leases_expired", "Cache leases that ran out.");
-    GAUGE("watchers", "Streams of watchers (VAL-6).", figures.watchers);
-    COUNTER(watch_events, "watch_events", "Changes sent to watchers.");
+    GAUGE("watchers", "Streams of watchers, of values and of locks (VAL-6).", figures.watchers);
+    COUNTER(watch_events, "watch_events", "Changes, and events of locks, sent to watchers.");
     COUNTER(watch_resets, "watch_resets",
         "Watchers that began anew: the history of changes did not reach back for them.");
 }

@@ -106,8 +106,8 @@ static void look_after_session(struct work *w)
     if (w->session != NULL && atomic_load(&w->state) != LH_SESSION_LOST)
         return;
     if (w->session != NULL) {
-        (void)lh_command_error(0, COMMAND,
-            "%s: the session is over at the master: registering again", w->name);
+        (void)lh_command_error(
+            0, COMMAND, "%s: the session is over at the master: registering again", w->name);
         lh_session_close(w->session, 0);
         w->session = NULL;
     }

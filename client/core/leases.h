@@ -34,12 +34,12 @@ struct lh_session_close_call {
 
 enum lh_client_event_kind {
     LH_CLIENT_SUSPENDED, /* no answers; leases are still valid */
-    LH_CLIENT_RESUMED,  /* after SUSPENDED or EXPIRED: the master answers, and has the session */
-    LH_CLIENT_EXPIRED,  /* no answer came for the term: its locks are lost; it may go on */
-    LH_CLIENT_LOST,     /* the session is over; final */
-    LH_CLIENT_RECALLED, /* `lock`: somebody waits for it */
-    LH_CLIENT_CUT,      /* `lock` is cancelled: it ends in lh_client_lock_left() */
-    LH_CLIENT_LOCK_LOST /* `lock` is over */
+    LH_CLIENT_RESUMED,   /* after SUSPENDED or EXPIRED: the master answers, and has the session */
+    LH_CLIENT_EXPIRED,   /* no answer came for the term: its locks are lost; it may go on */
+    LH_CLIENT_LOST,      /* the session is over; final */
+    LH_CLIENT_RECALLED,  /* `lock`: somebody waits for it */
+    LH_CLIENT_CUT,       /* `lock` is cancelled: it ends in lh_client_lock_left() */
+    LH_CLIENT_LOCK_LOST  /* `lock` is over */
 };
 
 /* Completes with the next event; one of a session at a time. */
@@ -111,10 +111,12 @@ struct lh_watch_open_call {
     struct lh_call call;
     const char *prefix;
     uint64_t from;
+    bool locks;                    /* events of locks, and none of values; `from` does not count */
     struct lh_client_watch *watch; /* out: until a WATCH_CLOSE of it is fed */
 };
-/* The next reply of the master's, whole; events once and in order, over streams and masters; one
- * call of a watch at a time. Completes with DEADLINE_EXCEEDED if there is none, and with what
+/* The next reply of the master's, whole; events once and in order, over streams and masters, but
+ * those of locks over one stream alone: each stream begins with a reset. One call of a watch at a
+ * time. Completes with DEADLINE_EXCEEDED if there is none, and with what
  * the master refuses the watch with, if trying again cannot help. After a reset whose replies
  * were cut off another reset comes. */
 struct lh_watch_next_call {

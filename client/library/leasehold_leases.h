@@ -59,7 +59,7 @@ struct lh_session;
 enum lh_session_state {
     LH_SESSION_ACTIVE = 0,    /* answers come */
     LH_SESSION_SUSPENDED = 1, /* no answers: still valid for lh_session_left_ms() */
-    LH_SESSION_LOST = 2,      /* the master does not know it any more: over, with everything; final */
+    LH_SESSION_LOST = 2, /* the master does not know it any more: over, with everything; final */
     /* No answer for the whole term: its locks are lost (`on_lost` was called for each), and
      * nothing is served from memory. Calls wait. It is LH_SESSION_ACTIVE again if a master still
      * has it, else LH_SESSION_LOST. */
@@ -214,11 +214,17 @@ int lh_delete(struct lh_cluster *cluster, const char *name, const struct lh_chan
 /* ---- Watching ---- */
 
 struct lh_watch;
+struct lh_lock_holder;
 
 enum lh_watch_kind {
     LH_WATCH_CHANGED, /* a value was put */
     LH_WATCH_REMOVED, /* or deleted */
-    LH_WATCH_RESET    /* changes were missed: forget everything; all that is there follows */
+    LH_WATCH_RESET,   /* changes were missed: forget everything; all that is there follows */
+    /* lh_watch_locks_open(): */
+    LH_WATCH_LOCK_GRANTED,  /* `holder` holds the lock from now on, or held it at the reset */
+    LH_WATCH_LOCK_RELEASED, /* its holder gave it up */
+    LH_WATCH_LOCK_ENDED,    /* by itself, or with its session */
+    LH_WATCH_LOCK_CUT       /* it was cancelled, or is given up: it ends in `left_ms` */
 };
 
 struct lh_watch_event {
@@ -228,14 +234,25 @@ struct lh_watch_event {
     size_t size;
     uint64_t revision; /* of the change; each has its own */
     bool attached;     /* to a session */
+    /* LH_WATCH_LOCK_...: whose lock it is, or was. A session has one lock on a name. Its `token` is
+     * 0 if it ended by itself; `left_ms` is known only of one that is cut. */
+    const struct lh_lock_holder *holder;
 };
 
 /* Watches the values under `prefix` ("" : all) from the revision `from` on; 0: begins with
  * LH_WATCH_RESET and what is there. */
 int lh_watch_open(struct lh_cluster *cluster, const char *prefix, uint64_t from,
     uint64_t timeout_ms, struct lh_watch **watch);
-/* The next event, in the order of revisions; each once, over lost connections and changes of
- * masters.
+/* Watches the locks on names under `prefix` ("" : all): begins with LH_WATCH_RESET and
+ * LH_WATCH_LOCK_GRANTED for each lock that is held, and goes on with what happens to them, in
+ * order. Nothing more is promised: over a lost connection, a change of masters, or if this program
+ * does not keep up, there is another reset, and what happened in between is not told. A new master
+ * knows a lock when its holder is back, a few seconds later; then it is told as granted. To act
+ * only while a lock is held, acquire it: what is told here is over when it arrives. */
+int lh_watch_locks_open(
+    struct lh_cluster *cluster, const char *prefix, uint64_t timeout_ms, struct lh_watch **watch);
+/* The next event. Those of values in the order of revisions; each once, over lost connections and
+ * changes of masters.
  *   DEADLINE_EXCEEDED  none yet; call again */
 int lh_watch_next(struct lh_watch *watch, uint64_t timeout_ms, struct lh_watch_event *event);
 void lh_watch_close(struct lh_watch *watch);

@@ -63,13 +63,14 @@ static bool cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p
         int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
         LH_ASSERT(freed == LH_OK);
         lh_m_say_demand(m, p, n, info.version, true, 0, arg);
-        lh_m_lock_gone(m, n, p);
+        lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
         return true;
     }
     if (!LH_PLANTED("cut-lease-renewed")) {
         int error = lh_light_cut(&m->leases, &p->session.lessee, info.key, LH_INSTANT_NEVER);
         LH_ASSERT(error == LH_OK);
     }
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
     lh_m_say_demand(
         m, p, n, info.version, true, n->more->locking == NULL ? 0 : n->more->locking->waiting, arg);
     return true;

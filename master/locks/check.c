@@ -68,4 +68,5 @@ void lh_m_locks_check(const struct lh_master *m)
     }
     LH_ASSERT(held == m->locks.held && waiting == m->locks.waiting && names == m->names.count);
     LH_ASSERT(leases == held + caches);
+    lh_m_lock_watch_check(m);
 }

@@ -86,11 +86,20 @@ void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n);
 
 /* The next token (NL-2); 0: there is none left in this reign. */
 uint64_t lh_m_token(struct lh_master *m);
-/* The engine's lease of the name is gone: what is counted and remembered of it goes, too. */
-void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p);
+/* The engine's lease of the name is gone: what is counted and remembered of it goes, too. `how`,
+ * and with which token, watchers hear; 0: that is not known. */
+void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    Leasehold__LockEventKind how, uint64_t token);
 /* The engine has it from now on. `c` may be NULL. */
-void lh_m_lock_taken(
-    struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, struct lh_m_claim *c);
+void lh_m_lock_taken(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    struct lh_m_claim *c, uint64_t token);
+
+/* ---- watch.c */
+
+/* Watchers hear of it: after it was granted, and before it is gone. */
+void lh_m_lock_happened(struct lh_master *m, const struct lh_m_name *n,
+    const struct lh_m_program *p, Leasehold__LockEventKind kind, uint64_t token);
+void lh_m_lock_watch_check(const struct lh_master *m);
 
 /* ---- recall.c */
 

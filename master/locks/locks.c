@@ -47,11 +47,13 @@ bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program
 
 /* ---- Ends. */
 
-void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p)
+void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    Leasehold__LockEventKind how, uint64_t token)
 {
     struct lh_m_claim *c = lh_m_claim_of(n, p);
 
     LH_ASSERT(n->leases > 0 && p->locks > 0);
+    lh_m_lock_happened(m, n, p, how, token);
     n->leases--;
     p->locks--;
     m->locks.held--;
@@ -70,7 +72,7 @@ static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
     LH_ASSERT(n != NULL);
     LH_MARK("lock-ran-out");
     m->counts.locks_expired++;
-    lh_m_lock_gone(m, n, lh_m_lessee_program(lessee));
+    lh_m_lock_gone(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, 0);
 }
 
 const struct lh_light_owner lh_m_lock_leases = {.ended = expired};
@@ -91,7 +93,7 @@ void lh_m_lock_release(
         return;
     }
     m->counts.locks_released++;
-    lh_m_lock_gone(m, n, p);
+    lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_RELEASED, release->token);
 }
 
 void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id)
@@ -140,16 +142,18 @@ static bool is_free_for(
            (g->slots_count == 0 || g->sharers < g->slots);
 }
 
-void lh_m_lock_taken(
-    struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p, struct lh_m_claim *c)
+void lh_m_lock_taken(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
+    struct lh_m_claim *c, uint64_t token)
 {
     n->leases++;
     p->locks++;
     m->locks.held++;
     n->held_since = (uint32_t)(m->now.ns / 1000000000u);
+    if (c != NULL)
+        lh_m_claim_holds(m, c);
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED, token);
     if (c == NULL)
         return;
-    lh_m_claim_holds(m, c);
     c->locking->recalled_for = 0;
     if (!c->shared && !c->recallable && c->info_size == 0)
         lh_m_claim_free(m, c); /* the engine knows all of it */
@@ -165,7 +169,7 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         lh_light_grant(&m->leases, &p->session.lessee, lh_m_lock_key(n), token,
             shared ? LH_LEASE_SHARED : LH_LEASE_EXCLUSIVE, LH_DURATION_FOREVER) != LH_OK)
         return false;
-    lh_m_lock_taken(m, n, p, c);
+    lh_m_lock_taken(m, n, p, c, token);
     m->counts.locks_granted++;
     lh_m_say_granted(m, p, id, token);
     return true;

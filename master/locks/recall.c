@@ -89,4 +89,5 @@ void lh_m_lock_yield(struct lh_master *m, struct lh_m_program *p, const Leasehol
     int error = lh_light_cut(&m->leases, &p->session.lessee, lh_m_lock_key(n),
         lh_term_grantor_end(m->now, wait)); /* TIME-4 */
     LH_ASSERT(error == LH_OK);
+    lh_m_lock_happened(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
 }

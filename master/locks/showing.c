@@ -40,7 +40,7 @@ static bool overthrow(struct lh_master *m, struct lh_m_name *n, struct lh_m_prog
     int error = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
     LH_ASSERT(error == LH_OK);
     lh_m_say_demand(m, p, n, info.version, true, 0, "another session has a later lock on the name");
-    lh_m_lock_gone(m, n, p);
+    lh_m_lock_gone(m, n, p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, info.version);
     return true;
 }
 
@@ -78,7 +78,7 @@ static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__S
     if (shared || lock->recallable || lock->info.len > 0)
         c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
     LH_MARK("lock-continued-after-restart");
-    lh_m_lock_taken(s->m, n, s->p, c);
+    lh_m_lock_taken(s->m, n, s->p, c, lock->token);
     return true;
 }
 
@@ -160,7 +160,7 @@ static void free_unshown(struct showing *s)
         struct lh_m_name *n = lh_m_name_by_number(s->m, ids[i]);
         LH_MARK("unshown-lock-freed");
         if (lh_light_release(&s->m->leases, lessee, lh_m_lock_key(n), ids[i + 1]) == LH_OK)
-            lh_m_lock_gone(s->m, n, s->p);
+            lh_m_lock_gone(s->m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_ENDED, ids[i + 1]);
     }
     free(ids);
 }

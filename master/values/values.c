@@ -111,7 +111,7 @@ void lh_m_values_figures(const struct lh_master *m, struct lh_m_values_figures *
 {
     *figures = (struct lh_m_values_figures){.changes_waiting = m->valuing->change_count,
         .reads_waiting = m->valuing->read_count,
-        .watchers = HASH_COUNT(m->valuing->watchers)};
+        .watchers = HASH_COUNT(m->valuing->watchers) + lh_m_lock_watchers(m)};
 }
 
 /* ---- What must hold. */
