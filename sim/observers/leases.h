@@ -19,7 +19,7 @@ struct lsession {
     const struct actor *client;
     const struct lh_client_session *handle;
     uint8_t id[SESSION_ID];
-    uint64_t opened_at; /* true ns */
+    uint64_t opened_at;          /* true ns */
     const struct lname *removed; /* while it had expired: a value that is attached to it; or NULL */
     struct held {
         struct held *next;
@@ -134,6 +134,13 @@ struct lwatch {
     const struct actor *client;
     const void *handle;
     char *prefix;
+    bool locks; /* it is told of these ... */
+    struct ltold {
+        struct ltold *next;
+        char *name;
+        uint8_t session[SESSION_ID];
+        bool shared;
+    } * locks_told;    /* ... and by its present stream that these are held */
     uint64_t position; /* the next revision that it may be told of; 0: it waits for a reset */
     bool reset;        /* it is being told what is there, and what changes meanwhile */
     struct told {

@@ -20,7 +20,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "a program whose session has run out on its own clock shows its locks all the same",
         "INV-13"},
     {"session-opened-anew-after-expiry", "PS-3",
-        "a program whose session has expired opens it again where it is over, and goes on as if its "
+        "a program whose session has expired opens it again where it is over, and goes on as if "
+        "its "
         "attached values were still there",
         "INV-17"},
     {"lock-granted-before-all-back", "PS-3",
@@ -49,6 +50,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "INV-18"},
     {"cut-lock-renewed-at-holder", "NL-4",
         "a holder takes the next answer to a heartbeat for its cut lock, too", "INV-13"},
+    {"lock-event-lost", "NL-6", "of several events of locks a watcher is told of the first alone",
+        "INV-17"},
 
     /* Values. */
     {"drop-confirmed-before-lease", "VAL-1",

@@ -132,6 +132,7 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     }
     for (uint32_t i = 1; i <= watchers; i++) {
         struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_WATCHER, "watch", i, 1);
+        a.program.locks = lh_prng_chance(random, 40);
         lh_sim_plan_add(plan, &a);
     }
     if (lh_prng_chance(random, 40)) {
