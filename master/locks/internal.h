@@ -94,7 +94,7 @@ void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_progra
 void lh_m_lock_taken(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p,
     struct lh_m_claim *c, uint64_t token);
 
-/* ---- watch.c */
+/* ---- happened.c, watch.c */
 
 /* Watchers hear of it: after it was granted, and before it is gone. */
 void lh_m_lock_happened(struct lh_master *m, const struct lh_m_name *n,

@@ -4,133 +4,8 @@
  * of sessions; what happens meanwhile to a lock that was in a page follows, and what happens to one
  * that was not is in its page. So a stream's events are a history that could have been. A watcher
  * that does not read in time finds that its next event is not kept any more: it begins again. */
-#include "master/locks/internal.h"
+#include "master/locks/watch.h"
 #include "master/tables/replies.h"
-
-#include <stddef.h>
-
-/* Of an event and of one in a reply, beside its texts. */
-#define OVERHEAD 128u
-
-struct event {
-    Leasehold__LockEventKind kind;
-    bool shared;
-    uint64_t token;
-    struct lh_instant end; /* CUT */
-    uint8_t session[LH_M_SESSION_ID_BYTES];
-    size_t size, info_size;
-    const char *name, *label, *host, *process;
-    const uint8_t *info;
-    char bytes[];
-};
-
-/* What a watcher's pages have: all up to that name, and up to that session under it. */
-struct cursor {
-    char *name; /* NULL: nothing */
-    bool whole; /* all of the name; else up to `session` */
-    uint8_t session[LH_M_SESSION_ID_BYTES];
-};
-
-struct watcher {
-    uint64_t link;
-    char *prefix;
-    uint64_t next; /* the event that it is to hear of next */
-    bool begins;   /* a reset is to be said */
-    bool pages;    /* not all that is there was said */
-    bool ends;     /* ... and now it was: that is to be said */
-    bool busy, in_flight;
-    struct cursor at; /* `pages` */
-    TAILQ_ENTRY(watcher) queue;
-    UT_hash_handle hh;
-};
-
-struct lh_m_lock_watching {
-    struct watcher *watchers;         /* hash */
-    TAILQ_HEAD(, watcher) busy, idle; /* one with a reply in flight is in neither */
-    struct event **ring;              /* `config.lock_events` of them: number n is at n % that */
-    uint64_t first, last;             /* numbers that are kept; none: first = last + 1 */
-    size_t bytes;
-    uint32_t work; /* left in this step */
-};
-
-/* ---- Events. */
-
-static struct event **slot(const struct lh_master *m, uint64_t number)
-{
-    return &m->locks.watching->ring[number % m->config.lock_events];
-}
-
-static void drop_first(struct lh_master *m)
-{
-    struct lh_m_lock_watching *w = m->locks.watching;
-    struct event **e = slot(m, w->first++);
-
-    w->bytes -= (*e)->size;
-    free(*e);
-    *e = NULL;
-}
-
-static char *put(char *to, const char **field, const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    *field = memcpy(to, text, size);
-    return to + size;
-}
-
-static struct event *event_of(struct lh_master *m, const struct lh_m_name *n,
-    const struct lh_m_program *p, Leasehold__LockEventKind kind, uint64_t token)
-{
-    const struct lh_m_claim *c = lh_m_claim_of(n, p);
-    struct lh_lease_info lease;
-    size_t size = strlen(n->text) + strlen(p->label) + strlen(p->host) + strlen(p->process) + 4;
-
-    if (c != NULL && c->state != LH_M_CLAIM_HELD)
-        c = NULL;
-    size_t info_size = c == NULL ? 0 : c->info_size;
-    struct event *e = lh_alloc(sizeof *e + size + info_size);
-    e->kind = kind;
-    e->shared = c != NULL && c->shared;
-    e->token = token;
-    if (kind == LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT &&
-        lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &lease))
-        e->end = lease.end;
-    memcpy(e->session, p->id, sizeof e->session);
-    e->size = OVERHEAD + size + info_size;
-    e->info_size = info_size;
-    char *to = put(e->bytes, &e->name, n->text);
-    to = put(to, &e->label, p->label);
-    to = put(to, &e->host, p->host);
-    to = put(to, &e->process, p->process);
-    if (info_size > 0)
-        e->info = memcpy(to, c->info, info_size);
-    return e;
-}
-
-static void wake(struct lh_m_lock_watching *w)
-{
-    struct watcher *idle;
-
-    TAILQ_FOREACH(idle, &w->idle, queue)
-        idle->busy = true;
-    TAILQ_CONCAT(&w->busy, &w->idle, queue);
-}
-
-void lh_m_lock_happened(struct lh_master *m, const struct lh_m_name *n,
-    const struct lh_m_program *p, Leasehold__LockEventKind kind, uint64_t token)
-{
-    struct lh_m_lock_watching *w = m->locks.watching;
-
-    if (w == NULL)
-        return;
-    struct event *e = event_of(m, n, p, kind, token);
-    while (w->first <= w->last && (w->last + 1 - w->first == m->config.lock_events ||
-                                      w->bytes >= m->config.lock_events_bytes))
-        drop_first(m);
-    *slot(m, ++w->last) = e;
-    w->bytes += e->size;
-    wake(w);
-}
 
 /* ---- Replies. */
 
@@ -169,7 +44,7 @@ static Leasehold__LockMode mode_of(bool shared)
     return shared ? LEASEHOLD__LOCK_MODE__SHARED : LEASEHOLD__LOCK_MODE__EXCLUSIVE;
 }
 
-static void say_event(const struct lh_master *m, struct reply *r, struct event *e)
+static void say_event(const struct lh_master *m, struct reply *r, struct lh_m_lock_event *e)
 {
     Leasehold__LockHolder *h = say(r, e->kind, e->name, e->size);
 
@@ -184,7 +59,7 @@ static void say_event(const struct lh_master *m, struct reply *r, struct event *
     h->info = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)e->info, .len = e->info_size};
 }
 
-static void send(struct lh_master *m, struct watcher *w, struct reply *r)
+static void send(struct lh_master *m, struct lh_m_lock_watcher *w, struct reply *r)
 {
     Leasehold__LockEvent **pointers = lh_alloc_array(r->message.n_locks + 1, sizeof *pointers);
 
@@ -202,13 +77,13 @@ static void send(struct lh_master *m, struct watcher *w, struct reply *r)
 
 /* ---- What is there. */
 
-static bool is_under(const struct watcher *w, const char *name)
+static bool is_under(const struct lh_m_lock_watcher *w, const char *name)
 {
     return strncmp(name, w->prefix, strlen(w->prefix)) == 0;
 }
 
 /* Do the pages have that session's lock on the name, if there is one? */
-static bool is_passed(const struct cursor *at, const char *name, const uint8_t *session)
+static bool is_passed(const struct lh_m_lock_cursor *at, const char *name, const uint8_t *session)
 {
     int order = at->name == NULL ? 1 : strcmp(name, at->name);
 
@@ -216,7 +91,7 @@ static bool is_passed(const struct cursor *at, const char *name, const uint8_t *
            (order == 0 && (at->whole || memcmp(session, at->session, sizeof at->session) <= 0));
 }
 
-static void set_cursor(struct cursor *at, const char *name, bool whole)
+static void set_cursor(struct lh_m_lock_cursor *at, const char *name, bool whole)
 {
     char *copy = lh_strdup(name);
 
@@ -226,7 +101,7 @@ static void set_cursor(struct cursor *at, const char *name, bool whole)
 }
 
 struct page {
-    struct watcher *w;
+    struct lh_m_lock_watcher *w;
     struct reply *r;
     bool full; /* it ends at a session under the name */
 };
@@ -245,7 +120,7 @@ static bool add_holder(
         return false;
     size_t info_size = c == NULL || c->state != LH_M_CLAIM_HELD ? 0 : c->info_size;
     Leasehold__LockHolder *h = say(page->r, LEASEHOLD__LOCK_EVENT_KIND__LOCK_GRANTED, n->text,
-        OVERHEAD + strlen(n->text) + info_size);
+        LH_M_LOCK_EVENT_OVERHEAD + strlen(n->text) + info_size);
     h->session = (ProtobufCBinaryData){.data = p->id, .len = sizeof p->id};
     h->label = p->label;
     h->host = p->host;
@@ -279,9 +154,9 @@ static void add_holders(struct lh_master *m, const struct lh_m_name *n, struct p
 }
 
 /* The first name that the pages do not have all of; NULL: there is none. */
-static struct lh_m_name *next_name(const struct lh_master *m, const struct watcher *w)
+static struct lh_m_name *next_name(const struct lh_master *m, const struct lh_m_lock_watcher *w)
 {
-    const struct cursor *at = &w->at;
+    const struct lh_m_lock_cursor *at = &w->at;
     struct lh_m_name *n = lh_m_name_from(m, at->name == NULL ? w->prefix : at->name);
 
     if (n != NULL && at->name != NULL && at->whole && strcmp(n->text, at->name) == 0)
@@ -290,7 +165,7 @@ static struct lh_m_name *next_name(const struct lh_master *m, const struct watch
 }
 
 /* Names before `next_name()` are all passed, so within the page the cursor need not follow. */
-static void add_page(struct lh_master *m, struct watcher *w, struct reply *r)
+static void add_page(struct lh_master *m, struct lh_m_lock_watcher *w, struct reply *r)
 {
     struct lh_m_lock_watching *all = m->locks.watching;
     struct page page = {.w = w, .r = r};
@@ -313,7 +188,7 @@ static void add_page(struct lh_master *m, struct watcher *w, struct reply *r)
 
 /* ---- A watcher goes on. */
 
-static void begin(struct lh_master *m, struct watcher *w)
+static void begin(struct lh_master *m, struct lh_m_lock_watcher *w)
 {
     LH_MARK("lock-watch-reset");
     m->counts.watch_resets++;
@@ -325,12 +200,12 @@ static void begin(struct lh_master *m, struct watcher *w)
 }
 
 /* True: it has come to the last one. */
-static bool add_events(struct lh_master *m, struct watcher *w, struct reply *r)
+static bool add_events(struct lh_master *m, struct lh_m_lock_watcher *w, struct reply *r)
 {
     struct lh_m_lock_watching *all = m->locks.watching;
 
     for (; w->next <= all->last; w->next++) {
-        struct event *e = *slot(m, w->next);
+        struct lh_m_lock_event *e = *lh_m_lock_event_slot(m, w->next);
         if (is_full(m, r) || all->work == 0)
             return false;
         all->work--;
@@ -342,7 +217,7 @@ static bool add_events(struct lh_master *m, struct watcher *w, struct reply *r)
     return true;
 }
 
-static void advance(struct lh_master *m, struct watcher *w)
+static void advance(struct lh_master *m, struct lh_m_lock_watcher *w)
 {
     struct lh_m_lock_watching *all = m->locks.watching;
     struct reply r = {.bytes = 0};
@@ -371,7 +246,7 @@ static void advance(struct lh_master *m, struct watcher *w)
 void lh_m_lock_watch_step(struct lh_master *m)
 {
     struct lh_m_lock_watching *all = m->locks.watching;
-    struct watcher *w;
+    struct lh_m_lock_watcher *w;
 
     if (all == NULL)
         return;
@@ -388,9 +263,9 @@ void lh_m_lock_watch_step(struct lh_master *m)
 
 /* ---- Streams. */
 
-static struct watcher *find(const struct lh_master *m, uint64_t link)
+static struct lh_m_lock_watcher *find(const struct lh_master *m, uint64_t link)
 {
-    struct watcher *w = NULL;
+    struct lh_m_lock_watcher *w = NULL;
 
     if (m->locks.watching != NULL)
         HASH_FIND(hh, m->locks.watching->watchers, &link, sizeof link, w);
@@ -416,7 +291,7 @@ static struct lh_m_lock_watching *watching(struct lh_master *m)
     all = m->locks.watching = lh_alloc(sizeof *all);
     TAILQ_INIT(&all->busy);
     TAILQ_INIT(&all->idle);
-    all->ring = lh_alloc_array(m->config.lock_events, sizeof(struct event *));
+    all->ring = lh_alloc_array(m->config.lock_events, sizeof(struct lh_m_lock_event *));
     all->first = 1;
     return all;
 }
@@ -424,7 +299,7 @@ static struct lh_m_lock_watching *watching(struct lh_master *m)
 void lh_m_lock_watch(struct lh_master *m, uint64_t link, const char *prefix)
 {
     struct lh_m_lock_watching *all = watching(m);
-    struct watcher *w = lh_alloc(sizeof *w);
+    struct lh_m_lock_watcher *w = lh_alloc(sizeof *w);
 
     w->link = link;
     w->prefix = lh_strdup(prefix);
@@ -435,7 +310,7 @@ void lh_m_lock_watch(struct lh_master *m, uint64_t link, const char *prefix)
 
 void lh_m_lock_watch_sent(struct lh_master *m, uint64_t link)
 {
-    struct watcher *w = find(m, link);
+    struct lh_m_lock_watcher *w = find(m, link);
 
     if (w == NULL || !w->in_flight)
         return;
@@ -444,7 +319,7 @@ void lh_m_lock_watch_sent(struct lh_master *m, uint64_t link)
     TAILQ_INSERT_TAIL(&m->locks.watching->busy, w, queue);
 }
 
-static void drop(struct lh_master *m, struct watcher *w)
+static void drop(struct lh_master *m, struct lh_m_lock_watcher *w)
 {
     struct lh_m_lock_watching *all = m->locks.watching;
 
@@ -459,7 +334,7 @@ static void drop(struct lh_master *m, struct watcher *w)
     if (all->watchers != NULL)
         return;
     while (all->first <= all->last)
-        drop_first(m);
+        lh_m_lock_event_drop(m);
     free(all->ring);
     free(all);
     m->locks.watching = NULL;
@@ -467,7 +342,7 @@ static void drop(struct lh_master *m, struct watcher *w)
 
 void lh_m_lock_watch_closed(struct lh_master *m, uint64_t link)
 {
-    struct watcher *w = find(m, link);
+    struct lh_m_lock_watcher *w = find(m, link);
 
     if (w != NULL)
         drop(m, w);
@@ -476,7 +351,7 @@ void lh_m_lock_watch_closed(struct lh_master *m, uint64_t link)
 void lh_m_lock_watch_end(struct lh_master *m, int error, const char *text)
 {
     while (m->locks.watching != NULL) {
-        struct watcher *w = m->locks.watching->watchers;
+        struct lh_m_lock_watcher *w = m->locks.watching->watchers;
         if (m->fx != NULL)
             lh_fx_close(m->fx, w->link, error, text);
         drop(m, w);
@@ -486,7 +361,7 @@ void lh_m_lock_watch_end(struct lh_master *m, int error, const char *text)
 void lh_m_lock_watch_check(const struct lh_master *m)
 {
     const struct lh_m_lock_watching *all = m->locks.watching;
-    const struct watcher *w;
+    const struct lh_m_lock_watcher *w;
     size_t queued = 0, in_flight = 0, bytes = 0;
 
     if (all == NULL)
@@ -505,6 +380,6 @@ void lh_m_lock_watch_check(const struct lh_master *m)
     LH_ASSERT(all->first <= all->last + 1);
     LH_ASSERT(all->last + 1 - all->first <= m->config.lock_events);
     for (uint64_t i = all->first; i <= all->last; i++)
-        bytes += (*slot(m, i))->size;
+        bytes += (*lh_m_lock_event_slot(m, i))->size;
     LH_ASSERT(bytes == all->bytes);
 }
