@@ -1,6 +1,6 @@
 /* Watches of values (VAL-6): one stream each, at the active master, opened again from where the
- * last one ended; and of locks, which begin with a reset each time. What the program has not asked for waits, up to a bound; then the stream is
- * not read. */
+ * last one ended; and of locks (NL-6), which begin with a reset each time. What the program has not
+ * asked for waits, up to a bound; then the stream is not read. */
 #include "client/core/watch.h"
 
 #include "base/alloc.h"

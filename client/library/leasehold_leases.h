@@ -89,8 +89,8 @@ int lh_session_open(struct lh_cluster *cluster, const struct lh_session_options 
  * within the timeout it ends there by itself. NULL is allowed. Never from a callback. */
 void lh_session_close(struct lh_session *session, uint64_t timeout_ms);
 
-/* For how long the session is valid if no answer comes any more, in milliseconds; 0: it has expired,
- * or is lost. No message; a few dozen nanoseconds. */
+/* For how long the session is valid if no answer comes any more, in milliseconds; 0: it has
+ * expired, or is lost. No message; a few dozen nanoseconds. */
 uint64_t lh_session_left_ms(const struct lh_session *session);
 
 /* Its id, 32 hexadecimal digits, as `leasehold sessions` shows it. The session's. */

@@ -1,5 +1,5 @@
-/* The library: watches, of values and of locks. The core delivers whole replies; here they are taken
- * apart. */
+/* The library: watches, of values and of locks. The core delivers whole replies; here they are
+ * taken apart. */
 #include "client/library/programs.h"
 
 #include "base/alloc.h"

@@ -120,7 +120,7 @@ static void those_who_share_are_told_one_by_one(void **state)
     assert_true(is_told(link, CUT, "/s", &two, token)->left_ms >= 100);
 }
 
-/* What is not shown has ended; what is shown to a master that does not know it is told as a grant. */
+/* What is not shown has ended; what is shown to a master that does not know it is granted. */
 static void showing_is_told(void **state)
 {
     (void)state;
