@@ -501,6 +501,146 @@ static void a_holder_is_asked_once_and_again_for_another_one(void **state)
     assert_null(demand(&one));
 }
 
+#define SHARERS 9
+
+/* A crowd of programs that share a lock and want to know who waits; a step does two things. */
+static uint64_t crowd_shares(struct prog crowd[SHARERS], const char *name, uint32_t slots)
+{
+    w.config.step_work = 2;
+    world_crash(&w);
+    for (uint8_t i = 0; i < SHARERS; i++) {
+        crowd[i] = prog_of((uint8_t)(10 + i));
+        comes(&crowd[i]);
+        Leasehold__Acquire a = acquire_of(&crowd[i], name, true);
+        a.recallable = true;
+        a.slots = slots == 0 ? 0 : slots + i;
+        asks_with(&crowd[i], &a);
+        world_advance(&w, 1);
+    }
+    return granted(&crowd[0])->token;
+}
+
+static unsigned were_asked(struct prog crowd[SHARERS], bool cancel)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < SHARERS; i++) {
+        const Leasehold__Demand *d = demand(&crowd[i]);
+        count += d != NULL && d->cancel == cancel;
+    }
+    return count;
+}
+
+/* Fifty thousand sharers were asked in one step, and meanwhile everybody else waited. */
+static void many_holders_are_asked_a_few_in_a_step(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    comes(&two);
+    uint64_t id = asks(&one, "/a", false);
+    assert_int_equal(were_asked(crowd, false), 1); /* the look at the request is the other thing */
+    /* Others have their turn between. */
+    uint64_t other = locks(&two, "/b", false);
+    asks(&one, "/b", false);
+    releases(&two, "/b", other);
+    world_advance(&w, 1);
+    assert_non_null(granted(&one));
+    assert_int_equal(were_asked(crowd, false), SHARERS - 1);
+    world_advance(&w, 2000);
+    assert_int_equal(were_asked(crowd, false), 0); /* once each */
+    /* Another one waits, and some have left: the others are asked again. */
+    withdraws(&one, id);
+    releases(&crowd[3], "/a", token);
+    asks(&two, "/a", false);
+    world_advance(&w, 1);
+    assert_int_equal(were_asked(crowd, false), SHARERS - 1);
+    for (unsigned i = 0; i < SHARERS; i++)
+        if (i != 3)
+            releases(&crowd[i], "/a", token);
+    world_advance(&w, 1);
+    assert_non_null(granted(&two));
+}
+
+static void nobody_is_asked_any_more_once_nobody_waits(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    uint64_t id = asks(&one, "/a", false);
+    withdraws(&one, id);
+    world_advance(&w, 1);
+    assert_true(were_asked(crowd, false) <= 4);
+}
+
+static void a_wide_lock_is_cut_a_few_holders_in_a_step(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    comes(&one);
+    uint64_t call = cancels("/a", token, 60000);
+    assert_true(were_asked(crowd, true) <= 4);
+    asks(&one, "/a", true); /* nobody joins, also while it is not cut everywhere */
+    assert_null(granted(&one));
+    releases(&crowd[8], "/a", token);
+    world_advance(&w, 1);
+    assert_true(were_asked(crowd, true) >= SHARERS - 1 - 4);
+    assert_null(world_reply(&w, call));
+    for (unsigned i = 0; i < SHARERS - 1; i++)
+        releases(&crowd[i], "/a", token);
+    world_advance(&w, 1);
+    const Leasehold__CancelReply *r = world_reply(&w, call);
+    assert_int_equal(r->error, LEASEHOLD__ERROR_CODE__OK);
+    assert_true(granted(&one)->token > token);
+}
+
+static void a_wide_lock_that_is_cut_while_sessions_are_awaited_is_cut_whole(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", 0);
+    world_crash(&w);
+    for (unsigned i = 0; i < SHARERS - 1; i++) {
+        assert_non_null(attach(&crowd[i], false));
+        shows_lock("/a", token, true);
+        assert_non_null(shows(&crowd[i]));
+    }
+    cancels("/a", token, 60000);
+    assert_int_equal(were_asked(crowd, true), SHARERS - 1);
+}
+
+/* The least number that a sharer named holds, whoever of them leaves. */
+static void slots_of_a_crowd(void **state)
+{
+    struct prog crowd[SHARERS];
+
+    (void)state;
+    uint64_t token = crowd_shares(crowd, "/a", SHARERS);
+    comes(&one);
+    asks(&one, "/a", true); /* SHARERS have it, and the first named SHARERS slots */
+    assert_null(granted(&one));
+    releases(&crowd[8], "/a", token);
+    world_advance(&w, 1);
+    assert_non_null(granted(&one));
+    comes(&two);
+    asks(&two, "/a", true);
+    assert_null(granted(&two));
+    releases(&crowd[0], "/a", token); /* then SHARERS + 1 slots, and SHARERS - 1 have it */
+    world_advance(&w, 1);
+    assert_non_null(granted(&two));
+    comes(&three);
+    asks(&three, "/a", true);
+    world_advance(&w, 1);
+    assert_non_null(granted(&three));
+}
+
 static void a_yielded_lock_ends_when_its_holder_said(void **state)
 {
     struct prog *both[] = {&one, &two};
@@ -993,6 +1133,11 @@ int main(void)
         STORY(wrong_releases_change_nothing),
         STORY(names_and_texts_have_limits),
         STORY(a_holder_is_asked_once_and_again_for_another_one),
+        STORY(many_holders_are_asked_a_few_in_a_step),
+        STORY(nobody_is_asked_any_more_once_nobody_waits),
+        STORY(a_wide_lock_is_cut_a_few_holders_in_a_step),
+        STORY(a_wide_lock_that_is_cut_while_sessions_are_awaited_is_cut_whole),
+        STORY(slots_of_a_crowd),
         STORY(a_yielded_lock_ends_when_its_holder_said),
         STORY(a_cancelled_lock_ends_with_the_present_term),
         STORY(a_cancelled_holder_that_releases_ends_the_wait),
