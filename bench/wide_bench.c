@@ -1,5 +1,5 @@
-/* How long one step of a master's core takes, at most, where very many programs meet at one lock, or
- * one program waits for very many:
+/* How long one step of a master's core takes, at most, where many programs meet at one lock, or
+ * one program waits for many:
  *
  *   bazel run --config=release //bench:wide_bench -- [PROGRAMS]
  *
