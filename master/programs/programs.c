@@ -113,8 +113,14 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
         lh_m_refuse_unknown(m, l);
         return;
     }
-    for (size_t i = 0; i < ops->n_ops; i++)
+    for (size_t i = 0; i < ops->n_ops; i++) {
+        if (lh_m_takes_too_little(m, p)) {
+            lh_m_end_stream(m, l, LH_ERR_NO_MEMORY,
+                "too much has not been taken by programs, and this one has not taken its share");
+            return;
+        }
         operate(m, p, ops->ops[i]);
+    }
 }
 
 /* PS-1. Its locks and values follow in the next steps, as if it had run out. */

@@ -213,6 +213,42 @@ static void a_program_that_takes_no_answers_is_not_read(void **state)
     assert_int_equal(w.held, 0);
 }
 
+static void so_it_is_by_the_bytes_that_it_has_not_taken(void **state)
+{
+    (void)state;
+    w.config.program_send_bytes = 200;
+    world_crash(&w);
+    comes(&one);
+    world_sent(&w, one.link);
+    for (unsigned i = 0; i < 8; i++)
+        asks(&one, "/wrong/because/of/a//slash", false);
+    assert_int_equal(w.held, one.link);
+    for (unsigned i = 0; i < 7; i++)
+        world_sent(&w, one.link);
+    assert_int_equal(w.held, 0);
+}
+
+/* Twenty streams that were not read kept half a gigabyte, and the master refused all calls. */
+static void what_all_programs_do_not_take_is_bounded(void **state)
+{
+    (void)state;
+    w.config.program_send_bytes = 200;
+    w.config.programs_send_bytes = 1000;
+    world_crash(&w);
+    comes(&one);
+    comes(&two);
+    for (unsigned i = 0; world_end(&w, one.link) == LH_OK; i++) {
+        assert_true(i < 100);
+        asks(&one, "/a", false); /* it would not be read for long */
+    }
+    assert_int_equal(world_end(&w, one.link), LH_ERR_NO_MEMORY);
+    /* Others go on, also one that has taken little of what is said to it; and so may the first. */
+    locks(&two, "/b", false);
+    assert_non_null(attach(&one, false));
+    assert_non_null(shows(&one));
+    locks(&one, "/c", false);
+}
+
 /* ---- Locks. */
 
 static void an_exclusive_lock_has_one_holder(void **state)
@@ -1120,6 +1156,8 @@ int main(void)
         STORY(what_a_client_says_wrong_is_refused),
         STORY(a_name_that_is_no_utf8_is_refused_in_utf8),
         STORY(a_program_that_takes_no_answers_is_not_read),
+        STORY(so_it_is_by_the_bytes_that_it_has_not_taken),
+        STORY(what_all_programs_do_not_take_is_bounded),
         STORY(an_exclusive_lock_has_one_holder),
         STORY(a_step_that_may_do_one_thing_serves_the_queue),
         STORY(a_lock_lasts_as_long_as_its_session_is_renewed),
