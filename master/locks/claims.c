@@ -182,8 +182,9 @@ static void settle(struct lh_master *m, struct lh_m_name *n)
 void lh_m_lock_touch(struct lh_master *m, struct lh_m_name *n)
 {
     struct lh_m_locking *g = n->more->locking;
+    bool cuts = g != NULL && g->cutting && !TAILQ_EMPTY(&g->holders);
 
-    if (g == NULL || (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels) && !g->cutting)) {
+    if (g == NULL || (RB_EMPTY(&g->queue) && TAILQ_EMPTY(&g->cancels) && !cuts)) {
         settle(m, n);
     } else if (!g->works) {
         g->works = true;
