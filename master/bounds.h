@@ -72,9 +72,11 @@
     X(calls_max, 100000, "answers of calls that are kept; beyond it the oldest goes")              \
     X(calls_dropped, 64, "of these, so many go in a step")                                         \
     X(programs_max, 100000, "sessions of programs")                                                \
-    X(program_locks_max, 1000000, "locks and requests of one session, and its cached values")      \
+    X(program_locks_max, 100000, "locks and requests of one session, and its cached values")       \
     X(showing_mib_max, 64, "megabytes that a session may show when it attaches")                   \
     X(program_sends, 32, "messages to a program that have not left; then it is not read")          \
+    X(program_send_bytes, 1048576, "likewise, bytes")                                              \
+    X(programs_send_bytes, 134217728, "likewise, to all; then streams end that have their share")  \
     X(locks_max, 10000000, "locks and cached values, all together")                                \
     X(waits_max, 1000000, "requests for locks that wait, all together")                            \
     X(sharers_max, 65536, "holders of one shared lock")                                            \

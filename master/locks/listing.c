@@ -233,7 +233,7 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
     Leasehold__ListNamesReply reply = LEASEHOLD__LIST_NAMES_REPLY__INIT;
     struct listing l = {0};
     char text[LH_TEXT_BYTES];
-    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     size_t prefix_size = strlen(request->prefix);
     int error = lh_path_prefix_check(request->prefix, text, sizeof text);
 
@@ -245,7 +245,6 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
         lh_m_reply(m, link, 1, &reply.base);
         return;
     }
-    limit = limit < m->config.list_max ? limit : m->config.list_max;
     for (struct lh_m_name *n = first_of(m, request);
          n != NULL && strncmp(n->text, request->prefix, prefix_size) == 0;
          n = request->exact ? NULL : lh_m_name_next(n)) {

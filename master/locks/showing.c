@@ -176,13 +176,6 @@ static bool was_given(const struct lh_master *m, uint64_t number)
                               (number >> REIGN_SHIFT == m->term && counter <= m->locks.queued));
 }
 
-/* What was not sent yet when the stream broke is shown, too: so the bounds are those of asking. */
-static bool is_room(const struct lh_master *m, const struct lh_m_program *p)
-{
-    return p->locks + p->caches + p->request_count < m->config.program_locks_max &&
-           m->locks.waiting < m->config.waits_max;
-}
-
 static bool has_or_waits(
     const struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p)
 {
@@ -220,9 +213,9 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
         lh_m_lock_touch(m, n);
         return;
     }
-    if (!is_room(m, s->p)) {
-        lh_m_say_refused(
-            m, s->p, a->id, a->name, LH_ERR_NO_MEMORY, "there are too many locks or requests");
+    /* What was not sent yet when the stream broke is shown, too: the bounds are those of asking. */
+    if (lh_m_lock_room(m, s->p, text, sizeof text) != LH_OK) {
+        lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_NO_MEMORY, text);
         lh_m_lock_touch(m, n);
         return;
     }

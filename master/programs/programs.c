@@ -113,8 +113,14 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
         lh_m_refuse_unknown(m, l);
         return;
     }
-    for (size_t i = 0; i < ops->n_ops; i++)
+    for (size_t i = 0; i < ops->n_ops; i++) {
+        if (lh_m_takes_too_little(m, p)) {
+            lh_m_end_stream(m, l, LH_ERR_NO_MEMORY,
+                "too much has not been taken by programs, and this one has not taken its share");
+            return;
+        }
         operate(m, p, ops->ops[i]);
+    }
 }
 
 /* PS-1. Its locks and values follow in the next steps, as if it had run out. */
@@ -326,7 +332,7 @@ void lh_m_list_sessions(
     struct lh_master *m, uint64_t link, const Leasehold__ListSessionsRequest *request)
 {
     Leasehold__ListSessionsReply reply = LEASEHOLD__LIST_SESSIONS_REPLY__INIT;
-    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    uint32_t limit = lh_m_page_size(request->limit, m->config.list_default, m->config.list_max);
     Leasehold__ProgramInfo *items, **pointers;
     size_t count = 0, bytes = 0;
 
@@ -336,7 +342,6 @@ void lh_m_list_sessions(
         lh_m_reply(m, link, 1, &reply.base);
         return;
     }
-    limit = limit < m->config.list_max ? limit : m->config.list_max;
     items = lh_alloc_array((size_t)limit + 1, sizeof *items);
     pointers = lh_alloc_array((size_t)limit + 1, sizeof *pointers);
     for (struct lh_m_program *p = first_of(m, request); p != NULL;

@@ -43,6 +43,7 @@ struct lh_m_program {
         bool gathers;
         TAILQ_ENTRY(lh_m_program) link;
         uint32_t in_flight; /* messages */
+        uint32_t unsent;    /* their bytes, about */
         bool held;          /* its stream is not read meanwhile */
     } out;
 

@@ -3,6 +3,12 @@
 
 #include "master/tables/tables.h"
 
+/* How many items a page of a listing has; 0 is asked for: the `preset` number. */
+static inline uint32_t lh_m_page_size(uint32_t asked, uint32_t preset, uint32_t max)
+{
+    return asked == 0 ? preset : asked < max ? asked : max;
+}
+
 /* Answers a unary call with what is durable in commit `ticket`: now, or when it is. */
 void lh_m_reply(
     struct lh_master *m, uint64_t link, uint64_t ticket, const ProtobufCMessage *message);

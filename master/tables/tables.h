@@ -115,6 +115,7 @@ struct lh_master {
         bool all_back;                                /* PS-3 */
         STAILQ_HEAD(, lh_m_program) settling;         /* looked at when the step ends */
         TAILQ_HEAD(lh_m_saying, lh_m_program) saying; /* answers.h */
+        uint64_t unsent;                              /* bytes to all of them, `out.unsent` */
     } programs;
     struct lh_m_names names;
     struct lh_m_locks locks;

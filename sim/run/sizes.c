@@ -158,7 +158,8 @@ static void agree_on_leases(struct lh_sim_settings *s)
     } leasts[] = {{"programs_max", 24}, {"program_locks_max", 8}, {"locks_max", 32},
         {"waits_max", 24}, {"sharers_max", 4}, {"values_max", 8}, {"values_bytes_max", 1u << 16},
         {"changes_bytes_max", 1u << 16}, {"changes_waiting_max", 8}, {"attached_max", 4},
-        {"reads_waiting_max", 16}, {"policies_max", 4}, {"watchers_max", 8}, {"lock_events", 4}};
+        {"reads_waiting_max", 16}, {"policies_max", 4}, {"watchers_max", 8}, {"lock_events", 4},
+        {"programs_send_bytes", 1u << 16}};
     uint64_t *least = bound_of(s, "master", "program_term_min");
     uint64_t *usual = bound_of(s, "master", "program_term");
     uint64_t *most = bound_of(s, "master", "program_term_max");
