@@ -125,6 +125,7 @@ static void delist(struct lh_rpc_link *link)
         link->watching = false;
     }
     grpc_call_unref(link->call);
+    lh_rpc_channel_give(link->channel);
     if (rpc->stopping)
         pthread_cond_broadcast(&rpc->changed);
     pthread_mutex_unlock(&rpc->lock);
