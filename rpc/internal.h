@@ -232,6 +232,10 @@ grpc_slice lh_rpc_status_message(int error, const char *text);
  * foreign server says is left as it is. */
 int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details);
 
+/* What the owner is told of an opened link's end, to be freed: with a hint where connections fail
+ * for want of TLS or by it. NULL: nothing was said. */
+char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *text);
+
 /* health.c */
 
 /* Serves the call if `path` is a method of the health service; false if it is not. */
