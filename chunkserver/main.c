@@ -151,6 +151,7 @@ static int observe(struct node *node, char *why, size_t why_size)
     const struct lh_observe_config config = {.listen = node->options->server.metrics_listen,
         .metrics = metrics,
         .ready = ready,
+        .tls = lh_loop_tls(node->loop),
         .arg = node};
 
     return config.listen == NULL ? LH_OK : lh_observe_start(&config, &node->observe, why, why_size);

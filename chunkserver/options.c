@@ -50,6 +50,7 @@ bool lh_chunkserver_options_parse(
         {LH_FLAG("uring", BOOL, &o->uring, "true"),
             .help = "use io_uring where the kernel lets us"},
         LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_TLS_FLAGS(o->server),
         LH_SERVER_LOG_FLAGS(o->server),
     };
     const struct lh_flags flags = {
@@ -65,7 +66,7 @@ bool lh_chunkserver_options_parse(
         LH_FLAG_ROWS(table),
     };
 
-    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+    if (!lh_server_parse(&flags, argc, argv, &o->server, &o->args, code))
         return false;
     char wrong[256];
     o->advertise = lh_server_advertised(
@@ -76,11 +77,12 @@ bool lh_chunkserver_options_parse(
     if (error != LH_OK)
         (void)fprintf(stderr, "leasehold-chunkserver: --master: %s\n", wrong);
     *code = LH_SERVER_USAGE;
-    lh_flags_free(&o->args);
+    lh_chunkserver_options_free(o);
     return false;
 }
 
 void lh_chunkserver_options_free(struct lh_chunkserver_options *o)
 {
     lh_flags_free(&o->args);
+    lh_tls_options_free(&o->server.tls);
 }

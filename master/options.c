@@ -28,7 +28,8 @@ static bool read_store(struct lh_master_options *o, int *code)
     }
     if (strncmp(o->store, "etcd:", 5) == 0) {
         o->data_dir = NULL;
-        return lh_etcd_options_take(&o->etcd, o->store + 5, &o->reigns, why, sizeof why) ||
+        return lh_etcd_options_take(
+                   &o->etcd, &o->server.tls.files, o->store + 5, &o->reigns, why, sizeof why) ||
                refuse(why, code);
     }
     return refuse("--store is lmdb:DIRECTORY or etcd:HOST:PORT,HOST:PORT,.../PREFIX", code);
@@ -147,6 +148,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
         LH_SERVER_NETWORK_FLAG(o->server),
         LH_SERVER_LIMIT_FLAGS(o->server),
         LH_SERVER_METRICS_FLAG(o->server),
+        LH_SERVER_TLS_FLAGS(o->server),
         LH_SERVER_LOG_FLAGS(o->server),
     };
     const struct lh_flags flags = {
@@ -161,7 +163,7 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
         LH_FLAG_ROWS(table),
     };
 
-    if (!lh_server_parse(&flags, argc, argv, &o->args, code))
+    if (!lh_server_parse(&flags, argc, argv, &o->server, &o->args, code))
         return false;
     if (take(o, code))
         return true;
@@ -172,5 +174,6 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
 void lh_master_options_free(struct lh_master_options *o)
 {
     lh_flags_free(&o->args);
+    lh_tls_options_free(&o->server.tls);
     lh_etcd_options_free(&o->etcd);
 }

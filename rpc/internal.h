@@ -6,8 +6,11 @@
 
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
+#include "rpc/tls.h"
 
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/log.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -41,13 +44,14 @@ struct lh_rpc {
     unsigned thread_count; /* that run */
     struct acceptor *acceptors;
     struct tag server_down_tag;
-    grpc_channel_credentials *foreign_credentials; /* NULL: in the clear */
+    struct lh_tls *tls, *foreign_tls; /* NULL: in the clear */
+    uint64_t served_generation;       /* of tls: what the listener has; the fetcher's */
     _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
     pthread_cond_t changed;       /* server_down, or a link ended while stopping */
-    struct channel *channels[2];  /* by address; those to foreign servers apart */
+    struct channel *channels[2];  /* for new links, by address; those to foreign servers apart */
     struct lh_rpc_link *links;    /* every link with a call that has not ended */
     struct lh_rpc_link *watchers; /* health watches among them */
     bool serving, started, stopping, server_down;
@@ -76,6 +80,7 @@ struct lh_rpc_link {
     bool internal;                    /* the owner has never heard of it */
     struct lh_connection *connection; /* served links: whose; NULL if not known */
     char *address;                    /* opened links, until the call exists */
+    struct channel *channel;          /* opened links with a call */
     char *token;                      /* opened links of foreign methods; NULL: none */
     struct lh_duration timeout;
 
@@ -145,9 +150,13 @@ int lh_rpc_explain_listen(const char *address, char *why, size_t why_size);
 
 /* channel.c */
 
-/* The shared channel to `address`, for methods of ours or foreign ones. The channel lives as long
- * as `rpc`. */
-grpc_channel *lh_rpc_channel(struct lh_rpc *rpc, const char *address, bool foreign);
+/* The shared channel to `address`, for methods of ours or foreign ones; the caller uses it until it
+ * gives it back. It is another one than before once certificates were renewed: what began over the
+ * old one goes on there. */
+struct channel *lh_rpc_channel_take(struct lh_rpc *rpc, const char *address, bool foreign);
+grpc_channel *lh_rpc_channel_of(const struct channel *channel);
+/* With rpc->lock held. NULL is allowed. */
+void lh_rpc_channel_give(struct channel *channel);
 void lh_rpc_channels_destroy(struct lh_rpc *rpc);
 
 /* Settings that both ends need; see there. Returns how many of `args` were set. */
@@ -165,9 +174,20 @@ size_t lh_rpc_foreign_args(grpc_arg *args);
 #define FOREIGN_METADATA_MAX 2
 size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *metadata);
 
-/* Reads the files; NULL credentials: no TLS is wanted. Errors as lh_rpc_create(). */
-int lh_rpc_foreign_credentials(const struct lh_rpc_tls *tls, grpc_channel_credentials **credentials,
-    char *why, size_t why_size);
+/* credentials.c */
+
+/* What a new channel is made with, and which generation of `tls` that is; NULL: in the clear. */
+grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation);
+/* Of the listener. */
+grpc_server_credentials *lh_rpc_server_credentials(struct lh_rpc *rpc);
+
+/* Who makes this call, by its certificate; without TLS "". False: the certificate names nobody, and
+ * `identity` says why. */
+#define IDENTITY_MAX LH_LINK_IDENTITY_MAX
+bool lh_rpc_identity(const struct lh_rpc *rpc, grpc_call *call, char identity[IDENTITY_MAX + 1]);
+
+/* The log of gRPC, which nobody reads otherwise: takes what it says of handshakes. */
+void lh_rpc_hear_grpc(gpr_log_func_args *args);
 
 /* link.c */
 
@@ -211,6 +231,10 @@ grpc_slice lh_rpc_status_message(int error, const char *text);
 /* "NAME: text" back to its error, with *details moved on to the text; otherwise by the code. What a
  * foreign server says is left as it is. */
 int lh_rpc_error_of(grpc_status_code status, bool foreign, const char **details);
+
+/* What the owner is told of an opened link's end, to be freed: with a hint where connections fail
+ * for want of TLS or by it. NULL: nothing was said. */
+char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *text);
 
 /* health.c */
 

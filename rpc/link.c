@@ -125,6 +125,7 @@ static void delist(struct lh_rpc_link *link)
         link->watching = false;
     }
     grpc_call_unref(link->call);
+    lh_rpc_channel_give(link->channel);
     if (rpc->stopping)
         pthread_cond_broadcast(&rpc->changed);
     pthread_mutex_unlock(&rpc->lock);
@@ -399,8 +400,7 @@ static void status_done(struct tag *tag, bool success)
     link->under_way--;
     link->over = true;
     link->end_error = error;
-    if (*text != '\0')
-        link->end_text = lh_strdup(text);
+    link->end_text = lh_rpc_end_text(link, error, text);
     drop_queue(link);
     settle(link);
     gpr_free(details);
@@ -426,7 +426,7 @@ static void send_done(struct tag *tag, bool success)
 {
     struct lh_rpc_link *link = LINK_OF(tag, send_tag);
 
-    /* A failed send means that the call is ending; its end says why. */
+    /* Of a failed one the call's end says why. */
     if (link->sent != NULL) {
         grpc_byte_buffer_destroy(link->sent);
         link->sent = NULL;

@@ -6,7 +6,6 @@
 #include "proto/codec.h"
 #include "rpc/internal.h"
 
-#include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
@@ -55,7 +54,7 @@ static void arm(struct acceptor *a)
 }
 
 static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, const char *peer,
-    struct lh_connection *connection)
+    const char *identity, struct lh_connection *connection)
 {
     const struct lh_method_info *info = lh_method_info(method);
     struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, method, !info->request_stream,
@@ -63,7 +62,7 @@ static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, co
 
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
-    rpc->config.on_opened(rpc->config.arg, link, method, peer);
+    rpc->config.on_opened(rpc->config.arg, link, method, peer, identity);
     lh_rpc_link_leave(link);
 }
 
@@ -97,6 +96,7 @@ static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_
 {
     enum lh_method method = lh_method_by_path(path, size);
     char *peer = grpc_call_get_peer(call);
+    char identity[IDENTITY_MAX + 1];
     bool cut;
     struct lh_connection *connection = lh_connections_call(peer, &cut);
     const char *why = cut ? NULL : too_much(rpc, method);
@@ -107,8 +107,10 @@ static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_
     } else if (why != NULL) {
         atomic_fetch_add_explicit(&rpc->calls_refused, 1, memory_order_relaxed);
         refuse(rpc, call, connection, LH_ERR_NO_MEMORY, why);
+    } else if (!lh_rpc_identity(rpc, call, identity)) {
+        refuse(rpc, call, connection, LH_ERR_PERMISSION, identity);
     } else if (method != LH_METHOD_NONE) {
-        serve(rpc, call, method, peer, connection);
+        serve(rpc, call, method, peer, identity, connection);
     } else if (!lh_rpc_health_serve(rpc, call, path, size, connection)) {
         refuse(rpc, call, connection, LH_ERR_UNIMPLEMENTED, "no such method");
     }
@@ -161,13 +163,6 @@ static void *poll_thread(void *arg)
     }
 }
 
-/* gRPC's own lines go to nobody unless somebody who debugs it asks for them with GRPC_VERBOSITY:
- * what they say that matters is also in a status. */
-static void drop_log(gpr_log_func_args *args)
-{
-    (void)args;
-}
-
 static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
 {
     grpc_arg args[RPC_ARGS_MAX];
@@ -196,7 +191,7 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     if (quota != NULL)
         grpc_resource_quota_unref(quota);
     grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
-    grpc_server_credentials *credentials = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *credentials = lh_rpc_server_credentials(rpc);
     int port = grpc_server_add_http2_port(rpc->server, address, credentials);
     grpc_server_credentials_release(credentials);
     if (port == 0)
@@ -240,8 +235,29 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     pthread_cond_destroy(&rpc->changed);
     pthread_mutex_destroy(&rpc->lock);
     pthread_mutex_destroy(&rpc->health_lock);
+    lh_tls_unref(rpc->tls);
+    lh_tls_unref(rpc->foreign_tls);
     free((char *)(uintptr_t)rpc->config.health_service);
     free(rpc);
+}
+
+static bool names_any(const struct lh_rpc_tls *tls)
+{
+    return tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL;
+}
+
+static int open_tls(
+    struct lh_rpc *rpc, const struct lh_rpc_config *config, char *why, size_t why_size)
+{
+    enum lh_tls_use use = config->listen != NULL ? LH_TLS_SERVES : LH_TLS_CALLS;
+    int error = LH_OK;
+
+    if (names_any(&config->tls))
+        error = lh_tls_open(&config->tls, use, config->log, &rpc->tls, why, why_size);
+    if (error == LH_OK && names_any(&config->foreign_tls))
+        error = lh_tls_open(
+            &config->foreign_tls, LH_TLS_FOREIGN, config->log, &rpc->foreign_tls, why, why_size);
+    return error;
 }
 
 int lh_rpc_create(
@@ -252,7 +268,7 @@ int lh_rpc_create(
     atomic_init(&rpc->references, 1);
     rpc->config = *config;
     rpc->config.listen = NULL;
-    rpc->config.foreign_tls = (struct lh_rpc_tls){0};
+    rpc->config.tls = rpc->config.foreign_tls = (struct lh_rpc_tls){0};
     if (config->health_service != NULL)
         rpc->config.health_service = lh_strdup(config->health_service);
     rpc->config.keepalive = or_default(config->keepalive, 2000);
@@ -269,12 +285,13 @@ int lh_rpc_create(
     pthread_cond_init(&rpc->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 
+    /* gRPC's own lines go to nobody unless somebody who debugs it asks for them: what they say that
+     * matters is also in a status, but for handshakes of a server's. */
     if (getenv("GRPC_VERBOSITY") == NULL)
-        gpr_set_log_function(drop_log);
+        gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);
-    int error =
-        lh_rpc_foreign_credentials(&config->foreign_tls, &rpc->foreign_credentials, why, why_size);
+    int error = open_tls(rpc, config, why, why_size);
     if (error == LH_OK && config->listen != NULL)
         error = listen_on(rpc, config->listen, why, why_size);
     if (error != LH_OK) {
@@ -319,6 +336,11 @@ int lh_rpc_port(const struct lh_rpc *rpc)
     return rpc->port;
 }
 
+struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc)
+{
+    return rpc->tls;
+}
+
 uint64_t lh_rpc_unsent(const struct lh_rpc *rpc)
 {
     return atomic_load_explicit(&rpc->unsent, memory_order_relaxed);
@@ -332,6 +354,8 @@ void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures)
         .calls_refused = atomic_load(&rpc->calls_refused),
         .replies_dropped = atomic_load(&rpc->replies_dropped),
     };
+    lh_tls_figures(rpc->tls, &figures->tls);
+    lh_tls_figures(rpc->foreign_tls, &figures->tls);
 }
 
 void lh_rpc_tend(struct lh_rpc *rpc)
@@ -340,6 +364,8 @@ void lh_rpc_tend(struct lh_rpc *rpc)
     size_t count = 0, capacity = 0;
     uint64_t now = lh_rpc_now_ns();
 
+    lh_tls_tend(rpc->tls);
+    lh_tls_tend(rpc->foreign_tls);
     if (rpc->config.unsent_max == 0 || lh_rpc_unsent(rpc) <= rpc->config.unsent_max / 2)
         return;
     pthread_mutex_lock(&rpc->lock);

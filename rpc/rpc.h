@@ -23,7 +23,7 @@
  * The standard grpc.health.v1.Health service is answered here and never shown to the owner.
  *
  * Foreign methods (lh_method_info()) are called at servers that are not ours, which is etcd (3.4).
- * They have connections of their own, even to the same address, encrypted if the config has a CA.
+ * They have connections of their own, even to the same address, and files for TLS of their own.
  * All but Status are asked with `hasleader`: a member without a leader refuses at once and has done
  * nothing. on_closed gets etcd's message unchanged, and of its statuses
  *   DEADLINE_EXCEEDED  also "request timed out": it may have been done, or be done yet
@@ -47,6 +47,7 @@
 #include "base/error.h"
 #include "base/step.h"
 #include "base/time.h"
+#include "rpc/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,13 +55,6 @@
 
 struct lh_rpc;
 struct lh_rpc_link;
-
-/* Files in PEM; NULL: none. */
-struct lh_rpc_tls {
-    const char *ca_file; /* whose certificates are trusted; NULL: no TLS */
-    /* What this side shows of itself, if it is asked: both or neither, and only with a CA. */
-    const char *cert_file, *key_file;
-};
 
 struct lh_rpc_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
@@ -90,15 +84,18 @@ struct lh_rpc_config {
     /* The service whose health is told besides the server's own (""):
      * "leasehold.Master"; or NULL. */
     const char *health_service;
-    /* Of connections to foreign servers. The files are read once, in lh_rpc_create(). That their
-     * contents are damaged or do not match is found by the first call, which ends UNAVAILABLE. */
-    struct lh_rpc_tls foreign_tls;
+    /* Of connections with nodes of ours, both ways, and of those to foreign servers; without files,
+     * in the clear. Both sides show certificates (tls.h). `log`, which may be NULL, is told what
+     * becomes of files that replace these, by any thread; it must not call anything here. */
+    struct lh_rpc_tls tls, foreign_tls;
+    void (*log)(enum lh_level level, const char *text);
     /* Bytes of the owner's that each link carries, zeroed when the link is made. */
     size_t link_data_size;
     void *arg;
-    /* A peer opened a link. `peer` is its address, valid during the call. Nothing is read before
-     * lh_rpc_link_read(). */
-    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer);
+    /* A peer opened a link. `peer` is its address, `identity` who it is by its certificate (see
+     * LH_IN_LINK_OPENED); both valid during the call. Nothing is read before lh_rpc_link_read(). */
+    void (*on_opened)(void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer,
+        const char *identity);
     /* One message arrived; the callback takes over `bytes`. */
     void (*on_message)(void *arg, struct lh_rpc_link *link, struct lh_buf bytes);
     /* The peer of a served stream will send nothing more, and may still listen; also seen when the
@@ -118,11 +115,10 @@ struct lh_rpc_config {
 
 /* Sets up the node's end and binds the port, but accepts and reports nothing before lh_rpc_start().
  * The config is copied; its strings too. On failure `why` (of `why_size` bytes) has a sentence that
- * names the address, or the file of foreign_tls.
+ * names the address, or the file.
  *   ADDRESS_IN_USE    somebody listens there
- *   INVALID_ARGUMENT  not an address; a file that is not in PEM, or is missing from the config
- *   UNAVAILABLE       not one of this machine
- *   NOT_FOUND, PERMISSION, ...  why a file cannot be read */
+ *   INVALID_ARGUMENT  not an address; what lh_tls_open() finds wrong with a file
+ *   UNAVAILABLE       not one of this machine */
 LH_MUST_USE int lh_rpc_create(
     const struct lh_rpc_config *config, struct lh_rpc **rpc, char *why, size_t why_size);
 
@@ -139,18 +135,23 @@ struct lh_rpc_figures {
     uint64_t calls, unsent; /* open now; bytes of replies not taken */
     uint64_t calls_refused; /* since the start: too many calls, or too much unsent */
     uint64_t replies_dropped;
+    struct lh_tls_figures tls; /* of both kinds of connections */
 };
 
 void lh_rpc_figures(const struct lh_rpc *rpc, struct lh_rpc_figures *figures);
 
-/* To be called every some hundred milliseconds where unsent_max is set: drops replies that nobody
- * takes. Any thread. */
+/* To be called every some hundred milliseconds by a server: drops replies that nobody takes, and
+ * looks for renewed certificates. Any thread. */
 void lh_rpc_tend(struct lh_rpc *rpc);
 
-/* Asks the health service at `address` over a connection made for it, and waits for that. LH_OK: it
- * answered, whatever it said. Not from a callback. Any thread; needs no lh_rpc. */
-LH_MUST_USE int lh_rpc_ask_health(
-    const char *address, struct lh_duration timeout, char *why, size_t why_size);
+/* The files behind its connections with nodes of ours; NULL: in the clear. It stays the rpc's. */
+struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc);
+
+/* Asks the health service of this process, at `address`, over a connection made for it, and waits
+ * for that. `tls`: the server's own, or NULL. LH_OK: it answered, whatever it said, and be it that
+ * it is not to be trusted. Not from a callback. Any thread; needs no lh_rpc. */
+LH_MUST_USE int lh_rpc_ask_health(const char *address, struct lh_tls *tls,
+    struct lh_duration timeout, char *why, size_t why_size);
 
 /* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
 void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);

@@ -42,6 +42,7 @@ struct lh_loop_config {
     const char *health_service;
     unsigned calls_max; /* what peers may take */
     size_t memory_max, unsent_max, served_message_max;
+    struct lh_rpc_tls tls;         /* of connections with nodes of ours */
     struct lh_rpc_tls foreign_tls; /* of connections to etcd */
 
     size_t alone_bytes;                   /* a payload that is sent in one; 0: LH_ALONE_BYTES */
@@ -91,6 +92,9 @@ void lh_loop_unlock(struct lh_loop *loop);
 
 /* What peers have of this process: calls, and replies that they do not take. */
 void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
+
+/* lh_rpc_tls() of the loop's network. */
+struct lh_tls *lh_loop_tls(const struct lh_loop *loop);
 
 /* lh_rpc_tend() of the loop's network. */
 void lh_loop_tend(struct lh_loop *loop);

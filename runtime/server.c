@@ -60,11 +60,43 @@ const char *const lh_server_log_levels[] = {"debug", "info", "warn", "error", NU
 const char *const lh_server_log_formats[] = {"text", "json", NULL};
 
 bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
-    struct lh_flags_result *args, int *exit_code)
+    struct lh_server_options *options, struct lh_flags_result *args, int *exit_code)
 {
     static const struct lh_flags_binary binary = {VERSION, LH_SERVER_USAGE};
+    char why[256];
 
-    return lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code);
+    if (!lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code))
+        return false;
+    if (lh_tls_options_take(&options->tls, why, sizeof why))
+        return true;
+    (void)fprintf(stderr, "%s: %s\n", flags->command, why);
+    lh_flags_free(args);
+    *exit_code = LH_SERVER_USAGE;
+    return false;
+}
+
+/* Whether only this machine can connect to `address`. */
+static bool is_local(const char *address)
+{
+    static const char *const local[] = {"unix:", "127.", "localhost:", "[::1]:"};
+
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if (strncmp(address, local[i], strlen(local[i])) == 0)
+            return true;
+    return false;
+}
+
+static void warn_of_plain(const struct lh_server_options *o, const char *component)
+{
+    const char *open = !is_local(o->listen) ? o->listen : o->metrics_listen;
+
+    if (o->tls.files.ca_file != NULL || o->insecure || open == NULL || is_local(open))
+        return;
+    lh_log(LH_WARN, component,
+        "WITHOUT TLS ON %s: whoever reaches this address can read and change everything, and who "
+        "is on the way, too; give --tls-dir (`leasehold certs --help` makes one), or --insecure "
+        "if the network is trusted",
+        open);
 }
 
 static void log_connections(enum lh_level level, const char *text)
@@ -116,6 +148,7 @@ bool lh_server_prepare(
     char why[512], kept[64] = "";
 
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    warn_of_plain(options, component);
     int error = lh_descriptors_share(options->max_connections, *files, &share, why, sizeof why);
     if (error != LH_OK) {
         *exit_code = lh_server_refused(component, error, why);
@@ -140,6 +173,7 @@ void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loo
     loop->calls_max = (unsigned)options->max_calls;
     loop->memory_max = options->wire_memory;
     loop->unsent_max = options->reply_memory;
+    loop->tls = options->tls.files;
 }
 
 void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
@@ -172,6 +206,16 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
     lh_metrics_single(out, "leasehold_hearing_failures_total", LH_METRIC_COUNTER,
         "Times that the server got no answer from itself over a new connection.",
         lh_hearing_failures());
+    lh_metrics_single(out, "leasehold_tls_certificate_expires_seconds", LH_METRIC_GAUGE,
+        "When the certificate in use runs out, in seconds since 1970; 0 without TLS.",
+        (uint64_t)n.tls.not_after_unix);
+    lh_metrics_single(out, "leasehold_tls_renewals_total", LH_METRIC_COUNTER,
+        "Times that renewed certificates were taken up.", n.tls.renewed);
+    lh_metrics_single(out, "leasehold_tls_renewals_refused_total", LH_METRIC_COUNTER,
+        "Times that renewed certificates were not usable, and the old ones stayed.", n.tls.refused);
+    lh_metrics_single(out, "leasehold_tls_handshakes_failed_total", LH_METRIC_COUNTER,
+        "TLS handshakes that failed, of peers that connected and with servers called.",
+        n.tls.handshakes_failed);
 }
 
 /* --- running ------------------------------------------------------------------------------ */

@@ -20,6 +20,7 @@
 
 #include "runtime/flags.h"
 #include "runtime/loop.h"
+#include "runtime/tls_options.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,6 +56,8 @@ struct lh_server_options {
     uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
     struct lh_duration deaf_after;
     int log_level, log_format;
+    struct lh_tls_options tls;
+    bool insecure; /* nothing is said of its absence */
 };
 
 extern const char *const lh_server_log_levels[];
@@ -67,7 +70,8 @@ extern const char *const lh_server_log_formats[];
         .help = "address to serve on"}
 #define LH_SERVER_METRICS_FLAG(o)                                                                 \
     {LH_FLAG("metrics-listen", STRING, &(o).metrics_listen, NULL), .metavar = "ADDRESS",          \
-        .help = "address for /metrics, /healthz and /readyz over HTTP; by default none"}
+        .help = "address for /metrics, /healthz and /readyz over HTTP, or HTTPS with --tls-...; " \
+                "by default none"}
 #define LH_SERVER_NETWORK_FLAG(o)                                                                 \
     {LH_FLAG("network-threads", UINT, &(o).network_threads, "1"), .min = 1, .max = 64,            \
         .help = "threads that wait for the network"}
@@ -89,6 +93,10 @@ extern const char *const lh_server_log_formats[];
     {LH_FLAG("deaf-after", DURATION, &(o).deaf_after, "30s"),                                     \
         .help = "end, to be started again, when no new connection was answered for so long, "     \
                 "tried from within; 0: never"}
+#define LH_SERVER_TLS_FLAGS(o)                                                                    \
+    LH_TLS_FLAGS((o).tls),                                                                        \
+    {LH_FLAG("insecure", BOOL, &(o).insecure, NULL),                                              \
+        .help = "do not warn that others than this machine can connect without TLS"}
 #define LH_SERVER_LOG_FLAGS(o)                                                                    \
     {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
         .help = "log what is at least this important"},                                           \
@@ -96,9 +104,10 @@ extern const char *const lh_server_log_formats[];
         .help = "how log lines look"}
 /* clang-format on */
 
-/* lh_flags_accept() of a server, which has no positional arguments. */
+/* lh_flags_accept() of a server, which has no positional arguments, and lh_tls_options_take() of
+ * its options: to be freed, as `args`. */
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
-    struct lh_flags_result *args, int *exit_code);
+    struct lh_server_options *options, struct lh_flags_result *args, int *exit_code);
 
 /* What others can connect to: `advertise`, or `listen` if that is NULL. NULL: neither is one host
  * and one port; said on stderr, with `example`. */

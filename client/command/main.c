@@ -45,6 +45,7 @@ static const struct command {
     {"register", "run a program, and have a value while it runs", lh_command_register},
     {"policy", "list or set how locks are recalled and values cached", lh_command_policy},
     {"store", "copy metadata between the kinds of stores, while no master runs", lh_command_store},
+    {"certs", "make keys and certificates for TLS", lh_command_certs},
     {"local", "run a whole cluster on this machine", lh_command_local},
 };
 
@@ -162,7 +163,8 @@ static int help(const char *name)
  * own are those that most commands have. */
 static int find_name(int argc, char **argv)
 {
-    static const char *const valued[] = {"--master", "--timeout", "--config"};
+    static const char *const valued[] = {
+        "--master", "--timeout", "--config", "--tls-dir", "--tls-ca", "--tls-cert", "--tls-key"};
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-'; i++) {

@@ -197,13 +197,21 @@ struct lh_cluster_options {
      * must not use the cluster. NULL: no callback. */
     void (*on_waiting)(void *arg, const char *text);
     void *on_waiting_arg;
+    /* TLS, for a cluster whose servers speak it: a directory with the files ca.pem (the authority
+     * whose certificates are trusted), cert.pem (the certificate to show) and key.pem (its key); or
+     * the files themselves, each of which also replaces the one in the directory. The certificate
+     * of each server has to be for the host that it is reached at. Renewed files are used for new
+     * connections within seconds, and nothing else changes. NULL: without TLS. Copied. */
+    const char *tls_dir;
+    const char *tls_ca, *tls_cert, *tls_key;
 };
 
 /* Opens a cluster and starts the library's threads for it. `masters` is the master's address,
  * host:port. Of a cluster with several masters it is a list with commas, of any of them, at most
  * 16: the library finds the active one, follows it, and learns of the others. Nothing is contacted
  * yet.
- *   INVALID_ARGUMENT  an address is malformed, or stands there twice; or there are too many
+ *   INVALID_ARGUMENT  an address is malformed, or stands there twice; or there are too many; or a
+ *                     file for TLS is missing, damaged, expired, of another key or authority
  *   SYSTEM            no thread or socket is available */
 int lh_cluster_open(
     const char *masters, const struct lh_cluster_options *options, struct lh_cluster **cluster);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "finder/finder.h"
+#include "runtime/tls_options.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -316,12 +317,13 @@ static struct lh_client *create_core(struct lh_cluster *cluster, const char *con
     return lh_client_create(&config);
 }
 
-static int start(struct lh_cluster *cluster)
+static int start(struct lh_cluster *cluster, const struct lh_rpc_tls *tls)
 {
-    char why[256];
+    char why[512];
     struct lh_loop_config config = {
         .core = lh_client_core(cluster->core),
         .name = "client",
+        .tls = *tls,
         .on_complete = on_complete,
         .arg = cluster,
     };
@@ -341,6 +343,22 @@ static int start(struct lh_cluster *cluster)
     }
     lh_loop_start(cluster->loop);
     return LH_OK;
+}
+
+/* lh_fail() is told what is wrong. */
+static int start_with(struct lh_cluster *cluster, const struct lh_cluster_options *options)
+{
+    struct lh_tls_options tls = {0};
+    char why[256];
+
+    if (options != NULL)
+        tls = (struct lh_tls_options){.dir = options->tls_dir,
+            .files = {options->tls_ca, options->tls_cert, options->tls_key}};
+    if (!lh_tls_options_take(&tls, why, sizeof why))
+        return lh_fail(LH_ERR_INVALID_ARGUMENT, "%s", why);
+    int error = start(cluster, &tls.files);
+    lh_tls_options_free(&tls);
+    return error;
 }
 
 int lh_cluster_open(
@@ -371,7 +389,7 @@ int lh_cluster_open(
     free(addresses);
     free(list);
     int error = opened->core == NULL ? lh_fail(LH_ERR_SYSTEM, "no random numbers to be had")
-                                     : start(opened);
+                                     : start_with(opened, options);
     if (error != LH_OK) {
         lh_client_destroy(opened->core);
         pthread_mutex_destroy(&opened->guard);

@@ -416,7 +416,8 @@ static void arrive(struct lh_sim *sim, struct end *served)
     struct lh_input in = {.kind = LH_IN_LINK_OPENED,
         .link = served->id,
         .method = served->link->method,
-        .text = opener->node->name};
+        .text = opener->node->name,
+        .identity = ""};
     lh_sim_feed(node, &in, served);
 }
 

@@ -66,13 +66,14 @@ static void changed(struct end *e)
             fail_msg("%s", #condition);                                                            \
     } while (0)
 
-static void serve_opened(
-    void *arg, struct lh_rpc_link *link, enum lh_method method, const char *peer)
+static void serve_opened(void *arg, struct lh_rpc_link *link, enum lh_method method,
+    const char *peer, const char *identity)
 {
     struct end *e = arg;
 
     (void)method;
     assert_non_null(peer);
+    assert_string_equal(identity, "");
     pthread_mutex_lock(&e->lock);
     e->opened++;
     struct lh_rpc_link *before = e->link;

@@ -425,6 +425,7 @@ uint64_t world_open_link(struct world *w, enum lh_method method)
     assert_true(number < sizeof w->methods / sizeof w->methods[0]);
     w->methods[number] = method;
     struct lh_input in = {.kind = LH_IN_LINK_OPENED,
+        .identity = "",
         .link = number | LH_LINK_SERVED,
         .method = method,
         .text = "peer"};
