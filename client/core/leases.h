@@ -20,6 +20,7 @@ struct lh_session_open_call {
     struct lh_call call;
     uint64_t term_ms; /* 0: the master's default */
     const char *host, *process, *label;
+    bool lookups; /* it is the core's own, for lookups of files (VAL-7) */
     struct lh_instant deadline;
     struct lh_client_session *session; /* out: until a SESSION_CLOSE of it is fed */
 };
@@ -125,6 +126,13 @@ struct lh_watch_next_call {
 struct lh_watch_close_call {
     struct lh_call call;
     struct lh_client_watch *watch;
+};
+
+/* Ends the lookups of files (VAL-7) for good, so that no master waits for them any more. Completes
+ * when it has heard of it, or at the deadline. */
+struct lh_lookups_end_call {
+    struct lh_call call;
+    struct lh_instant deadline;
 };
 
 /* ---- What may be done now. `now` is read after the last thing that may have taken long. */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "batch/batch.h"
+#include "client/core/lookups.h"
 #include "client/core/reply.h"
 #include "proto/codec.h"
 
@@ -270,6 +271,16 @@ static void free_reader(struct lh_client_reader *r)
     free(r);
 }
 
+static void is_file(struct lh_client_reader *r, struct lh_reader_open_call *call, uint64_t file,
+    uint64_t chunk_size)
+{
+    r->file = call->file = file;
+    r->chunk_size = chunk_size;
+    call->reader = r;
+    lh_client_complete(r->client, &call->call, LH_OK, NULL);
+    lh_client_reader_locate(r, false);
+}
+
 static void file_found(void *owner, int error, const char *text, const void *reply)
 {
     struct lh_client_reader *r = owner;
@@ -289,11 +300,7 @@ static void file_found(void *owner, int error, const char *text, const void *rep
         free_reader(r);
         return;
     }
-    r->file = m->info->file;
-    r->chunk_size = m->info->chunk_size;
-    call->reader = r;
-    lh_client_complete(c, &call->call, LH_OK, NULL);
-    lh_client_reader_locate(r, false);
+    is_file(r, call, m->info->file, m->info->chunk_size);
 }
 
 static void paused(void *core, struct lh_timer *timer)
@@ -323,6 +330,7 @@ static void fetch_expired(void *core, struct lh_timer *timer)
 void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call)
 {
     struct lh_client_reader *r = lh_alloc(sizeof *r);
+    struct lh_client_found found;
 
     r->client = c;
     r->next = c->readers;
@@ -333,6 +341,11 @@ void lh_client_reader_open(struct lh_client *c, struct lh_reader_open_call *call
     r->readahead = call->readahead;
     r->timer.fire = paused;
     r->fetch_timer.fire = fetch_expired;
+    call->from_cache = lh_client_lookup(c, call->path, &found);
+    if (call->from_cache) {
+        is_file(r, call, found.file, found.chunk_size);
+        return;
+    }
     r->opening = call;
     leasehold__stat_request__init(&r->stat);
     r->stat.path = r->path;
