@@ -153,6 +153,10 @@ struct lh_duration lh_client_lock_left(
 bool lh_client_cached(const struct lh_client_session *s, const char *name, struct lh_instant now,
     struct lh_client_value **value);
 
+/* True: that path would be opened from memory now, as that file (VAL-7). */
+bool lh_client_looked_up(
+    const struct lh_client *c, const char *path, struct lh_instant now, uint64_t *file);
+
 struct lh_client_value *lh_client_value_ref(struct lh_client_value *value);
 void lh_client_value_unref(struct lh_client_value *value);
 /* What it is: as long as the reference. And back. */

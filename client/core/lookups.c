@@ -156,6 +156,17 @@ static bool is_valid(struct lh_client *c)
     return false;
 }
 
+/* The path's entry, if it may be served while the session is valid. */
+static struct lh_client_cached *current(const struct lh_client_session *s, const char *path,
+    struct lh_instant now, struct lh_client_found *found)
+{
+    char name[LH_CLIENT_NAME_BYTES_MAX + 2];
+
+    snprintf(name, sizeof name, ":%s", path);
+    struct lh_client_cached *e = lh_client_cache_find(s, name);
+    return e != NULL && lh_client_cached_is_current(e, now) && makes_sense(e, found) ? e : NULL;
+}
+
 bool lh_client_lookup(struct lh_client *c, const char *path, struct lh_client_found *found)
 {
     char name[LH_CLIENT_NAME_BYTES_MAX + 2];
@@ -163,17 +174,32 @@ bool lh_client_lookup(struct lh_client *c, const char *path, struct lh_client_fo
     if (c->config.lookups_max == 0 || path[0] != '/' || strlen(path) > LH_CLIENT_NAME_BYTES_MAX ||
         !is_valid(c))
         return false;
-    snprintf(name, sizeof name, ":%s", path);
     struct lh_client_session *s = c->lookups.session;
-    struct lh_client_cached *e = lh_client_cache_find(s, name);
-    bool current = e != NULL && lh_client_cached_is_current(e, c->now) && makes_sense(e, found);
-    if (current)
-        atomic_store_explicit(&e->used, true, memory_order_relaxed);
-    if (!current || lh_instant_reached(c->now, e->renew_at))
+    struct lh_client_cached *e = current(s, path, c->now, found);
+    if (e == NULL || lh_instant_reached(c->now, e->renew_at)) {
+        snprintf(name, sizeof name, ":%s", path);
         lh_client_read_aside(s, name);
-    if (current)
-        LH_MARK("file-opened-from-cache");
-    return current;
+    }
+    if (e == NULL)
+        return false;
+    LH_MARK("file-opened-from-cache");
+    atomic_store_explicit(&e->used, true, memory_order_relaxed);
+    return true;
+}
+
+bool lh_client_looked_up(
+    const struct lh_client *c, const char *path, struct lh_instant now, uint64_t *file)
+{
+    const struct lh_client_session *s = c->lookups.session;
+    struct lh_client_found found;
+
+    if (c->lookups.state != LH_LOOKUPS_UP || strlen(path) > LH_CLIENT_NAME_BYTES_MAX ||
+        (!lh_instant_before(now, s->valid_until) && !LH_PLANTED("lookup-served-after-its-session")))
+        return false;
+    if (current(s, path, now, &found) == NULL)
+        return false;
+    *file = found.file;
+    return true;
 }
 
 void lh_client_lookups_check(const struct lh_client *c)

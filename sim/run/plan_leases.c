@@ -1,5 +1,6 @@
 /* Programs with leases in the plan of a seed. All that is drawn comes from a stream of its own. */
 #include "sim/run/plan_parts.h"
+#include "sim/run/sizes.h"
 
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #define OWNED_PATH  "/owned"
 
 /* Of a hundred seeds. */
-#define OWNED 20
+#define OWNED     20
+#define LOOKED_UP 35
 
 /* Beside them little else is going on: so many appending and reading programs stay. */
 #define LEASES_OTHERS 4u
@@ -111,6 +113,27 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
+/* Clients that remember which file has a path (VAL-7), and programs that open, rename and remove the
+ * same few files. */
+static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
+{
+    uint32_t count = 1 + lh_sim_few(random, 1, 3);
+
+    *lh_sim_bound_of(&plan->settings, "client", "lookups_max") =
+        lh_prng_chance(random, 30) ? lh_prng_between(random, 1, 3) : 64;
+    for (uint32_t i = 1; i <= count; i++) {
+        struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_FILES);
+        a.program = lh_sim_program_default(LH_SIM_FILES);
+        (void)snprintf(a.program.name, sizeof a.program.name, "names%u", (unsigned)i);
+        (void)snprintf(a.program.path, sizeof a.program.path, "%s", "/name");
+        a.program.client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
+        a.program.seed = lh_prng_next(random) >> 32;
+        a.program.every =
+            lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 5, 200)));
+        lh_sim_plan_add(plan, &a);
+    }
+}
+
 void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     uint32_t names = lh_sim_few(random, 1, 5) + 1, cachers = lh_sim_few(random, 0, 5),
@@ -141,4 +164,6 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     }
     if (lh_prng_chance(random, OWNED))
         draw_owners(plan, random);
+    if (lh_prng_chance(random, LOOKED_UP))
+        draw_lookups(plan, random);
 }
