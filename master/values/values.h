@@ -22,8 +22,8 @@ size_t lh_m_broadcasts(
 
 /* ---- For others. */
 
-/* VAL-7. A call that came on `link` is to take the path away from its file. False: it may do so now,
- * nobody caches which file that is. True: it was refused, or waits: then it is carried out by
+/* VAL-7. A call that came on `link` is to take the path away from its file. False: it may do so
+ * now, nobody caches which file that is. True: it was refused, or waits: then it is carried out by
  * `carry_out` later. */
 typedef void lh_m_carry_out(struct lh_master *m, uint64_t link, const void *request);
 bool lh_m_path_changes(struct lh_master *m, uint64_t link, const char *path, enum lh_method method,

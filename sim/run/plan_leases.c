@@ -113,8 +113,8 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
-/* Clients that remember which file has a path (VAL-7), and programs that open, rename and remove the
- * same few files. */
+/* Clients that remember which file has a path (VAL-7), and programs that open, rename and remove
+ * the same few files. */
 static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     uint32_t count = 1 + lh_sim_few(random, 1, 3);

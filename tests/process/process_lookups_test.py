@@ -96,7 +96,7 @@ class LookupsTest(ClusterTest):
         self.cluster.command("rm", "/log-1")
         self.assertEqual(self.figure("path_changes_waited_total"), 0)
 
-    def test_a_program_that_stands_still_is_waited_for_and_believes_nothing_afterwards(self):
+    def test_a_program_that_stands_still_is_waited_for(self):
         self.opener.send_signal(signal.SIGSTOP)
         began = time.monotonic()
         self.cluster.command("mv", "/log-3", "/elsewhere")
@@ -117,5 +117,5 @@ class LookupsTest(ClusterTest):
 
 if __name__ == "__main__":
     process_cluster.main(beside=(
-        "LookupsTest.test_a_program_that_stands_still_is_waited_for_and_believes_nothing_afterwards",
+        "LookupsTest.test_a_program_that_stands_still_is_waited_for",
         "LookupsTest.test_a_new_master_waits_for_those_who_remember"))

@@ -1,5 +1,5 @@
-/* Lookups of files that programs cache (VAL-7): which file has a path, and the calls that wait until
- * nobody believes it any more. */
+/* Lookups of files that programs cache (VAL-7): which file has a path, and the calls that wait
+ * until nobody believes it any more. */
 #include "tests/core/master/values_story.h"
 
 #include "proto/leasehold.pb-c.h"
