@@ -77,6 +77,7 @@ struct lh_client *lh_client_create(const struct lh_client_config *config)
     c->config.session_message_bytes = or_count(config->session_message_bytes, 512u << 10);
     c->config.cached_values = (uint32_t)or_count(config->cached_values, 65536);
     c->config.cached_bytes = or_count(config->cached_bytes, 64u << 20);
+    c->config.lookup_chunks = (uint32_t)or_count(config->lookup_chunks, 256);
     c->config.watches = (uint32_t)or_count(config->watches, 4096);
     c->config.watch_replies = (uint32_t)or_count(config->watch_replies, 16);
     c->config.watch_doubt = or_default(config->watch_doubt, 5000);

@@ -32,7 +32,7 @@
  *                   session_ops.c, session_events.c
  *   locks.c         locks, and requests for some, with withdrawn.c (NL)
  *   values.c        reads, with cache.c: the values that may be served, and broadcast.c (VAL)
- *   lookups.c       which file has a path, remembered (VAL-7)
+ *   lookups.c       which file has a path, remembered (VAL-7), with hints.c: its chunks
  *   watch.c         changes of values, in order (VAL-6) */
 #pragma once
 
@@ -104,7 +104,8 @@ struct lh_client_config {
     uint32_t cached_values;    /* 65536: of one session; ... */
     uint64_t cached_bytes;     /* 64 MiB: ... those go first that nobody used lately */
     /* Lookups of files (VAL-7). */
-    uint32_t lookups_max; /* paths whose files are remembered, within `cached_bytes`; 0: none */
+    uint32_t lookups_max;   /* paths whose files are remembered, within `cached_bytes`; 0: none */
+    uint32_t lookup_chunks; /* 256: of a file, that are remembered for its readers, likewise */
     const char *lookups_host, *lookups_process; /* what a person should know of their session */
     uint32_t watches;                           /* 4096: at a time */
     uint32_t watch_replies; /* 16: of a watch, that the program has not asked for */

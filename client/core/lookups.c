@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "batch/batch.h"
 #include "client/core/cache.h"
+#include "client/core/hints.h"
 #include "client/core/reply.h"
 #include "client/core/session.h"
 #include "client/core/values.h"
@@ -53,6 +54,7 @@ static void close_session(struct lh_client *c)
 {
     struct lh_client_lookups *l = &c->lookups;
 
+    lh_client_hints_clear(c);
     l->state = LH_LOOKUPS_CLOSING;
     l->closing = (struct lh_session_close_call){
         .call.kind = LH_CALL_SESSION_CLOSE,
@@ -115,6 +117,7 @@ void lh_client_lookups_stop(struct lh_client *c, bool complete)
     l->ended = true;
     l->state = LH_LOOKUPS_NONE;
     l->session = NULL;
+    lh_client_hints_clear(c);
     if (!complete)
         l->ending = NULL;
     end_ending(c, LH_ERR_CANCELLED);
@@ -209,4 +212,5 @@ void lh_client_lookups_check(const struct lh_client *c)
     LH_ASSERT((l->session != NULL) == (l->state == LH_LOOKUPS_UP));
     LH_ASSERT(l->session == NULL || l->session->lookups);
     LH_ASSERT(l->ending == NULL || l->ended);
+    lh_client_hints_check(c);
 }

@@ -27,6 +27,10 @@ struct lh_client_lookups {
     bool ended;                   /* none is opened any more */
     struct lh_lookups_end_call *ending;
     char *host, *process;
+
+    /* hints.c: by file, and by their last use. */
+    struct lh_client_hint *hints, *hints_by_use;
+    size_t hint_bytes;
 };
 
 struct lh_client {

@@ -195,6 +195,158 @@ static void a_file_that_is_remembered_is_opened_without_a_message(void **state)
     world_deinit(&w);
 }
 
+/* A reader of "/f" at that offset, from memory. */
+static struct lh_reader_open_call given_reader(uint64_t offset)
+{
+    struct lh_reader_open_call call = {
+        .call.kind = LH_CALL_READER_OPEN, .path = "/f", .offset = offset, .readahead = 8u << 20};
+
+    call.deadline = in_ms(&w, 1000);
+    ask(&w, &call);
+    expect_complete(&w, &call, LH_OK);
+    assert_true(call.from_cache);
+    return call;
+}
+
+/* What was under way is not looked at. */
+static void close_reader(struct lh_reader_open_call *open)
+{
+    struct lh_reader_close_call close = {.call.kind = LH_CALL_READER_CLOSE, .reader = open->reader};
+
+    ask(&w, &close);
+    while (w.count - w.taken > 1)
+        take(&w, w.events[w.taken].kind);
+    expect_complete(&w, &close, LH_OK);
+}
+
+static uint64_t expect_locate(uint64_t offset)
+{
+    const Leasehold__LocateRequest *m = NULL;
+    uint64_t link = expect_request(&w, LH_METHOD_LOCATE, "m1:1", &m);
+
+    assert_int_equal(m->file, 7);
+    assert_int_equal(m->offset, offset);
+    return link;
+}
+
+static uint64_t expect_read_of(uint64_t chunk, uint64_t offset)
+{
+    struct event *e = take(&w, LH_FX_OPEN);
+    uint64_t link = e->link;
+
+    assert_int_equal(e->method, LH_METHOD_READ);
+    const Leasehold__ReadRequest *m = expect_send(&w, link);
+    assert_int_equal(m->chunk, chunk);
+    assert_int_equal(m->offset, offset);
+    return link;
+}
+
+/* "/f" has the sealed chunks 11 and 12 of 1000 bytes and the tail 13, and all are remembered. */
+static void given_known_chunks(void)
+{
+    Leasehold__ChunkInfo chunks[] = {
+        sealed_chunk(11, 1, 0, 1000), sealed_chunk(12, 1, 1000, 1000), open_chunk(13, 1, 2000, 0)};
+
+    given_known_file();
+    struct lh_reader_open_call first = given_reader(0);
+    say_chunks(&w, expect_locate(0), chunks, 3);
+    close_reader(&first);
+}
+
+static void a_reader_begins_with_chunks_that_are_remembered(void **state)
+{
+    (void)state;
+    given_known_chunks();
+    struct lh_reader_open_call r = given_reader(1500);
+    expect_read_of(12, 500);
+    close_reader(&r);
+    r = given_reader(2500);
+    expect_read_of(13, 500);
+    close_reader(&r);
+    world_deinit(&w);
+}
+
+/* APP-6: a primary has nothing more, and the master says that this is the tail. */
+static void where_the_end_is_is_asked_all_the_same(void **state)
+{
+    Leasehold__ChunkInfo tail = open_chunk(13, 1, 2000, 0);
+    Leasehold__ReadReply nothing = LEASEHOLD__READ_REPLY__INIT;
+    struct lh_fetch_call fetch = {.call.kind = LH_CALL_FETCH};
+
+    (void)state;
+    given_known_chunks();
+    struct lh_reader_open_call r = given_reader(2500);
+    nothing.committed = 500;
+    nothing.primary = true;
+    say(&w, expect_read_of(13, 500), &nothing); /* before somebody wanted to know */
+    fetch.reader = r.reader;
+    fetch.deadline = in_ms(&w, 20000);
+    ask(&w, &fetch);
+    say(&w, expect_read_of(13, 500), &nothing);
+    say_chunks(&w, expect_locate(2500), &tail, 1);
+    expect_complete(&w, &fetch, LH_ERR_CLOSED);
+    close_reader(&r);
+    r = given_reader(500); /* the others are remembered still */
+    expect_read_of(11, 500);
+    close_reader(&r);
+    world_deinit(&w);
+}
+
+static void a_tail_that_was_sealed_is_begun_with_only_once(void **state)
+{
+    Leasehold__ReadReply sealed = LEASEHOLD__READ_REPLY__INIT;
+    Leasehold__ChunkInfo next = open_chunk(14, 1, 2500, 0);
+    struct lh_fetch_call fetch = {.call.kind = LH_CALL_FETCH};
+
+    (void)state;
+    given_known_chunks();
+    struct lh_reader_open_call r = given_reader(2500);
+    fetch.reader = r.reader;
+    fetch.deadline = in_ms(&w, 20000);
+    uint64_t read = expect_read_of(13, 500);
+    ask(&w, &fetch);
+    sealed.committed = 500;
+    sealed.sealed = true;
+    say(&w, read, &sealed);
+    say_chunks(&w, expect_locate(2500), &next, 1);
+    expect_read_of(14, 0);
+    close_reader(&r);
+    world_deinit(&w);
+}
+
+static void a_reader_beyond_what_is_remembered_asks(void **state)
+{
+    Leasehold__ChunkInfo chunks[] = {sealed_chunk(11, 1, 0, 1000)};
+
+    (void)state;
+    given_known_file();
+    struct lh_reader_open_call r = given_reader(0);
+    say_chunks(&w, expect_locate(0), chunks, 1);
+    close_reader(&r);
+    r = given_reader(1000);
+    expect_locate(1000);
+    close_reader(&r);
+    world_deinit(&w);
+}
+
+static void chunks_are_forgotten_with_the_stream(void **state)
+{
+    (void)state;
+    given_known_chunks();
+    break_link(&w, s.link);
+    pass(&w);
+    expect_attach(&s, "m1:1");
+    say_greeting(&s, 4);
+    expect_show(&s);
+    Leasehold__Shown shown = shown_reply(&s);
+    shown.values_term_ns = UINT64_C(600000000000);
+    say_shown_with(&s, shown);
+    struct lh_reader_open_call r = given_reader(0);
+    expect_locate(0);
+    close_reader(&r);
+    world_deinit(&w);
+}
+
 /* TOK-2. */
 static void an_exclusive_appender_always_asks(void **state)
 {
@@ -411,6 +563,11 @@ int main(void)
         cmocka_unit_test(without_the_option_there_is_no_session),
         cmocka_unit_test(the_first_opening_begins_a_session_and_does_not_wait_for_it),
         cmocka_unit_test(a_file_that_is_remembered_is_opened_without_a_message),
+        cmocka_unit_test(a_reader_begins_with_chunks_that_are_remembered),
+        cmocka_unit_test(where_the_end_is_is_asked_all_the_same),
+        cmocka_unit_test(a_tail_that_was_sealed_is_begun_with_only_once),
+        cmocka_unit_test(a_reader_beyond_what_is_remembered_asks),
+        cmocka_unit_test(chunks_are_forgotten_with_the_stream),
         cmocka_unit_test(an_exclusive_appender_always_asks),
         cmocka_unit_test(a_path_that_was_dropped_is_asked_for_again),
         cmocka_unit_test(a_path_without_a_file_is_not_remembered),
