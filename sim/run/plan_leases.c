@@ -113,25 +113,36 @@ static void draw_owners(struct lh_sim_plan *plan, struct lh_prng *random)
     }
 }
 
-/* Clients that remember which file has a path (VAL-7), and programs that open, rename and remove
- * the same few files. */
+static void add_opener(struct lh_sim_plan *plan, struct lh_prng *random,
+    enum lh_sim_action_kind kind, const char *name, uint32_t number, const char *path)
+{
+    struct lh_sim_action a = lh_sim_action_default(kind);
+    struct lh_sim_program_spec *p = &a.program;
+
+    *p = lh_sim_program_default(kind == LH_SIM_ACT_FILES ? LH_SIM_FILES : LH_SIM_READER);
+    (void)snprintf(p->name, sizeof p->name, "%s%u", name, (unsigned)number);
+    (void)snprintf(p->path, sizeof p->path, "%s", path);
+    p->client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
+    p->seed = lh_prng_next(random) >> 32;
+    p->every = lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 5, 200)));
+    p->follow = false;
+    p->again = kind == LH_SIM_ACT_READER;
+    lh_sim_plan_add(plan, &a);
+}
+
+/* Clients that remember which file has a path (VAL-7); programs that open, rename and remove the
+ * same few files, and readers that open others again and again to read to their ends. */
 static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
 {
-    uint32_t count = 1 + lh_sim_few(random, 1, 3);
+    uint32_t names = 1 + lh_sim_few(random, 1, 3), readers = lh_sim_few(random, 0, 3);
 
     *lh_sim_bound_of(&plan->settings, "client", "lookups_max") =
         lh_prng_chance(random, 30) ? lh_prng_between(random, 1, 3) : 64;
-    for (uint32_t i = 1; i <= count; i++) {
-        struct lh_sim_action a = lh_sim_action_default(LH_SIM_ACT_FILES);
-        a.program = lh_sim_program_default(LH_SIM_FILES);
-        (void)snprintf(a.program.name, sizeof a.program.name, "names%u", (unsigned)i);
-        (void)snprintf(a.program.path, sizeof a.program.path, "%s", "/name");
-        a.program.client = (uint32_t)lh_prng_between(random, 1, plan->settings.clients);
-        a.program.seed = lh_prng_next(random) >> 32;
-        a.program.every =
-            lh_sim_up_to(lh_milliseconds(1), lh_milliseconds(lh_prng_between(random, 5, 200)));
-        lh_sim_plan_add(plan, &a);
-    }
+    for (uint32_t i = 1; i <= names; i++)
+        add_opener(plan, random, LH_SIM_ACT_FILES, "names", i, "/name");
+    for (uint32_t i = 1; i <= readers; i++)
+        add_opener(plan, random, LH_SIM_ACT_READER, "ends", i,
+            plan->settings.files[lh_prng_below(random, plan->settings.file_count)].path);
 }
 
 void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
