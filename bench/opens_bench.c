@@ -7,6 +7,8 @@
  * by a line of JSON each:
  *   appenders   open and close an appender of each file
  *   readers     open and close a reader of each file
+ *   fill        append a record to each file
+ *   records     open a reader of each file, read its first record and close it
  *   first N     the first record of PATH-N, as text
  * The end of the input closes the cluster. */
 #include "client/library/leasehold.h"
@@ -56,6 +58,32 @@ static int open_reader(struct lh_cluster *cluster, const char *path)
 
     if (error == LH_OK)
         lh_reader_close(reader);
+    return error;
+}
+
+static int fill(struct lh_cluster *cluster, const char *path)
+{
+    struct lh_appender *appender;
+    struct lh_position at;
+    int error = lh_appender_open(cluster, path, NULL, TIMEOUT_MS, &appender);
+
+    if (error != LH_OK)
+        return error;
+    error = lh_append(appender, path, strlen(path), TIMEOUT_MS, &at);
+    lh_appender_close(appender, TIMEOUT_MS);
+    return error;
+}
+
+static int read_first(struct lh_cluster *cluster, const char *path)
+{
+    struct lh_reader *reader;
+    struct lh_record record;
+    int error = lh_reader_open(cluster, path, NULL, TIMEOUT_MS, &reader);
+
+    if (error != LH_OK)
+        return error;
+    error = lh_reader_next(reader, TIMEOUT_MS, &record);
+    lh_reader_close(reader);
     return error;
 }
 
@@ -135,6 +163,10 @@ int main(int argc, char **argv)
             open_all(cluster, &o, open_appender);
         else if (strcmp(line, "readers\n") == 0)
             open_all(cluster, &o, open_reader);
+        else if (strcmp(line, "fill\n") == 0)
+            open_all(cluster, &o, fill);
+        else if (strcmp(line, "records\n") == 0)
+            open_all(cluster, &o, read_first);
         else if (strncmp(line, "first ", 6) == 0)
             first(cluster, &o, (uint32_t)strtoul(line + 6, NULL, 10));
     }

@@ -202,8 +202,8 @@ struct lh_cluster_options {
      * lh_reader_open() then ask no master for a file that is remembered, and are as certain as if
      * they had: a rename or removal waits until this program has forgotten the path, or, if it does
      * not answer, for its session's term. Readers also begin with the chunks that were seen last.
-     * The session is the library's own ("lookups of files"). 0: none are remembered, and there is no
-     * session. */
+     * The session is the library's own ("lookups of files"). 0: none are remembered, and there is
+     * no session. */
     uint32_t lookups_max;
 };
 

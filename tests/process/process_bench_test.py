@@ -45,7 +45,7 @@ class BenchTest(unittest.TestCase):
         code, output = bench("opens", "--files=20", "--times=2")
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"(?m)^appenders +without .* Stat 40 +Locate 0 +lookups 0$")
-        self.assertRegex(output, r"(?m)^readers +with .* lookups \d+$")
+        self.assertRegex(output, r"(?m)^records +with .* lookups \d+$")
 
     def test_a_start_with_many_chunks(self):
         code, output = bench("start", "--chunks=30000", "--files=1000", "--servers=4")
