@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* The format of the metadata store that this code reads and writes. */
-#define LH_MASTER_FORMAT 3u
+#define LH_MASTER_FORMAT 4u
 
 #define LH_PATH_BYTES_MAX         1024u
 #define LH_REPLICATION_MAX        16u

@@ -172,6 +172,7 @@ static void load_program(
         lh_m_program_free(m, p); /* no master writes a record twice */
     p = lh_m_program_new(
         m, id, lh_nanoseconds(record->term_ns), record->host, record->process, record->label);
+    p->lookups = record->lookups;
     lh_m_values_adopt(m, p);
 }
 

@@ -200,10 +200,19 @@ static struct lh_instant wall_clock(const struct lh_master *m, const struct lh_i
         m->now, lh_instant_add((struct lh_instant){0}, lh_milliseconds(in->wall_ms)));
 }
 
-void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+static void advance_files(struct lh_master *m)
 {
     struct lh_m_file_motion *fm;
 
+    while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
+        TAILQ_REMOVE(&m->work, fm, work_link);
+        fm->in_work = false;
+        lh_m_file_advance(m, fm->file);
+    }
+}
+
+void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects *fx)
+{
     if (m->stopped)
         return;
     m->fx = fx;
@@ -220,13 +229,10 @@ void lh_master_step(struct lh_master *m, struct lh_input *in, struct lh_effects 
         lh_m_look_at_reports(m);
         if (!m->stopping)
             lh_m_sweep_step(m);
-        while ((fm = TAILQ_FIRST(&m->work)) != NULL) {
-            TAILQ_REMOVE(&m->work, fm, work_link);
-            fm->in_work = false;
-            lh_m_file_advance(m, fm->file);
-        }
+        advance_files(m);
         lh_m_calls_step(m);
         lh_m_values_step(m);
+        advance_files(m); /* calls that waited for lookups to be dropped (VAL-7) */
         lh_m_locks_step(m);
         lh_m_lock_watch_step(m);
         lh_m_answers_step(m);

@@ -126,6 +126,7 @@ static void send_attach(struct lh_client_session *s)
         a.host = s->host;
         a.process = s->process;
         a.label = s->label;
+        a.lookups = s->lookups;
     }
     m.body_case = LEASEHOLD__LEASE_SESSION_REQUEST__BODY_ATTACH;
     m.attach = &a;

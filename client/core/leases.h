@@ -20,6 +20,7 @@ struct lh_session_open_call {
     struct lh_call call;
     uint64_t term_ms; /* 0: the master's default */
     const char *host, *process, *label;
+    bool lookups; /* it is the core's own, for lookups of files (VAL-7) */
     struct lh_instant deadline;
     struct lh_client_session *session; /* out: until a SESSION_CLOSE of it is fed */
 };
@@ -130,6 +131,13 @@ struct lh_watch_close_call {
     struct lh_client_watch *watch;
 };
 
+/* Ends the lookups of files (VAL-7) for good, so that no master waits for them any more. Completes
+ * when it has heard of it, or at the deadline. */
+struct lh_lookups_end_call {
+    struct lh_call call;
+    struct lh_instant deadline;
+};
+
 /* ---- What may be done now. `now` is read after the last thing that may have taken long. */
 
 /* Zero: the session has run out, or is over. */
@@ -144,6 +152,10 @@ struct lh_duration lh_client_lock_left(
  * leases that end soon. */
 bool lh_client_cached(const struct lh_client_session *s, const char *name, struct lh_instant now,
     struct lh_client_value **value);
+
+/* True: that path would be opened from memory now, as that file (VAL-7). */
+bool lh_client_looked_up(
+    const struct lh_client *c, const char *path, struct lh_instant now, uint64_t *file);
 
 struct lh_client_value *lh_client_value_ref(struct lh_client_value *value);
 void lh_client_value_unref(struct lh_client_value *value);

@@ -148,7 +148,8 @@ static void empty(struct lh_client_session *s, const char *why)
     lh_client_guard(c);
     s->valid_until = (struct lh_instant){0};
     lh_client_locks_lost(s, why);
-    lh_client_cache_clear(s);
+    if (!s->lookups || !LH_PLANTED("lookup-served-after-its-session"))
+        lh_client_cache_clear(s);
     lh_client_unguard(c);
     lh_timer_unset(&c->timers, &s->state);
 }
@@ -277,6 +278,7 @@ void lh_client_session_open(struct lh_client *c, struct lh_session_open_call *ca
     s->host = text_or_none(call->host);
     s->process = text_or_none(call->process);
     s->label = text_or_none(call->label);
+    s->lookups = call->lookups;
     s->opening = call;
     s->deadline.fire = out_of_time;
     s->state.fire = state_changes;

@@ -73,6 +73,7 @@ struct lh_client_session {
     uint8_t id[16];
     uint64_t wanted_term_ms;
     char *host, *process, *label;
+    bool lookups; /* it is for lookups of files */
     enum lh_client_session_life life;
     struct lh_session_open_call *opening;  /* under way; NULL: none */
     struct lh_session_close_call *closing; /* likewise */

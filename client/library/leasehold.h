@@ -204,6 +204,14 @@ struct lh_cluster_options {
      * connections within seconds, and nothing else changes. NULL: without TLS. Copied. */
     const char *tls_dir;
     const char *tls_ca, *tls_cert, *tls_key;
+    /* So many paths are remembered with the files that they lead to, those that were used last: for
+     * a program that opens the same files again and again. lh_appender_open() without a token and
+     * lh_reader_open() then ask no master for a file that is remembered, and are as certain as if
+     * they had: a rename or removal waits until this program has forgotten the path, or, if it does
+     * not answer, for its session's term. Readers also begin with the chunks that were seen last.
+     * The session is the library's own ("lookups of files"). 0: none are remembered, and there is
+     * no session. */
+    uint32_t lookups_max;
 };
 
 /* Opens a cluster and starts the library's threads for it. `masters` is the master's address,

@@ -20,6 +20,9 @@
 LH_ERRORS(X)
 #undef X
 
+/* For how long closing a cluster may wait for a master to hear that nothing is cached. */
+#define LOOKUPS_END_MS 1000u
+
 #define MEMORY_BYTES_DEFAULT (512u << 20)
 
 static _Thread_local char last_error[LH_CALL_TEXT_BYTES];
@@ -158,6 +161,7 @@ static uint64_t silence_ms(const struct lh_cluster *cluster, const struct lh_cal
     case LH_CALL_WATCH_OPEN:
     case LH_CALL_WATCH_NEXT:
     case LH_CALL_WATCH_CLOSE:
+    case LH_CALL_LOOKUPS_END:
         break;
     }
     return LH_NO_TIMEOUT;
@@ -305,14 +309,21 @@ static void guard(void *arg, bool on)
 static struct lh_client *create_core(struct lh_cluster *cluster, const char *const *masters,
     size_t count, const struct lh_cluster_options *options)
 {
-    struct lh_client_config config = {
-        .masters = masters, .master_count = count, .guard = guard, .guard_arg = cluster};
+    char host[LH_SHOWN_BYTES], process[LH_SHOWN_BYTES];
+    struct lh_client_config config = {.masters = masters,
+        .master_count = count,
+        .guard = guard,
+        .guard_arg = cluster,
+        .lookups_host = host,
+        .lookups_process = process};
 
+    lh_describe_process(host, process);
     if (getrandom(&config.seed, sizeof config.seed, 0) != (ssize_t)sizeof config.seed)
         return NULL;
     if (options != NULL) {
         config.try_timeout = lh_milliseconds(options->try_timeout_ms);
         config.backoff_max = lh_milliseconds(options->backoff_max_ms);
+        config.lookups_max = options->lookups_max;
     }
     return lh_client_create(&config);
 }
@@ -381,6 +392,7 @@ int lh_cluster_open(
     opened->masters = lh_strdup(masters);
     opened->memory_max = MEMORY_BYTES_DEFAULT;
     if (options != NULL) {
+        opened->looks_up = options->lookups_max > 0;
         if (options->memory_bytes_max > 0)
             opened->memory_max = options->memory_bytes_max;
         opened->on_waiting = options->on_waiting;
@@ -401,10 +413,21 @@ int lh_cluster_open(
     return LH_OK;
 }
 
+/* So that no rename waits for this program. */
+static void end_lookups(struct lh_cluster *cluster)
+{
+    struct lh_lookups_end_call call = {
+        .call.kind = LH_CALL_LOOKUPS_END, .deadline = lh_deadline(LOOKUPS_END_MS)};
+
+    (void)lh_call_wait(cluster, &call.call);
+}
+
 void lh_cluster_close(struct lh_cluster *cluster)
 {
     if (cluster == NULL)
         return;
+    if (cluster->looks_up)
+        end_lookups(cluster);
     lh_loop_stop(cluster->loop);
     (void)lh_loop_wait(cluster->loop, LH_DURATION_FOREVER);
     lh_loop_destroy(cluster->loop);

@@ -246,7 +246,8 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
         return;
     }
     for (struct lh_m_name *n = first_of(m, request);
-         n != NULL && strncmp(n->text, request->prefix, prefix_size) == 0;
+         n != NULL && !lh_m_is_lookup(n->text) && /* these come last */
+         strncmp(n->text, request->prefix, prefix_size) == 0;
          n = request->exact ? NULL : lh_m_name_next(n)) {
         if (l.count == limit || !add_name(m, &l, n, request)) {
             reply.more = true;

@@ -89,6 +89,7 @@ static struct lh_m_program *begin(struct lh_master *m, const Leasehold__Attach *
     term = lh_duration_min(term, m->config.program_term_max);
     struct lh_m_program *p =
         lh_m_program_new(m, a->session.data, term, a->host, a->process, a->label);
+    p->lookups = a->lookups;
     lh_m_dirty_program(m, p);
     lh_lessee_open(&m->leases, &p->session.lessee, term);
     p->session.number++;

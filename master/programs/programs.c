@@ -211,6 +211,7 @@ static void run_out(void *core, struct lh_lessee *lessee)
     if (l != NULL)
         lh_m_end_stream(m, l, LH_ERR_UNKNOWN_SESSION, "the session is over");
     lh_m_program_over(m, p);
+    lh_m_program_heard(m, p);
     lh_m_locks_session_over(m, p);
     if (m->values_owner != NULL)
         m->values_owner->session_over(m, p);
@@ -228,6 +229,17 @@ const struct lh_m_session_kind lh_m_programs = {
     .stream_ended = stream_ended,
     .forget_pieces = lh_m_showing_free,
 };
+
+/* VAL-7. All is known of what it has cached. */
+void lh_m_program_heard(struct lh_master *m, struct lh_m_program *p)
+{
+    if (!p->awaited_for_lookups)
+        return;
+    p->awaited_for_lookups = false;
+    m->programs.lookups_away--;
+    if (m->programs.lookups_away == 0 && m->values_owner != NULL)
+        m->values_owner->all_back(m);
+}
 
 void lh_m_programs_look(struct lh_master *m)
 {
@@ -251,6 +263,8 @@ void lh_m_programs_start(struct lh_master *m)
     RB_FOREACH(p, lh_m_programs, &m->programs.tree) {
         p->parked = true;
         p->ticket = m->commit.next_ticket; /* of this reign */
+        p->awaited_for_lookups = p->lookups;
+        m->programs.lookups_away += p->lookups;
         lh_lessee_restore(&m->leases, &p->session.lessee, p->term);
     }
     if (m->values_owner != NULL)

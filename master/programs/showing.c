@@ -86,6 +86,7 @@ static void whole(
         m->values_owner->shown(m, p, pieces, count, &shown);
     lh_lessee_registered(&m->leases, &p->session.lessee, (struct lh_lease_process){0});
     p->back = true;
+    lh_m_program_heard(m, p);
     reply.body_case = LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN;
     reply.shown = &shown;
     lh_m_say_reply(m, p, &reply);

@@ -14,7 +14,9 @@ struct lh_m_program {
     uint8_t id[LH_M_SESSION_ID_BYTES];
     struct lh_duration term;
     char *host, *process, *label;
+    bool lookups; /* it may cache lookups of files (VAL-7) */
 
+    bool awaited_for_lookups;    /* counted in `m->programs.lookups_away` */
     struct lh_m_session session; /* its name, for logs, is `title` */
     char *title;                 /* the label, or the id in hex */
     uint64_t stream;             /* the highest number of a stream that it attached (PS-2) */

@@ -55,6 +55,7 @@ struct lh_master {
     const struct lh_m_grant_owner *grant_owner;
     const struct lh_m_growth_owner *growth_owner;
     const struct lh_m_token_owner *token_owner;
+    const struct lh_m_lookup_owner *lookup_owner;
     const struct lh_m_values_owner *values_owner; /* NULL: nobody has values */
 
     /* Of the step under way. */
@@ -111,8 +112,9 @@ struct lh_master {
     TAILQ_HEAD(, lh_m_motion) stirred; /* chunks that something happened to in this step */
     struct {
         struct lh_m_programs tree;
-        size_t count, over;                           /* `over`: of them, those that go */
-        bool all_back;                                /* PS-3 */
+        size_t count, over;  /* `over`: of them, those that go */
+        bool all_back;       /* PS-3 */
+        size_t lookups_away; /* of those that are not back: may have cached lookups (VAL-7) */
         STAILQ_HEAD(, lh_m_program) settling;         /* looked at when the step ends */
         TAILQ_HEAD(lh_m_saying, lh_m_program) saying; /* answers.h */
         uint64_t unsent;                              /* bytes to all of them, `out.unsent` */

@@ -46,6 +46,12 @@ struct lh_duration lh_m_value_term(
     return lh_nanoseconds(part < least.ns ? least.ns : (uint64_t)part);
 }
 
+/* A path hardly ever changes, and no lease is longer than its session. */
+struct lh_duration lh_m_lookup_term(const struct lh_master *m)
+{
+    return is_crowded(m) ? TERM_MIN : TERM_MAX;
+}
+
 bool lh_m_cache_grant(
     struct lh_master *m, struct lh_m_program *p, struct lh_m_name *name, struct lh_duration term)
 {

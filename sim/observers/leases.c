@@ -300,6 +300,7 @@ void lh_ob_leases_stepped(struct lh_sim_observers *o, const struct actor *a)
     lh_ob_inv13_stepped(o, a);
     if (!failed(o))
         lh_ob_inv15_stepped(o, a);
+    lh_ob_lookups_stepped(o, a);
 }
 
 void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum lh_sim_life what)

@@ -89,6 +89,22 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
     {"watch-event-twice", "VAL-6", "a watcher that goes on is told once more of the last change",
         "INV-17"},
 
+    /* Lookups of files. */
+    {"path-changes-before-lookups-dropped", "VAL-7",
+        "a file is renamed or removed while programs may still open it by its path from memory",
+        "INV-15"},
+    {"path-changes-before-all-back", "VAL-7",
+        "a master that has just begun renames a file whose path is remembered by a session that is "
+        "not back",
+        "INV-15"},
+    {"lookup-served-after-its-session", "VAL-7",
+        "a program opens files from memory by their leases alone, and its session is over",
+        "INV-15"},
+    {"lookup-leased-before-durable", "VAL-7",
+        "a path is remembered whose commit is lost with its master; the next one gives the file's "
+        "id to another path",
+        "INV-15"},
+
     /* Where the token counts. */
     {"guard-forgets", "TOK-1", "a guard does not remember the highest token", "INV-16"},
 
