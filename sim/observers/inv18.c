@@ -244,18 +244,44 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
     }
 }
 
+/* The program names the last answer that it has received; it left when it left, however long this
+ * heartbeat was on its way. */
+static void hears(struct lstream *t, uint64_t last_stamp)
+{
+    t->hears = false;
+    for (unsigned i = 0; i < LANSWERS && i < t->answer_count; i++)
+        if (t->answers[i].stamp == last_stamp) {
+            t->hears = true;
+            t->heard = t->answers[i].at;
+        }
+}
+
+static void answers(const struct lh_sim_observers *o, struct lstream *t, uint64_t stamp)
+{
+    unsigned i = t->answer_count++ % LANSWERS;
+
+    t->answers[i].stamp = stamp;
+    t->answers[i].at = o->master->clock;
+}
+
 static void attaches(struct lh_sim_observers *o, struct lstream *t, const Leasehold__Attach *m)
 {
     struct lstream *other, *next;
 
     if (m->session.len != SESSION_ID)
         return;
-    HASH_ITER(hh, o->leases->streams, other, next)
-        if (other != t && other->attached && is_id(other->session, m->session.data))
-            other->over = true;
     memcpy(t->session, m->session.data, SESSION_ID);
+    t->number = m->stream;
     t->attached = true;
     t->renewed = o->master->clock;
+    /* They may arrive in another order than the program opened them (PS-2). */
+    HASH_ITER(hh, o->leases->streams, other, next)
+        if (other != t && other->attached && is_id(other->session, t->session)) {
+            other->over |= other->number < t->number;
+            t->over |= other->number >= t->number;
+        }
+    if (t->over)
+        return;
     /* Until it has shown what it has nobody can say what it waits for. */
     struct lname *n, *next_name;
     HASH_ITER(hh, o->leases->names, n, next_name)
@@ -280,10 +306,7 @@ void lh_ob_inv18_takes(
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT:
         if (t->back)
             t->renewed = o->master->clock;
-        t->hears =
-            m->beat->last_stamp != 0 && m->beat->stamp - m->beat->last_stamp < part(t->term, 4);
-        /* The answer left before this heartbeat did, so about that much earlier. */
-        t->heard.ns = t->hears ? t->renewed.ns - (m->beat->stamp - m->beat->last_stamp) : 0;
+        hears(t, m->beat->last_stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)
@@ -384,10 +407,13 @@ void lh_ob_inv18_says(
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
         says_shown(o, t, m->shown);
+        answers(o, t, m->shown->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
         if (m->beat->error != LEASEHOLD__ERROR_CODE__OK)
             session_over(o, t->session);
+        else
+            answers(o, t, m->beat->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS:
         for (size_t i = 0; i < m->answers->n_answers && !failed(o); i++)

@@ -109,17 +109,26 @@ struct ldecided {
     uint8_t record[];
 };
 
+/* So many answers to heartbeats a master can still be told of. */
+#define LANSWERS 4u
+
 /* A session stream, at the master. */
 struct lstream {
     uint64_t link;
     UT_hash_handle hh;
     uint8_t session[SESSION_ID];
+    uint64_t number; /* among the session's streams, as the program counts them */
     bool attached, back, over;
-    bool hears; /* its last heartbeat names an answer that is not old (SES-4) */
+    bool hears; /* its last heartbeat names an answer of this stream (SES-4) */
     struct lh_duration term;
     struct lh_instant renewed; /* on the master's clock: when it last took a heartbeat */
-    struct lh_instant heard;   /* ... and when about the answer left that this one names */
-    struct lwaiter *shown;     /* requests in the showing that is under way ... */
+    struct lh_instant heard;   /* ... and when the answer left that this one names */
+    struct {
+        uint64_t stamp;
+        struct lh_instant at; /* on the master's clock */
+    } answers[LANSWERS];      /* the last ones to heartbeats, a ring */
+    unsigned answer_count;
+    struct lwaiter *shown; /* requests in the showing that is under way ... */
     struct shown_lock {
         struct shown_lock *next;
         struct lname *name;
