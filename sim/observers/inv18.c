@@ -122,12 +122,31 @@ static void release(struct lname *n, const uint8_t *session, uint64_t token)
 
 static void hold(struct lname *n, const uint8_t *session, uint64_t token)
 {
-    struct lholder *h = lh_alloc(sizeof *h);
+    struct lholder *h;
 
+    DL_FOREACH(n->holders, h)
+        if (is_id(h->session, session) && h->token == token)
+            return; /* as it was, also if it is cut */
     release(n, session, 0);
+    h = lh_alloc(sizeof *h);
     memcpy(h->session, session, SESSION_ID);
     h->token = token;
     DL_APPEND(n->holders, h);
+}
+
+/* NL-4: it ends with the session as it is now, or before. */
+static void cut(
+    const struct lh_sim_observers *o, const struct lstream *t, struct lname *n, uint64_t token)
+{
+    struct lholder *h;
+
+    DL_FOREACH(n->holders, h) {
+        if (!is_id(h->session, t->session) || h->token != token || h->cut_until.ns != 0)
+            continue;
+        h->cut_until = lh_instant_add(
+            lh_sim_clock(o->master->node), lh_nanoseconds(part(t->term, 12) + lh_seconds(1).ns));
+        n->cut = true;
+    }
 }
 
 static void wait_in(struct lrequest *r, uint64_t number)
@@ -231,6 +250,10 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
         next_is_due(o, n);
         break;
     }
+    case LEASEHOLD__LEASE_OP__OP_YIELD:
+        if (!op->yield->refuse)
+            cut(o, t, lh_ob_lname(o, op->yield->name), op->yield->token);
+        break;
     case LEASEHOLD__LEASE_OP__OP_WITHDRAW:
         r = request_of(o, t->session, op->withdraw->id, false);
         if (r != NULL) {
@@ -332,6 +355,16 @@ static bool is_lost(const Leasehold__Shown *m, const char *name)
     return false;
 }
 
+static bool goes_on(const struct lstream *t, const Leasehold__Shown *m, const struct lname *n)
+{
+    const struct shown_lock *k;
+
+    LL_FOREACH(t->shown_locks, k)
+        if (k->name == n)
+            return !is_lost(m, n->text);
+    return false;
+}
+
 static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leasehold__Shown *m)
 {
     struct lwaiter *w;
@@ -339,7 +372,8 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
     struct lname *n, *next;
 
     HASH_ITER(hh, o->leases->names, n, next)
-        release(n, t->session, 0);
+        if (!goes_on(t, m, n))
+            release(n, t->session, 0);
     LL_FOREACH(t->shown_locks, k)
         if (!is_lost(m, k->name->text))
             hold(k->name, t->session, k->token);
@@ -372,9 +406,28 @@ static void says_granted(
     lh_ob_inv14_granted(o, t->session, m->id, r->name, r->shared, m->token);
 }
 
+/* VAL-2: caches are told to drop the value; each has, or its lease ends with its session as it was
+ * then. `change` counts from the first that is told. */
+static void value_changes(struct lh_sim_observers *o, struct lname *n, uint64_t change)
+{
+    uint64_t now = lh_sim_now(o->sim);
+    uint64_t longest = part(o->leases->longest, 12) + lh_seconds(2).ns +
+                       16 * o->cluster->config.world.timer_late.ns;
+
+    if (n->change != change) {
+        n->change = change;
+        n->changing_since = now;
+    } else if (now - n->changing_since > longest && !may_wait(o) && !o->config.clocks_beyond_rho) {
+        lh_sim_fail(o->sim, "INV-18", 0,
+            "the value of %s changes since %" PRIu64 " ms, longer than any cache lease is (VAL-2)",
+            n->text, n->changing_since / 1000000);
+    }
+}
+
 static void says_answer(
     struct lh_sim_observers *o, const struct lstream *t, const Leasehold__LeaseAnswer *a)
 {
+    struct lname *n, *next;
     struct lrequest *r;
 
     switch (a->answer_case) {
@@ -390,6 +443,18 @@ static void says_answer(
         r = a->refused->id == 0 ? NULL : request_of(o, t->session, a->refused->id, false);
         if (r != NULL)
             leave(r->name, t->session, a->refused->id);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_DEMAND:
+        if (a->demand->cancel)
+            cut(o, t, lh_ob_lname(o, a->demand->name), a->demand->token);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_DROP:
+        value_changes(o, lh_ob_lname(o, a->drop->name), a->drop->change);
+        break;
+    case LEASEHOLD__LEASE_ANSWER__ANSWER_VALUE:
+        HASH_ITER(hh, o->leases->names, n, next)
+            if (n->change != 0 && n->change == a->value->changing)
+                value_changes(o, n, n->change);
         break;
     default:
         break;
@@ -426,6 +491,23 @@ void lh_ob_inv18_says(
 
 /* ---- After a step of the master ---- */
 
+/* Who does not listen has lost a lock that was cut all the same. */
+static void end_cut(struct lh_sim_observers *o, struct lname *n)
+{
+    struct lh_instant now = lh_sim_clock(o->master->node);
+    struct lholder *h, *next;
+
+    n->cut = false;
+    DL_FOREACH_SAFE(n->holders, h, next) {
+        n->cut |= h->cut_until.ns != 0;
+        if (h->cut_until.ns == 0 || lh_instant_before(now, h->cut_until))
+            continue;
+        DL_DELETE(n->holders, h);
+        free(h);
+        next_is_due(o, n);
+    }
+}
+
 static void check_name(struct lh_sim_observers *o, struct lname *n)
 {
     struct lwaiter *w;
@@ -458,9 +540,12 @@ void lh_ob_inv18_stepped(struct lh_sim_observers *o)
 {
     struct lname *n, *next;
 
-    HASH_ITER(hh, o->leases->names, n, next)
+    HASH_ITER(hh, o->leases->names, n, next) {
+        if (n->cut)
+            end_cut(o, n);
         if (!failed(o) && (n->passed_by || n->due_at != 0))
             check_name(o, n);
+    }
 }
 
 void lh_ob_inv18_forget(struct lh_sim_observers *o)
@@ -481,7 +566,7 @@ void lh_ob_inv18_forget(struct lh_sim_observers *o)
             DL_DELETE(n->holders, h);
             free(h);
         }
-        n->due_at = 0;
-        n->passed_by = false;
+        n->due_at = n->change = 0;
+        n->passed_by = n->cut = false;
     }
 }

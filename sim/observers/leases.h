@@ -25,6 +25,7 @@ struct lsession {
         struct lname *name;
         uint64_t lock, token;
         bool shared;
+        bool over; /* the program has taken something when it was valid no more (PS-3) */
         uint32_t slots;
     } * held; /* granted to the program, and not given back by it */
 };
@@ -61,6 +62,8 @@ struct lholder {
     struct lholder *next, *prev;
     uint8_t session[SESSION_ID];
     uint64_t token;
+    /* On the master's clock: it was cut (NL-4), and is over by then for certain. 0: it was not. */
+    struct lh_instant cut_until;
 };
 
 struct lname {
@@ -79,6 +82,9 @@ struct lname {
     uint64_t due_at; /* true ns: by then the head is granted; 0: nothing is due */
     unsigned due_steps;
     bool passed_by; /* a request was granted in the present step */
+    bool cut;       /* some holder's lock is */
+    uint64_t change,
+        changing_since; /* VAL-2: caches are told to drop it, first at that true time */
 };
 
 /* A change of any value, in the order of revisions. */
@@ -164,6 +170,9 @@ struct leases {
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
     uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
+    /* By client: the highest reign that has greeted its process, and the stream on which a lower one
+     * did since; 0: none. */
+    uint64_t reign[LH_SIM_NODES_MAX], low_link[LH_SIM_NODES_MAX];
     uint64_t life;              /* of the master that streams and queues are of */
     uint64_t life_since;        /* true ns */
     struct lh_duration longest; /* term of a session */

@@ -10,7 +10,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "held",
         "INV-13"},
     {"session-renewed-before-shown", "PS-2",
-        "a heartbeat renews a session at a master that does not know yet what is held in it",
+        "a program takes a greeting for an answer; the master does not know yet what is held in "
+        "the session, and does not renew it",
         "INV-13"},
     {"showing-wipes-newer-grant", "PS-2",
         "a lock is granted between attaching and showing; the showing does not have it, and it is "
