@@ -24,63 +24,6 @@ static bool is_id(const uint8_t *a, const uint8_t *b)
     return memcmp(a, b, SESSION_ID) == 0;
 }
 
-/* ---- Streams ---- */
-
-static struct lstream *stream_of(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    struct lstream *t, *next;
-
-    HASH_ITER(hh, o->leases->streams, t, next)
-        if (t->attached && !t->over && is_id(t->session, session))
-            return t;
-    return NULL;
-}
-
-static uint64_t part(struct lh_duration d, unsigned tenths)
-{
-    return d.ns / 10 * tenths;
-}
-
-/* It has a session at the master, for certain. */
-static bool is_alive(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    const struct lstream *t = stream_of(o, session);
-    struct lh_instant now = lh_sim_clock(o->master->node);
-
-    return t != NULL && t->back && t->hears && now.ns - t->heard.ns < part(t->term, 8);
-}
-
-/* It has none, for certain. */
-static bool is_gone(const struct lh_sim_observers *o, const uint8_t *session)
-{
-    const struct lstream *t = stream_of(o, session);
-    struct lh_instant now = lh_sim_clock(o->master->node);
-
-    return t != NULL && now.ns - t->renewed.ns > part(t->term, 12) + lh_seconds(1).ns;
-}
-
-static void drop_shown(struct lstream *t)
-{
-    struct lwaiter *w, *next;
-    struct shown_lock *k, *next_lock;
-
-    DL_FOREACH_SAFE(t->shown, w, next) {
-        DL_DELETE(t->shown, w);
-        free(w);
-    }
-    LL_FOREACH_SAFE(t->shown_locks, k, next_lock) {
-        LL_DELETE(t->shown_locks, k);
-        free(k);
-    }
-}
-
-void lh_ob_inv18_stream_gone(struct lh_sim_observers *o, struct lstream *t)
-{
-    drop_shown(t);
-    HASH_DELETE(hh, o->leases->streams, t);
-    free(t);
-}
-
 /* ---- Queues ---- */
 
 static struct lrequest *request_of(
@@ -143,8 +86,8 @@ static void cut(
     DL_FOREACH(n->holders, h) {
         if (!is_id(h->session, t->session) || h->token != token || h->cut_until.ns != 0)
             continue;
-        h->cut_until = lh_instant_add(
-            lh_sim_clock(o->master->node), lh_nanoseconds(part(t->term, 12) + lh_seconds(1).ns));
+        h->cut_until = lh_instant_add(lh_sim_clock(o->master->node),
+            lh_nanoseconds(lh_ob_tenths(t->term, 12) + lh_seconds(1).ns));
         n->cut = true;
     }
 }
@@ -175,8 +118,8 @@ static struct lwaiter *head_of(struct lh_sim_observers *o, const struct lname *n
     struct lwaiter *w, *first = NULL;
 
     DL_FOREACH(n->waiting, w)
-        if ((first == NULL || w->number < first->number) && !is_gone(o, w->session) &&
-            (!certain || is_alive(o, w->session)))
+        if ((first == NULL || w->number < first->number) && !lh_ob_lstream_over(o, w->session) &&
+            (!certain || lh_ob_lstream_alive(o, w->session)))
             first = w;
     return first;
 }
@@ -186,7 +129,7 @@ static bool is_free(struct lh_sim_observers *o, const struct lname *n)
     struct lholder *h;
 
     DL_FOREACH(n->holders, h)
-        if (!is_gone(o, h->session))
+        if (!lh_ob_lstream_over(o, h->session))
             return false;
     return true;
 }
@@ -203,7 +146,8 @@ static void next_is_due(struct lh_sim_observers *o, struct lname *n)
 {
     struct lwaiter *w = head_of(o, n, false);
 
-    if (w == NULL || n->due_at != 0 || !is_free(o, n) || may_wait(o) || !is_alive(o, w->session))
+    if (w == NULL || n->due_at != 0 || !is_free(o, n) || may_wait(o) ||
+        !lh_ob_lstream_alive(o, w->session))
         return;
     n->due_at = lh_sim_now(o->sim) + DUE_NS + o->cluster->config.world.timer_late.ns;
     n->due_steps = 0;
@@ -267,42 +211,11 @@ static void takes_op(struct lh_sim_observers *o, struct lstream *t, const Leaseh
     }
 }
 
-/* The program names the last answer that it has received; it left when it left, however long this
- * heartbeat was on its way. */
-static void hears(struct lstream *t, uint64_t last_stamp)
-{
-    t->hears = false;
-    for (unsigned i = 0; i < LANSWERS && i < t->answer_count; i++)
-        if (t->answers[i].stamp == last_stamp) {
-            t->hears = true;
-            t->heard = t->answers[i].at;
-        }
-}
-
-static void answers(const struct lh_sim_observers *o, struct lstream *t, uint64_t stamp)
-{
-    unsigned i = t->answer_count++ % LANSWERS;
-
-    t->answers[i].stamp = stamp;
-    t->answers[i].at = o->master->clock;
-}
-
 static void attaches(struct lh_sim_observers *o, struct lstream *t, const Leasehold__Attach *m)
 {
-    struct lstream *other, *next;
-
     if (m->session.len != SESSION_ID)
         return;
-    memcpy(t->session, m->session.data, SESSION_ID);
-    t->number = m->stream;
-    t->attached = true;
-    t->renewed = o->master->clock;
-    /* They may arrive in another order than the program opened them (PS-2). */
-    HASH_ITER(hh, o->leases->streams, other, next)
-        if (other != t && other->attached && is_id(other->session, t->session)) {
-            other->over |= other->number < t->number;
-            t->over |= other->number >= t->number;
-        }
+    lh_ob_lstream_attaches(o, t, m);
     if (t->over)
         return;
     /* Until it has shown what it has nobody can say what it waits for. */
@@ -329,7 +242,7 @@ void lh_ob_inv18_takes(
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_BEAT:
         if (t->back)
             t->renewed = o->master->clock;
-        hears(t, m->beat->last_stamp);
+        lh_ob_lstream_hears(t, m->beat->last_stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REQUEST__BODY_OPS:
         for (size_t i = 0; t->back && !t->over && i < m->ops->n_ops; i++)
@@ -382,7 +295,7 @@ static void says_shown(struct lh_sim_observers *o, struct lstream *t, const Leas
         if (r != NULL)
             wait_in(r, w->number);
     }
-    drop_shown(t);
+    lh_ob_lstream_drop_shown(t);
     t->back = true;
 }
 
@@ -411,7 +324,7 @@ static void says_granted(
 static void value_changes(struct lh_sim_observers *o, struct lname *n, uint64_t change)
 {
     uint64_t now = lh_sim_now(o->sim);
-    uint64_t longest = part(o->leases->longest, 12) + lh_seconds(2).ns +
+    uint64_t longest = lh_ob_tenths(o->leases->longest, 12) + lh_seconds(2).ns +
                        16 * o->cluster->config.world.timer_late.ns;
 
     if (n->change != change) {
@@ -472,13 +385,13 @@ void lh_ob_inv18_says(
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_SHOWN:
         says_shown(o, t, m->shown);
-        answers(o, t, m->shown->stamp);
+        lh_ob_lstream_answers(o, t, m->shown->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_BEAT:
         if (m->beat->error != LEASEHOLD__ERROR_CODE__OK)
             session_over(o, t->session);
         else
-            answers(o, t, m->beat->stamp);
+            lh_ob_lstream_answers(o, t, m->beat->stamp);
         break;
     case LEASEHOLD__LEASE_SESSION_REPLY__BODY_ANSWERS:
         for (size_t i = 0; i < m->answers->n_answers && !failed(o); i++)
@@ -527,7 +440,7 @@ static void check_name(struct lh_sim_observers *o, struct lname *n)
     if (n->due_at == 0)
         return;
     w = head_of(o, n, false);
-    if (w == NULL || !is_free(o, n) || !is_alive(o, w->session))
+    if (w == NULL || !is_free(o, n) || !lh_ob_lstream_alive(o, w->session))
         n->due_at = 0;
     else if (lh_sim_now(o->sim) > n->due_at && ++n->due_steps > DUE_STEPS &&
              !o->config.clocks_beyond_rho)

@@ -170,8 +170,8 @@ struct leases {
     bool told[LH_SIM_NODES_MAX]; /* by actor: something of leases in its present step */
     uint64_t *late;              /* tokens that left a master which acts no more */
     size_t late_count, late_capacity;
-    /* By client: the highest reign that has greeted its process, and the stream on which a lower one
-     * did since; 0: none. */
+    /* By client: the highest reign that has greeted its process, and the stream on which a lower
+     * one did since; 0: none. */
     uint64_t reign[LH_SIM_NODES_MAX], low_link[LH_SIM_NODES_MAX];
     uint64_t life;              /* of the master that streams and queues are of */
     uint64_t life_since;        /* true ns */
@@ -258,6 +258,17 @@ void lh_ob_inv17_watch_closed(
     struct lh_sim_observers *o, const struct actor *a, const void *handle);
 /* All values that go with a session are gone with it; else `text` says which is not. */
 bool lh_ob_inv17_settled(struct lh_sim_observers *o, char *text, size_t text_size);
+
+/* ---- lstreams.c ---- */
+uint64_t lh_ob_tenths(struct lh_duration d, unsigned tenths);
+/* The session has a stream at the master, for certain; it has none, and is over. */
+bool lh_ob_lstream_alive(const struct lh_sim_observers *o, const uint8_t *session);
+bool lh_ob_lstream_over(const struct lh_sim_observers *o, const uint8_t *session);
+void lh_ob_lstream_attaches(
+    struct lh_sim_observers *o, struct lstream *t, const Leasehold__Attach *m);
+void lh_ob_lstream_hears(struct lstream *t, uint64_t last_stamp);
+void lh_ob_lstream_answers(const struct lh_sim_observers *o, struct lstream *t, uint64_t stamp);
+void lh_ob_lstream_drop_shown(struct lstream *t);
 
 /* ---- inv18.c: queues at the master ---- */
 void lh_ob_inv18_takes(
