@@ -279,6 +279,8 @@ static void greeting(struct lh_client_session *s, const Leasehold__Greeting *m)
         return;
     }
     s->first_stamp = s->last_stamp = c->now.ns;
+    if (LH_PLANTED("session-renewed-before-shown") && s->life == LH_CLIENT_SESSION_LIVE)
+        lh_client_session_renew(s, s->last_stamp, s->term.ns / 10 * 9);
     s->phase = LH_CLIENT_STREAM_SHOWING;
     lh_client_session_show(s);
     lh_client_attach_asked(s);

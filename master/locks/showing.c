@@ -185,22 +185,27 @@ static bool has_or_waits(
            lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info);
 }
 
-/* A request that waited goes on waiting, in the order of its number (NL-1). */
+/* A request that this master has goes on waiting, at its place (NL-1). */
+static bool goes_on_waiting(struct showing *s, const Leasehold__Acquire *a)
+{
+    struct lh_m_claim *c = lh_m_claim_by_id(s->p, a->id);
+    bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
+
+    if (c == NULL || c->kept || c->shared != shared || strcmp(c->locking->name->text, a->name) != 0)
+        return false;
+    c->kept = true;
+    if (a->queued != c->number)
+        lh_m_say_queued(s->m, s->p, c->id, c->number, c->locking->waiting - 1);
+    return true;
+}
+
+/* One that it does not have waits from now on, in the order of its number if it has one. */
 static void show_request(struct showing *s, const Leasehold__Acquire *a)
 {
     struct lh_master *m = s->m;
     char text[LH_TEXT_BYTES];
-    bool shared = a->mode == LEASEHOLD__LOCK_MODE__SHARED;
-    struct lh_m_claim *c = lh_m_claim_by_id(s->p, a->id);
 
-    if (c != NULL && !c->kept && c->shared == shared &&
-        strcmp(c->locking->name->text, a->name) == 0) {
-        c->kept = true;
-        if (a->queued != c->number)
-            lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
-        return;
-    }
-    if (a->id == 0 || c != NULL || a->info.len > LH_M_INFO_BYTES_MAX ||
+    if (a->id == 0 || lh_m_claim_by_id(s->p, a->id) != NULL || a->info.len > LH_M_INFO_BYTES_MAX ||
         lh_m_name_check(a->name, text, sizeof text) != LH_OK) {
         lh_m_say_refused(m, s->p, a->id, a->name, LH_ERR_INVALID_ARGUMENT,
             "a request that was shown makes no sense");
@@ -220,8 +225,8 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
         return;
     }
     LH_MARK("request-shown-again");
-    c = lh_m_claim_new(m, n, s->p, shared, a->slots, a->recallable, &a->info);
-    c->kept = true;
+    struct lh_m_claim *c = lh_m_claim_new(
+        m, n, s->p, a->mode == LEASEHOLD__LOCK_MODE__SHARED, a->slots, a->recallable, &a->info);
     lh_m_claim_waits(m, c, a->id,
         was_given(m, a->queued) ? a->queued : m->term << REIGN_SHIFT | ++m->locks.queued);
     if (c->number != a->queued)
@@ -260,9 +265,19 @@ void lh_m_requests_shown(
     struct lh_master *m, struct lh_m_program *p, const Leasehold__Show *const *pieces, size_t count)
 {
     struct showing s = {.m = m, .p = p};
+    const Leasehold__Acquire **others = NULL;
+    size_t other_count = 0, capacity = 0;
 
     for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < pieces[i]->n_waiting; j++)
-            show_request(&s, pieces[i]->waiting[j]);
+        for (size_t j = 0; j < pieces[i]->n_waiting; j++) {
+            if (goes_on_waiting(&s, pieces[i]->waiting[j]))
+                continue;
+            LH_GROW(others, capacity, other_count + 1);
+            others[other_count++] = pieces[i]->waiting[j];
+        }
+    /* First: a program may ask again for what it has withdrawn. */
     drop_unshown_requests(&s);
+    for (size_t i = 0; i < other_count; i++)
+        show_request(&s, others[i]);
+    free(others);
 }

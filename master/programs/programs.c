@@ -33,8 +33,6 @@ static void on_beat(struct lh_master *m, struct lh_m_link *l, const Leasehold__B
 
     if (!p->back) {
         LH_MARK("beat-before-shown");
-        if (LH_PLANTED("session-renewed-before-shown"))
-            answer_beat(m, p, beat->stamp);
         return; /* PS-2 */
     }
     if (!lh_m_session_beat(m, &p->session, beat->stamp, beat->last_stamp)) {

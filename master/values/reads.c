@@ -93,6 +93,7 @@ void lh_m_answer_read(struct lh_master *m, struct lh_m_program *p,
         LH_MARK("read-without-lease-while-changing");
         read.changing = g->number;
         if (asked->lease && LH_PLANTED("lease-given-while-changing")) {
+            read.changing = 0;
             read.leased = true;
             read.term_ns = lh_term_for_holder(p->term, m->config.drift_ppm).ns;
         }

@@ -59,14 +59,15 @@ bool lh_m_cache_grant(
     struct lh_lease_info info;
 
     bool had = lh_light_find(&m->leases, &p->session.lessee, key, &info);
-    if (lh_light_continue(
-            &m->leases, &p->session.lessee, key, CACHE_VERSION, LH_LEASE_SHARED, term) != LH_OK)
-        return false; /* the session has just ended */
-    if (had)
-        return true;
+    name->leases++; /* others that have run out go now: the name is not to go with the last one */
+    bool has = lh_light_continue(&m->leases, &p->session.lessee, key, CACHE_VERSION,
+                   LH_LEASE_SHARED, term) == LH_OK;
+    if (!has || had) {
+        name->leases--;
+        return has; /* else the session has just ended */
+    }
     p->caches++;
     name->caches++;
-    name->leases++;
     return true;
 }
 

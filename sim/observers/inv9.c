@@ -407,6 +407,7 @@ static void check_asked(
         uint64_t version;
         /* It may have let a lease go that an answer under way continues. */
         if (!lh_ob_replica(c, a->number)->ordered || is_recalled(o, c) ||
+            c->decided_holder != (int32_t)a->number || /* it is asked to give it up (LEASE-8) */
             !lh_ob_model_right(o, a, c->id, &version, &end) || !lh_instant_before(a->clock, end) ||
             !lh_ob_believes(a, c->id, a->clock, &version) || c->decided_version > version)
             continue; /* nor is one asked for that was recalled, and then overtaken by a roll */

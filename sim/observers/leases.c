@@ -228,6 +228,34 @@ void lh_ob_leases_lost_call(struct lh_sim_observers *o, const struct lh_call *as
 
 /* ---- Messages ---- */
 
+/* PS-2: a program refuses a lower reign than the highest that it has seen. */
+static void is_greeted(
+    struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    const Leasehold__LeaseSessionReply *m = (const Leasehold__LeaseSessionReply *)s->message;
+    size_t i = lh_ob_actor_index(o, a);
+
+    if (m == NULL || m->body_case != LEASEHOLD__LEASE_SESSION_REPLY__BODY_GREETING)
+        return;
+    if (m->greeting->reign < o->leases->reign[i])
+        o->leases->low_link[i] = s->link;
+    else
+        o->leases->reign[i] = m->greeting->reign;
+}
+
+static void shows(struct lh_sim_observers *o, const struct actor *a, const struct lh_sim_sight *s)
+{
+    const Leasehold__LeaseSessionRequest *m = (const Leasehold__LeaseSessionRequest *)s->message;
+
+    if (s->effect->kind != LH_FX_SEND || m == NULL ||
+        m->body_case != LEASEHOLD__LEASE_SESSION_REQUEST__BODY_SHOW ||
+        o->leases->low_link[lh_ob_actor_index(o, a)] != s->link)
+        return;
+    lh_sim_fail(o->sim, "INV-13", 0,
+        "%s shows what it has to a master of a lower reign than the highest that greeted it (PS-2)",
+        a->name);
+}
+
 void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s)
 {
     struct lstream *t;
@@ -236,6 +264,7 @@ void lh_ob_leases_takes(struct lh_sim_observers *o, struct actor *a, const struc
         return;
     if (a->part == PART_CLIENT) {
         o->leases->told[lh_ob_actor_index(o, a)] = true;
+        is_greeted(o, a, s);
         return;
     }
     if (a->part != PART_MASTER)
@@ -260,6 +289,8 @@ void lh_ob_leases_does(struct lh_sim_observers *o, struct actor *a, const struct
 {
     struct lstream *t;
 
+    if (s->method == LH_METHOD_LEASE_SESSION && a->part == PART_CLIENT && !failed(o))
+        shows(o, a, s);
     if (s->method != LH_METHOD_LEASE_SESSION || a->part != PART_MASTER)
         return;
     HASH_FIND(hh, o->leases->streams, &s->link, sizeof s->link, t);
@@ -314,6 +345,8 @@ void lh_ob_leases_lives(struct lh_sim_observers *o, const struct actor *a, enum 
         lh_ob_inv18_forget(o);
     if (a->part != PART_CLIENT)
         return;
+    o->leases->reign[lh_ob_actor_index(o, a)] = 0;
+    o->leases->low_link[lh_ob_actor_index(o, a)] = 0;
     DL_FOREACH_SAFE(o->leases->sessions, s, next)
         if (s->client == a)
             forget_session(o->leases, s);

@@ -182,11 +182,11 @@ static void does(void *arg, const struct lh_sim_sight *s)
     lh_ob_keep_does(o, a, s);
     if (failed(o))
         return;
+    lh_ob_leases_does(o, a, s);
     if (a->part == PART_CLIENT) {
         lh_ob_history_does(o, a, s);
         return;
     }
-    lh_ob_leases_does(o, a, s);
     if (a->part == PART_MASTER)
         lh_ob_ledger_does(o, s);
     lh_ob_model_does(o, a, s);

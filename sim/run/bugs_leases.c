@@ -10,7 +10,8 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "held",
         "INV-13"},
     {"session-renewed-before-shown", "PS-2",
-        "a heartbeat renews a session at a master that does not know yet what is held in it",
+        "a program takes a greeting for an answer; the master does not know yet what is held in "
+        "the session, and does not renew it",
         "INV-13"},
     {"showing-wipes-newer-grant", "PS-2",
         "a lock is granted between attaching and showing; the showing does not have it, and it is "
@@ -82,8 +83,9 @@ const struct lh_sim_bug lh_sim_lease_bugs[LH_SIM_LEASE_BUGS] = {
         "values whose session is not back are deleted when a master begins", "INV-17"},
     {"broadcast-promise-stretched", "VAL-5",
         "the master forgets the end of what it has promised of a prefix", "INV-15"},
-    {"promise-counted-from-answer", "VAL-5",
-        "a program counts a prefix's promise from the arrival of the answer", "INV-15"},
+    {"older-bytes-under-a-promise", "VAL-5",
+        "a program serves what it read at an earlier revision of a prefix than is promised",
+        "INV-15"},
     {"watch-event-lost", "VAL-6", "of several changes a watcher is told of the first alone",
         "INV-17"},
     {"watch-event-twice", "VAL-6", "a watcher that goes on is told once more of the last change",

@@ -10,6 +10,8 @@
 /* Of a hundred seeds. */
 #define OWNED     20
 #define LOOKED_UP 35
+#define BROADCAST 20
+#define STRANGERS 15 /* where there is one master */
 
 /* Beside them little else is going on: so many appending and reading programs stay. */
 #define LEASES_OTHERS 4u
@@ -145,6 +147,21 @@ static void draw_lookups(struct lh_sim_plan *plan, struct lh_prng *random)
             plan->settings.files[lh_prng_below(random, plan->settings.file_count)].path);
 }
 
+/* Of some name, or of all of them. */
+static void draw_broadcast(struct lh_sim_plan *plan, struct lh_prng *random, uint32_t names)
+{
+    struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_OPERATOR, "broadcast", 1, 1);
+
+    a.program.count = 1;
+    a.program.broadcast = true;
+    if (lh_prng_chance(random, 50))
+        (void)snprintf(a.program.path, sizeof a.program.path, "/");
+    else
+        (void)snprintf(a.program.path, sizeof a.program.path, "%s-%u", LEASES_PATH,
+            (unsigned)lh_prng_below(random, names));
+    lh_sim_plan_add(plan, &a);
+}
+
 void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
 {
     uint32_t names = lh_sim_few(random, 1, 5) + 1, cachers = lh_sim_few(random, 0, 5),
@@ -156,6 +173,9 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
     for (uint32_t i = 1; i <= cachers; i++) {
         struct lh_sim_action a = lessee(plan, random, LH_SIM_ACT_CACHER, "cache", i, names);
         a.program.window = lh_sim_few(random, 1, 4);
+        if (lh_prng_chance(random, 30)) /* its leases end, and it has not asked for others */
+            a.program.every =
+                lh_sim_up_to(lh_milliseconds(100), lh_nanoseconds(plan->settings.session_term.ns));
         lh_sim_plan_add(plan, &a);
     }
     for (uint32_t i = 1; i <= changers; i++) {
@@ -178,4 +198,8 @@ void lh_sim_plan_leases(struct lh_sim_plan *plan, struct lh_prng *random)
         draw_owners(plan, random);
     if (lh_prng_chance(random, LOOKED_UP))
         draw_lookups(plan, random);
+    if (lh_prng_chance(random, BROADCAST))
+        draw_broadcast(plan, random, names);
+    if (lh_prng_chance(random, STRANGERS) && plan->settings.etcd == 0)
+        plan->settings.strangers = lh_sim_few(random, 1, 3);
 }

@@ -175,6 +175,10 @@ static void agree_on_leases(struct lh_sim_settings *s)
         *most = *usual;
 }
 
+/* What programs changed stays in the store for watchers: so many pairs a master cannot load one by
+ * one while others wait. */
+#define PAGE_KEYS_LEAST UINT64_C(16)
+
 /* Of masters that share an etcd. Times stand to a reign's term as they are shipped, or shrink with
  * it; but what a call of etcd takes there and back fits in. */
 static uint64_t reign_value(
@@ -198,7 +202,7 @@ static uint64_t reign_value(
                                         : spread(random, least, most);
 }
 
-static void draw_reigns(struct lh_sim_settings *s, uint64_t seed)
+static void draw_reigns(struct lh_sim_settings *s, bool leases, uint64_t seed)
 {
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x726569676e73))};
     size_t count;
@@ -210,12 +214,15 @@ static void draw_reigns(struct lh_sim_settings *s, uint64_t seed)
         uint64_t value = reign_value(&bounds[i], s, &random);
         s->bounds[i] = value == bounds[i].shipped ? 0 : value;
     }
+    uint64_t *page = bound_of(s, "reign", "page_keys");
+    if (leases && *page < PAGE_KEYS_LEAST)
+        *page = PAGE_KEYS_LEAST;
 }
 
 void lh_sim_sizes_draw(struct lh_sim_plan *plan, uint64_t seed)
 {
     if (plan->settings.etcd > 0)
-        draw_reigns(&plan->settings, seed);
+        draw_reigns(&plan->settings, plan->mix.lease.ns > 0, seed);
 
     struct lh_prng random = {lh_mix64(seed ^ UINT64_C(0x73697a6573))};
     struct lh_prng of_leases = {lh_mix64(seed ^ UINT64_C(0x626f756e64))};

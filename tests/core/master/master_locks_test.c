@@ -1122,6 +1122,28 @@ static void the_number_of_a_shown_request_follows_the_answer_to_the_showing(void
     assert_int_equal(queued(&two)->queued, number);
 }
 
+/* It had withdrawn its request and asked again, and both got lost with its stream. */
+static void a_request_that_is_shown_takes_the_place_of_one_that_is_not(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    uint64_t first = asks(&two, "/a", false), number = queued(&two)->queued;
+    assert_non_null(attach(&two, false));
+    shows_request("/a", first + 1, 0, true);
+    assert_non_null(shows(&two));
+    assert_null(refused(&two));
+    const Leasehold__Queued *q = queued(&two);
+    assert_non_null(q);
+    assert_int_equal(q->id, first + 1);
+    assert_true(q->queued > number);
+    releases(&one, "/a", token);
+    assert_int_equal(granted(&two)->id, first + 1);
+    assert_null(granted(&two));
+    lh_master_check(w.m);
+}
+
 static void what_is_shown_has_the_bounds_of_what_is_asked_for(void **state)
 {
     (void)state;
@@ -1193,6 +1215,7 @@ int main(void)
         STORY(a_name_is_explained),
         STORY(names_and_sessions_are_listed_in_pages),
         STORY(the_number_of_a_shown_request_follows_the_answer_to_the_showing),
+        STORY(a_request_that_is_shown_takes_the_place_of_one_that_is_not),
         STORY(what_is_shown_has_the_bounds_of_what_is_asked_for),
         STORY(a_hundred_thousand_wait),
     };
