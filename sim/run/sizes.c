@@ -214,7 +214,7 @@ static void draw_reigns(struct lh_sim_settings *s, bool leases, uint64_t seed)
         uint64_t value = reign_value(&bounds[i], s, &random);
         s->bounds[i] = value == bounds[i].shipped ? 0 : value;
     }
-    uint64_t *page = bound_of(s, "reign", "page_keys");
+    uint64_t *page = lh_sim_bound_of(s, "reign", "page_keys");
     if (leases && *page < PAGE_KEYS_LEAST)
         *page = PAGE_KEYS_LEAST;
 }
