@@ -14,6 +14,7 @@ struct lh_m_program {
     uint8_t id[LH_M_SESSION_ID_BYTES];
     struct lh_duration term;
     char *host, *process, *label;
+    char *identity; /* of whoever opened it (ACC-3); NULL: nobody said so */
 
     struct lh_m_session session; /* its name, for logs, is `title` */
     char *title;                 /* the label, or the id in hex */

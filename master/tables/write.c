@@ -219,6 +219,8 @@ static void put_program(struct lh_master *m, const struct lh_m_program *p)
     record.host = p->host;
     record.process = p->process;
     record.label = p->label;
+    if (p->identity != NULL)
+        record.identity = p->identity;
     put_message(m, key, program_key(key, p), &record.base);
 }
 

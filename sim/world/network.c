@@ -433,6 +433,7 @@ static void receive(struct end *end, struct parcel *p)
     struct lh_input in = {.kind = LH_IN_MESSAGE,
         .link = end->id,
         .method = end->link->method,
+        .identity = "",
         .message = p->message,
         .payload = lh_buf_take(&p->payload)};
 
