@@ -149,7 +149,7 @@ static int start(struct lh_observe *o, const struct addrinfo *at, char *why, siz
 {
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD;
     const struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_CERT_CALLBACK2, (intptr_t)show_certificate, NULL},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)show_certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_VERSIONS},
         {MHD_OPTION_END, 0, NULL},
     };
