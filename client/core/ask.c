@@ -252,6 +252,7 @@ static void ask_closed(void *owner, int error, const char *text)
 
     lh_client_active_leave(ask->client, &ask->seeker);
     if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
+                        error == LH_ERR_PERMISSION ||
                         error == LH_ERR_INVALID_ARGUMENT))
         end_ask(ask, error, text, NULL);
     else
