@@ -10,9 +10,9 @@
  *   - A core opens a link with LH_FX_OPEN under an id of its own choosing, which it never uses
  *     twice and whose highest bit is clear. Links that a peer opened have the highest bit set and
  *     are announced by LH_IN_LINK_OPENED.
- *   - A link that a peer opened comes with the peer's identity: who it is by the certificate that it
- *     has shown, of an authority that this node trusts. That is the certificate's one URI
- *     leasehold://ROLE/NAME, or else its subject ("CN=..."); never empty with TLS, and always ""
+ *   - A link that a peer opened comes with the peer's identity: who it is by its certificate, which
+ *     is of an authority that this node trusts. It is the certificate's one URI
+ *     leasehold://ROLE/NAME, or else its subject ("CN=..."): never empty with TLS, and always ""
  *     without. What it may do access/ decides.
  *   - LH_FX_SEND sends one message on a link; messages arrive in order and whole, or not at all.
  *     While a large one is on its way, LH_IN_PROGRESS tells its receiver that another part has

@@ -33,7 +33,8 @@ struct lh_etcd_options {
 /* clang-format on */
 
 /* Sets members, prefix, user and password of `config`; `where` is "HOST:PORT,.../PREFIX". `tls`:
- * the files for nodes of ours, which are etcd's where no others are given. They point into `o`, until lh_etcd_options_free(). False: `why` says what is wrong. */
+ * the files for nodes of ours, which are etcd's where no others are given. They point into `o`,
+ * until lh_etcd_options_free(). False: `why` says what is wrong. */
 LH_MUST_USE bool lh_etcd_options_take(struct lh_etcd_options *o, const struct lh_rpc_tls *tls,
     const char *where, struct lh_reign_config *config, char *why, size_t why_size);
 void lh_etcd_options_free(struct lh_etcd_options *o);

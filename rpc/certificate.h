@@ -10,6 +10,6 @@
 LH_MUST_USE int lh_certificate_check(const struct lh_rpc_tls *names, enum lh_tls_use use,
     struct lh_tls_pem *pem, char *why, size_t why_size);
 
-/* A name that the certificate (PEM) is for: its first DNS name, or else its first IP address. False:
- * it has none. */
+/* A name that the certificate (PEM) is for: its first DNS name, or else its first IP address.
+ * False: it has none. */
 LH_MUST_USE bool lh_certificate_host(const char *cert, char *host, size_t host_size);

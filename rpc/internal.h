@@ -177,7 +177,7 @@ size_t lh_rpc_foreign_metadata(const struct lh_rpc_link *link, grpc_metadata *me
 
 /* credentials.c */
 
-/* What a new channel is made with, and the generation of `tls` that it is of; NULL: in the clear. */
+/* What a new channel is made with, and which generation of `tls` that is; NULL: in the clear. */
 grpc_channel_credentials *lh_rpc_channel_credentials(struct lh_tls *tls, uint64_t *generation);
 /* Of the listener. */
 grpc_server_credentials *lh_rpc_server_credentials(struct lh_rpc *rpc);

@@ -38,7 +38,7 @@ char *lh_authority_folder(const char *dir, const char *who);
 
 /* Makes a key and a certificate that the authority in `dir` signs, into the directory `to`, which
  * is made. A key and a certificate there are replaced only with `force`.
- *   INVALID_ARGUMENT  no such role; a name or host that cannot be in a certificate; a server without
+ *   INVALID_ARGUMENT  no such role; a name or host that no certificate has; a server without host
  *   ALREADY_EXISTS, NOT_FOUND (the authority), CORRUPT (it cannot be read), IO, SYSTEM */
 LH_MUST_USE int lh_authority_issue(const char *dir, const struct lh_authority_wish *wish,
     const char *to, bool force, char *why, size_t why_size);

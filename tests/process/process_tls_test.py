@@ -197,22 +197,29 @@ class RefusalsTest(TlsTest):
             secure_one.close()
 
     def test_a_certificate_that_runs_out(self):
-        """Of a client that works; then it needs a new connection."""
+        """Of a client that works: then it cannot connect again, until it is renewed."""
         self.start_secure(servers=1, master_flags=("--replication=1", "--min-replicas=1"))
+        self.cluster.command("create", PATH)
         brief = self.certs.issue("admin/brief", "--valid=3s")
-        environment = {"LEASEHOLD_TLS_DIR": brief}
         appender = subprocess.Popen(
-            [binary("leasehold"), "append", "--create", "--timeout=3s", PATH],
-            stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=dict(os.environ, LEASEHOLD_MASTER=self.cluster.master_address, **environment))
+            [binary("leasehold"), "append", f"--tls-dir={brief}", PATH], stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=dict(self.cluster.environment()))
         self.addCleanup(appender.stderr.close)
-        self.cluster.servers["cs1"].kill()
+        self.addCleanup(appender.kill)
+        server = self.cluster.servers["cs1"]
+        server.kill()
         time.sleep(3.1)
-        self.cluster.servers["cs1"].start()
+        server.start()
         self.cluster.wait_ready()
-        _, said = appender.communicate(b"record\n")
-        self.assertNotEqual(appender.returncode, 0, said)
-        self.assertEqual(self.cluster.run("cat", PATH).stdout, b"")
+        appender.stdin.write(b"record\n")
+        appender.stdin.flush()
+        wait_for("a server to refuse it", lambda: any(
+            "certificate verify failed" in n.log_text() for n in self.cluster.nodes()))
+        self.assertEqual(self.cluster.command("cat", PATH), b"")
+        self.certs.issue("admin/brief")
+        _, said = appender.communicate()
+        self.assertEqual(appender.returncode, 0, said)
+        self.assertEqual(self.cluster.command("cat", PATH), b"record\n")
 
     def start_alone(self, *flags):
         """A master alone until it is ready or over; its log, and its exit code."""
