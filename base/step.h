@@ -13,7 +13,7 @@
  *   - A link that a peer opened comes with the peer's identity: who it is by its certificate, which
  *     is of an authority that this node trusts. It is the certificate's one URI
  *     leasehold://ROLE/NAME, or else its subject ("CN=..."): never empty with TLS, and always ""
- *     without. No core decides anything by it.
+ *     without. What it may do access/ decides.
  *   - LH_FX_SEND sends one message on a link; messages arrive in order and whole, or not at all.
  *     While a large one is on its way, LH_IN_PROGRESS tells its receiver that another part has
  *     come: at its beginning and now and then. Whether the rest follows nobody knows.
@@ -130,7 +130,7 @@ enum lh_disk_op {
 enum lh_input_kind {
     LH_IN_TIMER,       /* the core's deadline may have come; also harmless when it has not */
     LH_IN_LINK_OPENED, /* link, method, text: the peer's address; identity: who it is */
-    LH_IN_MESSAGE,     /* link, method, message, payload */
+    LH_IN_MESSAGE,     /* link, method, message, payload; identity */
     LH_IN_PROGRESS,    /* link, method: a part of a message has arrived that is not whole yet */
     LH_IN_SENT,        /* link, method: what was sent with `tell` has left */
     LH_IN_HALF_CLOSED, /* link, method: no further message will come */
@@ -155,7 +155,8 @@ struct lh_input {
     enum lh_disk_op op;
     int error;            /* LH_OK or LH_ERR_* */
     const char *text;     /* may be NULL; the driver's */
-    const char *identity; /* of LINK_OPENED, at most LH_LINK_IDENTITY_MAX bytes; the driver's */
+    const char *identity; /* of LINK_OPENED, and of MESSAGE on a link that a peer opened: at most
+                             LH_LINK_IDENTITY_MAX bytes; NULL is as ""; the driver's */
     void *call;
 };
 

@@ -240,6 +240,7 @@ static int run(struct node *node)
         .master_term = identity->master_term,
         .incarnation = identity->incarnation,
         .process = draw_process(),
+        .access = o->server.access,
         .masters = o->masters.items,
         .master_count = o->masters.count,
         .member_timeout = o->member_timeout,

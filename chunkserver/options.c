@@ -84,5 +84,5 @@ bool lh_chunkserver_options_parse(
 void lh_chunkserver_options_free(struct lh_chunkserver_options *o)
 {
     lh_flags_free(&o->args);
-    lh_tls_options_free(&o->server.tls);
+    lh_server_options_free(&o->server);
 }

@@ -15,6 +15,7 @@
 #include "master/programs/programs.h"
 #include "master/seal/seal.h"
 #include "master/sessions/sessions.h"
+#include "master/tables/access.h"
 #include "master/tables/answers.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
@@ -130,8 +131,13 @@ static enum lh_m_client client_of(enum lh_method method)
 
 static void on_message(struct lh_master *m, struct lh_input *in)
 {
+    char text[LH_ACCESS_TEXT_MAX];
+
     if (m->stopping)
         lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    else if (client_of(in->method) == LH_M_CLIENTS &&
+             lh_m_access_call(m, in->identity, in->method, in->message, text) != LH_OK)
+        lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
     else if (client_of(in->method) != LH_M_CLIENTS)
         lh_m_stream_message(m, in->link, in->message);
     else if (in->method == LH_METHOD_WATCH)
@@ -152,14 +158,26 @@ static void on_link_closed(struct lh_master *m, struct lh_input *in)
     lh_m_watch_closed(m, in->link);
 }
 
+/* What is asked on a link is looked at when it comes; a stream of a session is somebody's. */
+static void on_link_opened(struct lh_master *m, struct lh_input *in)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (client_of(in->method) == LH_M_CLIENTS)
+        return;
+    if (m->stopping)
+        lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
+    else if (lh_m_access_call(m, in->identity, in->method, NULL, text) != LH_OK)
+        lh_fx_close(m->fx, in->link, LH_ERR_PERMISSION, text);
+    else
+        lh_m_stream_opened(m, in->link, client_of(in->method), in->identity);
+}
+
 static void dispatch(struct lh_master *m, struct lh_input *in)
 {
     switch (in->kind) {
     case LH_IN_LINK_OPENED:
-        if (client_of(in->method) != LH_M_CLIENTS && m->stopping)
-            lh_fx_close(m->fx, in->link, LH_ERR_SHUTTING_DOWN, "the master is shutting down");
-        else if (client_of(in->method) != LH_M_CLIENTS)
-            lh_m_stream_opened(m, in->link, client_of(in->method));
+        on_link_opened(m, in);
         break;
     case LH_IN_MESSAGE:
         on_message(m, in);
@@ -466,6 +484,7 @@ void lh_master_destroy(struct lh_master *m)
     HASH_ITER(hh, m->links, l, next_link) {
         lh_m_stream_forget_pieces(m, l);
         HASH_DELETE(hh, m->links, l);
+        free(l->identity);
         free(l);
     }
     free_queues(m);

@@ -55,6 +55,7 @@ static bool take(struct lh_master_options *o, int *code)
     config.balance = o->balance;
     config.on_primary_loss = o->on_primary_loss == 0 ? LH_LOSS_ROLL : LH_LOSS_WAIT;
     config.suspect_after = o->suspect_after;
+    config.access = o->server.access;
     o->reigns.master = config;
     if (!read_store(o, code))
         return false;
@@ -174,6 +175,6 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
 void lh_master_options_free(struct lh_master_options *o)
 {
     lh_flags_free(&o->args);
-    lh_tls_options_free(&o->server.tls);
+    lh_server_options_free(&o->server);
     lh_etcd_options_free(&o->etcd);
 }

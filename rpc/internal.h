@@ -79,6 +79,7 @@ struct lh_rpc_link {
     bool served, unary_request, unary_reply;
     bool internal;                    /* the owner has never heard of it */
     struct lh_connection *connection; /* served links: whose; NULL if not known */
+    char *identity;                   /* served links: who the peer is; NULL: nobody says so */
     char *address;                    /* opened links, until the call exists */
     struct channel *channel;          /* opened links with a call */
     char *token;                      /* opened links of foreign methods; NULL: none */

@@ -74,11 +74,17 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
     grpc_slice_unref(link->status_details);
     pthread_mutex_destroy(&link->lock);
     free(link->address);
+    free(link->identity);
     free(link->token);
     free(link->close_text);
     free(link->end_text);
     lh_rpc_unref(link->rpc);
     free(link);
+}
+
+const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
+{
+    return link->identity == NULL ? "" : link->identity;
 }
 
 void *lh_rpc_link_data(struct lh_rpc_link *link)

@@ -60,6 +60,8 @@ static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, co
     struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, method, !info->request_stream,
         !info->reply_stream, &lh_rpc_owner_handler, connection);
 
+    if (identity[0] != 0)
+        link->identity = lh_strdup(identity);
     lh_rpc_link_enter(link);
     lh_rpc_link_await_end(link);
     rpc->config.on_opened(rpc->config.arg, link, method, peer, identity);

@@ -174,6 +174,8 @@ void lh_rpc_link_set_token(struct lh_rpc_link *link, const char *token);
 
 /* The owner's bytes. */
 void *lh_rpc_link_data(struct lh_rpc_link *link);
+/* Who opened a served link, as on_opened was told. The link's; never NULL. */
+const char *lh_rpc_link_identity(const struct lh_rpc_link *link);
 
 void lh_rpc_link_ref(struct lh_rpc_link *link);
 void lh_rpc_link_unref(struct lh_rpc_link *link);

@@ -131,6 +131,7 @@ static void on_message(void *arg, struct lh_rpc_link *rpc, struct lh_buf bytes)
     if (error == LH_OK) {
         in->message = message;
         in->payload = payload;
+        in->identity = lh_rpc_link_identity(rpc);
     }
     lh_dispatch_run(loop, d);
 }

@@ -63,16 +63,31 @@ bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_server_options *options, struct lh_flags_result *args, int *exit_code)
 {
     static const struct lh_flags_binary binary = {VERSION, LH_SERVER_USAGE};
-    char why[256];
+    char why[640];
 
     if (!lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code))
         return false;
-    if (lh_tls_options_take(&options->tls, why, sizeof why))
-        return true;
+    options->access = NULL;
+    bool taken = lh_tls_options_take(&options->tls, why, sizeof why);
+    if (taken && (options->roles == NULL ||
+                     lh_roles_read(options->roles, &options->access, why, sizeof why) == LH_OK)) {
+        if (options->roles == NULL || options->tls.files.ca_file != NULL)
+            return true;
+        (void)snprintf(why, sizeof why, "--roles is of no use without TLS: nobody has an identity");
+    }
     (void)fprintf(stderr, "%s: %s\n", flags->command, why);
     lh_flags_free(args);
+    if (taken)
+        lh_server_options_free(options);
     *exit_code = LH_SERVER_USAGE;
     return false;
+}
+
+void lh_server_options_free(struct lh_server_options *options)
+{
+    lh_tls_options_free(&options->tls);
+    lh_access_free(options->access);
+    options->access = NULL;
 }
 
 /* Whether only this machine can connect to `address`. */

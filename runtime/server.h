@@ -20,6 +20,7 @@
 
 #include "runtime/flags.h"
 #include "runtime/loop.h"
+#include "runtime/roles_file.h"
 #include "runtime/tls_options.h"
 
 #include <stdbool.h>
@@ -57,7 +58,9 @@ struct lh_server_options {
     struct lh_duration deaf_after;
     int log_level, log_format;
     struct lh_tls_options tls;
-    bool insecure; /* nothing is said of its absence */
+    bool insecure;            /* nothing is said of its absence */
+    const char *roles;        /* a file; NULL: none */
+    struct lh_access *access; /* what it says, until lh_server_options_free() */
 };
 
 extern const char *const lh_server_log_levels[];
@@ -96,7 +99,10 @@ extern const char *const lh_server_log_formats[];
 #define LH_SERVER_TLS_FLAGS(o)                                                                    \
     LH_TLS_FLAGS((o).tls),                                                                        \
     {LH_FLAG("insecure", BOOL, &(o).insecure, NULL),                                              \
-        .help = "do not warn that others than this machine can connect without TLS"}
+        .help = "do not warn that others than this machine can connect without TLS"},             \
+    {LH_FLAG("roles", STRING, &(o).roles, NULL), .metavar = "FILE",                               \
+        .help = "who has which role and reaches which paths, beyond what certificates say; a "    \
+                "line each: IDENTITY ROLE [PREFIX]..."}
 #define LH_SERVER_LOG_FLAGS(o)                                                                    \
     {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
         .help = "log what is at least this important"},                                           \
@@ -104,10 +110,13 @@ extern const char *const lh_server_log_formats[];
         .help = "how log lines look"}
 /* clang-format on */
 
-/* lh_flags_accept() of a server, which has no positional arguments, and lh_tls_options_take() of
- * its options: to be freed, as `args`. */
+/* lh_flags_accept() of a server, which has no positional arguments, lh_tls_options_take() of its
+ * options, and its table of roles: to be freed, as `args`. */
 LH_MUST_USE bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_server_options *options, struct lh_flags_result *args, int *exit_code);
+
+/* What lh_server_parse() took. */
+void lh_server_options_free(struct lh_server_options *options);
 
 /* What others can connect to: `advertise`, or `listen` if that is NULL. NULL: neither is one host
  * and one port; said on stderr, with `example`. */

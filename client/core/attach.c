@@ -379,7 +379,8 @@ static void sent(void *owner)
 static bool is_final(int error)
 {
     return error == LH_ERR_INVALID_ARGUMENT || error == LH_ERR_NO_MEMORY ||
-           error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED || error == LH_ERR_TOO_LARGE;
+           error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
+           error == LH_ERR_TOO_LARGE || error == LH_ERR_PERMISSION;
 }
 
 static void closed(void *owner, int error, const char *text)

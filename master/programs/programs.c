@@ -56,6 +56,29 @@ static void refuse_values(
     lh_m_say_refused(m, p, id, name, LH_ERR_UNIMPLEMENTED, "this master has no values");
 }
 
+/* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
+ * needs no right. */
+static bool may(struct lh_master *m, struct lh_m_program *p, const struct lh_m_link *l,
+    const Leasehold__LeaseOp *op)
+{
+    bool acquires = op->op_case == LEASEHOLD__LEASE_OP__OP_ACQUIRE;
+    bool reads = op->op_case == LEASEHOLD__LEASE_OP__OP_READ;
+    bool prefix = op->op_case == LEASEHOLD__LEASE_OP__OP_BROADCAST;
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (l->identity == NULL || !(acquires || reads || prefix))
+        return true;
+    const char *name = acquires ? op->acquire->name
+                       : reads  ? op->read->name
+                                : op->broadcast->prefix;
+    uint64_t id = acquires ? op->acquire->id : reads ? op->read->id : op->broadcast->id;
+    if (lh_m_access_name(m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, prefix,
+            text) == LH_OK)
+        return true;
+    lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
+    return false;
+}
+
 static void operate(struct lh_master *m, struct lh_m_program *p, const Leasehold__LeaseOp *op)
 {
     const struct lh_m_values_owner *values = m->values_owner;
@@ -117,7 +140,8 @@ static void on_ops(struct lh_master *m, struct lh_m_link *l, const Leasehold__Le
                 "too much has not been taken by programs, and this one has not taken its share");
             return;
         }
-        operate(m, p, ops->ops[i]);
+        if (may(m, p, l, ops->ops[i]))
+            operate(m, p, ops->ops[i]);
     }
 }
 

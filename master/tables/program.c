@@ -97,6 +97,7 @@ void lh_m_program_free(struct lh_master *m, struct lh_m_program *p)
     free(p->host);
     free(p->process);
     free(p->label);
+    free(p->identity);
     free(p->title);
     free(p);
 }

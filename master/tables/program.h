@@ -15,6 +15,7 @@ struct lh_m_program {
     struct lh_duration term;
     char *host, *process, *label;
     bool lookups; /* it may cache lookups of files (VAL-7) */
+    char *identity; /* of whoever opened it (ACC-3); NULL: nobody said so */
 
     bool awaited_for_lookups;    /* counted in `m->programs.lookups_away` */
     struct lh_m_session session; /* its name, for logs, is `title` */

@@ -13,6 +13,7 @@
  * the end of the step looks at each touched file once. */
 #pragma once
 
+#include "master/tables/access.h"
 #include "master/tables/call.h"
 #include "master/tables/chunk.h"
 #include "master/tables/commit.h"
@@ -69,6 +70,7 @@ struct lh_master {
     struct lh_m_pendings pendings;
     struct lh_m_moving moving;
     struct lh_master_counts counts;
+    struct lh_access_log refusals;
 
     struct lh_leases leases;
     struct lh_timers timers;

@@ -220,6 +220,8 @@ static void put_program(struct lh_master *m, const struct lh_m_program *p)
     record.process = p->process;
     record.label = p->label;
     record.lookups = p->lookups;
+    if (p->identity != NULL)
+        record.identity = p->identity;
     put_message(m, key, program_key(key, p), &record.base);
 }
 

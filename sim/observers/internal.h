@@ -293,6 +293,9 @@ void lh_ob_inv9_lives(struct lh_sim_observers *o, struct actor *a, enum lh_sim_l
  * nothing (SES-3), when the master says so. */
 bool lh_ob_said_in_session(
     const struct lh_sim_observers *o, const struct actor *server, uint64_t session);
+/* access.c */
+void lh_ob_access_does(struct lh_sim_observers *o, const struct lh_sim_sight *s);
+
 void lh_ob_inv10_takes(struct lh_sim_observers *o, struct actor *a, const struct lh_sim_sight *s);
 
 /* The server told a client that this batch is stored (LEASE-4). */

@@ -161,6 +161,8 @@ static void does(void *arg, const struct lh_sim_sight *s)
 {
     struct lh_sim_observers *o = arg;
 
+    if (o->cluster->config.roles && !lh_sim_is_stranger(s->node))
+        lh_ob_access_does(o, s);
     if (is_strange(s)) {
         lh_ob_history_stranger(o, s);
         return;

@@ -417,7 +417,7 @@ static void arrive(struct lh_sim *sim, struct end *served)
         .link = served->id,
         .method = served->link->method,
         .text = opener->node->name,
-        .identity = ""};
+        .identity = opener->node->identity};
     lh_sim_feed(node, &in, served);
 }
 
@@ -433,6 +433,7 @@ static void receive(struct end *end, struct parcel *p)
     struct lh_input in = {.kind = LH_IN_MESSAGE,
         .link = end->id,
         .method = end->link->method,
+        .identity = end == &end->link->ends[1] ? end->link->ends[0].node->identity : NULL,
         .message = p->message,
         .payload = lh_buf_take(&p->payload)};
 
