@@ -39,7 +39,7 @@ int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method m
 int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right right,
     const char *name, bool below, char *text)
 {
-    if (lh_m_name(name))
+    if (lh_m_is_lookup(name))
         name++; /* of a file: it is reached as the path is (VAL-7) */
     return said(m, lh_access_name(m->config.access, identity, right, name, below, text), text);
 }
