@@ -20,7 +20,8 @@
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
  *
- * The standard grpc.health.v1.Health service is answered here and never shown to the owner.
+ * The standard services grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha) are answered
+ * here and never shown to the owner.
  *
  * Foreign methods (lh_method_info()) are called at servers that are not ours, which is etcd (3.4).
  * They have connections of their own, even to the same address, encrypted if the config has a CA.
@@ -62,6 +63,8 @@ struct lh_rpc_tls {
     const char *cert_file, *key_file;
 };
 
+#define LH_RPC_SERVICES_MAX 4u
+
 struct lh_rpc_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
      * NULL: nowhere. */
@@ -87,9 +90,9 @@ struct lh_rpc_config {
     /* A reply that its peer has not taken after so long is dropped, with its call, while more than
      * half of unsent_max is unsent. 0: the default of 10 s. */
     struct lh_duration reply_timeout;
-    /* The service whose health is told besides the server's own (""):
-     * "leasehold.Master"; or NULL. */
-    const char *health_service;
+    /* The services that are served here, which reflection lists and health tells of besides the
+     * server's own (""): at most LH_RPC_SERVICES_MAX static names, NULL behind the last; or NULL. */
+    const char *const *services;
     /* Of connections to foreign servers. The files are read once, in lh_rpc_create(). That their
      * contents are damaged or do not match is found by the first call, which ends UNAVAILABLE. */
     struct lh_rpc_tls foreign_tls;
@@ -152,8 +155,9 @@ void lh_rpc_tend(struct lh_rpc *rpc);
 LH_MUST_USE int lh_rpc_ask_health(
     const char *address, struct lh_duration timeout, char *why, size_t why_size);
 
-/* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
-void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);
+/* What the health service says from now on, of the server ("") and of its services; watchers are
+ * told. NOT_SERVING at first. Any thread. */
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services);
 
 /* Ends everything: no new calls, served links get the grace time to finish sending, then all links
  * are cut. Callbacks may come until it returns, none after. Not from a callback. Links that the

@@ -221,7 +221,24 @@ static void *timer_main(void *arg)
         pthread_mutex_lock(&loop->lock);
         loop->armed = LH_INSTANT_NEVER;
         lh_dispatch_run_locked(loop, d);
+        atomic_fetch_add(&loop->beats, 1);
     }
+}
+
+void lh_loop_beat(struct lh_loop *loop)
+{
+    const struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
+
+    pthread_mutex_lock(&loop->lock);
+    loop->armed = (struct lh_instant){0}; /* no deadline is earlier and puts it off */
+    int e = timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &soon, NULL);
+    LH_ASSERT(e == 0);
+    pthread_mutex_unlock(&loop->lock);
+}
+
+uint64_t lh_loop_beats(const struct lh_loop *loop)
+{
+    return atomic_load(&loop->beats);
 }
 
 bool lh_loop_call(struct lh_loop *loop, void *call)
@@ -267,9 +284,9 @@ void lh_loop_tend(struct lh_loop *loop)
     lh_rpc_tend(loop->rpc);
 }
 
-void lh_loop_set_serving(struct lh_loop *loop, bool serving)
+void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
 {
-    lh_rpc_set_serving(loop->rpc, serving);
+    lh_rpc_set_serving(loop->rpc, server, services);
 }
 
 void lh_loop_stop(struct lh_loop *loop)
@@ -364,7 +381,7 @@ int lh_loop_create(
         .keepalive_timeout = config->keepalive_timeout,
         .connect_timeout = config->connect_timeout,
         .grace = config->grace,
-        .health_service = config->health_service,
+        .services = config->services,
         .calls_max = config->calls_max,
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,
