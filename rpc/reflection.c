@@ -29,6 +29,9 @@ typedef Leasehold__Described__Enum enum_description;
 typedef Leasehold__Described__Service service_description;
 typedef Leasehold__Described__Named named_description;
 
+#define ASKS(what)    GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##what
+#define ANSWERS(what) GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##what
+
 static const char *const standard_services[] = {
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
@@ -156,8 +159,7 @@ static struct lh_buf pack_error(reflection_response *r, grpc_status_code code, c
 
     e.error_code = (int32_t)code;
     e.error_message = (char *)(uintptr_t)text;
-    r->message_response_case =
-        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
+    r->message_response_case = ANSWERS(ERROR_RESPONSE);
     r->error_response = &e;
     return pack(r);
 }
@@ -175,8 +177,7 @@ static struct lh_buf pack_file(reflection_response *r, const file_description *f
     bytes.len = leasehold__described__file__pack(f, bytes.data);
     files.n_file_descriptor_proto = 1;
     files.file_descriptor_proto = &bytes;
-    r->message_response_case =
-        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_FILE_DESCRIPTOR_RESPONSE;
+    r->message_response_case = ANSWERS(FILE_DESCRIPTOR_RESPONSE);
     r->file_descriptor_response = &files;
     struct lh_buf b = pack(r);
     free(bytes.data);
@@ -204,8 +205,7 @@ static struct lh_buf pack_services(reflection_response *r, const struct lh_rpc *
         pointers[i] = &all[i];
     list.n_service = n;
     list.service = pointers;
-    r->message_response_case =
-        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
+    r->message_response_case = ANSWERS(LIST_SERVICES_RESPONSE);
     r->list_services_response = &list;
     return pack(r);
 }
@@ -219,8 +219,7 @@ static struct lh_buf pack_extensions(reflection_response *r, const char *type)
     if (!is_message(type))
         return pack_error(r, GRPC_STATUS_NOT_FOUND, "there is no such message");
     none.base_type_name = (char *)(uintptr_t)type;
-    r->message_response_case =
-        GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ALL_EXTENSION_NUMBERS_RESPONSE;
+    r->message_response_case = ANSWERS(ALL_EXTENSION_NUMBERS_RESPONSE);
     r->all_extension_numbers_response = &none;
     return pack(r);
 }
@@ -232,15 +231,15 @@ static struct lh_buf answer(const struct lh_rpc *rpc, reflection_request *q)
     r.valid_host = q->host;
     r.original_request = q;
     switch (q->message_request_case) {
-    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
+    case ASKS(FILE_BY_FILENAME):
         return pack_file(&r, find_file(q->file_by_filename, NULL));
-    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
+    case ASKS(FILE_CONTAINING_SYMBOL):
         return pack_file(&r, find_file(NULL, q->file_containing_symbol));
-    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
+    case ASKS(LIST_SERVICES):
         return pack_services(&r, rpc);
-    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
+    case ASKS(ALL_EXTENSION_NUMBERS_OF_TYPE):
         return pack_extensions(&r, q->all_extension_numbers_of_type);
-    case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
+    case ASKS(FILE_CONTAINING_EXTENSION):
         return pack_error(&r, GRPC_STATUS_NOT_FOUND, "there is no such extension");
     default:
         return pack_error(&r, GRPC_STATUS_INVALID_ARGUMENT, "the request asks for nothing known");

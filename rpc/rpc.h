@@ -91,7 +91,8 @@ struct lh_rpc_config {
      * half of unsent_max is unsent. 0: the default of 10 s. */
     struct lh_duration reply_timeout;
     /* The services that are served here, which reflection lists and health tells of besides the
-     * server's own (""): at most LH_RPC_SERVICES_MAX static names, NULL behind the last; or NULL. */
+     * server's own (""): at most LH_RPC_SERVICES_MAX static names, NULL behind the last; or
+     * NULL. */
     const char *const *services;
     /* Of connections to foreign servers. The files are read once, in lh_rpc_create(). That their
      * contents are damaged or do not match is found by the first call, which ends UNAVAILABLE. */

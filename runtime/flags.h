@@ -6,8 +6,9 @@
  *   - the config file: --config FILE, of lines "session-term = 10s" and # comments
  *   - the table's default
  * Every command so described also has --help, --version and --config. --help=FORM prints the table
- * in another form: `man` a manual page, `config` a config file with all defaults, `words` what a shell
- * completes; of a command that is one of several, `section` and `shared` its part of their page.
+ * in another form: `man` a manual page, `config` a config file with all defaults, `words` what a
+ * shell completes; of a command that is one of several, `section` and `shared` its part of their
+ * page.
  *
  *     static const struct lh_flag table[] = {
  *         {LH_FLAG("listen", STRING, &o.listen, "127.0.0.1:7400"), .metavar = "ADDRESS",

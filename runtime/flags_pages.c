@@ -41,7 +41,7 @@ static void bounds_of(const struct lh_flag *f, char *to, size_t size)
 
 /* ---- a manual page ---- */
 
-/* Text for roff, its `words` in bold. At the start of a line roff would take a dot for a request. */
+/* Text for roff, its `words` in bold. A dot at the start of a line would be a request to roff. */
 static void put_roff(FILE *out, const char *text)
 {
     bool bold = false, start = true;

@@ -1,8 +1,8 @@
-/* What a service manager is told of this process, and asks of it: sd_notify(3)'s protocol, datagrams
- * of lines "NAME=value" to $NOTIFY_SOCKET. Without that nothing happens.
+/* What a service manager is told of this process, and asks of it: the protocol of sd_notify(3),
+ * datagrams of lines "NAME=value" to $NOTIFY_SOCKET. Without that nothing happens.
  *
- * The few lines are here, and not libsystemd's, because its own manual says so for programs that
- * need no more of it: the protocol is fixed, and the library brings five others into the process. */
+ * These few lines stand here instead of libsystemd: its manual suggests that to programs that need
+ * no more of it. The protocol is fixed, and the library brings five others into the process. */
 #pragma once
 
 #include "base/time.h"

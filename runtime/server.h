@@ -91,7 +91,7 @@ extern const char *const lh_server_log_formats[];
                 "tried from within; 0: never"}
 #define LH_SERVER_LOG_FLAGS(o)                                                                    \
     {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
-        .help = "log what is at least this important", .live = true},                                           \
+        .help = "log what is at least this important", .live = true},                             \
     {LH_FLAG("log-format", ENUM, &(o).log_format, "text"), .choices = lh_server_log_formats,      \
         .help = "how log lines look", .live = true}
 /* clang-format on */

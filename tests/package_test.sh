@@ -1,0 +1,193 @@
+#!/bin/bash
+# The Debian packages of the programs as they were built for the tests: lintian finds nothing, they
+# hold what they should, and programs, units and config files work once they are unpacked.
+#
+#   tests/package_test.sh                  as Bazel runs it: what was built for the tests
+#   tests/package_test.sh --chroot         by hand, as root, for minutes: a release, installed by apt
+#                                          into a fresh Debian 12 (mmdebstrap), where a cluster runs
+set -euo pipefail
+
+# The source tree: a link of Bazel's into it tells where it is.
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+source=$(dirname "$here")
+work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/package_test.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    echo "package_test: $*" >&2
+    exit 1
+}
+
+has() { # WHAT TEXT PATTERN
+    grep -q -- "$3" <<<"$2" || fail "$1: there is no '$3' in: $2"
+}
+
+holds() { # PACKAGE FILE...
+    local package=$1 list file
+    shift
+    list=$(dpkg-deb --contents "$work"/out/"$package"_*.deb)
+    for file in "$@"; do
+        has "$package" "$list" " \\.$file\$\\| \\.$file -> "
+    done
+}
+
+check_contents() {
+    local lib=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH) part
+    for part in master chunkserver; do
+        holds leasehold-$part /usr/bin/leasehold-$part /etc/leasehold/$part.conf \
+            /lib/systemd/system/leasehold-$part.service \
+            /usr/lib/sysusers.d/leasehold-$part.conf /usr/share/man/man8/leasehold-$part.8.gz \
+            /usr/share/bash-completion/completions/leasehold-$part
+    done
+    holds leasehold-client /usr/bin/leasehold /usr/share/man/man1/leasehold.1.gz \
+        /usr/share/bash-completion/completions/leasehold
+    holds leasehold-sim /usr/bin/leasehold-sim /usr/share/man/man1/leasehold-sim.1.gz
+    holds libleasehold0 "$lib/libleasehold.so.0" "$lib/libleasehold.so.0.1"
+    holds libleasehold-dev /usr/include/leasehold.h /usr/include/leasehold_leases.h \
+        "$lib/libleasehold.a" "$lib/libleasehold.so" "$lib/pkgconfig/leasehold.pc"
+    # What others are built against: the library's own name for its symbols.
+    has symbols "$(dpkg-deb --ctrl-tarfile "$work"/out/libleasehold0_*.deb | tar -xO ./symbols)" \
+        'LEASEHOLD_0@LEASEHOLD_0 0.1\|(symver)LEASEHOLD_0 0.1'
+}
+
+check_programs() { # ROOT: where the packages are unpacked
+    local root=$1 part said
+    has version "$("$root"/usr/bin/leasehold --version)" "leasehold $("$source"/tools/version)"
+    for part in master chunkserver; do
+        # The config file is read, and each of its settings exists.
+        said=$("$root"/usr/bin/leasehold-$part --config="$root/etc/leasehold/$part.conf" \
+            --network-threads=0 2>&1) && fail "$part starts without a thread"
+        has $part "$said" 'network-threads: 0 is too small'
+        has $part "$(cat "$root/etc/leasehold/$part.conf")" \
+            "^data-dir = /var/lib/leasehold-$part\$"
+        has $part "$(cat "$root/etc/leasehold/$part.conf")" '^#log-level = info$'
+    done
+    # A program is built against what libleasehold-dev has, and runs with what libleasehold0 has.
+    cat >"$work/program.c" <<'END'
+#include <leasehold.h>
+#include <stdio.h>
+
+int main(void)
+{
+    return puts(lh_error_name(LH_OK)) < 0;
+}
+END
+    local lib=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH) flags
+    flags=$(PKG_CONFIG_LIBDIR=$root$lib/pkgconfig pkg-config --cflags --libs leasehold)
+    # The folders are those of a machine on which it is installed.
+    # shellcheck disable=SC2086
+    gcc "$work/program.c" -o "$work/program" -I"$root/usr/include" -L"$root$lib" $flags
+    has program "$(LD_LIBRARY_PATH=$root$lib "$work/program")" '^OK$'
+}
+
+# systemd reads the units as they are installed.
+check_units() { # ROOT
+    local said
+    command -v systemd-analyze >/dev/null || fail "there is no systemd-analyze"
+    said=$(systemd-analyze verify --man=no --root="$1" leasehold-master.service \
+        leasehold-chunkserver.service 2>&1 | grep leasehold) || true
+    [ -z "$said" ] || fail "units: $said"
+}
+
+unpack() { # ROOT
+    local package
+    for package in "$work"/out/*.deb; do
+        case $package in *-dbgsym_*) continue ;; esac
+        dpkg-deb --extract "$package" "$1"
+    done
+}
+
+quick() {
+    LEASEHOLD_BUILT=$PWD DEB_BUILD_OPTIONS="nocheck noautodbgsym" \
+        "$source"/packaging/build --to "$work/out" --lint
+    check_contents
+    unpack "$work/root"
+    check_programs "$work/root"
+    check_units "$work/root"
+}
+
+# --- in a fresh Debian ---------------------------------------------------------------------
+
+inside() {
+    chroot "$work/debian" "$@"
+}
+
+as() { # USER COMMAND...: as the unit would, in its folder
+    local user=$1
+    shift
+    inside setpriv --reuid="$user" --regid="$user" --clear-groups \
+        sh -c 'cd "/var/lib/$0" && exec "$@"' "$user" "$@"
+}
+
+fresh() {
+    "$source"/packaging/build --to "$work/out" --lint
+    check_contents
+    mkdir "$work/packages" "$work/debian"
+    cp "$work"/out/*.deb "$work/packages"
+    mmdebstrap --variant=apt bookworm "$work/debian"
+    mkdir "$work/debian/packages"
+    cp "$work"/packages/*.deb "$work/debian/packages"
+    rm -f "$work"/debian/packages/*-dbgsym_*
+    inside sh -c 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+        --no-install-recommends install /packages/*.deb bash-completion gcc libc6-dev pkg-config \
+        systemd'
+    mount -t proc proc "$work/debian/proc"
+    trap 'stop_all; umount "$work/debian/proc"; rm -rf "$work"' EXIT
+    run_inside
+    echo "package_test: all is well"
+}
+
+stop_all() {
+    local pid
+    for pid in ${pids[@]+"${pids[@]}"}; do
+        kill "$pid" 2>/dev/null || true
+    done
+    wait
+}
+
+pids=()
+start() { # PART
+    as "leasehold-$1" "/usr/bin/leasehold-$1" "--config=/etc/leasehold/$1.conf" &
+    pids+=($!)
+}
+
+run_inside() {
+    local part said
+    for part in master chunkserver; do
+        inside id "leasehold-$part" >/dev/null || fail "there is no user leasehold-$part"
+        # systemd makes it, by StateDirectory.
+        inside install -d -o "leasehold-$part" -g "leasehold-$part" -m 750 \
+            "/var/lib/leasehold-$part"
+    done
+    said=$(inside systemctl is-enabled leasehold-master.service 2>&1) || true
+    has enabled "$said" disabled
+    inside systemd-analyze verify --man=no leasehold-master.service leasehold-chunkserver.service
+    start master
+    start chunkserver
+    inside sh -c 'for i in $(seq 100); do
+            leasehold --timeout=2s servers 2>/dev/null | grep -q live && exit 0
+            sleep 0.2
+        done
+        exit 1' || fail "the chunkserver did not come"
+    inside leasehold create --replication=1 --min-replicas=1 /hello
+    inside sh -c 'echo world | leasehold append /hello'
+    has cat "$(inside leasehold cat /hello)" '^world$'
+    has completion "$(inside bash -c '. /usr/share/bash-completion/bash_completion
+        _completion_loader leasehold; COMP_WORDS=(leasehold cat /h) COMP_CWORD=2
+        COMP_LINE="leasehold cat /h" COMP_POINT=16; _leasehold leasehold 2>/dev/null
+        echo "${COMPREPLY[@]}"')" '^/hello$'
+    has program "$(inside sh -c 'printf "#include <leasehold.h>\n#include <stdio.h>\n%s\n" \
+        "int main(void) { return puts(lh_error_name(LH_OK)) < 0; }" >/tmp/p.c &&
+        gcc /tmp/p.c $(pkg-config --cflags --libs leasehold) -o /tmp/p && /tmp/p')" '^OK$'
+    stop_all
+    pids=()
+    # What purge leaves is the data.
+    inside sh -c 'DEBIAN_FRONTEND=noninteractive apt-get -q -y purge leasehold-master'
+    [ ! -e "$work/debian/etc/leasehold/master.conf" ] || fail "purge leaves the config file"
+    [ -e "$work/debian/var/lib/leasehold-master" ] || fail "purge removes the metadata"
+}
+
+case ${1:-} in
+--chroot) fresh ;;
+*) quick ;;
+esac
