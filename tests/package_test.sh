@@ -3,14 +3,15 @@
 # hold what they should, and programs, units and config files work once they are unpacked.
 #
 #   tests/package_test.sh                  as Bazel runs it: what was built for the tests
-#   tests/package_test.sh --chroot         by hand, as root, for minutes: a release, installed by apt
-#                                          into a fresh Debian 12 (mmdebstrap), where a cluster runs
+#   tests/package_test.sh --chroot         by hand, as root, in minutes: a release, installed by apt
+#                                          in a fresh Debian 12 (mmdebstrap), where a cluster runs
 set -euo pipefail
 
 # The source tree: a link of Bazel's into it tells where it is.
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 source=$(dirname "$here")
-work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/package_test.XXXXXX")
+work=$(mktemp -d "${TEST_TMPDIR:-${TMPDIR:-/tmp}}/package_test.XXXXXX")
+unset TEST_TMPDIR # or a Bazel of ours would put all its output there
 trap 'rm -rf "$work"' EXIT
 
 fail() {
