@@ -225,22 +225,6 @@ static void *timer_main(void *arg)
     }
 }
 
-void lh_loop_beat(struct lh_loop *loop)
-{
-    const struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
-
-    pthread_mutex_lock(&loop->lock);
-    loop->armed = (struct lh_instant){0}; /* no deadline is earlier and puts it off */
-    int e = timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &soon, NULL);
-    LH_ASSERT(e == 0);
-    pthread_mutex_unlock(&loop->lock);
-}
-
-uint64_t lh_loop_beats(const struct lh_loop *loop)
-{
-    return atomic_load(&loop->beats);
-}
-
 bool lh_loop_call(struct lh_loop *loop, void *call)
 {
     struct lh_dispatch *d = lh_dispatch_begin(loop);

@@ -89,6 +89,9 @@ void lh_loop_persisted(struct lh_loop *loop, uint64_t ticket, int error);
 void lh_loop_lock(struct lh_loop *loop);
 void lh_loop_unlock(struct lh_loop *loop);
 
+/* Whether lh_loop_lock() can be had within `timeout`: otherwise the core hangs in a step. */
+bool lh_loop_goes_on(struct lh_loop *loop, struct lh_duration timeout);
+
 /* What peers have of this process: calls, and replies that they do not take. */
 void lh_loop_network_figures(const struct lh_loop *loop, struct lh_rpc_figures *figures);
 

@@ -270,6 +270,9 @@ static void tick(const struct lh_server *server, struct lh_manager *manager)
 {
     char why[200] = "";
 
+    /* A core that hangs must not keep this thread from its signals. */
+    if (!lh_loop_goes_on(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
+        return;
     server->update(server->arg);
     bool ready = server->ready(server->arg, why, sizeof why);
     lh_manager_tick(manager, ready, why);

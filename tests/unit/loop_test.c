@@ -192,9 +192,11 @@ static void a_core_that_hangs_has_no_beats(void **state)
     pthread_create(&beat, NULL, beat_main, &toy);
     usleep(50000); /* for the timer's thread to be wrong */
     assert_int_equal(lh_loop_beats(toy.loop), before);
+    assert_false(lh_loop_goes_on(toy.loop, lh_milliseconds(10)));
 
     sem_post(&released);
     await_beats_after(&toy, before);
+    assert_true(lh_loop_goes_on(toy.loop, lh_seconds(10)));
     pthread_join(call, NULL);
     pthread_join(beat, NULL);
     toy_end(&toy);
