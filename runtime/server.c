@@ -275,7 +275,7 @@ static void tick(const struct lh_server *server, struct lh_manager *manager)
         return;
     server->update(server->arg);
     bool ready = server->ready(server->arg, why, sizeof why);
-    lh_manager_tick(manager, ready, why);
+    lh_manager_status(manager, ready, why);
 }
 
 static void reload(const struct lh_server *server)
@@ -287,15 +287,12 @@ static void reload(const struct lh_server *server)
 }
 
 /* Until there is a reason to stop; false: the core has stopped. */
-static bool wait_for_reason(const struct lh_server *server, int *exit_code)
+static bool wait_for_reason(
+    const struct lh_server *server, struct lh_manager *manager, int *exit_code)
 {
-    struct lh_manager manager;
-
-    lh_manager_init(&manager, server->loop);
     for (;;) {
-        tick(server, &manager);
-        int number =
-            next_signal(lh_manager_interval(&manager, lh_milliseconds(LH_SERVER_UPDATE_MS)));
+        tick(server, manager);
+        int number = next_signal(lh_milliseconds(LH_SERVER_UPDATE_MS));
         if (number == SIGINT || number == SIGTERM) {
             lh_log(LH_INFO, server->component, "%s: %s", strsignal(number), server->on_signal);
             *exit_code = LH_SERVER_DONE;
@@ -331,10 +328,12 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         .arg = (void *)(uintptr_t)server,
     };
     struct lh_hearing *hearing = lh_hearing_start(&config);
-    bool stop = wait_for_reason(server, exit_code);
+    struct lh_manager *manager = lh_manager_start(server->loop);
+    bool stop = wait_for_reason(server, manager, exit_code);
 
     /* Where the core has stopped the loop is still there, so this may take the time of one try. */
     lh_hearing_stop(hearing);
+    lh_manager_stop(manager);
     return stop;
 }
 
