@@ -155,9 +155,14 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
     const struct lh_flags flags = {
         .command = COMMAND,
         .usage = "[OPTION]...",
+        .section = 8,
+        .title = "grants the leases of a Leasehold cluster and keeps its names",
+        .files = "`/etc/leasehold/master.conf`: the config file that the systemd unit gives to the "
+                 "program\n`/var/lib/leasehold-master`: the data directory, likewise",
         .summary = "Keeps the files' names, knows which chunkserver holds what, and grants the "
                    "leases under which they take appends.",
         .epilog = "SIGTERM or SIGINT: finish commits under way, exit.\n"
+                  "SIGHUP: read the options again and take up log-level and log-format.\n"
                   "Exit status: 0 done, 64 usage, 69 address in use, 70 internal, 71 system, 73 "
                   "data directory, 74 input or output, 75 deaf, 78 settings that "
                   "contradict each other.\n",

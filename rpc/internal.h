@@ -34,6 +34,9 @@ static inline void tag_take(struct tag *tag)
 
 struct channel;
 
+/* What is asked about: the server (""), or one of its services. */
+enum health { HEALTH_SERVER, HEALTH_SERVICES };
+
 struct lh_rpc {
     _Atomic uint32_t references; /* the owner's, and each link's: links may outlive it */
     struct lh_rpc_config config;
@@ -47,6 +50,7 @@ struct lh_rpc {
     struct lh_tls *tls, *foreign_tls; /* NULL: in the clear */
     uint64_t served_generation;       /* of tls: what the listener has; the fetcher's */
     _Atomic uint64_t served, unsent, calls_refused, replies_dropped;
+    _Atomic unsigned reflections; /* streams that ask what is served here */
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
@@ -54,15 +58,17 @@ struct lh_rpc {
     struct channel *channels[2];  /* for new links, by address; those to foreign servers apart */
     struct lh_rpc_link *links;    /* every link with a call that has not ended */
     struct lh_rpc_link *watchers; /* health watches among them */
-    bool serving, started, stopping, server_down;
+    bool serving[2];              /* enum health */
+    bool started, stopping, server_down;
 };
 
-/* Who is told of a link's events: the owner, or the health service. */
+/* Who is told of a link's events: the owner, or one of the standard services. */
 struct link_handler {
     void (*message)(struct lh_rpc_link *link, struct lh_buf bytes);
     void (*half_closed)(struct lh_rpc_link *link); /* NULL: not of interest */
     void (*sent)(struct lh_rpc_link *link);        /* for what is sent with `tell` */
     void (*closed)(struct lh_rpc_link *link, int error, const char *text);
+    void (*released)(struct lh_rpc_link *link); /* NULL, or: the last reference is gone */
 };
 
 struct queued {
@@ -77,7 +83,6 @@ struct lh_rpc_link {
     const struct link_handler *handler;
     enum lh_method method;
     bool served, unary_request, unary_reply;
-    bool internal;                    /* the owner has never heard of it */
     struct lh_connection *connection; /* served links: whose; NULL if not known */
     char *identity;                   /* served links: who the peer is; NULL: nobody says so */
     char *address;                    /* opened links, until the call exists */
@@ -119,6 +124,7 @@ struct lh_rpc_link {
     struct lh_rpc_link *previous, *next;
     struct lh_rpc_link *watch_previous, *watch_next;
     bool watching;
+    enum health watched;
 
     _Alignas(max_align_t) unsigned char data[];
 };
@@ -241,4 +247,10 @@ char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *tex
 
 /* Serves the call if `path` is a method of the health service; false if it is not. */
 bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
+    struct lh_connection *connection);
+
+/* reflection.c */
+
+/* Likewise for the reflection service. */
+bool lh_rpc_reflection_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
     struct lh_connection *connection);

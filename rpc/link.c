@@ -66,8 +66,8 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
 {
     if (atomic_fetch_sub_explicit(&link->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (!link->internal && link->rpc->config.on_released != NULL)
-        link->rpc->config.on_released(link->rpc->config.arg, link);
+    if (link->handler != NULL && link->handler->released != NULL)
+        link->handler->released(link);
     drop_queue(link);
     grpc_metadata_array_destroy(&link->initial_metadata);
     grpc_metadata_array_destroy(&link->trailing_metadata);
@@ -163,7 +163,6 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum 
     link->unary_reply = unary_reply;
     link->call = call;
     link->handler = handler;
-    link->internal = handler != &lh_rpc_owner_handler;
     link->connection = connection;
     atomic_fetch_add_explicit(&rpc->served, 1, memory_order_relaxed);
     enlist(link);

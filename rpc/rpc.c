@@ -113,7 +113,8 @@ static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_
         refuse(rpc, call, connection, LH_ERR_PERMISSION, identity);
     } else if (method != LH_METHOD_NONE) {
         serve(rpc, call, method, peer, identity, connection);
-    } else if (!lh_rpc_health_serve(rpc, call, path, size, connection)) {
+    } else if (!lh_rpc_health_serve(rpc, call, path, size, connection) &&
+               !lh_rpc_reflection_serve(rpc, call, path, size, connection)) {
         refuse(rpc, call, connection, LH_ERR_UNIMPLEMENTED, "no such method");
     }
     gpr_free(peer);
@@ -217,6 +218,12 @@ static void owner_sent(struct lh_rpc_link *link)
     link->rpc->config.on_sent(link->rpc->config.arg, link);
 }
 
+static void owner_released(struct lh_rpc_link *link)
+{
+    if (link->rpc->config.on_released != NULL)
+        link->rpc->config.on_released(link->rpc->config.arg, link);
+}
+
 static void owner_half_closed(struct lh_rpc_link *link)
 {
     if (link->rpc->config.on_half_closed != NULL)
@@ -228,6 +235,7 @@ const struct link_handler lh_rpc_owner_handler = {
     .half_closed = owner_half_closed,
     .sent = owner_sent,
     .closed = owner_closed,
+    .released = owner_released,
 };
 
 void lh_rpc_unref(struct lh_rpc *rpc)
@@ -239,7 +247,6 @@ void lh_rpc_unref(struct lh_rpc *rpc)
     pthread_mutex_destroy(&rpc->health_lock);
     lh_tls_unref(rpc->tls);
     lh_tls_unref(rpc->foreign_tls);
-    free((char *)(uintptr_t)rpc->config.health_service);
     free(rpc);
 }
 
@@ -271,8 +278,6 @@ int lh_rpc_create(
     rpc->config = *config;
     rpc->config.listen = NULL;
     rpc->config.tls = rpc->config.foreign_tls = (struct lh_rpc_tls){0};
-    if (config->health_service != NULL)
-        rpc->config.health_service = lh_strdup(config->health_service);
     rpc->config.keepalive = or_default(config->keepalive, 2000);
     rpc->config.keepalive_timeout = or_default(config->keepalive_timeout, 2000);
     rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);

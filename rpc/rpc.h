@@ -20,7 +20,8 @@
  * Links are reference-counted. The owner gets one reference with lh_rpc_link_open() or on_opened
  * and gives it back with lh_rpc_link_unref() when it will not name the link again.
  *
- * The standard grpc.health.v1.Health service is answered here and never shown to the owner.
+ * The standard services grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha) are answered
+ * here and never shown to the owner.
  *
  * Foreign methods (lh_method_info()) are called at servers that are not ours, which is etcd (3.4).
  * They have connections of their own, even to the same address, and files for TLS of their own.
@@ -56,6 +57,8 @@
 struct lh_rpc;
 struct lh_rpc_link;
 
+#define LH_RPC_SERVICES_MAX 4u
+
 struct lh_rpc_config {
     /* Where to listen: "host:port", "[v6]:port" or "unix:/path"; port 0 picks one.
      * NULL: nowhere. */
@@ -81,9 +84,10 @@ struct lh_rpc_config {
     /* A reply that its peer has not taken after so long is dropped, with its call, while more than
      * half of unsent_max is unsent. 0: the default of 10 s. */
     struct lh_duration reply_timeout;
-    /* The service whose health is told besides the server's own (""):
-     * "leasehold.Master"; or NULL. */
-    const char *health_service;
+    /* The services that are served here, which reflection lists and health tells of besides the
+     * server's own (""): at most LH_RPC_SERVICES_MAX static names, NULL behind the last; or
+     * NULL. */
+    const char *const *services;
     /* Of connections with nodes of ours, both ways, and of those to foreign servers; without files,
      * in the clear. Both sides show certificates (tls.h). `log`, which may be NULL, is told what
      * becomes of files that replace these, by any thread; it must not call anything here. */
@@ -153,8 +157,9 @@ struct lh_tls *lh_rpc_tls(const struct lh_rpc *rpc);
 LH_MUST_USE int lh_rpc_ask_health(const char *address, struct lh_tls *tls,
     struct lh_duration timeout, char *why, size_t why_size);
 
-/* What the health service says from now on; watchers are told. NOT_SERVING at first. Any thread. */
-void lh_rpc_set_serving(struct lh_rpc *rpc, bool serving);
+/* What the health service says from now on, of the server ("") and of its services; watchers are
+ * told. NOT_SERVING at first. Any thread. */
+void lh_rpc_set_serving(struct lh_rpc *rpc, bool server, bool services);
 
 /* Ends everything: no new calls, served links get the grace time to finish sending, then all links
  * are cut. Callbacks may come until it returns, none after. Not from a callback. Links that the

@@ -227,6 +227,7 @@ static void *timer_main(void *arg)
         pthread_mutex_lock(&loop->lock);
         loop->armed = LH_INSTANT_NEVER;
         lh_dispatch_run_locked(loop, d);
+        atomic_fetch_add(&loop->beats, 1);
     }
 }
 
@@ -273,9 +274,9 @@ void lh_loop_tend(struct lh_loop *loop)
     lh_rpc_tend(loop->rpc);
 }
 
-void lh_loop_set_serving(struct lh_loop *loop, bool serving)
+void lh_loop_set_serving(struct lh_loop *loop, bool server, bool services)
 {
-    lh_rpc_set_serving(loop->rpc, serving);
+    lh_rpc_set_serving(loop->rpc, server, services);
 }
 
 void lh_loop_stop(struct lh_loop *loop)
@@ -375,7 +376,7 @@ int lh_loop_create(
         .keepalive_timeout = config->keepalive_timeout,
         .connect_timeout = config->connect_timeout,
         .grace = config->grace,
-        .health_service = config->health_service,
+        .services = config->services,
         .calls_max = config->calls_max,
         .memory_max = config->memory_max,
         .unsent_max = config->unsent_max,

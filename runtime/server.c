@@ -1,12 +1,16 @@
 /* Signals are taken by waiting for them, never by a handler: what follows one may lock and log. */
 #include "runtime/server.h"
 
+#include "base/version.h"
 #include "rpc/connections.h"
 #include "rpc/rpc.h"
 #include "runtime/descriptors.h"
 #include "runtime/hearing.h"
 #include "runtime/log.h"
+#include "runtime/manager.h"
+#include "runtime/notify.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,8 +19,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define VERSION "0.1"
 
 /* jemalloc reads this before main(). What a burst took goes back to the system some seconds later,
  * by a thread of jemalloc's, so also in a process that has become quiet. */
@@ -62,7 +64,7 @@ const char *const lh_server_log_formats[] = {"text", "json", NULL};
 bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     struct lh_server_options *options, struct lh_flags_result *args, int *exit_code)
 {
-    static const struct lh_flags_binary binary = {VERSION, LH_SERVER_USAGE};
+    static const struct lh_flags_binary binary = {LH_VERSION, LH_SERVER_USAGE};
     char why[640];
 
     if (!lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code))
@@ -117,6 +119,24 @@ static void warn_of_plain(const struct lh_server_options *o, const char *compone
 static void log_connections(enum lh_level level, const char *text)
 {
     lh_log(level, "network", "%s", text);
+}
+
+static void say_changed(void *arg, const struct lh_flag_setting *was, const char *is)
+{
+    const char *before = was->text != NULL ? was->text : "none", *now = is != NULL ? is : "none";
+
+    if (was->live)
+        lh_log(LH_INFO, arg, "%s is %s from now on, and was %s", was->name, now, before);
+    else
+        lh_log(
+            LH_WARN, arg, "%s = %s takes a restart; it goes on to be %s", was->name, now, before);
+}
+
+void lh_server_refresh(const char *component, struct lh_flags_result *now,
+    const struct lh_flags_result *fresh, const struct lh_server_options *options)
+{
+    lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
+    lh_flags_refresh(now, fresh, say_changed, (void *)(uintptr_t)component);
 }
 
 /* Whether others can connect to `address`: one host, one port. */
@@ -248,15 +268,30 @@ static void on_deaf(void *arg, const char *why)
     (void)kill(getpid(), SIGUSR1);
 }
 
+static bool has_terminal(void)
+{
+    int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
 /* SIGUSR1 is lh_server_on_stopped()'s. */
 static sigset_t signals(void)
 {
+    static int terminal = -1; /* as of the first call, before there are other threads */
     sigset_t set;
+
+    if (terminal < 0)
+        terminal = has_terminal();
 
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGUSR1);
+    if (terminal == 0)
+        (void)sigaddset(&set, SIGHUP);
     return set;
 }
 
@@ -277,24 +312,46 @@ void lh_server_on_stopped(void *arg, int error)
     (void)kill(getpid(), SIGUSR1);
 }
 
-/* The number of the next signal; 0 when it is time for an update. */
-static int next_signal(const struct lh_server *s)
+/* The number of the next signal; 0 when `most` has passed. */
+static int next_signal(struct lh_duration most)
 {
     const sigset_t set = signals();
     const struct timespec interval = {
-        .tv_sec = (time_t)(s->interval.ns / 1000000000u),
-        .tv_nsec = (long)(s->interval.ns % 1000000000u),
+        .tv_sec = (time_t)(most.ns / 1000000000u),
+        .tv_nsec = (long)(most.ns % 1000000000u),
     };
-    int number = s->update != NULL ? sigtimedwait(&set, NULL, &interval) : sigwaitinfo(&set, NULL);
+    int number = sigtimedwait(&set, NULL, &interval);
 
     return number > 0 ? number : 0;
 }
 
+static void tick(const struct lh_server *server, struct lh_manager *manager)
+{
+    char why[200] = "";
+
+    /* A core that hangs must not keep this thread from its signals. */
+    if (!lh_loop_goes_on(server->loop, lh_milliseconds(LH_SERVER_UPDATE_MS / 2)))
+        return;
+    server->update(server->arg);
+    bool ready = server->ready(server->arg, why, sizeof why);
+    lh_manager_status(manager, ready, why);
+}
+
+static void reload(const struct lh_server *server)
+{
+    lh_log(LH_INFO, server->component, "%s: reading the options again", strsignal(SIGHUP));
+    lh_manager_reloading();
+    server->reload(server->arg);
+    lh_manager_reloaded();
+}
+
 /* Until there is a reason to stop; false: the core has stopped. */
-static bool wait_for_reason(const struct lh_server *server, int *exit_code)
+static bool wait_for_reason(
+    const struct lh_server *server, struct lh_manager *manager, int *exit_code)
 {
     for (;;) {
-        int number = next_signal(server);
+        tick(server, manager);
+        int number = next_signal(lh_milliseconds(LH_SERVER_UPDATE_MS));
         if (number == SIGINT || number == SIGTERM) {
             lh_log(LH_INFO, server->component, "%s: %s", strsignal(number), server->on_signal);
             *exit_code = LH_SERVER_DONE;
@@ -306,8 +363,8 @@ static bool wait_for_reason(const struct lh_server *server, int *exit_code)
         }
         if (number == SIGUSR1 && atomic_load(&core_stopped))
             break;
-        if (number == 0 && server->update != NULL)
-            server->update(server->arg);
+        if (number == SIGHUP)
+            reload(server);
     }
     /* The loop tells us before it tells lh_loop_wait(). */
     int error = lh_loop_wait(server->loop, LH_DURATION_FOREVER);
@@ -330,10 +387,12 @@ bool lh_server_wait(const struct lh_server *server, int *exit_code)
         .arg = (void *)(uintptr_t)server,
     };
     struct lh_hearing *hearing = lh_hearing_start(&config);
-    bool stop = wait_for_reason(server, exit_code);
+    struct lh_manager *manager = lh_manager_start(server->loop);
+    bool stop = wait_for_reason(server, manager, exit_code);
 
     /* Where the core has stopped the loop is still there, so this may take the time of one try. */
     lh_hearing_stop(hearing);
+    lh_manager_stop(manager);
     return stop;
 }
 
@@ -341,9 +400,12 @@ int lh_server_stop(const struct lh_server *server)
 {
     const sigset_t set = signals();
 
+    lh_notify("STOPPING=1\nSTATUS=%s\n", server->on_signal);
     (void)signal(SIGUSR1, SIG_IGN);
+    if (sigismember(&set, SIGHUP) == 1)
+        (void)signal(SIGHUP, SIG_IGN);
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-    lh_loop_set_serving(server->loop, false);
+    lh_loop_set_serving(server->loop, false, false);
     lh_loop_stop(server->loop);
     return lh_loop_wait(server->loop, server->stop_timeout);
 }

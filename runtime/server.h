@@ -105,9 +105,9 @@ extern const char *const lh_server_log_formats[];
                 "line each: IDENTITY ROLE [PREFIX]..."}
 #define LH_SERVER_LOG_FLAGS(o)                                                                    \
     {LH_FLAG("log-level", ENUM, &(o).log_level, "info"), .choices = lh_server_log_levels,         \
-        .help = "log what is at least this important"},                                           \
+        .help = "log what is at least this important", .live = true},                             \
     {LH_FLAG("log-format", ENUM, &(o).log_format, "text"), .choices = lh_server_log_formats,      \
-        .help = "how log lines look"}
+        .help = "how log lines look", .live = true}
 /* clang-format on */
 
 /* lh_flags_accept() of a server, which has no positional arguments, lh_tls_options_take() of its
@@ -129,6 +129,11 @@ const char *lh_server_advertised(
 LH_MUST_USE bool lh_server_prepare(const struct lh_server_options *options, const char *component,
     uint64_t *files, int *exit_code);
 
+/* The options were read again: takes up `log_level` and `log_format`, and logs what has another
+ * value than `now` says, the settings of the start with what was taken up since. */
+void lh_server_refresh(const char *component, struct lh_flags_result *now,
+    const struct lh_flags_result *fresh, const struct lh_server_options *options);
+
 /* What the options say about the network, for the loop. */
 void lh_server_limit_loop(const struct lh_server_options *options, struct lh_loop_config *loop);
 
@@ -145,14 +150,18 @@ struct lh_server {
     struct lh_duration stop_timeout;
     const struct lh_server_options *options;
 
-    /* Called by lh_server_wait() about every `interval`; NULL: nothing to do meanwhile. */
-    void (*update)(void *arg);
-    struct lh_duration interval;
+    /* All called by lh_server_wait(); `arg` is theirs. */
+    void (*update)(void *arg);                            /* about every LH_SERVER_UPDATE_MS */
+    bool (*ready)(void *arg, char *why, size_t why_size); /* for the service manager */
+    void (*reload)(void *arg); /* at SIGHUP: read the options again, and lh_server_refresh() */
     void *arg;
 };
 
+#define LH_SERVER_UPDATE_MS 500u
+
 /* Blocks the signals that lh_server_wait() takes. Threads inherit that: call it while there is
- * only one, or another may take a signal and with it the process. */
+ * only one, or another may take a signal and with it the process. SIGHUP is one of them only where
+ * the process has no terminal: there it means that the terminal is gone. */
 void lh_server_block_signals(void);
 
 /* The loop's `on_stopped`: wakes lh_server_wait(). Any thread, `arg` is not used. */

@@ -188,5 +188,4 @@ int lh_command_policy(int argc, char **argv);
 int lh_command_store(int argc, char **argv);
 int lh_command_certs(int argc, char **argv);
 int lh_command_local(int argc, char **argv);
-
-#define LH_COMMAND_VERSION "0.1"
+int lh_command_completion(int argc, char **argv);

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "base/version.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -30,7 +31,7 @@ struct lh_file_options lh_command_file_options(const struct lh_command_file *f)
 bool lh_command_parse(const struct lh_flags *flags, int argc, char **argv, size_t args_min,
     size_t args_max, struct lh_flags_result *result, int *exit_code)
 {
-    static const struct lh_flags_binary binary = {LH_COMMAND_VERSION, LH_EXIT_USAGE};
+    static const struct lh_flags_binary binary = {LH_VERSION, LH_EXIT_USAGE};
 
     return lh_flags_accept(flags, &binary, argc, argv, args_min, args_max, result, exit_code);
 }
@@ -106,9 +107,9 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     struct lh_flag table[LH_COMMAND_FLAGS_MAX + 3 + LH_TLS_FLAG_COUNT] = {
         {LH_FLAG("master", LIST, &common->masters, "127.0.0.1:7400"),
             .help = "the master's address, or those of any of several masters",
-            .metavar = "ADDRESS,..."},
+            .metavar = "ADDRESS,...", .shared = true},
         {LH_FLAG("timeout", DURATION, &common->timeout, "30s"), .help = "how long to try",
-            .min = 1000000},
+            .min = 1000000, .shared = true},
     };
     size_t count = 2;
     if (command->no_timeout)
@@ -120,8 +121,8 @@ int lh_command_run(const struct lh_command *command, int argc, char **argv)
     for (size_t i = 0; i < LH_TLS_FLAG_COUNT; i++)
         table[count++] = tls[i];
     if (!command->no_json)
-        table[count++] =
-            (struct lh_flag){LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON"};
+        table[count++] = (struct lh_flag){
+            LH_FLAG("json", BOOL, &common->json, NULL), .help = "print JSON", .shared = true};
     (void)snprintf(full_name, sizeof full_name, "leasehold %s", name);
     const struct lh_flags flags = {
         .command = full_name,

@@ -146,6 +146,8 @@ static void end_released(void *arg, struct lh_rpc_link *link)
     changed(e);
 }
 
+static const char *const services[] = {"leasehold.Master", "leasehold.Leases", NULL};
+
 static struct lh_rpc_config config_of(struct end *e, const char *listen)
 {
     return (struct lh_rpc_config){
@@ -153,7 +155,7 @@ static struct lh_rpc_config config_of(struct end *e, const char *listen)
         .threads = 2,
         .keepalive = lh_milliseconds(300),
         .keepalive_timeout = lh_milliseconds(300),
-        .health_service = "leasehold.Master",
+        .services = services,
         .arg = e,
         .on_opened = serve_opened,
         .on_message = listen != NULL ? serve_message : call_message,
@@ -761,9 +763,18 @@ static void health_is_told_and_its_changes_too(void **state)
 
     struct lh_stranger *s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "", 0);
     assert_int_equal(read_health(s), NOT_SERVING);
-    lh_rpc_set_serving(server.rpc, true);
+    lh_rpc_set_serving(server.rpc, true, false);
     assert_int_equal(read_health(s), SERVING);
     assert_int_equal(check(address, "", 0), SERVING);
+    assert_int_equal(check(address, "\n\20leasehold.Leases", 18), NOT_SERVING);
+    end_watch(s);
+
+    /* A standby's services are not served: they have a state of their own. */
+    s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\20leasehold.Master", 18);
+    assert_int_equal(read_health(s), NOT_SERVING);
+    lh_rpc_set_serving(server.rpc, true, true);
+    assert_int_equal(read_health(s), SERVING);
+    assert_int_equal(check(address, "\n\20leasehold.Leases", 18), SERVING);
     end_watch(s);
 
     s = lh_stranger_call(address, "/grpc.health.v1.Health/Watch", "\n\1x", 3);
