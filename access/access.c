@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SCHEME  "leasehold://"
-#define NAMES   2u /* fields of a request that name a file, at most */
+#define SCHEME       "leasehold://"
+#define NAMES        2u /* fields of a request that name a file, at most */
 #define RIGHT(right) (1u << LH_RIGHT_##right)
 
 /* ---- Who has which right. */
@@ -157,8 +157,8 @@ static void list_roles(enum lh_right right, char *text, size_t size)
     text[0] = 0;
     for (enum lh_role role = LH_ROLE_NONE; role < LH_ROLES && n < size; role++) {
         if ((rights[role] >> right & 1) != 0)
-            n += (size_t)snprintf(text + n, size - n, "%s%s", n == 0 ? "" : ", ",
-                lh_role_name(role));
+            n += (size_t)snprintf(
+                text + n, size - n, "%s%s", n == 0 ? "" : ", ", lh_role_name(role));
     }
 }
 

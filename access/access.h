@@ -54,8 +54,7 @@ struct lh_party {
     enum lh_role role;
 };
 
-void lh_access_party(
-    const struct lh_access *access, const char *identity, struct lh_party *party);
+void lh_access_party(const struct lh_access *access, const char *identity, struct lh_party *party);
 bool lh_party_may(const struct lh_party *party, enum lh_right right);
 /* Does it reach that path or name? With `below`: everything that begins with it. */
 bool lh_party_reaches(const struct lh_party *party, const char *path, bool below);

@@ -229,8 +229,7 @@ int main(int argc, char **argv)
         .size = strtoul(value_of(argc, argv, "--size", "100"), NULL, 10),
         .seconds = strtod(value_of(argc, argv, "--seconds", "5"), NULL),
     };
-    const struct lh_cluster_options options = {
-        .tls_dir = value_of(argc, argv, "--tls-dir", NULL)};
+    const struct lh_cluster_options options = {.tls_dir = value_of(argc, argv, "--tls-dir", NULL)};
     struct lh_cluster *cluster;
 
     if (o.path == NULL || o.appenders == 0 || o.files == 0 || o.size == 0 || argc % 2 == 0) {

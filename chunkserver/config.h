@@ -30,7 +30,7 @@ struct lh_chunkserver_config {
     uint64_t capacity_bytes;
     uint64_t free_bytes;
 
-    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; or NULL */
+    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core */
 
     struct lh_duration member_timeout; /* 1 s: a member without progress is reported (REC-3) */
     struct lh_duration drain_timeout;  /* 2 s: appends under way may take this long to commit

@@ -58,7 +58,8 @@ struct lh_master_config {
     struct lh_duration trash_retention; /* a removed file can be restored for this long of a running
                                            master's time; 0: it is gone at once */
     bool restored; /* the store was restored from a backup: it is older than the servers (KEEP-4) */
-    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; or NULL */
+    const struct lh_access *access; /* the table of roles (ACC-2), which outlives the core; NULL:
+                                       none */
     uint64_t reign; /* the master term that the first step takes; the caller sees to it that it is
                        not below the stored one (HA-3). 0: the stored one, plus one */
     struct lh_duration lone_log_after; /* a single log seals a chunk if no other one was shown for

@@ -82,11 +82,6 @@ void lh_rpc_link_unref(struct lh_rpc_link *link)
     free(link);
 }
 
-const char *lh_rpc_link_identity(const struct lh_rpc_link *link)
-{
-    return link->identity == NULL ? "" : link->identity;
-}
-
 void *lh_rpc_link_data(struct lh_rpc_link *link)
 {
     return link->data;

@@ -256,8 +256,7 @@ static void ask_closed(void *owner, int error, const char *text)
         lh_timer_set(&ask->client->timers, &ask->timer, end_of(ask));
         ask->unknown = true;
     } else if (!unknown && (error == LH_ERR_UNIMPLEMENTED || error == LH_ERR_MALFORMED ||
-                               error == LH_ERR_INVALID_ARGUMENT ||
-                               error == LH_ERR_PERMISSION)) {
+                               error == LH_ERR_INVALID_ARGUMENT || error == LH_ERR_PERMISSION)) {
         end_ask(ask, error, text, NULL);
     } else {
         master_failed(ask, error == LH_OK ? LH_ERR_UNAVAILABLE : error, text);

@@ -72,8 +72,8 @@ static bool may(struct lh_master *m, struct lh_m_program *p, const struct lh_m_l
                        : reads  ? op->read->name
                                 : op->broadcast->prefix;
     uint64_t id = acquires ? op->acquire->id : reads ? op->read->id : op->broadcast->id;
-    if (lh_m_access_name(m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, prefix,
-            text) == LH_OK)
+    if (lh_m_access_name(
+            m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, prefix, text) == LH_OK)
         return true;
     lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
     return false;

@@ -279,8 +279,8 @@ static bool refused(struct lh_reigns *r, const struct lh_input *in)
 {
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (lh_access_call(r->config.master.access, in->identity, in->method, in->message, NULL,
-            text) == LH_OK)
+    if (lh_access_call(
+            r->config.master.access, in->identity, in->method, in->message, NULL, text) == LH_OK)
         return false;
     lh_fx_close(r->fx, in->link, LH_ERR_PERMISSION, text);
     lh_r_link_over(r, in->link);

@@ -32,8 +32,7 @@ int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method m
 
     if (LH_PLANTED("method-without-its-right"))
         return LH_OK;
-    return said(m,
-        lh_access_call(m->config.access, identity, method, request, &paths, text), text);
+    return said(m, lh_access_call(m->config.access, identity, method, request, &paths, text), text);
 }
 
 int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right right,
@@ -44,8 +43,7 @@ int lh_m_access_name(struct lh_master *m, const char *identity, enum lh_right ri
     return said(m, lh_access_name(m->config.access, identity, right, name, below, text), text);
 }
 
-int lh_m_access_server(
-    struct lh_master *m, const char *identity, const char *server_id, char *text)
+int lh_m_access_server(struct lh_master *m, const char *identity, const char *server_id, char *text)
 {
     return said(m, lh_access_server(m->config.access, identity, server_id, text), text);
 }

@@ -14,7 +14,7 @@ struct lh_m_program {
     uint8_t id[LH_M_SESSION_ID_BYTES];
     struct lh_duration term;
     char *host, *process, *label;
-    bool lookups; /* it may cache lookups of files (VAL-7) */
+    bool lookups;   /* it may cache lookups of files (VAL-7) */
     char *identity; /* of whoever opened it (ACC-3); NULL: nobody said so */
 
     bool awaited_for_lookups;    /* counted in `m->programs.lookups_away` */

@@ -65,8 +65,7 @@ const struct lh_sim_bug lh_sim_core_bugs[LH_SIM_CORE_BUGS] = {
         "same process goes on with them",
         "INV-2"},
     {"heartbeats-from-stalled-disk", "SES-6",
-        "a server with a hanging disk goes on renewing; its chunks take no appends as long as it "
-        "hangs",
+        "a server with a hanging disk goes on renewing; its chunks take no appends all that time",
         "INV-8"},
 
     /* Chunk leases. */

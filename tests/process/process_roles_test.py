@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Who may do what: every method and every role, by the table of docs/protocol.md, on real servers."""
+"""Who may do what: every method and role, by the table of docs/protocol.md, on real servers."""
 
 import os
 import re

@@ -143,9 +143,8 @@ static void the_fields_of_the_table_are_there(void **state)
         ProtobufCMessage *request;
         if (lh_method_info((enum lh_method)method)->foreign)
             continue;
-        assert_int_equal(lh_wire_decode(
-                             (enum lh_method)method, LH_REQUEST, &bytes, &request, &payload),
-            LH_OK);
+        assert_int_equal(
+            lh_wire_decode((enum lh_method)method, LH_REQUEST, &bytes, &request, &payload), LH_OK);
         bool server = lh_access_needs((enum lh_method)method) == LH_RIGHT_SERVE;
         assert_int_equal(lh_access_call(table, server ? SERVER : ADMIN, (enum lh_method)method,
                              request, NULL, text),
@@ -187,8 +186,7 @@ static void a_weaker_request_needs_less(void **state)
     Leasehold__OpenTailRequest t = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
 
     (void)state;
-    assert_int_equal(
-        lh_access_call(NULL, READER, LH_METHOD_GARBAGE, &g.base, NULL, text), LH_OK);
+    assert_int_equal(lh_access_call(NULL, READER, LH_METHOD_GARBAGE, &g.base, NULL, text), LH_OK);
     g.resume = true;
     assert_int_equal(
         lh_access_call(NULL, READER, LH_METHOD_GARBAGE, &g.base, NULL, text), LH_ERR_PERMISSION);
@@ -196,8 +194,7 @@ static void a_weaker_request_needs_less(void **state)
     assert_int_equal(
         lh_access_call(NULL, READER, LH_METHOD_OPEN_TAIL, &t.base, NULL, text), LH_ERR_PERMISSION);
     t.reads = true;
-    assert_int_equal(
-        lh_access_call(NULL, READER, LH_METHOD_OPEN_TAIL, &t.base, NULL, text), LH_OK);
+    assert_int_equal(lh_access_call(NULL, READER, LH_METHOD_OPEN_TAIL, &t.base, NULL, text), LH_OK);
 }
 
 /* ---- Servers. */
