@@ -20,6 +20,8 @@ struct view {
 struct listing {
     struct view *views;
     size_t count, capacity, bytes;
+    uint32_t *seen; /* numbers of the names that were looked at */
+    size_t seen_count, seen_capacity;
 };
 
 static uint64_t ms_since(const struct lh_master *m, struct lh_instant then)
@@ -201,6 +203,8 @@ static bool add_name(struct lh_master *m, struct listing *l, struct lh_m_name *n
     const Leasehold__ListNamesRequest *request)
 {
     LH_GROW(l->views, l->capacity, l->count + 1);
+    LH_GROW(l->seen, l->seen_capacity, l->seen_count + 1);
+    l->seen[l->seen_count++] = n->number;
     l->bytes += view_name(m, n, request, &l->views[l->count]) + 8;
     if (l->bytes > LISTED_ROOM && l->count > 0) {
         view_free(&l->views[l->count]);
@@ -208,6 +212,14 @@ static bool add_name(struct lh_master *m, struct listing *l, struct lh_m_name *n
     }
     l->count++;
     return true;
+}
+
+/* Looking at who holds a name may have found that nobody does any more. */
+static void settle(struct lh_master *m, struct listing *l)
+{
+    for (size_t i = 0; i < l->seen_count; i++)
+        lh_m_lock_touch(m, lh_m_name_by_number(m, l->seen[i]));
+    free(l->seen);
 }
 
 static void reply_with(
@@ -259,4 +271,5 @@ void lh_m_list_names(struct lh_master *m, uint64_t link, const Leasehold__ListNa
         reply.error_text = "nobody uses this name now: it has no lock and no value";
     }
     reply_with(m, link, &l, &reply);
+    settle(m, &l);
 }

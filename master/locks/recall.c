@@ -63,12 +63,14 @@ bool lh_m_ask_some(struct lh_master *m, struct lh_m_locking *g, size_t *work)
 {
     struct lh_m_claim *c;
 
-    while (g->asking && *work > 0) {
+    while (g->asking) {
         c = TAILQ_FIRST(&g->holders);
         if (c == NULL || c->round == g->round || (RB_EMPTY(&g->queue) && !g->cutting)) {
             g->asking = g->cutting = false;
             break;
         }
+        if (*work == 0)
+            return false;
         c->round = g->round;
         TAILQ_REMOVE(&g->holders, c, turn);
         TAILQ_INSERT_TAIL(&g->holders, c, turn);
@@ -78,7 +80,7 @@ bool lh_m_ask_some(struct lh_master *m, struct lh_m_locking *g, size_t *work)
         else
             ask(m, g, c);
     }
-    return !g->asking;
+    return true;
 }
 
 /* On the first conflict, and again when another request is the first that waits: not more often
