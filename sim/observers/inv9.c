@@ -56,7 +56,7 @@ static bool in_force(
 }
 
 /* An operator has asked for the lease, or for something that needs it: the server is to be emptied,
- * the file lies in the trash, load is to be balanced. */
+ * the file is to be removed, load is to be balanced. */
 static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c)
 {
     const struct file *f = lh_ob_file_find(o, c->file);
@@ -66,7 +66,7 @@ static bool was_recalled(const struct lh_sim_observers *o, const struct chunk *c
         now - o->servers[c->holder]->asked_to_drain_at < window)
         return true;
     if (lh_sim_master_config(o->cluster)->balance ||
-        (f != NULL && (f->trashed || f->purge_asked)) ||
+        (f != NULL && (f->trashed || f->removal_asked)) ||
         (c->holder >= 0 && lh_sim_is_draining(o->cluster, (size_t)c->holder + 1)))
         return true;
     return (c->recalled_at != 0 && now - c->recalled_at < window) ||
