@@ -33,7 +33,7 @@ struct channel;
 
 /* Of served calls: fewer in a queue cost more in threads that wake each other, more of them in
  * looking for tags (queues.c). */
-#define QUEUE_CALLS 1024u
+#define QUEUE_CALLS 2048u
 #define QUEUES_MAX  64u
 
 /* A completion queue, and the threads that wait for it. */
