@@ -107,8 +107,8 @@ static const struct link_handler health_handler = {
     .closed = health_closed,
 };
 
-bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection)
+bool lh_rpc_health_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size)
 {
     bool check = size == strlen(CHECK) && memcmp(path, CHECK, size) == 0;
     bool watching = size == strlen(WATCH) && memcmp(path, WATCH, size) == 0;
@@ -116,7 +116,7 @@ bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, 
     if (!check && !watching)
         return false;
     struct lh_rpc_link *link =
-        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, true, check, &health_handler, connection);
+        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, true, check, &health_handler);
     lh_rpc_link_await_end(link);
     lh_rpc_link_read(link);
     lh_rpc_link_flush(link);

@@ -37,14 +37,26 @@ struct channel;
 /* What is asked about: the server (""), or one of its services. */
 enum health { HEALTH_SERVER, HEALTH_SERVICES };
 
+/* Of served calls: fewer in a queue cost more in threads that wake each other, more of them in
+ * looking for tags (queues.c). */
+#define QUEUE_CALLS 2048u
+#define QUEUES_MAX  64u
+
+/* A completion queue, and the threads that wait for it. */
+struct queue {
+    grpc_completion_queue *grpc;
+    pthread_t *threads;
+    unsigned thread_count; /* that run */
+    unsigned calls;        /* served ones, and those that may come; under rpc->lock */
+};
+
 struct lh_rpc {
     _Atomic uint32_t references; /* the owner's, and each link's: links may outlive it */
     struct lh_rpc_config config;
-    grpc_completion_queue *queue;
-    grpc_server *server; /* NULL: serves nothing */
+    struct queue queues[QUEUES_MAX]; /* the first one is for all but most of the served calls */
+    unsigned queue_count;            /* under the lock until the server is gone */
+    grpc_server *server;             /* NULL: serves nothing */
     int port;
-    pthread_t *threads;
-    unsigned thread_count; /* that run */
     struct acceptor *acceptors;
     struct tag server_down_tag;
     struct lh_tls *tls, *foreign_tls; /* NULL: in the clear */
@@ -60,6 +72,13 @@ struct lh_rpc {
     struct lh_rpc_link *watchers; /* health watches among them */
     bool serving[2];              /* enum health */
     bool started, stopping, server_down;
+};
+
+/* A call that a peer made. */
+struct served_call {
+    grpc_call *grpc;
+    struct lh_connection *connection; /* whose; NULL if not known */
+    struct queue *events;             /* where those of its batches come */
 };
 
 /* Who is told of a link's events: the owner, or one of the standard services. */
@@ -83,11 +102,12 @@ struct lh_rpc_link {
     const struct link_handler *handler;
     enum lh_method method;
     bool served, unary_request, unary_reply;
-    struct lh_connection *connection; /* served links: whose; NULL if not known */
-    char *identity;                   /* served links: who the peer is; NULL: nobody says so */
-    char *address;                    /* opened links, until the call exists */
-    struct channel *channel;          /* opened links with a call */
-    char *token;                      /* opened links of foreign methods; NULL: none */
+    struct lh_connection *connection; /* served links: as in struct served_call */
+    struct queue *events;
+    char *identity;          /* served links: who the peer is; NULL: nobody says so */
+    char *address;           /* opened links, until the call exists */
+    struct channel *channel; /* opened links with a call */
+    char *token;             /* opened links of foreign methods; NULL: none */
     struct lh_duration timeout;
 
     grpc_call *call;
@@ -135,8 +155,20 @@ extern const struct link_handler lh_rpc_owner_handler;
 
 void lh_rpc_unref(struct lh_rpc *rpc);
 
+/* A served call of that connection is over: it does not count any more. */
+void lh_rpc_call_ended(struct lh_rpc *rpc, struct lh_connection *connection, struct queue *events);
+
 /* CLOCK_MONOTONIC, as of the last tick of some milliseconds. */
 uint64_t lh_rpc_now_ns(void);
+
+/* queues.c */
+
+void lh_rpc_queues_create(struct lh_rpc *rpc);
+void lh_rpc_queues_start(struct lh_rpc *rpc);
+void lh_rpc_queues_destroy(struct lh_rpc *rpc);
+/* Where the events of the next served call shall come. It counts there until _leave(). */
+struct queue *lh_rpc_queue_take(struct lh_rpc *rpc);
+void lh_rpc_queue_leave(struct lh_rpc *rpc, struct queue *q);
 
 /* bytes.c */
 
@@ -198,12 +230,12 @@ void lh_rpc_hear_grpc(gpr_log_func_args *args);
 
 /* link.c */
 
-/* A link for a call that a peer made over `connection`, which is told of its end; `handler` NULL:
+/* A link for a call that a peer made; its connection and queue are told of its end. `handler` NULL:
  * nobody hears of it. The rpc holds one reference until the call has ended and the caller gets
  * another. */
-struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler,
-    struct lh_connection *connection);
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
+    enum lh_method method, bool unary_request, bool unary_reply,
+    const struct link_handler *handler);
 
 /* Cancels the call of a served link that its owner has closed more than `timeout` ago and whose
  * peer has not taken what it was sent. False: it is not so. */
@@ -246,11 +278,11 @@ char *lh_rpc_end_text(const struct lh_rpc_link *link, int error, const char *tex
 /* health.c */
 
 /* Serves the call if `path` is a method of the health service; false if it is not. */
-bool lh_rpc_health_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection);
+bool lh_rpc_health_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size);
 
 /* reflection.c */
 
 /* Likewise for the reflection service. */
-bool lh_rpc_reflection_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection);
+bool lh_rpc_reflection_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size);

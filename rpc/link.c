@@ -146,9 +146,8 @@ struct lh_rpc_link *lh_rpc_link_open(
     return link;
 }
 
-struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method,
-    bool unary_request, bool unary_reply, const struct link_handler *handler,
-    struct lh_connection *connection)
+struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, const struct served_call *call,
+    enum lh_method method, bool unary_request, bool unary_reply, const struct link_handler *handler)
 {
     struct lh_rpc_link *link = link_create(rpc, method);
 
@@ -156,9 +155,10 @@ struct lh_rpc_link *lh_rpc_link_serve(struct lh_rpc *rpc, grpc_call *call, enum 
     link->started = true;
     link->unary_request = unary_request;
     link->unary_reply = unary_reply;
-    link->call = call;
+    link->call = call->grpc;
     link->handler = handler;
-    link->connection = connection;
+    link->connection = call->connection;
+    link->events = call->events;
     atomic_fetch_add_explicit(&rpc->served, 1, memory_order_relaxed);
     enlist(link);
     return link;
@@ -343,7 +343,7 @@ static void settle(struct lh_rpc_link *link)
         return;
     if (link->served) {
         atomic_fetch_sub_explicit(&link->rpc->served, 1, memory_order_relaxed);
-        lh_connections_call_ended(link->connection);
+        lh_rpc_call_ended(link->rpc, link->connection, link->events);
     }
     delist(link);
 }

@@ -299,15 +299,15 @@ static bool is_path(const char *path, size_t size, const char *method)
     return size == strlen(method) && memcmp(path, method, size) == 0;
 }
 
-bool lh_rpc_reflection_serve(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size,
-    struct lh_connection *connection)
+bool lh_rpc_reflection_serve(
+    struct lh_rpc *rpc, const struct served_call *call, const char *path, size_t size)
 {
     if (!is_path(path, size, METHOD_V1) && !is_path(path, size, METHOD_V1ALPHA))
         return false;
     (void)pthread_once(&described_once, describe);
     bool full = atomic_fetch_add(&rpc->reflections, 1) >= STREAMS_MAX;
     struct lh_rpc_link *link =
-        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, &reflection_handler, connection);
+        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, &reflection_handler);
     lh_rpc_link_await_end(link);
     if (full)
         lh_rpc_link_close(link, LH_ERR_NO_MEMORY, "too many streams ask what is served here");

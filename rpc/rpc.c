@@ -23,6 +23,7 @@
 struct acceptor {
     struct tag tag;
     struct lh_rpc *rpc;
+    struct queue *queue; /* for the call's events */
     grpc_call *call;
     grpc_call_details details;
     grpc_metadata_array metadata;
@@ -44,21 +45,23 @@ uint64_t lh_rpc_now_ns(void)
 static void arm(struct acceptor *a)
 {
     struct lh_rpc *rpc = a->rpc;
+    struct queue *queue = lh_rpc_queue_take(rpc);
 
     grpc_call_details_init(&a->details);
     grpc_metadata_array_init(&a->metadata);
+    a->queue = queue;
     tag_post(&a->tag);
-    grpc_call_error e = grpc_server_request_call(
-        rpc->server, &a->call, &a->details, &a->metadata, rpc->queue, rpc->queue, &a->tag);
+    grpc_call_error e = grpc_server_request_call(rpc->server, &a->call, &a->details, &a->metadata,
+        queue->grpc, rpc->queues[0].grpc, &a->tag);
     LH_ASSERT(e == GRPC_CALL_OK);
 }
 
-static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, const char *peer,
-    const char *identity, struct lh_connection *connection)
+static void serve(struct lh_rpc *rpc, const struct served_call *call, enum lh_method method,
+    const char *peer, const char *identity)
 {
     const struct lh_method_info *info = lh_method_info(method);
-    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, method, !info->request_stream,
-        !info->reply_stream, &lh_rpc_owner_handler, connection);
+    struct lh_rpc_link *link = lh_rpc_link_serve(
+        rpc, call, method, !info->request_stream, !info->reply_stream, &lh_rpc_owner_handler);
 
     if (identity[0] != 0)
         link->identity = lh_strdup(identity);
@@ -68,11 +71,9 @@ static void serve(struct lh_rpc *rpc, grpc_call *call, enum lh_method method, co
     lh_rpc_link_leave(link);
 }
 
-static void refuse(struct lh_rpc *rpc, grpc_call *call, struct lh_connection *connection, int error,
-    const char *text)
+static void refuse(struct lh_rpc *rpc, const struct served_call *call, int error, const char *text)
 {
-    struct lh_rpc_link *link =
-        lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL, connection);
+    struct lh_rpc_link *link = lh_rpc_link_serve(rpc, call, LH_METHOD_NONE, false, false, NULL);
 
     lh_rpc_link_close(link, error, text);
     lh_rpc_link_await_end(link);
@@ -94,28 +95,34 @@ static const char *too_much(const struct lh_rpc *rpc, enum lh_method method)
                                                           : "too many replies are not being taken";
 }
 
-static void take_on(struct lh_rpc *rpc, grpc_call *call, const char *path, size_t size)
+void lh_rpc_call_ended(struct lh_rpc *rpc, struct lh_connection *connection, struct queue *events)
+{
+    lh_connections_call_ended(connection);
+    lh_rpc_queue_leave(rpc, events);
+}
+
+static void take_on(struct lh_rpc *rpc, struct served_call *call, const char *path, size_t size)
 {
     enum lh_method method = lh_method_by_path(path, size);
-    char *peer = grpc_call_get_peer(call);
+    char *peer = grpc_call_get_peer(call->grpc);
     char identity[IDENTITY_MAX + 1];
     bool cut;
-    struct lh_connection *connection = lh_connections_call(peer, &cut);
+    call->connection = lh_connections_call(peer, &cut);
     const char *why = cut ? NULL : too_much(rpc, method);
 
     if (cut) { /* what of it had arrived before; nobody hears an answer */
-        grpc_call_unref(call);
-        lh_connections_call_ended(connection);
+        grpc_call_unref(call->grpc);
+        lh_rpc_call_ended(rpc, call->connection, call->events);
     } else if (why != NULL) {
         atomic_fetch_add_explicit(&rpc->calls_refused, 1, memory_order_relaxed);
-        refuse(rpc, call, connection, LH_ERR_NO_MEMORY, why);
-    } else if (!lh_rpc_identity(rpc, call, identity)) {
-        refuse(rpc, call, connection, LH_ERR_PERMISSION, identity);
+        refuse(rpc, call, LH_ERR_NO_MEMORY, why);
+    } else if (!lh_rpc_identity(rpc, call->grpc, identity)) {
+        refuse(rpc, call, LH_ERR_PERMISSION, identity);
     } else if (method != LH_METHOD_NONE) {
-        serve(rpc, call, method, peer, identity, connection);
-    } else if (!lh_rpc_health_serve(rpc, call, path, size, connection) &&
-               !lh_rpc_reflection_serve(rpc, call, path, size, connection)) {
-        refuse(rpc, call, connection, LH_ERR_UNIMPLEMENTED, "no such method");
+        serve(rpc, call, method, peer, identity);
+    } else if (!lh_rpc_health_serve(rpc, call, path, size) &&
+               !lh_rpc_reflection_serve(rpc, call, path, size)) {
+        refuse(rpc, call, LH_ERR_UNIMPLEMENTED, "no such method");
     }
     gpr_free(peer);
 }
@@ -130,12 +137,12 @@ static void accepted(struct tag *tag, bool success)
         grpc_metadata_array_destroy(&a->metadata);
         return;
     }
-    grpc_call *call = a->call;
+    struct served_call call = {.grpc = a->call, .events = a->queue};
     grpc_call_details details = a->details;
     grpc_metadata_array_destroy(&a->metadata);
     arm(a);
 
-    take_on(rpc, call, (const char *)GRPC_SLICE_START_PTR(details.method),
+    take_on(rpc, &call, (const char *)GRPC_SLICE_START_PTR(details.method),
         GRPC_SLICE_LENGTH(details.method));
     grpc_call_details_destroy(&details);
 }
@@ -149,21 +156,6 @@ static void server_down(struct tag *tag, bool success)
     rpc->server_down = true;
     pthread_cond_broadcast(&rpc->changed);
     pthread_mutex_unlock(&rpc->lock);
-}
-
-static void *poll_thread(void *arg)
-{
-    struct lh_rpc *rpc = arg;
-
-    for (;;) {
-        grpc_event e =
-            grpc_completion_queue_next(rpc->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        if (e.type == GRPC_QUEUE_SHUTDOWN)
-            return NULL;
-        struct tag *tag = e.tag;
-        tag_take(tag);
-        tag->done(tag, e.success != 0);
-    }
 }
 
 static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t why_size)
@@ -193,7 +185,7 @@ static int listen_on(struct lh_rpc *rpc, const char *address, char *why, size_t 
     rpc->server = grpc_server_create(&all, NULL);
     if (quota != NULL)
         grpc_resource_quota_unref(quota);
-    grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
+    grpc_server_register_completion_queue(rpc->server, rpc->queues[0].grpc, NULL);
     grpc_server_credentials *credentials = lh_rpc_server_credentials(rpc);
     int port = grpc_server_add_http2_port(rpc->server, address, credentials);
     grpc_server_credentials_release(credentials);
@@ -283,6 +275,8 @@ int lh_rpc_create(
     rpc->config.connect_timeout = or_default(config->connect_timeout, 2000);
     rpc->config.grace = or_default(config->grace, 200);
     rpc->config.reply_timeout = or_default(config->reply_timeout, 10000);
+    if (config->queue_calls == 0)
+        rpc->config.queue_calls = QUEUE_CALLS;
     rpc->server_down_tag.done = server_down;
     pthread_mutex_init(&rpc->lock, NULL);
     pthread_mutex_init(&rpc->health_lock, NULL);
@@ -297,7 +291,7 @@ int lh_rpc_create(
     if (getenv("GRPC_VERBOSITY") == NULL)
         gpr_set_log_function(lh_rpc_hear_grpc);
     grpc_init();
-    rpc->queue = grpc_completion_queue_create_for_next(NULL);
+    lh_rpc_queues_create(rpc);
     int error = open_tls(rpc, config, why, why_size);
     if (error == LH_OK && config->listen != NULL)
         error = listen_on(rpc, config->listen, why, why_size);
@@ -311,16 +305,10 @@ int lh_rpc_create(
 
 static void start_threads(struct lh_rpc *rpc)
 {
-    unsigned wanted = rpc->config.threads == 0 ? 1 : rpc->config.threads;
-
     rpc->started = true;
     if (rpc->server != NULL)
         grpc_server_start(rpc->server);
-    rpc->threads = lh_alloc_array(wanted, sizeof *rpc->threads);
-    for (; rpc->thread_count < wanted; rpc->thread_count++) {
-        int e = pthread_create(&rpc->threads[rpc->thread_count], NULL, poll_thread, rpc);
-        LH_ASSERT(e == 0);
-    }
+    lh_rpc_queues_start(rpc);
 }
 
 void lh_rpc_start(struct lh_rpc *rpc)
@@ -419,7 +407,7 @@ static void shut_server_down(struct lh_rpc *rpc)
     struct timespec deadline = after(rpc->config.grace);
 
     tag_post(&rpc->server_down_tag);
-    grpc_server_shutdown_and_notify(rpc->server, rpc->queue, &rpc->server_down_tag);
+    grpc_server_shutdown_and_notify(rpc->server, rpc->queues[0].grpc, &rpc->server_down_tag);
     pthread_mutex_lock(&rpc->lock);
     while (!rpc->server_down && pthread_cond_timedwait(&rpc->changed, &rpc->lock, &deadline) == 0)
         ;
@@ -454,15 +442,10 @@ void lh_rpc_destroy(struct lh_rpc *rpc)
     pthread_mutex_unlock(&rpc->lock);
 
     lh_rpc_channels_destroy(rpc);
-    grpc_completion_queue_shutdown(rpc->queue);
-    for (unsigned i = 0; i < rpc->thread_count; i++)
-        pthread_join(rpc->threads[i], NULL);
-    grpc_completion_queue_destroy(rpc->queue);
+    lh_rpc_queues_destroy(rpc);
     grpc_shutdown();
 
-    free(rpc->threads);
     free(rpc->acceptors);
-    rpc->threads = NULL;
     rpc->acceptors = NULL;
     lh_rpc_unref(rpc);
 }

@@ -65,6 +65,9 @@ struct lh_rpc_config {
     const char *listen;
     /* Threads that wait for the network; 0: one. More help only where callbacks take long. */
     unsigned threads;
+    /* Served calls at once beyond which further ones get threads of their own, one for so many;
+     * 0: the default of 2048. */
+    unsigned queue_calls;
     /* An idle connection is probed this often, and given up when a probe stays unanswered for
      * keepalive_timeout. 0: the defaults of 2 s each. */
     struct lh_duration keepalive, keepalive_timeout;
