@@ -285,6 +285,28 @@ class PythonTest(ClusterTest):
         with self.connection.watch(prefix, revision=revisions[3]) as changes:
             self.assertEqual(changes.next(PATIENCE_S).revision, revisions[3])
 
+    def test_locks_are_watched(self):
+        name = LOCK + "/watched"
+        with self.connection.watch_locks(name) as events, \
+                self.connection.session(label="one") as session:
+            self.assertEqual(events.next(PATIENCE_S).kind, "reset")
+            with session.lock(name) as lock:
+                granted = events.next(PATIENCE_S)
+                self.assertEqual((granted.kind, granted.name, granted.holder.label,
+                                  granted.holder.token), ("granted", name, "one", lock.token))
+            self.assertEqual(events.next(PATIENCE_S).kind, "released")
+
+    def test_a_file_that_is_opened_again_is_looked_up_in_memory(self):
+        path = self.file("remembered")
+        with leasehold.connect(self.address, lookups=10) as cluster:
+            for i in range(5):
+                with cluster.appender(path) as log:
+                    log.append(b"%d" % i)
+                self.assertEqual(len(list(cluster.read(path))), i + 1)
+            self.connection.rename(path, path + "/renamed")
+            with self.assertRaises(leasehold.NotFoundError):
+                cluster.appender(path)
+
     def test_a_callback_that_fails_or_closes_harms_nobody(self):
         name, done = LOCK + "/callback", []
 

@@ -211,12 +211,18 @@ class Cluster:
         finally:
             await asyncio.shield(records.close())
 
-    async def watch(self, prefix: str = "", *, revision: int = 0,
-                    timeout: Seconds = 10.0) -> AsyncIterator[Event]:
+    def watch(self, prefix: str = "", *, revision: int = 0,
+              timeout: Seconds = 10.0) -> AsyncIterator[Event]:
         """`async for` over the changes under a prefix. It never ends."""
-        watch: Watch = await self._run(self.sync.watch, prefix, revision=revision,
-                                       timeout=timeout)
-        events = _Iterating(watch, self._run)
+        return self._events(self.sync.watch, prefix, revision=revision, timeout=timeout)
+
+    def watch_locks(self, prefix: str = "", timeout: Seconds = 10.0) -> AsyncIterator[Event]:
+        """`async for` over what happens to the locks under a prefix. It never ends."""
+        return self._events(self.sync.watch_locks, prefix, timeout=timeout)
+
+    async def _events(self, opens: Callable[..., Watch], *args: Any,
+                      **options: Any) -> AsyncIterator[Event]:
+        events = _Iterating(await self._run(opens, *args, **options), self._run)
         try:
             while True:
                 yield await events.next()
@@ -253,7 +259,6 @@ class Cluster:
         await self.close()
 
 
-def connect(masters: Union[str, Sequence[str]], *, try_timeout: float = 0,
-            memory_bytes: int = 0) -> Cluster:
+def connect(masters: Union[str, Sequence[str]], **options: Any) -> Cluster:
     """As leasehold.connect()."""
-    return Cluster(_cluster.connect(masters, try_timeout=try_timeout, memory_bytes=memory_bytes))
+    return Cluster(_cluster.connect(masters, **options))

@@ -35,10 +35,13 @@ class SessionInfo(NamedTuple):
 class Cluster(_native.Handle):
     """Made by connect(). Closing it closes all that was opened of it. Any thread may use it."""
 
-    def __init__(self, masters: Union[str, Sequence[str]], try_timeout: float = 0,
-                 memory_bytes: int = 0) -> None:
+    def __init__(self, masters: Union[str, Sequence[str]], try_timeout: float, memory_bytes: int,
+                 tls_dir: Optional[str], lookups: int) -> None:
         super().__init__("the cluster")
         options = ffi.new("struct lh_cluster_options *")
+        folder = _native.text(tls_dir)
+        options.tls_dir = folder
+        options.lookups_max = lookups
         options.try_timeout_ms = _native.milliseconds(try_timeout)
         options.memory_bytes_max = memory_bytes
         out = ffi.new("struct lh_cluster **")
@@ -182,7 +185,8 @@ class Cluster(_native.Handle):
     def session(self, *, label: Optional[str] = None, term: float = 0,
                 on_state: Optional[OnState] = None, timeout: Seconds = 10.0) -> Session:
         """Opens a session. `term`: seconds, 10 if 0. `on_state(session, state)` is called in the
-        library's thread with "active", "suspended" or "lost" (final)."""
+        library's thread with "active", "suspended", "expired" (its locks
+        are lost, and it may go on) or "lost" (final)."""
         return Session(self, label, term, on_state, timeout)
 
     def cancel(self, name: str, *, token: int = 0, why: str = "", timeout: Seconds = None) -> None:
@@ -235,6 +239,12 @@ class Cluster(_native.Handle):
         """Watches the values under a prefix from a revision on; 0: begins with "reset" and what is
         there."""
         return Watch(self, prefix, revision, timeout)
+
+    def watch_locks(self, prefix: str = "", *, timeout: Seconds = 10.0) -> Watch:
+        """Watches the locks under a prefix: begins with "reset" and "granted" for each that is
+        held. Over a lost connection there is another reset, and what happened in between is not
+        told."""
+        return Watch(self, prefix, None, timeout)
 
     def names(self, prefix: str = "", timeout: Seconds = 10.0) -> Iterator[NameInfo]:
         """The names that begin with the prefix: who holds them, who waits, what value they have."""
@@ -303,9 +313,11 @@ def _close_all() -> None:
         cluster.close()
 
 
-def connect(masters: Union[str, Sequence[str]], *, try_timeout: float = 0,
-            memory_bytes: int = 0) -> Cluster:
+def connect(masters: Union[str, Sequence[str]], *, try_timeout: float = 0, memory_bytes: int = 0,
+            tls_dir: Optional[str] = None, lookups: int = 0) -> Cluster:
     """Opens a cluster: `masters` is the master's address, host:port, or those of several, with
     commas or in a list. Nothing is contacted yet. `try_timeout`: how many seconds one try waits for
-    a server, 5 if 0. `memory_bytes`: what all appenders together may hold, 512 MiB if 0."""
-    return Cluster(masters, try_timeout, memory_bytes)
+    a server, 5 if 0. `memory_bytes`: what all appenders together may hold, 512 MiB if 0. `tls_dir`:
+    a folder with ca.pem, cert.pem and key.pem, for a cluster that speaks TLS. `lookups`: so many
+    paths are remembered with their files, for programs that open the same ones again and again."""
+    return Cluster(masters, try_timeout, memory_bytes, tls_dir, lookups)

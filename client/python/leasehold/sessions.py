@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leasehold.cluster import Cluster
 
 STATES = {lib.LH_SESSION_ACTIVE: "active", lib.LH_SESSION_SUSPENDED: "suspended",
-          lib.LH_SESSION_LOST: "lost"}
+          lib.LH_SESSION_EXPIRED: "expired", lib.LH_SESSION_LOST: "lost"}
 OnState = Callable[["Session", str], None]
 OnRecall = Callable[["Lock", bool, str], None]
 OnLost = Callable[["Lock"], None]

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from leasehold.cluster import Cluster
 
 KINDS = {lib.LH_WATCH_CHANGED: "changed", lib.LH_WATCH_REMOVED: "removed",
-         lib.LH_WATCH_RESET: "reset"}
+         lib.LH_WATCH_RESET: "reset", lib.LH_WATCH_LOCK_GRANTED: "granted",
+         lib.LH_WATCH_LOCK_RELEASED: "released", lib.LH_WATCH_LOCK_ENDED: "ended",
+         lib.LH_WATCH_LOCK_CUT: "cut"}
 
 
 class Value(NamedTuple):
@@ -19,24 +21,27 @@ class Value(NamedTuple):
     ttl: float     # of Cluster.get(): it can be taken for current for so many seconds
 
 
-class Event(NamedTuple):
-    kind: str  # "changed", "removed", or "reset": forget everything; all that is there follows
-    name: str
-    data: bytes
-    revision: int  # of the change; each has its own
-    attached: bool  # to a session
-
-
 class Holder(NamedTuple):
     session: str  # its id
     label: str
     host: str
     process: str
     shared: bool
-    token: int
-    left: float  # seconds until it ends if it is not renewed
+    token: int   # of an event: 0 if the lock ended by itself
+    left: float  # seconds until it ends if it is not renewed; of an event: if it is cut
     cut: bool    # it will not be renewed
     info: bytes
+
+
+class Event(NamedTuple):
+    # "changed", "removed", or "reset": forget everything; all that is there follows. Of locks:
+    # "reset", "granted", "released", "ended", or "cut": it will end
+    kind: str
+    name: str
+    data: bytes
+    revision: int  # of the change; each has its own
+    attached: bool  # to a session
+    holder: Optional[Holder]  # of a lock: whose it is, or was
 
 
 class NameInfo(NamedTuple):
@@ -77,14 +82,19 @@ def name_info(c: Any) -> NameInfo:
 
 
 class Watch(_native.Handle):
-    """Every change under a prefix, once and in order, over lost connections and new masters: an
-    iterator. Made by Cluster.watch()."""
+    """What happens under a prefix: an iterator. Made by Cluster.watch(): every change of a value,
+    once and in order, over lost connections and new masters. Or by Cluster.watch_locks()."""
 
-    def __init__(self, cluster: "Cluster", prefix: str, revision: int, timeout: Seconds) -> None:
+    def __init__(self, cluster: "Cluster", prefix: str, revision: Optional[int],
+                 timeout: Seconds) -> None:
         super().__init__(f"the watch of {prefix}")
         out = ffi.new("struct lh_watch **")
-        cluster._call(lib.lh_watch_open, _native.text(prefix), revision,
-                      _native.milliseconds(timeout), out)
+        if revision is None:
+            cluster._call(lib.lh_watch_locks_open, _native.text(prefix),
+                          _native.milliseconds(timeout), out)
+        else:
+            cluster._call(lib.lh_watch_open, _native.text(prefix), revision,
+                          _native.milliseconds(timeout), out)
         self.prefix = prefix
         self._cluster = cluster
         self._event = ffi.new("struct lh_watch_event *")
@@ -100,7 +110,8 @@ class Watch(_native.Handle):
         self._call(lib.lh_watch_next, timeout_ms, self._event)
         e = self._event
         return Event(KINDS.get(e.kind, str(e.kind)), _native.string(e.name),
-                     _native.memory(e.data, e.size), e.revision, bool(e.attached))
+                     _native.memory(e.data, e.size), e.revision, bool(e.attached),
+                     _holder(e.holder) if e.holder != ffi.NULL else None)
 
     def __iter__(self) -> Iterator[Event]:
         return self
