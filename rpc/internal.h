@@ -66,11 +66,12 @@ struct lh_rpc {
 
     pthread_mutex_t health_lock; /* orders what watchers are sent */
     pthread_mutex_t lock;
-    pthread_cond_t changed;       /* server_down, or a link ended while stopping */
+    pthread_cond_t changed;       /* server_down, accepting, or a link ended while stopping */
     struct channel *channels[2];  /* for new links, by address; those to foreign servers apart */
     struct lh_rpc_link *links;    /* every link with a call that has not ended */
     struct lh_rpc_link *watchers; /* health watches among them */
     bool serving[2];              /* enum health */
+    unsigned accepting; /* acceptors that wait for a call, and calls that they are taking on */
     bool started, stopping, server_down;
 };
 

@@ -127,6 +127,15 @@ static void take_on(struct lh_rpc *rpc, struct served_call *call, const char *pa
     gpr_free(peer);
 }
 
+static void accepting(struct lh_rpc *rpc, int change)
+{
+    pthread_mutex_lock(&rpc->lock);
+    rpc->accepting += (unsigned)change;
+    if (rpc->accepting == 0)
+        pthread_cond_broadcast(&rpc->changed);
+    pthread_mutex_unlock(&rpc->lock);
+}
+
 static void accepted(struct tag *tag, bool success)
 {
     struct acceptor *a = (struct acceptor *)tag;
@@ -135,8 +144,10 @@ static void accepted(struct tag *tag, bool success)
     if (!success) { /* the server is shutting down */
         grpc_call_details_destroy(&a->details);
         grpc_metadata_array_destroy(&a->metadata);
+        accepting(rpc, -1);
         return;
     }
+    accepting(rpc, 1); /* this call; the acceptor may be over before it is taken on */
     struct served_call call = {.grpc = a->call, .events = a->queue};
     grpc_call_details details = a->details;
     grpc_metadata_array_destroy(&a->metadata);
@@ -145,6 +156,7 @@ static void accepted(struct tag *tag, bool success)
     take_on(rpc, &call, (const char *)GRPC_SLICE_START_PTR(details.method),
         GRPC_SLICE_LENGTH(details.method));
     grpc_call_details_destroy(&details);
+    accepting(rpc, -1);
 }
 
 static void server_down(struct tag *tag, bool success)
@@ -322,6 +334,7 @@ void lh_rpc_start(struct lh_rpc *rpc)
         struct acceptor *a = &rpc->acceptors[i];
         a->tag.done = accepted;
         a->rpc = rpc;
+        accepting(rpc, 1);
         arm(a);
     }
 }
@@ -416,7 +429,9 @@ static void shut_server_down(struct lh_rpc *rpc)
     if (!down)
         grpc_server_cancel_all_calls(rpc->server);
     pthread_mutex_lock(&rpc->lock);
-    while (!rpc->server_down)
+    /* A server is down when its connections are. Some thread may still have a call of one in hand, or
+     * be about to wait for the next. */
+    while (!rpc->server_down || rpc->accepting > 0)
         pthread_cond_wait(&rpc->changed, &rpc->lock);
     pthread_mutex_unlock(&rpc->lock);
     grpc_server_destroy(rpc->server);
