@@ -70,6 +70,8 @@ bool lh_server_parse(const struct lh_flags *flags, int argc, char **argv,
     if (!lh_flags_accept(flags, &binary, argc, argv, 0, 0, args, exit_code))
         return false;
     options->access = NULL;
+    if (options->roles != NULL && options->roles[0] == '\0')
+        options->roles = NULL;
     bool taken = lh_tls_options_take(&options->tls, why, sizeof why);
     if (taken && (options->roles == NULL ||
                      lh_roles_read(options->roles, &options->access, why, sizeof why) == LH_OK)) {
@@ -137,6 +139,10 @@ void lh_server_refresh(const char *component, struct lh_flags_result *now,
 {
     lh_log_setup((enum lh_level)options->log_level, options->log_format == 1);
     lh_flags_refresh(now, fresh, say_changed, (void *)(uintptr_t)component);
+    if (options->roles != NULL)
+        lh_log(LH_WARN, component,
+            "%s is read at the start: the table of roles of then stays in use until a restart",
+            options->roles);
 }
 
 /* Whether others can connect to `address`: one host, one port. */

@@ -88,6 +88,8 @@ static void cut(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLo
     struct lh_master *m = s->m;
     struct lh_lease_info info;
 
+    bool known = lh_light_find(&m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info) &&
+                 info.own_end.ns != UINT64_MAX;
     if (lock->ends && !LH_PLANTED("cut-lease-renewed")) {
         struct lh_duration wait =
             lh_term_for_grantor(lh_nanoseconds(lock->left_ns), m->config.drift_ppm);
@@ -96,8 +98,11 @@ static void cut(struct showing *s, struct lh_m_name *n, const Leasehold__ShownLo
         LH_ASSERT(error == LH_OK);
     }
     if (lh_light_find(&m->leases, &s->p->session.lessee, lh_m_lock_key(n), &info) &&
-        info.own_end.ns != UINT64_MAX)
+        info.own_end.ns != UINT64_MAX) {
         say_cut(s, lock->name);
+        if (!known)
+            lh_m_lock_happened(m, n, s->p, LEASEHOLD__LOCK_EVENT_KIND__LOCK_CUT, info.version);
+    }
 }
 
 static void show_lock(struct showing *s, const Leasehold__ShownLock *lock)
@@ -233,6 +238,18 @@ static void show_request(struct showing *s, const Leasehold__Acquire *a)
         lh_m_say_queued(m, s->p, c->id, c->number, c->locking->waiting - 1);
 }
 
+/* ACC-3: as if it were asked now. */
+static bool may_wait(struct showing *s, const Leasehold__Acquire *a)
+{
+    char text[LH_ACCESS_TEXT_MAX];
+
+    if (s->p->identity == NULL ||
+        lh_m_access_name(s->m, s->p->identity, LH_RIGHT_WRITE, a->name, false, text) == LH_OK)
+        return true;
+    lh_m_say_refused(s->m, s->p, a->id, a->name, LH_ERR_PERMISSION, text);
+    return false;
+}
+
 static void drop_unshown_requests(struct showing *s)
 {
     struct lh_m_claim *c, *next;
@@ -270,7 +287,7 @@ void lh_m_requests_shown(
 
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < pieces[i]->n_waiting; j++) {
-            if (goes_on_waiting(&s, pieces[i]->waiting[j]))
+            if (!may_wait(&s, pieces[i]->waiting[j]) || goes_on_waiting(&s, pieces[i]->waiting[j]))
                 continue;
             LH_GROW(others, capacity, other_count + 1);
             others[other_count++] = pieces[i]->waiting[j];

@@ -142,6 +142,10 @@ void lh_m_on_attach(struct lh_master *m, struct lh_m_link *l, const Leasehold__A
         lh_m_refuse_unknown(m, l);
         return;
     }
+    if (p != NULL && p->identity == NULL && l->identity != NULL) {
+        lh_m_refuse_unknown(m, l); /* opened where nobody had a certificate: nobody's */
+        return;
+    }
     if (p != NULL && p->identity != NULL &&
         lh_m_access_session(m, l->identity, p->identity, refusal) != LH_OK) {
         refuse(m, l, LH_ERR_PERMISSION, refusal);

@@ -57,23 +57,20 @@ static void refuse_values(
 }
 
 /* May the program's owner ask that (ACC-3)? Else it is refused here. What gives something back
- * needs no right. */
+ * needs no right, nor does the revision of a prefix: each read under it does. */
 static bool may(struct lh_master *m, struct lh_m_program *p, const struct lh_m_link *l,
     const Leasehold__LeaseOp *op)
 {
     bool acquires = op->op_case == LEASEHOLD__LEASE_OP__OP_ACQUIRE;
     bool reads = op->op_case == LEASEHOLD__LEASE_OP__OP_READ;
-    bool prefix = op->op_case == LEASEHOLD__LEASE_OP__OP_BROADCAST;
     char text[LH_ACCESS_TEXT_MAX];
 
-    if (l->identity == NULL || !(acquires || reads || prefix))
+    if (l->identity == NULL || !(acquires || reads))
         return true;
-    const char *name = acquires ? op->acquire->name
-                       : reads  ? op->read->name
-                                : op->broadcast->prefix;
-    uint64_t id = acquires ? op->acquire->id : reads ? op->read->id : op->broadcast->id;
+    const char *name = acquires ? op->acquire->name : op->read->name;
+    uint64_t id = acquires ? op->acquire->id : op->read->id;
     if (lh_m_access_name(
-            m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, prefix, text) == LH_OK)
+            m, l->identity, acquires ? LH_RIGHT_WRITE : LH_RIGHT_READ, name, false, text) == LH_OK)
         return true;
     lh_m_say_refused(m, p, id, name, LH_ERR_PERMISSION, text);
     return false;

@@ -81,14 +81,9 @@ static bool may_have(struct lh_master *m, const struct lh_m_link *l,
         for (size_t j = 0; j < s->n_locks && error == LH_OK; j++)
             error =
                 lh_m_access_name(m, l->identity, LH_RIGHT_WRITE, s->locks[j]->name, false, text);
-        for (size_t j = 0; j < s->n_waiting && error == LH_OK; j++)
-            error =
-                lh_m_access_name(m, l->identity, LH_RIGHT_WRITE, s->waiting[j]->name, false, text);
         for (size_t j = 0; j < s->n_values && error == LH_OK; j++)
             error =
                 lh_m_access_name(m, l->identity, LH_RIGHT_READ, s->values[j]->name, false, text);
-        for (size_t j = 0; j < s->n_broadcasts && error == LH_OK; j++)
-            error = lh_m_access_name(m, l->identity, LH_RIGHT_READ, s->broadcasts[j], true, text);
     }
     return error == LH_OK;
 }

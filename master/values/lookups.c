@@ -44,7 +44,9 @@ uint64_t lh_m_cached_revision(const struct lh_master *m, const struct lh_m_name 
 
     if (name == NULL || !lh_m_is_lookup(name->text))
         return lh_m_revision_of(name);
-    f = file_of(m, name->text);
+    /* Durable or not: a program that shows it had a lease, and so its path was. What is under way
+     * is something else of the file, and the program still serves the path. */
+    f = lh_m_file_by_path(m, path_of(name->text));
     return f == NULL ? 0 : f->id;
 }
 

@@ -307,6 +307,24 @@ class PythonTest(ClusterTest):
             with self.assertRaises(leasehold.NotFoundError):
                 cluster.appender(path)
 
+    def test_a_child_of_a_fork_begins_anew(self):
+        path = self.file("forked")
+        log = self.connection.appender(path)
+        log.append(b"parent")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                assert log.closed and self.connection.closed
+                with leasehold.connect(self.address) as mine:
+                    status = 0 if next(mine.read(path)).data == b"parent" else 2
+                leasehold.cluster._close_all()
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        log.append(b"still here")
+        log.close()
+
     def test_a_callback_that_fails_or_closes_harms_nobody(self):
         name, done = LOCK + "/callback", []
 
@@ -369,6 +387,7 @@ class PythonTest(ClusterTest):
                     async with await other.lock(LOCK + "/asyncio/2", timeout=PATIENCE_S):
                         pass
 
+                self.assertEqual([c.sealed for c in await cluster.locate(path)], [False])
                 kinds = []
                 async for event in cluster.watch("/python/asyncio/"):
                     kinds.append(event.kind)

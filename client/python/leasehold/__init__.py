@@ -17,7 +17,7 @@ leasehold.aio is the same for asyncio. After os.fork() a child opens a cluster o
 from leasehold._native import Bytes, Seconds
 from leasehold.cluster import Cluster, SessionInfo, connect
 from leasehold.errors import (
-    AlreadyExistsError, CancelledError, ClosedError, CorruptError, DeadlineError, Error,
+    AccessError, AlreadyExistsError, CancelledError, ClosedError, CorruptError, DeadlineError, Error,
     InvalidArgumentError, LeaseHeldError, NotFoundError, NotLeasedError, StaleTokenError,
     TooLargeError, UnavailableError, WouldBlockError)
 from leasehold.files import Appender, ChunkInfo, FileInfo, Member, Position, Reader, Record
@@ -25,7 +25,7 @@ from leasehold.sessions import Guard, Lock, Session
 from leasehold.values import Event, Holder, NameInfo, Value, Watch
 
 __all__ = [
-    "AlreadyExistsError", "Appender", "Bytes", "CancelledError", "ChunkInfo", "ClosedError",
+    "AccessError", "AlreadyExistsError", "Appender", "Bytes", "CancelledError", "ChunkInfo", "ClosedError",
     "Cluster", "CorruptError", "DeadlineError", "Error", "Event", "FileInfo", "Guard", "Holder",
     "InvalidArgumentError", "LeaseHeldError", "Lock", "Member", "NameInfo", "NotFoundError",
     "NotLeasedError", "Position", "Reader", "Record", "Seconds", "Session", "SessionInfo",

@@ -68,6 +68,18 @@ def waited(once: Callable[[int], Any], timeout: Seconds) -> Any:
                 time.sleep(PAUSE_S)
 
 
+def in_pieces(once: Callable[[int], Any], timeout: Seconds) -> Any:
+    """once(milliseconds) until it is not the deadline that ends it, or the timeout is over."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = PIECE_S if end is None else max(0.0, min(end - time.monotonic(), PIECE_S))
+        try:
+            return once(milliseconds(left))
+        except errors.DeadlineError:
+            if end is not None and time.monotonic() >= end:
+                raise
+
+
 # ---- Handles ----
 
 _callback = threading.local()  # .active: this thread is in one
@@ -114,6 +126,11 @@ class Handle:
                 self._left.wait()
             return pointer
 
+    def _forked(self) -> None:
+        """In a child: its threads are not there, and nothing of it can be used or freed."""
+        self._pointer, self._users = None, 0
+        self._left = threading.Condition()
+
     @property
     def closed(self) -> bool:
         return self._pointer is None
@@ -139,6 +156,9 @@ class Registry:
 
     def remove(self, pointer: Any) -> Any:
         return self._things.pop(int(ffi.cast("uintptr_t", pointer)), None)
+
+    def clear(self) -> None:
+        self._things.clear()
 
 
 registry = Registry()
@@ -179,7 +199,7 @@ def lh_py_recalled(arg: Any, _lock: Any, cancelled: bool, why: Any) -> None:
 
 @_called_by_c
 def lh_py_lost(arg: Any, _lock: Any) -> None:
-    lock = registry.remove(arg)
+    lock = registry.get(arg)
     if lock is not None:
         lock._lost()
 

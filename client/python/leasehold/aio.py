@@ -7,13 +7,15 @@
             ...
 
 Appends and locks wait in the library, any number of them at a time. Other calls wait in a few
-threads of the cluster. A method that is not named here is that of the class under it (`.sync`),
-called in such a thread.
+threads of the cluster (a reader or watch that follows has one of them). A method that is not named
+here is that of the class under it (`.sync`), called in such a thread; one that yields returns a
+list.
 """
 
 import asyncio
 import contextlib
 import functools
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, AsyncIterator, Awaitable, Callable, Optional, Sequence, TypeVar, Union
 
@@ -36,6 +38,12 @@ PAUSE_S = 0.001  # before an append is tried again that found no memory
 Result = TypeVar("Result")
 
 
+def _whole(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What it returns; all of it if that is made little by little."""
+    result = function(*args, **kwargs)
+    return list(result) if inspect.isgenerator(result) else result
+
+
 class _Wrapped:
     """Something of the library, and the threads to call it in."""
 
@@ -47,7 +55,7 @@ class _Wrapped:
         attribute = getattr(self.sync, name)
         if not callable(attribute):
             return attribute
-        return functools.partial(self._run, attribute)
+        return functools.partial(self._run, _whole, attribute)
 
     async def close(self) -> None:
         await self._run(self.sync.close)
@@ -161,31 +169,37 @@ class Session(_Wrapped):
         return self
 
 
-class Cluster:
+class Cluster(_Wrapped):
     """Made by connect()."""
 
+    sync: _cluster.Cluster
+
     def __init__(self, sync: _cluster.Cluster) -> None:
-        self.sync = sync
+        super().__init__(sync, self._in_thread)
         self._threads = ThreadPoolExecutor(THREADS, "leasehold")
 
-    async def _run(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    async def _in_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def create(self, path: str, **options: Any) -> FileInfo:
-        return await self._run(self.sync.create, path, **options)
+        info: FileInfo = await self._run(self.sync.create, path, **options)
+        return info
 
     async def stat(self, path: str, timeout: Seconds = 10.0) -> FileInfo:
-        return await self._run(self.sync.stat, path, timeout)
+        info: FileInfo = await self._run(self.sync.stat, path, timeout)
+        return info
 
     async def list(self, prefix: str = "", timeout: Seconds = 10.0) -> Sequence[FileInfo]:
-        return await self._run(lambda: list(self.sync.list(prefix, timeout)))
+        files: Sequence[FileInfo] = await self._run(_whole, self.sync.list, prefix, timeout)
+        return files
 
     async def rename(self, path: str, to: str, timeout: Seconds = 10.0) -> None:
         await self._run(self.sync.rename, path, to, timeout)
 
     async def remove(self, path: str, **options: Any) -> int:
-        return await self._run(self.sync.remove, path, **options)
+        file: int = await self._run(self.sync.remove, path, **options)
+        return file
 
     async def appender(self, path: str, *, lock: Union[AsyncLock, Lock, None] = None,
                        **options: Any) -> Appender:
@@ -230,22 +244,26 @@ class Cluster:
             await asyncio.shield(events.close())
 
     async def get(self, name: str, timeout: Seconds = 10.0) -> Value:
-        return await self._run(self.sync.get, name, timeout)
+        value: Value = await self._run(self.sync.get, name, timeout)
+        return value
 
     async def put(self, name: str, data: Bytes, *, lock: Union[AsyncLock, Lock, None] = None,
                   attach: Union[Session, SyncSession, None] = None, **options: Any) -> int:
         """As Cluster.put()."""
         held = lock.sync if isinstance(lock, AsyncLock) else lock
         session = attach.sync if isinstance(attach, Session) else attach
-        return await self._run(self.sync.put, name, data, lock=held, attach=session, **options)
+        revision: int = await self._run(self.sync.put, name, data, lock=held, attach=session,
+                                        **options)
+        return revision
 
     async def delete(self, name: str, *, lock: Union[AsyncLock, Lock, None] = None,
                      **options: Any) -> int:
         held = lock.sync if isinstance(lock, AsyncLock) else lock
-        return await self._run(self.sync.delete, name, lock=held, **options)
+        revision: int = await self._run(self.sync.delete, name, lock=held, **options)
+        return revision
 
     async def cancel(self, name: str, *, token: int = 0, why: str = "",
-                     timeout: Seconds = None) -> None:
+                     timeout: Seconds = 120.0) -> None:
         await self._run(self.sync.cancel, name, token=token, why=why, timeout=timeout)
 
     async def close(self) -> None:
@@ -254,9 +272,6 @@ class Cluster:
 
     async def __aenter__(self) -> "Cluster":
         return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        await self.close()
 
 
 def connect(masters: Union[str, Sequence[str]], **options: Any) -> Cluster:

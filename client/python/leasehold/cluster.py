@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import os
 import threading
 import weakref
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Set, Tuple, Union
@@ -50,11 +51,21 @@ class Cluster(_native.Handle):
         self._children: Set[Any] = set()
         self._opening = threading.Lock()
         self._pointer = out[0]
-        _open.add(self)
+        _clusters.add(self)
 
-    def _opened(self, child: Any) -> None:
-        with self._opening:
-            self._children.add(child)
+    def _open(self, child: Any, function: Any, *args: Any) -> Any:
+        """function(cluster, ..., out): what it opens belongs to the child. The cluster is not
+        closed meanwhile, and closes the child when it is."""
+        kind = ffi.typeof(function).args[-1].item
+        out = ffi.new(ffi.getctype(kind, "*"))
+        pointer = self._use()
+        try:
+            _native.check(function(pointer, *args, out))
+            child._pointer = out[0]
+            with self._opening:
+                self._children.add(child)
+        finally:
+            self._leave()
 
     def _forgotten(self, child: Any) -> None:
         with self._opening:
@@ -189,9 +200,10 @@ class Cluster(_native.Handle):
         are lost, and it may go on) or "lost" (final)."""
         return Session(self, label, term, on_state, timeout)
 
-    def cancel(self, name: str, *, token: int = 0, why: str = "", timeout: Seconds = None) -> None:
+    def cancel(self, name: str, *, token: int = 0, why: str = "",
+               timeout: Seconds = 120.0) -> None:
         """Ends the lock of whoever holds the name (with that token, if it is not 0). Returns when
-        the lock is over. NotLeasedError: nobody holds it."""
+        the lock is over, which may take until its session ends. NotLeasedError: nobody holds it."""
         self._call(lib.lh_cancel, _native.text(name), token, _native.text(why),
                    _native.milliseconds(timeout))
 
@@ -284,6 +296,9 @@ class Cluster(_native.Handle):
 
     def close(self) -> None:
         """Closes what is open of it, and itself."""
+        pointer = self._take()
+        if pointer is None:
+            return
         with self._opening:
             children = list(self._children)
         for child in children:
@@ -291,10 +306,8 @@ class Cluster(_native.Handle):
                 child.close()
             except errors.Error:
                 pass  # an appender whose last records are unknown says so to their futures
-        pointer = self._take()
-        if pointer is not None:
-            lib.lh_cluster_close(pointer)
-            _open.discard(self)
+        lib.lh_cluster_close(pointer)
+        _clusters.discard(self)
 
     def __enter__(self) -> "Cluster":
         return self
@@ -303,14 +316,29 @@ class Cluster(_native.Handle):
         self.close()
 
 
-_open: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
+_clusters: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_all() -> None:
     """The library's threads call Python: they have to be over before it is."""
-    for cluster in list(_open):
+    for cluster in list(_clusters):
         cluster.close()
+
+
+def _forget_all() -> None:
+    """In a child of os.fork(): what was opened before is the parent's."""
+    for cluster in list(_clusters):
+        for child in cluster._children:
+            child._forked()
+        cluster._children.clear()
+        cluster._opening = threading.Lock()
+        cluster._forked()
+    _clusters.clear()
+    _native.registry.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def connect(masters: Union[str, Sequence[str]], *, try_timeout: float = 0, memory_bytes: int = 0,

@@ -70,6 +70,10 @@ class ClosedError(Error):
     """The handle is closed, or the session is lost."""
 
 
+class AccessError(Error, PermissionError):
+    """This program's certificate does not have the right, or a file cannot be opened."""
+
+
 class CorruptError(Error):
     """Stored data does not match its checksum on any replica that could be reached."""
 
@@ -88,6 +92,7 @@ _CLASSES: Dict[int, Type[Error]] = {
     lib.LH_ERR_CANCELLED: CancelledError,
     lib.LH_ERR_CLOSED: ClosedError,
     lib.LH_ERR_CORRUPT: CorruptError,
+    lib.LH_ERR_PERMISSION: AccessError,
 }
 __all__ += [c.__name__ for c in _CLASSES.values()]
 

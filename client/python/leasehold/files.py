@@ -107,16 +107,13 @@ class Appender(_native.Handle):
         options.give_up_ms = _native.milliseconds(give_up)
         lock_name = _native.text(lock.name if lock is not None else None)
         options.lock_name, options.token = lock_name, lock.token if lock is not None else 0
-        out = ffi.new("struct lh_appender **")
-        cluster._call(lib.lh_appender_open, _native.text(path), options,
-                      _native.milliseconds(timeout), out)
         self.path = path
         self._cluster = cluster
         self._pending: Deque["Future[Position]"] = collections.deque()
         self._order = threading.Lock()  # futures stand in the order of their records
+        cluster._open(self, lib.lh_appender_open, _native.text(path), options,
+                      _native.milliseconds(timeout))
         self._number = _native.registry.add(self)
-        self._pointer = out[0]
-        cluster._opened(self)
 
     @property
     def record_max(self) -> int:
@@ -191,7 +188,7 @@ class Appender(_native.Handle):
     def flush(self, timeout: Seconds = None) -> None:
         """Waits until every record taken before is stored. DeadlineError: not yet. Another error:
         the appender has failed, for good."""
-        self._call(lib.lh_flush, _native.milliseconds(timeout))
+        _native.in_pieces(lambda piece: self._call(lib.lh_flush, piece), timeout)
 
     @property
     def stored(self) -> int:
@@ -241,14 +238,11 @@ class Reader(_native.Handle):
             options.start.offset, options.start.index = start
         options.follow = follow
         options.readahead_bytes = readahead_bytes
-        out = ffi.new("struct lh_reader **")
-        cluster._call(lib.lh_reader_open, _native.text(path), options,
-                      _native.milliseconds(timeout), out)
         self.path, self.follow = path, follow
         self._cluster = cluster
         self._record = ffi.new("struct lh_record *")
-        self._pointer = out[0]
-        cluster._opened(self)
+        cluster._open(self, lib.lh_reader_open, _native.text(path), options,
+                      _native.milliseconds(timeout))
 
     def next(self, timeout: Seconds = None) -> Optional[Record]:
         """The next record. None: at the end (never when following); a later call looks again.

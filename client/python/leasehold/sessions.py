@@ -2,7 +2,7 @@
 
 import contextlib
 from concurrent.futures import Future
-from typing import Any, Callable, Iterator, Optional, TYPE_CHECKING
+from typing import Any, Callable, Iterator, Optional, Set, TYPE_CHECKING
 
 from leasehold import _native, errors
 from leasehold._capi import ffi, lib
@@ -36,7 +36,7 @@ class Lock:
     def _granted(self, error: int, lock: Any) -> None:
         if error < 0:
             failure = errors.make(error, _native.string(lib.lh_last_error()))
-            _native.registry.remove(self._number)
+            self._forget()
             if self._future.set_running_or_notify_cancel():
                 self._future.set_exception(failure)
             return
@@ -45,14 +45,20 @@ class Lock:
         if self._future.set_running_or_notify_cancel():
             self._future.set_result(self)
         else:  # nobody waits for it any more
-            _native.registry.remove(self._number)
+            self._forget()
             lib.lh_release(self._lock)
+
+    def _forget(self) -> None:
+        """Nothing more is heard of it."""
+        _native.registry.remove(self._number)
+        self.session._locks.discard(self._number)
 
     def _recalled(self, cancelled: bool, why: str) -> None:
         if self._on_recall is not None:
             self._on_recall(self, cancelled, why)
 
     def _lost(self) -> None:
+        self._forget()
         if self._on_lost is not None:
             self._on_lost(self)
 
@@ -78,7 +84,7 @@ class Lock:
 
     def release(self) -> None:
         """Gives it up. NotLeasedError: it was released before, or is lost."""
-        _native.registry.remove(self._number)
+        self._forget()
         self.session._call(lambda _: lib.lh_release(self._lock))
 
     def __enter__(self) -> "Lock":
@@ -111,14 +117,12 @@ class Session(_native.Handle):
         self._number = _native.registry.add(self)
         options.on_state = lib.lh_py_state
         options.on_state_arg = self._number
-        out = ffi.new("struct lh_session **")
+        self._locks: Set[Any] = set()  # their numbers, while the library may call for them
         try:
-            cluster._call(lib.lh_session_open, options, _native.milliseconds(timeout), out)
-        except errors.Error:
+            cluster._open(self, lib.lh_session_open, options, _native.milliseconds(timeout))
+        except BaseException:
             _native.registry.remove(self._number)
             raise
-        self._pointer = out[0]
-        cluster._opened(self)
 
     def _try_use(self) -> Any:
         with self._left:
@@ -181,11 +185,12 @@ class Session(_native.Handle):
             options.on_recall = lib.lh_py_recalled
         options.on_lost = lib.lh_py_lost
         lock._number = options.arg = _native.registry.add(lock)
+        self._locks.add(lock._number)
         try:
             self._call(lib.lh_acquire_async, _native.text(name), options,
                        _native.milliseconds(timeout), lib.lh_py_granted, lock._number)
         except BaseException:
-            _native.registry.remove(lock._number)
+            lock._forget()
             raise
         return lock._future
 
@@ -201,7 +206,8 @@ class Session(_native.Handle):
         pointer = self._take()
         if pointer is not None:
             lib.lh_session_close(pointer, _native.milliseconds(timeout))
-            _native.registry.remove(self._number)
+            for number in [self._number, *self._locks]:
+                _native.registry.remove(number)
             self._cluster._forgotten(self)
 
     def __enter__(self) -> "Session":

@@ -88,18 +88,15 @@ class Watch(_native.Handle):
     def __init__(self, cluster: "Cluster", prefix: str, revision: Optional[int],
                  timeout: Seconds) -> None:
         super().__init__(f"the watch of {prefix}")
-        out = ffi.new("struct lh_watch **")
-        if revision is None:
-            cluster._call(lib.lh_watch_locks_open, _native.text(prefix),
-                          _native.milliseconds(timeout), out)
-        else:
-            cluster._call(lib.lh_watch_open, _native.text(prefix), revision,
-                          _native.milliseconds(timeout), out)
         self.prefix = prefix
         self._cluster = cluster
         self._event = ffi.new("struct lh_watch_event *")
-        self._pointer = out[0]
-        cluster._opened(self)
+        if revision is None:
+            cluster._open(self, lib.lh_watch_locks_open, _native.text(prefix),
+                          _native.milliseconds(timeout))
+        else:
+            cluster._open(self, lib.lh_watch_open, _native.text(prefix), revision,
+                          _native.milliseconds(timeout))
 
     def next(self, timeout: Seconds = None) -> Event:
         """The next event. DeadlineError: none within the timeout; call again."""

@@ -153,6 +153,27 @@ static void a_session_is_used_by_whoever_opened_it(void **state)
     assert_non_null(shows(&one));
 }
 
+/* It asked while it had no stream: what it asked for is refused alone. */
+static void a_request_that_is_shown_is_refused_as_if_it_were_asked(void **state)
+{
+    (void)state;
+    roles_are(INGEST " writer /mine/");
+    speaks(INGEST);
+    comes(&one);
+    uint64_t token = locks(&one, "/mine/lock", false);
+    assert_non_null(attach(&one, false));
+    shows_lock("/mine/lock", token, false);
+    shows_request("/theirs/lock", 77, 0, false);
+    shows_broadcast("/"); /* a revision, of which nobody learns anything */
+    const Leasehold__Shown *shown = shows(&one);
+    assert_non_null(shown);
+    assert_int_equal(shown->n_lost, 0);
+    const Leasehold__Refused *no = refused(&one);
+    assert_non_null(no);
+    assert_int_equal(no->error, -LH_ERR_PERMISSION);
+    assert_true(beat(&one));
+}
+
 /* The table has changed since: what the program has it cannot go on with. */
 static void what_is_shown_is_looked_at_too(void **state)
 {
@@ -180,6 +201,7 @@ int main(void)
         STORY(a_program_is_refused_what_it_does_not_reach_and_keeps_its_session),
         STORY(a_reader_caches_and_does_not_lock),
         STORY(a_session_is_used_by_whoever_opened_it),
+        STORY(a_request_that_is_shown_is_refused_as_if_it_were_asked),
         STORY(what_is_shown_is_looked_at_too),
     };
 

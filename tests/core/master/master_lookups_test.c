@@ -125,6 +125,35 @@ static void a_file_that_is_not_durable_is_not_leased(void **state)
     assert_int_not_equal(cache_value(&one, ":/f"), 0);
 }
 
+/* Something else of the file is under way, and its path was durable long ago: the program serves it
+ * until it hears that it may not. */
+static void a_lookup_that_is_shown_while_its_file_commits_goes_on(void **state)
+{
+    Leasehold__OpenTailRequest open = LEASEHOLD__OPEN_TAIL_REQUEST__INIT;
+
+    (void)state;
+    come_both();
+    uint64_t file = makes("/f");
+    assert_int_equal(cache_value(&one, ":/f"), file);
+    uint64_t token = locks(&two, "/owner", false);
+    w.hold_commits = true;
+    open.path = "/f";
+    open.lock_name = "/owner";
+    open.token = token;
+    open.wait_ms = 10000;
+    world_call(&w, LH_METHOD_OPEN_TAIL, &open); /* the file's fence */
+    assert_true(w.commit_count > 0);
+    assert_non_null(attach(&one, false));
+    shows_value(":/f", file);
+    const Leasehold__Shown *shown = shows(&one);
+    assert_non_null(shown);
+    assert_int_equal(shown->n_dropped, 0);
+    w.hold_commits = false;
+    world_commit_all(&w);
+    uint64_t removal = begin_remove("/f", 0);
+    assert_true(waits(removal));
+}
+
 static void only_sessions_that_said_so_look_up_files(void **state)
 {
     (void)state;
@@ -478,6 +507,7 @@ int main(void)
         STORY(a_lookup_says_what_a_file_keeps_for_ever_with_a_lease),
         STORY(that_a_path_has_no_file_is_not_cached),
         STORY(a_file_that_is_not_durable_is_not_leased),
+        STORY(a_lookup_that_is_shown_while_its_file_commits_goes_on),
         STORY(only_sessions_that_said_so_look_up_files),
         STORY(a_lookup_is_no_name),
         STORY(a_rename_waits_until_each_has_dropped_the_path),
