@@ -429,8 +429,8 @@ static void shut_server_down(struct lh_rpc *rpc)
     if (!down)
         grpc_server_cancel_all_calls(rpc->server);
     pthread_mutex_lock(&rpc->lock);
-    /* A server is down when its connections are. Some thread may still have a call of one in hand, or
-     * be about to wait for the next. */
+    /* A server is down when its connections are. Some thread may still have a call of one in hand,
+     * or be about to wait for the next. */
     while (!rpc->server_down || rpc->accepting > 0)
         pthread_cond_wait(&rpc->changed, &rpc->lock);
     pthread_mutex_unlock(&rpc->lock);

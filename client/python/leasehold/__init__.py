@@ -25,7 +25,8 @@ from leasehold.sessions import Guard, Lock, Session
 from leasehold.values import Event, Holder, NameInfo, Value, Watch
 
 __all__ = [
-    "AccessError", "AlreadyExistsError", "Appender", "Bytes", "CancelledError", "ChunkInfo", "ClosedError",
+    "AccessError", "AlreadyExistsError", "Appender",
+    "Bytes", "CancelledError", "ChunkInfo", "ClosedError",
     "Cluster", "CorruptError", "DeadlineError", "Error", "Event", "FileInfo", "Guard", "Holder",
     "InvalidArgumentError", "LeaseHeldError", "Lock", "Member", "NameInfo", "NotFoundError",
     "NotLeasedError", "Position", "Reader", "Record", "Seconds", "Session", "SessionInfo",
