@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 FIRST = os.environ.get("LEASEHOLD_SIM_FIRST") or "no commit"
-SECONDS = int(os.environ.get("LEASEHOLD_SIM_SECONDS") or 120)
+SECONDS = int(os.environ.get("LEASEHOLD_SIM_SECONDS") or 90)
 SCENARIOS = sorted(glob.glob("sim/scenarios/*.scenario"))
 SIMULATOR = os.path.abspath(os.environ.get("LEASEHOLD_SIM") or "sim/command/leasehold-sim")
 
@@ -30,8 +30,9 @@ def simulator(*args):
 
 # Where marks of leases for programs are.
 OF_LEASES = re.compile(
-    r"client/core/(attach|broadcast|cache|locks|session\w*|values|watch|withdrawn)\.c"
-    r"|master/(locks|programs|values)/|master/grants/fence\.c|master/tables/(answers|pending)\.c")
+    r"client/core/(attach|broadcast|cache|hints|locks|lookups|session\w*|values|watch|withdrawn)\.c"
+    r"|master/(locks|programs|values)/|master/grants/fence\.c"
+    r"|master/tables/(access|answers|pending)\.c")
 
 
 class SimulatorTest(unittest.TestCase):

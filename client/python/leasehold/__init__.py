@@ -17,8 +17,8 @@ leasehold.aio is the same for asyncio. After os.fork() a child opens a cluster o
 from leasehold._native import Bytes, Seconds
 from leasehold.cluster import Cluster, SessionInfo, connect
 from leasehold.errors import (
-    AccessError, AlreadyExistsError, CancelledError, ClosedError, CorruptError, DeadlineError, Error,
-    InvalidArgumentError, LeaseHeldError, NotFoundError, NotLeasedError, StaleTokenError,
+    AccessError, AlreadyExistsError, CancelledError, ClosedError, CorruptError, DeadlineError,
+    Error, InvalidArgumentError, LeaseHeldError, NotFoundError, NotLeasedError, StaleTokenError,
     TooLargeError, UnavailableError, WouldBlockError)
 from leasehold.files import Appender, ChunkInfo, FileInfo, Member, Position, Reader, Record
 from leasehold.sessions import Guard, Lock, Session

@@ -169,6 +169,8 @@ static void a_request_that_is_shown_is_refused_as_if_it_were_asked(void **state)
     assert_non_null(shown);
     assert_int_equal(shown->n_lost, 0);
     const Leasehold__Refused *no = refused(&one);
+    while (no != NULL && no->id != 77) /* nothing is broadcast there */
+        no = refused(&one);
     assert_non_null(no);
     assert_int_equal(no->error, -LH_ERR_PERMISSION);
     assert_true(beat(&one));
