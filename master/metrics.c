@@ -73,7 +73,7 @@ static void programs(const struct lh_master *m, struct lh_metrics *out)
         m->leases.away);
     COUNTER(programs_opened, "program_sessions_opened", "Sessions of programs that began.");
     COUNTER(programs_attached, "program_streams", "Streams that programs attached (PS-2).");
-    COUNTER(access_refused, "access_refused", "Requests refused for want of a right.");
+    COUNTER(access_refused, "access_refused", "Requests refused for want of a right (ACC-3).");
     COUNTER(programs_refused, "program_streams_refused", "Streams of programs that were refused.");
     COUNTER(programs_ended, "program_sessions_ended", "Sessions of programs closed or run out.");
     COUNTER(program_beats, "program_heartbeats", "Heartbeats of programs in a live session.");
