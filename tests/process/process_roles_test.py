@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import subprocess
 
 import grpc
@@ -146,6 +147,56 @@ class RolesTest(TlsTest):
                                  server.log_text() + self.cluster.master.log_text())
         process_cluster.wait_for("the end of its session", lambda: "cs1" not in [
             s["server_id"] for s in self.cluster.json("servers")["servers"] if s["live"]])
+
+    def says_now(self, table, said):
+        """All nodes read that table; each logs that."""
+        with open(os.path.join(self.folder, "roles"), "w", encoding="utf-8") as file:
+            file.write(table)
+        for node in self.cluster.nodes():
+            before = node.log_text().count(said)
+            node.process.send_signal(signal.SIGHUP)
+            process_cluster.wait_for(f"{node.name} to say: {said}", lambda n=node, b=before:
+                                     n.log_text().count(said) > b)
+
+    def test_a_table_that_changes_counts_at_once(self):
+        first = ("leasehold://writer/ingest writer /logs/\n"
+                 "leasehold://writer/other writer /logs/\n")
+        self.start_with(first)
+        self.allowed("admin/test", "create", "/logs/a", "/logs/b")
+        appends = [subprocess.Popen([binary("leasehold"), "append", "--positions", path],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, env=self.as_role(who))
+                   for who, path in (("writer/ingest", "/logs/a"), ("writer/other", "/logs/b"))]
+        follow = subprocess.Popen([binary("leasehold"), "watch", "/logs/"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=self.as_role("writer/ingest"))
+
+        def store(append):
+            append.stdin.write(b"record\n")
+            append.stdin.flush()
+            return append.stdout.readline()
+
+        for append in appends:
+            self.assertNotEqual(store(append), b"")
+        # A mistake: nothing changes.
+        self.says_now("leasehold://writer/ingest wirter\n", "none was taken up")
+        self.assertIn("line 1: the role is none of", self.cluster.master.log_text())
+        self.assertNotEqual(store(appends[0]), b"")
+        # One loses everything, in the middle of its stream. The other one's line is as before.
+        self.says_now(first.replace("ingest writer /logs/", "ingest none"), "from now on")
+        self.assertEqual(store(appends[0]), b"")
+        _, error = appends[0].communicate()
+        self.assertIn("leasehold://writer/ingest has the role none", error.decode())
+        self.assertNotEqual(appends[0].returncode, 0)
+        _, error = follow.communicate(timeout=process_cluster.PATIENCE_S)
+        self.assertIn("leasehold://writer/ingest has the role none", error.decode())
+        self.denied("writer/ingest", "ls", "/logs/", saying="has the role none")
+        self.assertNotEqual(store(appends[1]), b"")
+        appends[1].communicate()
+        self.assertEqual(appends[1].returncode, 0)
+        # And gets it back.
+        self.says_now(first, "from now on")
+        self.allowed("writer/ingest", "append", "/logs/a", stdin=b"again\n")
 
     def test_mistakes_in_the_table_are_said_at_the_start(self):
         roles = os.path.join(self.folder, "roles")
