@@ -9,7 +9,7 @@ import subprocess
 import grpc
 
 import process_cluster
-from process_cluster import CALM, binary
+from process_cluster import CALM, Writer, binary
 from process_masters import SCHEMA
 from process_tls_test import TlsTest, secure
 from process_wire import Channel, load_schema
@@ -163,37 +163,31 @@ class RolesTest(TlsTest):
                  "leasehold://writer/other writer /logs/\n")
         self.start_with(first)
         self.allowed("admin/test", "create", "/logs/a", "/logs/b")
-        appends = [subprocess.Popen([binary("leasehold"), "append", "--positions", path],
-                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                    stderr=subprocess.PIPE, env=self.as_role(who))
-                   for who, path in (("writer/ingest", "/logs/a"), ("writer/other", "/logs/b"))]
-        follow = subprocess.Popen([binary("leasehold"), "watch", "/logs/"],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  env=self.as_role("writer/ingest"))
-
-        def store(append):
-            append.stdin.write(b"record\n")
-            append.stdin.flush()
-            return append.stdout.readline()
-
-        for append in appends:
-            self.assertNotEqual(store(append), b"")
+        for number, who in enumerate(("writer/ingest", "writer/other")):
+            self.cluster.environment = lambda w=who: self.as_role(w)
+            self.writers.append(Writer(self.cluster, "/logs/" + "ab"[number], number))
+        ingest, other = self.writers
+        watch = subprocess.Popen([binary("leasehold"), "watch", "/logs/"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 env=self.as_role("writer/ingest"))
+        self.addCleanup(watch.kill)
+        self.await_progress(100)
         # A mistake: nothing changes.
         self.says_now("leasehold://writer/ingest wirter\n", "none was taken up")
         self.assertIn("line 1: the role is none of", self.cluster.master.log_text())
-        self.assertNotEqual(store(appends[0]), b"")
-        # One loses everything, in the middle of its stream. The other one's line is as before.
+        self.await_progress(100)
+        # One loses everything, in the middle of its streams. The other one's line is as before.
         self.says_now(first.replace("ingest writer /logs/", "ingest none"), "from now on")
-        self.assertEqual(store(appends[0]), b"")
-        _, error = appends[0].communicate()
+        self.assertNotEqual(ingest.process.wait(process_cluster.PATIENCE_S), 0)
+        self.assertIn("leasehold://writer/ingest has the role none", ingest.errors())
+        _, error = watch.communicate(timeout=process_cluster.PATIENCE_S)
         self.assertIn("leasehold://writer/ingest has the role none", error.decode())
-        self.assertNotEqual(appends[0].returncode, 0)
-        _, error = follow.communicate(timeout=process_cluster.PATIENCE_S)
-        self.assertIn("leasehold://writer/ingest has the role none", error.decode())
+        ingest.kill()
+        self.writers = [other]
+        self.await_progress(100)
         self.denied("writer/ingest", "ls", "/logs/", saying="has the role none")
-        self.assertNotEqual(store(appends[1]), b"")
-        appends[1].communicate()
-        self.assertEqual(appends[1].returncode, 0)
+        self.finish_writers()
+        self.assertEqual(other.errors(), "")
         # And gets it back.
         self.says_now(first, "from now on")
         self.allowed("writer/ingest", "append", "/logs/a", stdin=b"again\n")
