@@ -24,8 +24,8 @@ static int said(struct lh_master *m, int error, const char *text)
     return error;
 }
 
-/* A value goes with a session of whoever puts it (ACC-4). One that is not there is not refused here:
- * the change is, in its turn. */
+/* A value goes with a session of whoever puts it (ACC-4). If there is no such session, the change
+ * is refused in its turn. */
 static int attaches(
     struct lh_master *m, const char *identity, const Leasehold__ChangeRequest *change, char *text)
 {
@@ -33,9 +33,8 @@ static int attaches(
                                        ? lh_m_program_find(m, change->attach.data)
                                        : NULL;
 
-    return p == NULL || p->identity == NULL
-               ? LH_OK
-               : lh_m_access_session(m, identity, p->identity, text);
+    return p == NULL || p->identity == NULL ? LH_OK
+                                            : lh_m_access_session(m, identity, p->identity, text);
 }
 
 int lh_m_access_call(struct lh_master *m, const char *identity, enum lh_method method,
