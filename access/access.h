@@ -1,6 +1,6 @@
 /* Who may do what (docs/protocol.md, ACC): from the identity that a link comes with, the operator's
- * table of roles and a request to yes or no. Pure. A table changes by lh_access_swap() alone: whoever
- * calls that sees to it that nobody uses it meanwhile.
+ * table of roles and a request to yes or no. Pure. A table changes by lh_access_swap() alone:
+ * whoever calls that sees to it that nobody uses the table meanwhile.
  *
  * An identity is leasehold://ROLE/NAME or a certificate's subject (base/step.h). An empty one is
  * somebody without a certificate, where nobody has one: everything is allowed then. */
