@@ -114,8 +114,8 @@ uint64_t lh_loop_beats(const struct lh_loop *loop);
 void lh_loop_stop(struct lh_loop *loop);
 
 /* Ends each stream that a peer opened for whose identity `over` is true, with UNAVAILABLE and
- * `text` on both sides: the core sees a connection that broke, and the peer calls again. `over` is called
- * with the lock held. A call with one message each way has been decided and goes on. */
+ * `text` on both sides: the core sees a connection that broke, and the peer calls again. `over` is
+ * called with the lock held. A call with one message each way has been decided and goes on. */
 void lh_loop_end_streams(struct lh_loop *loop, bool (*over)(void *arg, const char *identity),
     void *arg, const char *text);
 
