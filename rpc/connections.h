@@ -29,6 +29,10 @@ struct lh_connections_config {
     /* Calls that a connection may both begin and cancel within a second before it is cut; 0: any
      * number. */
     unsigned cancels_max;
+    /* Connections at once of one peer (peers.h), with the same rule; 0: any number. And how many new
+     * ones it may begin a second, after as many as it may have at once; 0: any number. Beyond
+     * either a new one is closed at once. */
+    unsigned peer_max, peer_rate;
     /* A line for the operator; at most a few each ten seconds. */
     void (*log)(enum lh_level level, const char *text);
 };
@@ -36,6 +40,7 @@ struct lh_connections_config {
 struct lh_connections_figures {
     uint64_t open, max;
     uint64_t accepted, refused; /* refused: too many, or no descriptors */
+    uint64_t refused_peer;      /* of these, for what one peer has */
     uint64_t cut_idle, cut_cancelling;
 };
 
@@ -65,3 +70,13 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
  * worth serving. */
 struct lh_connection *lh_connections_call(const char *peer, bool *cut);
 void lh_connections_call_ended(struct lh_connection *connection);
+
+/* Of all connections with the peer of that one, between lh_connections_call() and _call_ended().
+ * NULL, of which nothing is known, has nothing. */
+unsigned lh_connections_peer_calls(const struct lh_connection *connection);
+uint64_t lh_connections_peer_unsent(const struct lh_connection *connection);
+/* So many more bytes, or fewer, that it has not taken. */
+void lh_connections_unsent(struct lh_connection *connection, int64_t bytes);
+
+/* The peer's call was refused: says so, but not each time. */
+void lh_connections_refused_call(struct lh_connection *connection, const char *why);
