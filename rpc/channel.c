@@ -46,7 +46,6 @@ size_t lh_rpc_common_args(const struct lh_rpc *rpc, size_t receive_max, grpc_arg
     /* A dead peer is noticed while nothing is being sent, too. */
     INT(GRPC_ARG_KEEPALIVE_TIME_MS, lh_rpc_milliseconds(rpc->config.keepalive));
     INT(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, lh_rpc_milliseconds(rpc->config.keepalive_timeout));
-    INT(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     INT(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     INT(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 
@@ -73,6 +72,7 @@ static struct channel *connect_to(struct lh_rpc *rpc, const char *address, bool 
         foreign ? lh_rpc_foreign_args(args) : lh_rpc_common_args(rpc, LH_MESSAGE_BYTES_MAX, args);
 
 #define INT(key, value) args[n++] = lh_rpc_int_arg(key, value)
+    INT(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     INT(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     INT(GRPC_ARG_ENABLE_RETRIES, 0); /* retries are the cores' business (APP-5) */
     INT(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

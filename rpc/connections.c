@@ -1,7 +1,9 @@
 #include "rpc/connections.h"
 
 #include "base/alloc.h"
+#include "rpc/admission.h"
 #include "rpc/frames.h"
+#include "rpc/pacing.h"
 #include "rpc/peers.h"
 
 #include <errno.h>
@@ -22,15 +24,12 @@
 #define SWEEP_NS (SECOND_NS / 10)
 #define LOG_NS   (10 * SECOND_NS)
 
-/* New connections that are closed one after the other before anything else gets its turn. */
-#define REFUSED_AT_ONCE 256u
-
 struct lh_connection {
     struct lh_end end;
     bool named;                        /* has an end: can be cut, and is in `by_end` */
     struct lh_peer *peer;              /* of named ones */
     struct lh_connection *prev, *next; /* the peer's, while listed */
-    bool listed, cut;
+    bool listed, cut, paced;
     int fd;
     unsigned calls;
     uint64_t used;           /* when the last call began or ended, or when it was accepted */
@@ -47,11 +46,13 @@ static struct {
     size_t fd_capacity;
     unsigned open;
     struct lh_peers peers;
-    int spare; /* -1: none */
-    _Atomic int exempt;
+    const void *recent; /* the peer that sent something last; only compared */
+    uint64_t mixed_ns;  /* when another one had before */
+    unsigned paced;     /* connections */
+    int spare;          /* -1: none */
     uint64_t swept, logged;
     struct lh_connections_figures figures;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .spare = -1, .exempt = -1};
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
 
 static uint64_t now_ns(void)
 {
@@ -100,7 +101,8 @@ static void forget(struct lh_connection *c)
     }
     table.by_fd[c->fd] = NULL;
     table.open--;
-    c->listed = false;
+    table.paced -= c->paced;
+    c->listed = c->paced = false;
     if (c->calls == 0)
         dispose(c);
 }
@@ -222,7 +224,7 @@ static bool room_for_peer(struct lh_peer *peer)
         if (excess(peer->open, max) > 0)
             cut_idle(excess(peer->open, max), peer);
     }
-    return peer->open < max && lh_peer_may_begin(peer, table.config.peer_rate, max, now);
+    return peer->open < max && lh_peer_may_begin(peer, table.config.peer_rate, now);
 }
 
 /* `end` NULL: it has none; else `peer` is its own, and taken over. */
@@ -267,14 +269,8 @@ void lh_connections_limit(const struct lh_connections_config *config)
     pthread_mutex_unlock(&table.lock);
 }
 
-void lh_connections_exempt(int listener)
-{
-    atomic_store(&table.exempt, listener);
-}
-
-/* There are no descriptors: with the one in reserve the connection is taken and closed, so that it
- * does not wait for somebody who may never come. False: that does not help. With the lock held. */
-static bool turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener)
+/* With the lock held. */
+static bool turn_away_locked(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener)
 {
     if (table.spare < 0)
         table.spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -295,6 +291,14 @@ static bool turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int
     return true;
 }
 
+bool lh_connections_turn_away(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener)
+{
+    pthread_mutex_lock(&table.lock);
+    bool gone = turn_away_locked(real, listener);
+    pthread_mutex_unlock(&table.lock);
+    return gone;
+}
+
 static void refuse(int fd, const char *why, const struct lh_peer *peer)
 {
     table.figures.refused++;
@@ -303,8 +307,7 @@ static void refuse(int fd, const char *why, const struct lh_peer *peer)
     close(fd);
 }
 
-/* Admits it, or closes it. */
-static bool admit(int fd)
+bool lh_connections_admit(int fd)
 {
     struct lh_peer *peer = NULL;
     struct lh_end end;
@@ -328,59 +331,62 @@ static bool admit(int fd)
     return in;
 }
 
-int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
-    struct sockaddr *address, socklen_t *size, int flags)
-{
-    socklen_t given = size == NULL ? 0 : *size;
-    unsigned refused = 0;
+/* ---- what arrives ---- */
 
-    if (listener == atomic_load_explicit(&table.exempt, memory_order_relaxed))
-        return real(listener, address, size, flags);
-    for (;;) {
-        if (size != NULL)
-            *size = given;
-        int fd = real(listener, address, size, flags);
-        if (fd >= 0 && admit(fd))
-            return fd;
-        if (fd >= 0) {
-            /* The thread that accepts serves calls, too. */
-            if (++refused < REFUSED_AT_ONCE)
-                continue;
-            errno = EAGAIN;
-            return -1;
-        }
-        switch (errno) {
-        case EMFILE:
-        case ENFILE:
-            pthread_mutex_lock(&table.lock);
-            bool gone = turn_away(real, listener);
-            pthread_mutex_unlock(&table.lock);
-            if (gone)
-                continue;
-            errno = EAGAIN;
-            return -1;
-        case ENOMEM:
-        case ENOBUFS:
-            errno = EAGAIN;
-            return -1;
-        /* Of the connection, not of the listener. */
-        case ECONNABORTED:
-        case EPERM:
-        case EPROTO:
-        case ENETDOWN:
-        case ENOPROTOOPT:
-        case EHOSTDOWN:
-        case ENONET:
-        case EHOSTUNREACH:
-        case ENETUNREACH:
-            continue;
-        default:
-            return -1;
-        }
-    }
+static struct lh_connection *of_fd(int fd)
+{
+    return fd >= 0 && (size_t)fd < table.fd_capacity ? table.by_fd[fd] : NULL;
 }
 
-/* ---- what arrives ---- */
+/* Whether there were several peers of late: one alone may take all there is. */
+static bool is_shared(uint64_t now)
+{
+    return now - table.mixed_ns < SECOND_NS;
+}
+
+/* Lets those be read again whose peer may go on. */
+static bool end_pauses(void)
+{
+    struct lh_peer *peer, *next;
+    struct lh_connection *c;
+    uint64_t now = now_ns();
+
+    pthread_mutex_lock(&table.lock);
+    HASH_ITER(hh, table.peers.all, peer, next) {
+        if (lh_peer_is_ahead(peer, now) && is_shared(now))
+            continue;
+        DL_FOREACH(peer->connections, c) {
+            if (c->paced) {
+                c->paced = false;
+                table.paced--;
+                lh_pacing_again(c->fd);
+            }
+        }
+    }
+    bool more = table.paced > 0;
+    pthread_mutex_unlock(&table.lock);
+    return more;
+}
+
+bool lh_connections_may_receive(int fd)
+{
+    bool may = true;
+
+    pthread_mutex_lock(&table.lock);
+    struct lh_connection *c = of_fd(fd);
+    if (c != NULL && c->peer != NULL && !c->cut && table.config.peer_calls_rate != 0) {
+        uint64_t now = now_ns();
+        may = !lh_peer_is_ahead(c->peer, now) || !is_shared(now);
+        if (!may && !c->paced) {
+            may = table.paced == 0 && !lh_pacing_begin(end_pauses);
+            c->paced = !may;
+            table.paced += c->paced;
+            table.figures.paced += c->paced;
+        }
+    }
+    pthread_mutex_unlock(&table.lock);
+    return may;
+}
 
 bool lh_connections_received(int fd, const struct iovec *parts, size_t part_count, size_t size)
 {
@@ -388,8 +394,13 @@ bool lh_connections_received(int fd, const struct iovec *parts, size_t part_coun
 
     pthread_mutex_lock(&table.lock);
     unsigned max = table.config.cancels_max;
-    struct lh_connection *c =
-        max != 0 && fd >= 0 && (size_t)fd < table.fd_capacity ? table.by_fd[fd] : NULL;
+    struct lh_connection *c = of_fd(fd);
+    if (c != NULL && c->peer != table.recent) {
+        table.recent = c->peer;
+        table.mixed_ns = now_ns();
+    }
+    if (max == 0)
+        c = NULL;
     if (c != NULL && !c->frames.opaque) {
         uint64_t now = now_ns();
         if (now - c->second >= SECOND_NS) {
@@ -427,8 +438,11 @@ struct lh_connection *lh_connections_call(const char *peer, bool *is_cut)
     if (c != NULL) {
         c->calls++;
         c->used = now_ns();
-        if (c->peer != NULL)
+        if (c->peer != NULL) {
             atomic_fetch_add_explicit(&c->peer->calls, 1, memory_order_relaxed);
+            if (table.config.peer_calls_rate != 0)
+                lh_peer_began(c->peer, 1, table.config.peer_calls_rate, c->used);
+        }
         *is_cut = c->cut;
     }
     pthread_mutex_unlock(&table.lock);

@@ -30,9 +30,12 @@ struct lh_connections_config {
      * number. */
     unsigned cancels_max;
     /* Connections at once of one peer (peers.h), with the same rule; 0: any number. And how many new
-     * ones it may begin a second, after as many as it may have at once; 0: any number. Beyond
-     * either a new one is closed at once. */
+     * ones it may begin a second, twice as many at once; 0: any number. Beyond either a new one is
+     * closed at once. */
     unsigned peer_max, peer_rate;
+    /* Calls that one peer may begin a second while there are others; 0: any number. Beyond it
+     * nothing more is read from it for some milliseconds. */
+    unsigned peer_calls_rate;
     /* A line for the operator; at most a few each ten seconds. */
     void (*log)(enum lh_level level, const char *text);
 };
@@ -42,6 +45,7 @@ struct lh_connections_figures {
     uint64_t accepted, refused; /* refused: too many, or no descriptors */
     uint64_t refused_peer;      /* of these, for what one peer has */
     uint64_t cut_idle, cut_cancelling;
+    uint64_t paced; /* times that a connection was not read from for a moment */
 };
 
 /* Begins to limit; before it everything is let through. Keeps one descriptor in reserve, to be able
@@ -58,6 +62,10 @@ void lh_connections_figures(struct lh_connections_figures *figures);
  * pass is EAGAIN; the next connection then brings the listener back here. `real` is libc's. */
 int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int), int listener,
     struct sockaddr *address, socklen_t *size, int flags);
+
+/* Whether to read from a descriptor now. False: its peer begins more calls than it may; epoll(7)
+ * will say again that there is something to read. */
+bool lh_connections_may_receive(int fd);
 
 /* What was read from a descriptor: `size` bytes in `parts`. It is looked at as HTTP/2, if that is
  * how the connection began, for calls that are opened and cancelled: who does nothing else keeps

@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 
 #define SECOND_NS UINT64_C(1000000000)
+/* Calls of so long may come at once, and cost no more than so long of waiting. */
+#define AHEAD_NS     (SECOND_NS / 100)
+#define AHEAD_MAX_NS (SECOND_NS / 2)
 
 static void map_ipv4(struct lh_end *end, const struct in_addr *ip)
 {
@@ -126,17 +129,29 @@ void lh_peer_give(struct lh_peers *peers, struct lh_peer *peer, uint64_t now_ns)
     drop(peers, peer, now_ns);
 }
 
-bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, unsigned burst, uint64_t now_ns)
+bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, uint64_t now_ns)
 {
-    if (rate == 0)
-        return true;
-    uint64_t each = SECOND_NS / rate;
     uint64_t due = peer->due_ns > now_ns ? peer->due_ns : now_ns;
 
-    if (due - now_ns > each * burst)
+    if (rate == 0)
+        return true;
+    if (due - now_ns > 2 * SECOND_NS)
         return false;
-    peer->due_ns = due + each;
+    peer->due_ns = due + SECOND_NS / rate;
     return true;
+}
+
+void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns)
+{
+    uint64_t due = peer->calls_due_ns > now_ns ? peer->calls_due_ns : now_ns;
+
+    due += SECOND_NS / rate * calls;
+    peer->calls_due_ns = due < now_ns + AHEAD_MAX_NS ? due : now_ns + AHEAD_MAX_NS;
+}
+
+bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns)
+{
+    return peer->calls_due_ns > now_ns + AHEAD_NS;
 }
 
 void lh_peer_print(const struct lh_peer *peer, char text[LH_PEER_TEXT_BYTES])

@@ -30,7 +30,8 @@ struct lh_peer {
     unsigned open;       /* listed ones */
     struct lh_connection *connections;
     uint64_t swept;
-    uint64_t due_ns; /* when all the connections that it began would have been due, at its rate */
+    /* When all the connections that it began would have been due at their rate, and its calls. */
+    uint64_t due_ns, calls_due_ns;
     _Atomic unsigned calls;
     _Atomic uint64_t unsent; /* bytes of replies */
     UT_hash_handle hh;
@@ -46,9 +47,14 @@ struct lh_peer *lh_peer_take(struct lh_peers *peers, const uint8_t ip[16], uint6
 /* One user less. Without any it is still known for as long as its rate says. */
 void lh_peer_give(struct lh_peers *peers, struct lh_peer *peer, uint64_t now_ns);
 
-/* Whether it may begin one more connection: `burst` of them at once, then `rate` a second; 0: as
- * many as it likes. If so, it has begun it. */
-bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, unsigned burst, uint64_t now_ns);
+/* Whether it may begin one more connection: `rate` a second, and twice that at once; 0: as many as
+ * it likes. If so, it has begun it. */
+bool lh_peer_may_begin(struct lh_peer *peer, unsigned rate, uint64_t now_ns);
+
+/* It began so many calls, of `rate` a second. */
+void lh_peer_began(struct lh_peer *peer, unsigned calls, unsigned rate, uint64_t now_ns);
+/* Whether it is ahead of that rate by more than a moment. */
+bool lh_peer_is_ahead(const struct lh_peer *peer, uint64_t now_ns);
 
 #define LH_PEER_TEXT_BYTES 64
 void lh_peer_print(const struct lh_peer *peer, char text[LH_PEER_TEXT_BYTES]);

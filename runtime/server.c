@@ -211,6 +211,7 @@ bool lh_server_prepare(
         .cancels_max = (unsigned)options->max_cancels,
         .peer_max = (unsigned)or_half(options->max_peer_connections, share.connections),
         .peer_rate = (unsigned)options->max_peer_rate,
+        .peer_calls_rate = (unsigned)options->max_peer_calls_rate,
         .log = log_connections,
     };
     lh_connections_limit(&connections);
@@ -250,6 +251,9 @@ void lh_server_metrics(const struct lh_loop *loop, struct lh_metrics *out)
         "Connections closed by this side, by reason: long idle, or too many cancelled calls.");
     lh_metrics_count(out, &(struct lh_label){"why", "idle"}, 1, c.cut_idle);
     lh_metrics_count(out, &(struct lh_label){"why", "cancelling"}, 1, c.cut_cancelling);
+    lh_metrics_single(out, "leasehold_peer_connections_paced_total", LH_METRIC_COUNTER,
+        "Times that a connection was read later, because its address began too many calls.",
+        c.paced);
     lh_metrics_single(
         out, "leasehold_calls", LH_METRIC_GAUGE, "Calls and streams served now.", n.calls);
     lh_metrics_single(out, "leasehold_calls_refused_total", LH_METRIC_COUNTER,

@@ -55,7 +55,8 @@ struct lh_server_options {
     const char *metrics_listen; /* NULL: nobody asks */
     uint64_t network_threads;
     uint64_t max_connections, max_calls, max_cancels, wire_memory, reply_memory;
-    uint64_t max_peer_connections, max_peer_rate, max_peer_calls, peer_reply_memory; /* of a peer */
+    uint64_t max_peer_connections, max_peer_rate, max_peer_calls, peer_reply_memory,
+        max_peer_calls_rate; /* of a peer */
     struct lh_duration handshake_timeout, idle_timeout, request_timeout, deaf_after;
     int log_level, log_format;
     struct lh_tls_options tls;
@@ -98,10 +99,13 @@ extern const char *const lh_server_log_formats[];
         .help = "connections at once from one address, or one IPv6 network of 64 bits; 0: half "  \
                 "of all. Its longest idle ones are closed before there are so many"},             \
     {LH_FLAG("max-peer-rate", UINT, &(o).max_peer_rate, "500"), .max = 1000000,                   \
-        .help = "new connections a second from one address, once it has begun as many as it "     \
-                "may have at once; 0: any number"},                                               \
+        .help = "new connections a second from one address, and twice as many at once; 0: any "    \
+                "number"},                                                                        \
     {LH_FLAG("max-peer-calls", UINT, &(o).max_peer_calls, "0"), .max = 100000000,                 \
         .help = "calls and streams at once from one address; 0: half of all"},                    \
+    {LH_FLAG("max-peer-calls-rate", UINT, &(o).max_peer_calls_rate, "10000"), .max = 1000000,     \
+        .help = "calls and streams that one address may begin a second while others send "        \
+                "something, too; beyond it its connections are read more slowly; 0: any number"}, \
     {LH_FLAG("peer-reply-memory", SIZE, &(o).peer_reply_memory, "0"),                             \
         .help = "bytes of replies that one address has not taken, beyond which its calls are "    \
                 "refused; 0: half of --reply-memory"},                                            \
