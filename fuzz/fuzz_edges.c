@@ -102,6 +102,7 @@ static void reflect(const uint8_t *data, size_t size)
     static struct lh_rpc rpc = {.config.services = services};
     struct lh_rpc_link link = {.rpc = &rpc};
 
+    (void)pthread_once(&described_once, describe);
     reflection_message(&link, lh_buf_copy(data, size));
 }
 
@@ -248,8 +249,10 @@ static void read_config_file(const uint8_t *data, size_t size)
 /* Pages of a few fields each, with checksums that fit unless a byte says otherwise. */
 static size_t make_guard(const uint8_t *data, size_t size, uint8_t *file, size_t room)
 {
-    static const uint8_t header[16] = "LHGUARD\n\1";
+    static const uint8_t header[12] = {'L', 'H', 'G', 'U', 'A', 'R', 'D', '\n', 1};
     size_t at = PAGE;
+
+    const uint8_t first = data[0];
 
     memset(file, 0, room);
     memcpy(file, header, sizeof header);
@@ -269,7 +272,7 @@ static size_t make_guard(const uint8_t *data, size_t size, uint8_t *file, size_t
         if (data[0] % 8 == 1)
             page[data[7] * 16u] ^= 1;
     }
-    return data[0] == 254 && at > 100 ? at - 100 : at;
+    return first == 254 && at > 100 ? at - 100 : at;
 }
 
 /* Of each name the token that was admitted never falls. */
@@ -277,8 +280,9 @@ static void open_guard(const uint8_t *data, size_t size)
 {
     static uint8_t bytes[9 * PAGE];
     static const char *const names[] = {"a", "b", "\1"};
-    const uint8_t padded[2] = {0};
-    size_t n = make_guard(size < 2 ? padded : data, size < 2 ? 2 : size, bytes, sizeof bytes);
+    if (size < 2)
+        return;
+    size_t n = make_guard(data, size, bytes, sizeof bytes);
     const char *path = file_with(bytes, n);
     struct lh_guard_file file;
 
