@@ -239,6 +239,8 @@ static void read_config_file(const uint8_t *data, size_t size)
     char option[128], *argv[] = {(char *)"x", option, NULL};
     const char *path = file_with(data, size);
 
+    text = NULL; /* what an earlier result had is gone */
+    list = (struct lh_flag_list){0};
     (void)snprintf(option, sizeof option, "--config=%s", path);
     struct lh_flags_result r = lh_flags_parse(&flags, 2, argv, NULL, "0");
     LH_ASSERT(r.outcome == LH_FLAGS_OK || r.text != NULL);
