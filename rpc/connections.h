@@ -29,9 +29,9 @@ struct lh_connections_config {
     /* Calls that a connection may both begin and cancel within a second before it is cut; 0: any
      * number. */
     unsigned cancels_max;
-    /* Connections at once of one peer (peers.h), with the same rule; 0: any number. And how many new
-     * ones it may begin a second, twice as many at once; 0: any number. Beyond either a new one is
-     * closed at once. */
+    /* Connections at once of one peer (peers.h), with the same rule; 0: any number. And how many
+     * new ones it may begin a second, twice as many at once; 0: any number. Beyond either a new one
+     * is closed at once. */
     unsigned peer_max, peer_rate;
     /* Calls that one peer may begin a second while there are others; 0: any number. Beyond it
      * nothing more is read from it for some milliseconds. */
