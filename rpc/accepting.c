@@ -6,9 +6,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* New connections that are closed one after the other before anything else gets its turn. */
-#define REFUSED_AT_ONCE 256u
-
 static _Atomic int exempted = -1;
 
 void lh_connections_exempt(int listener)
@@ -20,7 +17,6 @@ int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int),
     struct sockaddr *address, socklen_t *size, int flags)
 {
     socklen_t given = size == NULL ? 0 : *size;
-    unsigned refused = 0;
 
     if (listener == atomic_load_explicit(&exempted, memory_order_relaxed))
         return real(listener, address, size, flags);
@@ -30,13 +26,10 @@ int lh_connections_accept(int (*real)(int, struct sockaddr *, socklen_t *, int),
         int fd = real(listener, address, size, flags);
         if (fd >= 0 && lh_connections_admit(fd))
             return fd;
-        if (fd >= 0) {
-            /* The thread that accepts serves calls, too. */
-            if (++refused < REFUSED_AT_ONCE)
-                continue;
-            errno = EAGAIN;
-            return -1;
-        }
+        /* However many come: EAGAIN with connections in the queue leaves them there until another
+         * one joins it, and none can join a queue that is full. */
+        if (fd >= 0)
+            continue;
         switch (errno) {
         case EMFILE:
         case ENFILE:

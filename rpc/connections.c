@@ -377,7 +377,10 @@ bool lh_connections_may_receive(int fd)
     if (c != NULL && c->peer != NULL && !c->cut && table.config.peer_calls_rate != 0) {
         uint64_t now = now_ns();
         may = !lh_peer_is_ahead(c->peer, now) || !is_shared(now);
-        if (!may && !c->paced) {
+        if (!may && !c->paced && !alive(c)) { /* the descriptor is another connection's by now */
+            forget(c);
+            may = true;
+        } else if (!may && !c->paced) {
             may = table.paced == 0 && !lh_pacing_begin(end_pauses);
             c->paced = !may;
             table.paced += c->paced;
