@@ -40,8 +40,9 @@ struct lh_loop_config {
     unsigned threads;
     struct lh_duration keepalive, keepalive_timeout, connect_timeout, grace;
     const char *const *services;
-    unsigned calls_max; /* what peers may take */
-    size_t memory_max, unsent_max, served_message_max;
+    unsigned calls_max, peer_calls_max; /* what peers may take */
+    size_t memory_max, unsent_max, peer_unsent_max, served_message_max;
+    struct lh_duration handshake_timeout, idle_timeout, request_timeout;
     struct lh_rpc_tls tls;         /* of connections with nodes of ours */
     struct lh_rpc_tls foreign_tls; /* of connections to etcd */
 

@@ -61,7 +61,8 @@ DOORS = {
     "chunkserver/log": ("log.h", "header.h"),  # and the format of a chunk's file
     "client/core": ("client.h", "leases.h"),
     "client/command": ("authority.h", "keeper.h"),  # a target each
-    "client/library": ("leasehold.h", "leasehold_leases.h"),
+    # And the format of a guard's file.
+    "client/library": ("leasehold.h", "leasehold_leases.h", "guard_file.h"),
     "master/store": ("metastore.h", "metastore_lmdb.h", "stores.h"),  # a target each
     # Records, and what is done with all of them.
     "master/tables": (
