@@ -59,6 +59,8 @@ static bool cut(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p
 
     if (!lh_light_find(&m->leases, &p->session.lessee, lh_m_lock_key(n), &info))
         return true;
+    lh_m_note_lock(
+        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CANCELLED, info.version, "by an operator");
     if (LH_PLANTED("cancel-frees-at-once")) {
         int freed = lh_light_release(&m->leases, &p->session.lessee, info.key, info.version);
         LH_ASSERT(freed == LH_OK);

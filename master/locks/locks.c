@@ -45,6 +45,20 @@ bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program
            lh_m_session_reachable(m, &p->session);
 }
 
+void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p,
+    Leasehold__LeaseEventKind kind, uint64_t token, const char *why)
+{
+    const struct lh_m_event event = {
+        .subject = lh_m_event_of_name(n->text),
+        .kind = kind,
+        .version = token,
+        .end = lh_lessee_until(&m->leases, &p->session.lessee),
+        .why = why,
+    };
+
+    lh_m_note(m, &event, p->title);
+}
+
 /* ---- Ends. */
 
 void lh_m_lock_gone(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *p)
@@ -70,6 +84,8 @@ static void expired(void *core, uint64_t id, struct lh_lessee *lessee)
     LH_ASSERT(n != NULL);
     LH_MARK("lock-ran-out");
     m->counts.locks_expired++;
+    lh_m_note_lock(m, n, lh_m_lessee_program(lessee), LEASEHOLD__LEASE_EVENT_KIND__LEASE_EXPIRED, 0,
+        lh_m_lessee_program(lessee)->closed ? "its session was closed" : NULL);
     lh_m_lock_gone(m, n, lh_m_lessee_program(lessee));
 }
 
@@ -91,6 +107,7 @@ void lh_m_lock_release(
         return;
     }
     m->counts.locks_released++;
+    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED, release->token, NULL);
     lh_m_lock_gone(m, n, p);
 }
 
@@ -101,6 +118,7 @@ void lh_m_lock_withdraw(struct lh_master *m, struct lh_m_program *p, uint64_t id
     if (c == NULL)
         return; /* it was granted, and that is on its way: the program gives it back then */
     struct lh_m_name *n = c->locking->name;
+    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, NULL);
     lh_m_claim_free(m, c);
     lh_m_lock_touch(m, n);
 }
@@ -112,6 +130,8 @@ void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
     while ((c = RB_ROOT(&p->requests)) != NULL) {
         struct lh_m_name *n = c->locking->name;
         LH_MARK("waiting-session-over");
+        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0,
+            "its session is over");
         lh_m_claim_free(m, c);
         lh_m_lock_touch(m, n);
     }
@@ -167,6 +187,8 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         return false;
     lh_m_lock_taken(m, n, p, c);
     m->counts.locks_granted++;
+    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token,
+        shared ? "shared" : NULL);
     lh_m_say_granted(m, p, id, token);
     return true;
 }
@@ -254,6 +276,8 @@ static void wait_for(
 
     lh_m_claim_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
     m->counts.locks_queued++;
+    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0,
+        c->shared ? "shared" : NULL);
     lh_m_say_queued(m, p, a->id, c->number, c->locking->waiting - 1);
 }
 

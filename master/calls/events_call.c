@@ -1,0 +1,89 @@
+/* What lately became of the leases of a chunk, or of the locks and the value of a name. */
+#include "master/calls/calls.h"
+
+#include "master/tables/chunk.h"
+#include "master/tables/replies.h"
+#include "master/tables/tables.h"
+
+static uint64_t ms_since(const struct lh_master *m, struct lh_instant then)
+{
+    return lh_duration_ms(lh_instant_until(then, m->now));
+}
+
+/* A reply's items and what they point to. */
+struct page {
+    Leasehold__LeaseEvent *items, **pointers;
+    size_t count;
+    uint32_t limit;
+};
+
+/* Renewals of the lease that runs, which are no event before it ends. */
+static void add_renewals(const struct lh_master *m, uint64_t chunk, struct page *page)
+{
+    const struct lh_m_chunk *c = lh_m_chunk_find(m, chunk);
+    const struct lh_m_grant *g = c == NULL ? NULL : c->motion->grant;
+
+    if (g == NULL || lh_m_holder(c) == NULL || g->extensions == 0)
+        return;
+    Leasehold__LeaseEvent *e = &page->items[page->count++];
+    leasehold__lease_event__init(e);
+    e->number = m->events.count + 1;
+    e->kind = LEASEHOLD__LEASE_EVENT_KIND__LEASE_RENEWED;
+    e->ago_ms = ms_since(m, g->extended_at);
+    e->holder = lh_m_holder(c)->id;
+    e->version = g->lease.version;
+    e->left_ms = lh_duration_ms(
+        lh_instant_until(g->extended_at, lh_lease_free_at(&m->leases, &g->lease)));
+    e->count = g->extensions;
+}
+
+static void add(const struct lh_master *m, const struct lh_m_event *event, uint64_t number,
+    struct page *page)
+{
+    Leasehold__LeaseEvent *e = &page->items[page->count++];
+
+    leasehold__lease_event__init(e);
+    e->number = number;
+    e->kind = event->kind;
+    e->ago_ms = ms_since(m, event->at);
+    e->holder = (char *)(uintptr_t)event->holder;
+    e->version = event->version;
+    if (event->end.ns != 0)
+        e->left_ms = lh_duration_ms(lh_instant_until(event->at, event->end));
+    e->count = event->count;
+    if (event->why != NULL)
+        e->why = (char *)(uintptr_t)event->why;
+}
+
+void lh_m_list_events(
+    struct lh_master *m, uint64_t link, const Leasehold__ListEventsRequest *request)
+{
+    Leasehold__ListEventsReply reply = LEASEHOLD__LIST_EVENTS_REPLY__INIT;
+    uint32_t limit = request->limit == 0 ? m->config.list_default : request->limit;
+    uint64_t subject = request->chunk != 0 ? lh_m_event_of_chunk(request->chunk)
+                                           : lh_m_event_of_name(request->name);
+    struct page page = {.limit = limit < m->config.list_max ? limit : m->config.list_max};
+    uint64_t number;
+
+    page.items = lh_alloc_array((size_t)page.limit + 1, sizeof *page.items);
+    if (request->chunk != 0)
+        add_renewals(m, request->chunk, &page);
+    for (const struct lh_m_event *e = lh_m_event_last(m, subject, &number); e != NULL;
+         e = lh_m_event_before(m, e, &number)) {
+        if (page.count >= page.limit) {
+            reply.more = true;
+            break;
+        }
+        add(m, e, number, &page);
+    }
+    page.pointers = lh_alloc_array(page.count + 1, sizeof *page.pointers);
+    for (size_t i = 0; i < page.count; i++)
+        page.pointers[i] = &page.items[i];
+    reply.events = page.pointers;
+    reply.n_events = page.count;
+    reply.since_ms = ms_since(m, m->started_at);
+    /* Not held up by commits under way: this is what one looks at when the disk hangs. */
+    lh_m_reply(m, link, 1, &reply.base);
+    free(page.pointers);
+    free(page.items);
+}
