@@ -86,6 +86,9 @@ bool lh_master_options_parse(struct lh_master_options *o, int argc, char **argv,
     static const char *const losses[] = {"roll", "wait", NULL};
     const struct lh_flag table[] = {
         LH_SERVER_LISTEN_FLAG(o->server, "127.0.0.1:7400"),
+        {LH_FLAG("http-listen", STRING, &o->http_listen, NULL), .metavar = "ADDRESS",
+            .help = "address for the page about the cluster, and the same as JSON; by default "
+                    "none"},
         {LH_FLAG("data-dir", STRING, &o->data_dir, "leasehold-master"), .metavar = "DIRECTORY",
             .help = "where metadata is kept; created if missing"},
         {LH_FLAG("store", STRING, &o->store, NULL), .metavar = "KIND:WHERE",

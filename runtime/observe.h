@@ -15,6 +15,22 @@
 
 struct lh_observe;
 
+struct MHD_Connection;
+
+/* Pages beside those, of a caller that knows libmicrohttpd. All callbacks come from the serving
+ * thread. */
+struct lh_observe_site {
+    unsigned connections_max;
+    /* A request has begun. `uri` is as it came, with its query; returns the site's part of it. */
+    void *(*begin)(void *arg, const char *uri, struct MHD_Connection *connection);
+    /* A GET. True: `*result` is an MHD_Result, of a queued response or of a connection that waits
+     * (suspended), in which case this is called again. False: there is no such page. */
+    bool (*serve)(void *arg, void *request, int *result);
+    /* Its answer has been sent, or never will be. */
+    void (*end)(void *arg, void *request);
+    void *arg;
+};
+
 struct lh_observe_config {
     const char *listen; /* host:port or [v6]:port; port 0: any free one */
     /* Appends the core's figures, under the loop's lock. Called by the serving thread. */
@@ -22,6 +38,7 @@ struct lh_observe_config {
     /* Is it doing its work? If not, `why` says so in a sentence. Likewise. */
     bool (*ready)(void *arg, char *why, size_t why_size);
     void *arg;
+    struct lh_observe_site site; /* all-zero: none */
 };
 
 /* Serves until lh_observe_stop(). `config` is copied, what it points to must stay.

@@ -51,6 +51,9 @@ static void add(const struct lh_master *m, const struct lh_m_event *event, uint6
     if (event->end.ns != 0)
         e->left_ms = lh_duration_ms(lh_instant_until(event->at, event->end));
     e->count = event->count;
+    if (event->of_session)
+        e->session = (ProtobufCBinaryData){
+            .data = (uint8_t *)(uintptr_t)event->session, .len = sizeof event->session};
     if (event->why != NULL)
         e->why = (char *)(uintptr_t)event->why;
 }

@@ -48,14 +48,16 @@ bool lh_m_program_reachable(const struct lh_master *m, const struct lh_m_program
 void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct lh_m_program *p,
     Leasehold__LeaseEventKind kind, uint64_t token, const char *why)
 {
-    const struct lh_m_event event = {
+    struct lh_m_event event = {
         .subject = lh_m_event_of_name(n->text),
         .kind = kind,
         .version = token,
         .end = lh_lessee_until(&m->leases, &p->session.lessee),
         .why = why,
+        .of_session = true,
     };
 
+    memcpy(event.session, p->id, sizeof event.session);
     lh_m_note(m, &event, p->title);
 }
 

@@ -6,7 +6,7 @@
  * when the last one was, is said when the lease ends, or when it is looked at. */
 #pragma once
 
-#include "master/tables/common.h"
+#include "master/tables/program.h"
 
 #define LH_M_EVENT_HOLDER_BYTES 40u
 
@@ -19,6 +19,8 @@ struct lh_m_event {
     uint64_t version;      /* or token, or revision; 0: that of the events before */
     uint64_t count;
     const char *why; /* static; NULL: there is no more to say */
+    bool of_session; /* `session` is the holder's; of a name */
+    uint8_t session[LH_M_SESSION_ID_BYTES];
     Leasehold__LeaseEventKind kind;
     char holder[LH_M_EVENT_HOLDER_BYTES]; /* cut to whole characters */
 };

@@ -1,0 +1,93 @@
+/* What ListEvents says of locks and values. */
+#include "tests/core/master/master_programs.h"
+
+static const Leasehold__ListEventsReply *events_of(const char *name)
+{
+    Leasehold__ListEventsRequest r = LEASEHOLD__LIST_EVENTS_REQUEST__INIT;
+
+    r.name = (char *)(uintptr_t)name;
+    return world_reply(&w, world_call(&w, LH_METHOD_LIST_EVENTS, &r));
+}
+
+/* As many letters as events, the oldest first: g)ranted, q)ueued, w)ithdrawn, r)eleased, e)xpired,
+ * y)ielded, c)ancelled, R)ecalled, o)n, x: another. */
+static const char *story_of(const char *name)
+{
+    static char text[64];
+    static const char letters[] = "xgxoxRxycrexqwVx";
+    const Leasehold__ListEventsReply *r = events_of(name);
+
+    assert_true(r->n_events < sizeof text);
+    for (size_t i = 0; i < r->n_events; i++)
+        text[r->n_events - 1 - i] = letters[r->events[i]->kind];
+    text[r->n_events] = '\0';
+    return text;
+}
+
+static void a_lock_from_hand_to_hand(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    asks(&two, "/a", false);
+    releases(&one, "/a", token);
+    assert_string_equal(story_of("/a"), "gqrg");
+    const Leasehold__ListEventsReply *r = events_of("/a");
+    assert_int_equal(r->events[3]->version, token);
+    assert_int_equal(r->events[1]->version, token);
+    assert_true(r->events[0]->left_ms > 0);
+    assert_memory_equal(r->events[3]->session.data, one.id, r->events[3]->session.len);
+    assert_memory_equal(r->events[0]->session.data, two.id, r->events[0]->session.len);
+    assert_string_equal(r->events[0]->holder, "backup");
+    assert_string_equal(story_of("/b"), "");
+}
+
+static void what_is_withdrawn_yielded_and_cancelled(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    uint64_t token = locks(&one, "/a", false);
+    withdraws(&two, asks(&two, "/a", false));
+    assert_string_equal(story_of("/a"), "gqw");
+    yields(&one, "/a", token, 100);
+    world_advance(&w, 1000);
+    assert_string_equal(story_of("/a"), "gqwye");
+    token = locks(&two, "/b", false);
+    cancels("/b", 0, 0);
+    assert_string_equal(story_of("/b"), "gc");
+}
+
+static void a_session_that_runs_out(void **state)
+{
+    (void)state;
+    comes(&one);
+    locks(&one, "/a", false);
+    world_advance(&w, 10002);
+    assert_null(look_at("/a")); /* its record is gone, and what happened is not */
+    assert_string_equal(story_of("/a"), "ge");
+}
+
+static void both_ends_of_a_locks_term(void **state)
+{
+    (void)state;
+    comes(&one);
+    locks(&one, "/a", false);
+    world_advance(&w, 1000);
+    const Leasehold__LockHolder *h = look_at("/a")->holders[0];
+    assert_true(h->holder_left_ms > 0);
+    assert_true(h->holder_left_ms < h->left_ms); /* TIME-4 */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(a_lock_from_hand_to_hand),
+        STORY(what_is_withdrawn_yielded_and_cancelled),
+        STORY(a_session_that_runs_out),
+        STORY(both_ends_of_a_locks_term),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/python3
+"""The master's page with a real cluster: what it answers over HTTP, and what a real browser shows of
+it while a primary is killed."""
+
+import concurrent.futures
+import http.client
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+
+from google.protobuf import json_format
+
+from process_cluster import CALM, PATIENCE_S, ClusterTest, Cluster, free_port, wait_for
+from process_programs import Program
+from process_wire import Channel, load_schema
+
+sys.path.insert(0, "tests/sim")
+from timeline_browser import Page  # noqa: E402
+
+PATH = "/page/log"
+LOCK = "/page/lock <i>&\"'"  # names are text, whatever is in them
+CALLS = {"masters": "Masters", "servers": "ListServers", "files": "List", "file": "Stat",
+         "locate": "Locate", "chunks": "ListChunks", "leases": "ListLeases", "explain": "Explain",
+         "events": "ListEvents", "names": "ListNames", "sessions": "ListSessions",
+         "policies": "ListPolicies"}
+
+
+class PageTest(ClusterTest):
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        cls.addClassCleanup(folder.cleanup)
+        cls.schema = load_schema(["proto/leasehold.proto", "proto/health.proto"], folder.name)
+
+    def start(self, **options):
+        self.port = free_port()
+        self.cluster = Cluster(self.folder, **options)
+        self.cluster.master.argv.append(f"--http-listen=127.0.0.1:{self.port}")
+        self.cluster.start()
+        return self.cluster
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+
+    def get(self, path, method="GET", body=None):
+        """(status, headers, bytes)"""
+        connection = self.connect()
+        try:
+            connection.request(method, path, body=body)
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read()
+        finally:
+            connection.close()
+
+    def api(self, path, status=200):
+        got, headers, text = self.get("/api/" + path)
+        self.assertEqual(got, status, text)
+        self.assertEqual(headers["Content-Type"], "application/json")
+        return json.loads(text)
+
+    def append(self, records=b"one\ntwo\n"):
+        self.cluster.command("append", PATH, stdin=records)
+
+    def program(self, label):
+        channel = Channel(self.schema, self.cluster.master.address)
+        self.addCleanup(channel.close)
+        program = Program(channel, label=label)
+        self.assertIsNone(program.attach())
+        return program
+
+
+class ApiTest(PageTest):
+
+    def test_over_http(self):
+        self.start(**CALM)
+        for check in (self.each_call_is_the_message_of_the_schema, self.what_is_no_question,
+                      self.headers_and_sizes, self.viewers_are_bounded, self.calls_at_once,
+                      self.a_master_that_stands_still, self.a_master_that_stops):
+            with self.subTest(check.__name__):
+                check()
+
+    def each_call_is_the_message_of_the_schema(self):
+        self.cluster.command("create", PATH)
+        self.append()
+        self.cluster.command("put", "/page/value", "bytes")
+        asked = {"file": f"?path={PATH}", "locate": f"?path={PATH}", "explain": f"?path={PATH}",
+                 "events": "?name=/page/value"}
+        for name, method in CALLS.items():
+            with self.subTest(name):
+                status, _, text = self.get(f"/api/{name}{asked.get(name, '')}")
+                self.assertEqual(status, 200, text)
+                reply = json_format.Parse(text, getattr(self.schema, method + "Reply")())
+                self.assertEqual(reply.error, self.schema.OK)
+        self.assertEqual([f["path"] for f in self.api("files")["files"]], [PATH])
+        self.assertEqual([e["kind"] for e in self.api("events?name=/page/value")["events"]],
+                         ["VALUE_CHANGED"])
+        self.assertNotIn("bytes", self.get("/api/names")[2].decode().split('"')[1::2])
+        chunk = self.api(f"explain?path={PATH}")["chunk"]
+        self.assertEqual(chunk["lease"], "HELD")
+        self.assertLess(int(chunk["holder_left_ms"]), int(chunk["lease_left_ms"]))
+        kinds = [e["kind"] for e in self.api(f"events?chunk={chunk['chunk']['chunk']}")["events"]]
+        self.assertEqual([k for k in kinds if k != "LEASE_RENEWED"],
+                         ["LEASE_CONFIRMED", "LEASE_GRANTED"])
+
+    def what_is_no_question(self):
+        """It is refused."""
+        for path in ("files?prefix=%zz", "files?prefix=%00", "files?prefix=%ff", "files?limit=-1",
+                     "files?limit=1001", "files?limit=99999999999999999999", "files?none=1",
+                     "files?limit=1&limit=2", "files?limit", "files?&", "masters?x=1", "live?x=1",
+                     "files?trash=yes", "explain?call=1", "sessions?after=xyz",
+                     "files?prefix=" + "a" * 5000):
+            with self.subTest(path):
+                self.assertEqual(self.api(path, 400)["error"], "INVALID_ARGUMENT")
+        self.assertEqual(self.api("explain?path=/none", 404)["error"], "NOT_FOUND")
+        for path in ("/api", "/api/", "/api/Masters", "/../etc/passwd", "/api/remove", "//"):
+            self.assertEqual(self.get(path)[0], 404, path)
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+            self.assertEqual(self.get("/api/masters", method, body=b"x")[0], 405, method)
+        with socket.create_connection(("127.0.0.1", self.port)) as s:
+            s.sendall(b"\0\1\2 nothing of HTTP\r\n\r\n")
+            s.settimeout(PATIENCE_S)
+            s.recv(1000)
+        self.assertEqual(self.api("masters")["acting"], True)
+
+    def headers_and_sizes(self):
+        total = 0
+        for path in ("/", "/app.css", "/app.js", "/base.js", "/lease.js", "/live.js", "/views.js",
+                     "/icon.svg", "/api/masters", "/api/files?limit=x"):
+            status, headers, text = self.get(path)
+            self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+            self.assertIn("default-src 'self'", headers["Content-Security-Policy"])
+            self.assertIn("frame-ancestors 'none'", headers["Content-Security-Policy"])
+            self.assertNotIn(b"https://", text)
+            if not path.startswith("/api"):
+                self.assertEqual(status, 200)
+                total += len(text)
+        self.assertLess(total, 150_000)
+        self.assertIn(b"leasehold_master_term", self.get("/metrics")[2])
+        self.assertEqual(self.get("/healthz")[0], 200)
+
+    def viewers_are_bounded(self):
+        viewers = []
+        for _ in range(32):
+            connection = self.connect()
+            connection.request("GET", "/api/live")
+            viewers.append((connection, connection.getresponse()))
+        self.assertTrue(all(reply.status == 200 for _, reply in viewers))
+        self.assertEqual(self.api("live", 503)["error"], "SHORTAGE")
+        frame = viewers[0][1].readline()
+        self.assertEqual(json.loads(frame.removeprefix(b"data: "))["ready"], True)
+        viewers.pop()[0].close()
+
+        def follows():
+            connection = self.connect()
+            connection.request("GET", "/api/live")
+            reply = connection.getresponse()
+            viewers.append((connection, reply))
+            return reply.status == 200
+        wait_for("room for another viewer", follows, interval=0.5)
+        self.assertEqual(self.api("masters")["acting"], True)
+        for connection, _ in viewers:
+            connection.close()
+
+    def calls_at_once(self):
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            replies = list(pool.map(lambda _: self.get("/api/servers")[0], range(400)))
+        self.assertEqual(set(replies) - {200, 503}, set())
+        self.assertGreater(replies.count(200), 200)
+
+    def a_master_that_stops(self):
+        """A viewer that follows does not hold it up."""
+        connection = self.connect()
+        connection.request("GET", "/api/live")
+        connection.getresponse().readline()
+        self.assertEqual(self.cluster.master.stop(), 0)
+        connection.close()
+
+    def a_master_that_stands_still(self):
+        """What is asked meanwhile is answered when it goes on."""
+        self.cluster.master.pause()
+        late = threading.Timer(0.5, self.cluster.master.resume)
+        late.start()
+        self.assertEqual(self.api("masters")["acting"], True)
+        late.join()
+
+
+class BrowserTest(PageTest):
+
+    def open(self, where, **how):
+        page = Page(f"http://127.0.0.1:{self.port}/{where}", ready="!!document.querySelector('h1')",
+                    **how)
+        self.addCleanup(page.close)
+        self.addCleanup(lambda: self.assertEqual(page.errors, []))
+        return page
+
+    @staticmethod
+    def text(page):
+        return page.run("document.querySelector('main').innerText")
+
+    def shows(self, page, *words):
+        wait_for(f"{words} on the page", lambda: all(w in self.text(page) for w in words))
+
+    def test_a_primary_that_is_killed(self):
+        """The page shows that it is away, who is primary now, and how the lease went over."""
+        self.start(session_term="8s", chunk_term="120s",
+                   master_flags=("--on-primary-loss=wait", "--grace=600s", "--suspect-after=60s"))
+        self.cluster.command("create", PATH)
+        self.append()
+        lease = self.cluster.held_lease(PATH)
+        first = lease["primary"]
+        cluster, page = self.open("#/"), self.open("#/file" + PATH)
+        self.shows(cluster, "Nothing is wrong.", "3 of 3")
+        self.shows(page, "takes appends", f"primary {first}", "Time line", "confirmed")
+        self.assertEqual(page.run("document.querySelectorAll('.lane:not(.axis)').length"), 1)
+
+        self.cluster.servers[first].kill()
+        self.shows(cluster, f"{first} has been away for", "2 of 3")
+        self.shows(page, "expired")
+        self.append(b"three\n")
+        second = self.cluster.primary(PATH)
+        self.assertNotEqual(second, first)
+        self.shows(page, f"primary {second}")
+        lanes = page.run("[...document.querySelectorAll('.lane:not(.axis) .who')]"
+                         ".map(e => e.textContent)")
+        self.assertEqual(set(lanes), {first, second})
+        self.cluster.servers[first].start()
+        self.shows(cluster, "3 of 3", "Nothing is wrong.")
+
+    def test_a_name_and_a_master_that_goes_away(self):
+        self.start(servers=1, **CALM)
+        holder, waiter = self.program("holder <b>"), self.program("waiter")
+        holder.acquire(LOCK, recallable=True)
+        page = self.open("#/names")
+        self.shows(page, LOCK, "holder <b>")
+        page.run("[...document.querySelectorAll('main a')].find(a => a.textContent === %s).click()"
+                 % json.dumps(LOCK))
+        self.shows(page, "locked", "granted", "stops by itself within")
+        waiter.ask(LOCK)
+        self.shows(page, "Waiting: 1", "queued", "recalled")
+        self.assertEqual(page.run("document.querySelectorAll('main i:empty').length"),
+                         page.run("document.querySelectorAll('main i').length"))
+        address = page.run("location.href")
+        again = Page(address, ready="!!document.querySelector('h1')", dark=True, width=390)
+        self.addCleanup(again.close)
+        self.shows(again, LOCK, "Waiting: 1")  # the link can be shared
+
+        page.run("location.hash = '#/'")
+        self.shows(page, "1 of 1")
+        wait_for("live", lambda: page.run("document.getElementById('status').textContent") == "live")
+        self.cluster.master.kill()
+        wait_for("it says so", lambda: "No answer" in page.run(
+            "document.getElementById('status').textContent"))
+        self.assertIn("1 of 1", self.text(page))  # what was known stays, and is not taken for new
+        self.cluster.master.start()
+        wait_for("live again", lambda: page.run(
+            "document.getElementById('status').textContent") == "live")
+        page.errors.clear()  # the browser's own lines about connections that were refused
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
