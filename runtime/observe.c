@@ -99,8 +99,8 @@ static void *begin(void *arg, const char *uri, struct MHD_Connection *connection
     return request;
 }
 
-static void end(void *arg, struct MHD_Connection *connection, void **state,
-    enum MHD_RequestTerminationCode why)
+static void end(
+    void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why)
 {
     const struct lh_observe_site *site = &((struct lh_observe *)arg)->config.site;
     struct request *request = *state;

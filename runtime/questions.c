@@ -124,9 +124,8 @@ static struct lh_question *first_due(const struct lh_questions *q)
     return first;
 }
 
-static void give_up(
-    struct lh_questions *q, struct lh_question *question, const struct lh_input *now,
-    struct lh_effects *fx)
+static void give_up(struct lh_questions *q, struct lh_question *question,
+    const struct lh_input *now, struct lh_effects *fx)
 {
     struct lh_input in = {
         .kind = LH_IN_LINK_CLOSED,
@@ -153,8 +152,8 @@ static void step(void *self, struct lh_input *in, struct lh_effects *fx)
         return;
     }
     feed(q, in, fx);
-    while (q->count > 0 && (due = first_due(q)) != NULL &&
-           lh_instant_reached(in->now, due->deadline))
+    while (
+        q->count > 0 && (due = first_due(q)) != NULL && lh_instant_reached(in->now, due->deadline))
         give_up(q, due, in, fx);
 }
 

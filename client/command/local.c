@@ -25,6 +25,7 @@
 #define CHUNKSERVERS_MAX 64u
 #define MASTERS_MAX      9u
 #define STOP_SECONDS     15
+#define PAGE_PORT        80u /* of the first master's page, above the first master's own */
 
 /* The master's own default, too many for a smaller cluster. */
 #define REPLICATION_DEFAULT 3u
@@ -130,6 +131,12 @@ static int check_store(const struct cluster *cluster)
     return lh_local_etcd_fits(cluster->dir, o->etcd, o->port) ? LH_EXIT_OK : LH_EXIT_FAILED;
 }
 
+/* Of the page of that master, from 1. */
+static void page_address(const struct cluster *cluster, uint64_t number, char to[32])
+{
+    (void)snprintf(to, 32, "127.0.0.1:%" PRIu64, cluster->options->port + PAGE_PORT + number - 1);
+}
+
 static void describe_master(struct cluster *cluster, uint64_t number, const char *store)
 {
     const struct options *o = cluster->options;
@@ -137,7 +144,10 @@ static void describe_master(struct cluster *cluster, uint64_t number, const char
     if (store != NULL)
         (void)snprintf(name, sizeof name, "m%" PRIu64, number);
     struct lh_child *c = add(cluster, name, "leasehold-master", o->port + number - 1);
+    char page[32];
     cluster->masters++;
+    page_address(cluster, number, page);
+    lh_child_argument(c, "http-listen", page);
     if (store == NULL)
         add_data_dir(cluster, c);
     else
@@ -190,6 +200,27 @@ static void describe_chunkservers(struct cluster *cluster)
     }
 }
 
+static int check_address(const char *address)
+{
+    return port_is_free(address)
+               ? LH_EXIT_OK
+               : lh_command_error(LH_EXIT_FAILED, COMMAND,
+                     "%s is in use; stop what listens there, or give another --port", address);
+}
+
+static int check_addresses(const struct cluster *cluster)
+{
+    int code = LH_EXIT_OK;
+    for (size_t i = 0; i < cluster->count && code == LH_EXIT_OK; i++)
+        code = check_address(cluster->children[i].address);
+    for (size_t i = 1; i <= cluster->masters && code == LH_EXIT_OK; i++) {
+        char page[32];
+        page_address(cluster, i, page);
+        code = check_address(page);
+    }
+    return code;
+}
+
 static int start_all(struct cluster *cluster)
 {
     int code = check_store(cluster);
@@ -197,12 +228,9 @@ static int start_all(struct cluster *cluster)
         return code;
     describe_masters(cluster);
     describe_chunkservers(cluster);
-    for (size_t i = 0; i < cluster->count; i++) {
-        const char *address = cluster->children[i].address;
-        if (!port_is_free(address))
-            return lh_command_error(LH_EXIT_FAILED, COMMAND,
-                "%s is in use; stop what listens there, or give another --port", address);
-    }
+    code = check_addresses(cluster);
+    if (code != LH_EXIT_OK)
+        return code;
     const struct options *o = cluster->options;
     if (cluster->etcd > 0 && !lh_local_etcd_note(cluster->dir, o->etcd, o->port))
         return LH_EXIT_SYSTEM;
@@ -266,7 +294,12 @@ static bool is_ready(const struct cluster *cluster, struct lh_cluster *client)
             (void)printf(
                 "  %-6s %-15s pid %-7d log %s\n", c->name, c->address, (int)c->pid, c->log);
         }
-        (void)printf("ready at %s; Ctrl-C stops it\n", cluster->addresses);
+        for (size_t i = 1; i <= cluster->masters; i++) {
+            char page[32];
+            page_address(cluster, i, page);
+            (void)printf("%s http://%s/", i == 1 ? "  page" : ",", page);
+        }
+        (void)printf("\nready at %s; Ctrl-C stops it\n", cluster->addresses);
         (void)fflush(stdout);
     }
     lh_server_list_deinit(&list);
@@ -414,8 +447,10 @@ int lh_command_local(int argc, char **argv)
                     "removed at the end"},
         {LH_FLAG("port", UINT, &o.port, "7400"), .min = 1,
             .max = 65535 - LH_LOCAL_ETCD_PEER - LH_LOCAL_ETCD_MAX,
-            .help = "the first master's port; other masters' are 1, 2, ... higher, the "
-                    "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ..."},
+            .help =
+                "the first master's port; other masters' are 1, 2, ... higher, the "
+                "chunkservers' 101, 102, ..., etcd's 201, ... and 301, ...; the masters' pages 80, "
+                "81, ..."},
         {LH_FLAG("session-term", STRING, &o.session_term, NULL), .metavar = "DURATION",
             .help = "how long a chunkserver's session lives without a heartbeat"},
         {LH_FLAG("chunk-term", STRING, &o.chunk_term, NULL), .metavar = "DURATION",

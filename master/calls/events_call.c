@@ -32,13 +32,13 @@ static void add_renewals(const struct lh_master *m, uint64_t chunk, struct page 
     e->ago_ms = ms_since(m, g->extended_at);
     e->holder = lh_m_holder(c)->id;
     e->version = g->lease.version;
-    e->left_ms = lh_duration_ms(
-        lh_instant_until(g->extended_at, lh_lease_free_at(&m->leases, &g->lease)));
+    e->left_ms =
+        lh_duration_ms(lh_instant_until(g->extended_at, lh_lease_free_at(&m->leases, &g->lease)));
     e->count = g->extensions;
 }
 
-static void add(const struct lh_master *m, const struct lh_m_event *event, uint64_t number,
-    struct page *page)
+static void add(
+    const struct lh_master *m, const struct lh_m_event *event, uint64_t number, struct page *page)
 {
     Leasehold__LeaseEvent *e = &page->items[page->count++];
 

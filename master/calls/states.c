@@ -36,8 +36,7 @@ static struct lh_duration holder_left(const struct lh_master *m, const struct lh
     if (!lh_grantor_find(m->leases.engine, lease->key, m->now, &info))
         return lh_nanoseconds(0);
     uint64_t own = lh_instant_until(m->now, info.own_end).ns;
-    struct lh_instant session =
-        lh_instant_add(lease->holder->received_at, m->holder_session_term);
+    struct lh_instant session = lh_instant_add(lease->holder->received_at, m->holder_session_term);
     return lh_duration_min(
         lh_nanoseconds(own > margin ? own - margin : 0), lh_instant_until(m->now, session));
 }

@@ -132,8 +132,8 @@ void lh_m_locks_session_over(struct lh_master *m, struct lh_m_program *p)
     while ((c = RB_ROOT(&p->requests)) != NULL) {
         struct lh_m_name *n = c->locking->name;
         LH_MARK("waiting-session-over");
-        lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0,
-            "its session is over");
+        lh_m_note_lock(
+            m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_WITHDRAWN, 0, "its session is over");
         lh_m_claim_free(m, c);
         lh_m_lock_touch(m, n);
     }
@@ -189,8 +189,8 @@ static bool give(struct lh_master *m, struct lh_m_name *n, struct lh_m_program *
         return false;
     lh_m_lock_taken(m, n, p, c);
     m->counts.locks_granted++;
-    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token,
-        shared ? "shared" : NULL);
+    lh_m_note_lock(
+        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED, token, shared ? "shared" : NULL);
     lh_m_say_granted(m, p, id, token);
     return true;
 }
@@ -278,8 +278,8 @@ static void wait_for(
 
     lh_m_claim_waits(m, c, a->id, m->term << COUNTER_BITS | ++m->locks.queued);
     m->counts.locks_queued++;
-    lh_m_note_lock(m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0,
-        c->shared ? "shared" : NULL);
+    lh_m_note_lock(
+        m, n, p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_QUEUED, 0, c->shared ? "shared" : NULL);
     lh_m_say_queued(m, p, a->id, c->number, c->locking->waiting - 1);
 }
 

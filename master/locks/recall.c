@@ -59,8 +59,8 @@ void lh_m_recall_for(struct lh_master *m, struct lh_m_locking *g)
         c->refused = false;
         c->recalled_at = g->recalled_at = m->now;
         m->counts.locks_recalled++;
-        lh_m_note_lock(m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token,
-            NULL);
+        lh_m_note_lock(
+            m, g->name, c->program, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RECALLED, token, NULL);
         lh_m_say_demand(m, c->program, g->name, token, false, g->waiting, "");
     }
 }

@@ -80,8 +80,7 @@ static bool take_over(struct showing *s, struct lh_m_name *n, const Leasehold__S
     if (shared || lock->recallable || lock->info.len > 0)
         c = lh_m_claim_new(s->m, n, s->p, shared, lock->slots, lock->recallable, &lock->info);
     LH_MARK("lock-continued-after-restart");
-    lh_m_note_lock(
-        s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED, lock->token, NULL);
+    lh_m_note_lock(s->m, n, s->p, LEASEHOLD__LEASE_EVENT_KIND__LEASE_CONTINUED, lock->token, NULL);
     lh_m_lock_taken(s->m, n, s->p, c);
     return true;
 }

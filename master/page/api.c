@@ -75,8 +75,8 @@ static ProtobufCMessage *request_of(
 
     protobuf_c_message_init(type, request);
     for (size_t i = 0; i < uri->count && good; i++)
-        good = lh_json_set(
-            request, uri->parameters[i].name, uri->parameters[i].value, why, why_size);
+        good =
+            lh_json_set(request, uri->parameters[i].name, uri->parameters[i].value, why, why_size);
     if (good && !bound(request)) {
         (void)snprintf(why, why_size, "limit is at most %u here", LH_PAGE_ITEMS_MAX);
         good = false;
@@ -108,8 +108,9 @@ static int error_in(const ProtobufCMessage *reply)
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(reply->descriptor, "error");
 
-    return field == NULL ? LH_OK
-                         : lh_error_from_wire(*(const unsigned *)((const char *)reply + field->offset));
+    return field == NULL
+               ? LH_OK
+               : lh_error_from_wire(*(const unsigned *)((const char *)reply + field->offset));
 }
 
 static ProtobufCMessage *reply_of(const struct lh_question *q)
@@ -118,8 +119,8 @@ static ProtobufCMessage *reply_of(const struct lh_question *q)
     ProtobufCMessage *reply = NULL;
 
     if (lh_buf_read(&q->reply, 0, bytes, q->reply.size))
-        reply = protobuf_c_message_unpack(
-            lh_method_info(q->method)->reply, NULL, q->reply.size, bytes);
+        reply =
+            protobuf_c_message_unpack(lh_method_info(q->method)->reply, NULL, q->reply.size, bytes);
     free(bytes);
     return reply;
 }
@@ -142,15 +143,15 @@ static enum MHD_Result answered(struct lh_visit *v)
     const struct lh_ask *ask = v->ask;
 
     if (ask == NULL)
-        return lh_page_refuse(v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_SHUTTING_DOWN,
-            "this master is being stopped");
+        return lh_page_refuse(
+            v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_SHUTTING_DOWN, "this master is being stopped");
     if (ask->error != LH_OK)
         return lh_page_refuse(v, status_of(ask->error), ask->error,
             ask->question.text[0] != '\0' ? ask->question.text : lh_error_text(ask->error));
     ProtobufCMessage *reply = reply_of(&ask->question);
     if (reply == NULL)
-        return lh_page_refuse(v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_MALFORMED,
-            lh_error_text(LH_ERR_MALFORMED));
+        return lh_page_refuse(
+            v, MHD_HTTP_SERVICE_UNAVAILABLE, LH_ERR_MALFORMED, lh_error_text(LH_ERR_MALFORMED));
     enum MHD_Result result = respond_with(v, reply);
     protobuf_c_message_free_unpacked(reply, NULL);
     return result;

@@ -192,8 +192,7 @@ static bool is_absent(const ProtobufCFieldDescriptor *field, const ProtobufCMess
         return false;
     if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
         return *(const uint32_t *)(base + field->quantifier_offset) != field->id;
-    return field->type == PROTOBUF_C_TYPE_MESSAGE &&
-           *(void *const *)(base + field->offset) == NULL;
+    return field->type == PROTOBUF_C_TYPE_MESSAGE && *(void *const *)(base + field->offset) == NULL;
 }
 
 void lh_json_message(struct lh_json *to, const ProtobufCMessage *message)
@@ -254,8 +253,8 @@ static bool set(void *at, const ProtobufCFieldDescriptor *field, const char *tex
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_UINT64:
-        if (!set_number(text, field->type == PROTOBUF_C_TYPE_UINT32 ? UINT32_MAX : UINT64_MAX,
-                &number))
+        if (!set_number(
+                text, field->type == PROTOBUF_C_TYPE_UINT32 ? UINT32_MAX : UINT64_MAX, &number))
             return false;
         if (field->type == PROTOBUF_C_TYPE_UINT32)
             *(uint32_t *)at = (uint32_t)number;
@@ -280,8 +279,8 @@ static bool set(void *at, const ProtobufCFieldDescriptor *field, const char *tex
     }
 }
 
-bool lh_json_set(ProtobufCMessage *message, const char *name, const char *value, char *why,
-    size_t why_size)
+bool lh_json_set(
+    ProtobufCMessage *message, const char *name, const char *value, char *why, size_t why_size)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);

@@ -24,5 +24,5 @@ void lh_json_deinit(struct lh_json *json);
 /* Sets the field `name` of a request from text: an integer in decimal, "true" or "false", the name
  * of an enum's value, a string, bytes in hexadecimal. False: there is no such field, or that is no
  * value of it; `why` says which. What it allocates is freed with the message. */
-bool lh_json_set(ProtobufCMessage *message, const char *name, const char *value, char *why,
-    size_t why_size);
+bool lh_json_set(
+    ProtobufCMessage *message, const char *name, const char *value, char *why, size_t why_size);

@@ -108,8 +108,8 @@ enum MHD_Result lh_page_view(struct lh_visit *v)
     struct lh_page *page = v->page;
 
     if (v->uri.count != 0)
-        return lh_page_refuse(v, MHD_HTTP_BAD_REQUEST, LH_ERR_INVALID_ARGUMENT,
-            "there are no parameters here");
+        return lh_page_refuse(
+            v, MHD_HTTP_BAD_REQUEST, LH_ERR_INVALID_ARGUMENT, "there are no parameters here");
     pthread_mutex_lock(&page->lock);
     bool take = !page->stopping && page->viewer_count < LH_PAGE_VIEWERS_MAX;
     if (take) {
@@ -138,8 +138,7 @@ static void resume_viewers(struct lh_page *page)
 {
     struct lh_visit *v;
 
-    TAILQ_FOREACH(v, &page->viewers, link)
-    {
+    TAILQ_FOREACH(v, &page->viewers, link) {
         if (!v->suspended)
             continue;
         v->suspended = false;
@@ -155,8 +154,7 @@ static void wait_a_second(struct lh_page *page)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
-    while (!page->stopping &&
-           pthread_cond_timedwait(&page->wake, &page->lock, &until) == 0)
+    while (!page->stopping && pthread_cond_timedwait(&page->wake, &page->lock, &until) == 0)
         ;
 }
 

@@ -27,7 +27,7 @@ struct lh_page;
 #define LH_PAGE_ITEMS_MAX       1000u /* of a listing, in one answer */
 
 struct lh_page_config {
-    const char *listen; /* host:port */
+    const char *listen;   /* host:port */
     struct lh_loop *loop; /* with a core of lh_questions_core(); its completions go to
                              lh_page_completed() */
     /* As those of struct lh_observe_config. */

@@ -235,6 +235,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(0.05 if second < 119 else 1)
 
     def do_GET(self):
+        try:
+            self.serve()
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the browser has gone on
+
+    def serve(self):
         path, _, text = self.path.partition("?")
         query = dict(urllib.parse.parse_qsl(text))
         if path == "/api/live":

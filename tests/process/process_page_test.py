@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The master's page with a real cluster: what it answers over HTTP, and what a real browser shows of
-it while a primary is killed."""
+"""The master's page with a real cluster: what it answers over HTTP, and what a real browser shows
+of it while a primary is killed."""
 
 import concurrent.futures
 import http.client
@@ -248,16 +248,16 @@ class BrowserTest(PageTest):
         self.addCleanup(again.close)
         self.shows(again, LOCK, "Waiting: 1")  # the link can be shared
 
+        def status():
+            return page.run("document.getElementById('status').textContent")
         page.run("location.hash = '#/'")
         self.shows(page, "1 of 1")
-        wait_for("live", lambda: page.run("document.getElementById('status').textContent") == "live")
+        wait_for("live", lambda: status() == "live")
         self.cluster.master.kill()
-        wait_for("it says so", lambda: "No answer" in page.run(
-            "document.getElementById('status').textContent"))
+        wait_for("it says so", lambda: "No answer" in status())
         self.assertIn("1 of 1", self.text(page))  # what was known stays, and is not taken for new
         self.cluster.master.start()
-        wait_for("live again", lambda: page.run(
-            "document.getElementById('status').textContent") == "live")
+        wait_for("live again", lambda: status() == "live")
         page.errors.clear()  # the browser's own lines about connections that were refused
 
 

@@ -1,4 +1,5 @@
-/* Questions of the process to its core: they are calls like others, and nothing of them gets out. */
+/* Questions of the process to its core: they are calls like others, and nothing of them gets
+ * out. */
 #include "runtime/questions.h"
 
 #include "base/buf.h"
@@ -108,8 +109,8 @@ static const struct lh_effect *completion(const struct lh_question *q)
 
     for (size_t i = 0; i < fx.count; i++) {
         const struct lh_effect *e = &fx.items[i];
-        assert_true(e->kind == LH_FX_LOG || e->kind == LH_FX_COMPLETE ||
-                    e->link == (LH_LINK_SERVED | 7));
+        assert_true(
+            e->kind == LH_FX_LOG || e->kind == LH_FX_COMPLETE || e->link == (LH_LINK_SERVED | 7));
         if (e->kind != LH_FX_COMPLETE || e->call != q)
             continue;
         assert_null(found);

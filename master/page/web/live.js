@@ -18,7 +18,8 @@ export function rates(name) {
   const values = [];
   for (let i = 1; i < live.samples.length; i++) {
     const [a, b] = [live.samples[i - 1], live.samples[i]];
-    values.push(Math.max(0, b.figures[name] - a.figures[name]) * 1000 / (b.at - a.at));
+    const rose = (b.figures[name] ?? 0) - (a.figures[name] ?? 0);
+    values.push(Math.max(0, rose) * 1000 / Math.max(20, b.at - a.at)); // some come together, late
   }
   return values;
 }
