@@ -224,6 +224,7 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
 
     LH_MARK("grant-new-version-same-session");
     m->counts.regrants++;
+    note_extensions(m, c, lh_m_holder(c)); /* of the version before */
     c->version = lh_m_next_version(c);
     /* The caller saw the lease in force in this very session. */
     lh_lease_raise(&m->leases, &g->lease, c->version);
@@ -231,7 +232,6 @@ void lh_m_regrant(struct lh_master *m, struct lh_m_chunk *c)
     lh_m_dirty_chunk(m, c);
     g->ticket = c->motion->ticket;
     g->at = m->now;
-    note_extensions(m, c, lh_m_holder(c));
     note(m, c, lh_m_holder(c), LEASEHOLD__LEASE_EVENT_KIND__LEASE_GRANTED,
         "a new version for its holder");
 }

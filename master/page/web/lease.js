@@ -47,20 +47,19 @@ export function lanesOf(events, terms) {
     if (!lanes.has(key)) lanes.set(key, { key, name: holder, spans: [], marks: [], waits: [] });
     return lanes.get(key);
   };
-  const openSpan = (l, version) => l.spans.findLast((s) => s.to === null &&
-    (version === "0" || s.version === "0" || s.version === version));
+  const openSpan = (l) => l.spans.findLast((s) => s.to === null);
   for (const e of events) {
     const l = lane(isOfValue(e) ? { holder: "value" } : e);
     const at = Number(e.ago_ms);
     if (e.kind === "LEASE_QUEUED") l.waits.push({ from: at, to: null });
     if (e.kind === "LEASE_WITHDRAWN" || e.kind === "LEASE_GRANTED")
       for (const wait of l.waits) wait.to ??= at;
-    let span = openSpan(l, e.version);
+    let span = openSpan(l);
     if (BEGINS.includes(e.kind) && !(span && e.kind === "LEASE_CONTINUED")) {
       for (const s of l.spans) s.to ??= at;
-      l.spans.push({ from: at, to: null, version: e.version, end: "" });
+      l.spans.push({ from: at, to: null, end: "" });
     } else if (!span && !isOfValue(e) && !["LEASE_QUEUED", "LEASE_WITHDRAWN"].includes(e.kind)) {
-      span = { from: Infinity, to: null, version: e.version, end: "" }; // granted before all known
+      span = { from: Infinity, to: null, end: "" }; // granted before all known
       l.spans.push(span);
     }
     if (ENDS.includes(e.kind)) Object.assign(span, { to: at, end: e.kind });
@@ -68,8 +67,8 @@ export function lanesOf(events, terms) {
   }
   for (const t of terms) {
     const l = lane(t);
-    let span = openSpan(l, t.version);
-    if (!span) l.spans.push(span = { from: Infinity, to: null, version: t.version, end: "" });
+    let span = openSpan(l);
+    if (!span) l.spans.push(span = { from: Infinity, to: null, end: "" });
     Object.assign(span, { to: -t.left, own: -Math.min(t.holderLeft, t.left), end: "runs" });
   }
   for (const l of lanes.values()) {
@@ -111,7 +110,7 @@ function tickWords(ms) {
   return (ms < 0 ? "+" : "−") + words;
 }
 
-// `terms`: of those who hold it now, {holder, session, version, left, holderLeft} in ms.
+// `terms`: of those who hold it now, {holder, session, left, holderLeft} in ms.
 export function timeline(reply, terms, again) {
   const events = [...reply.events].sort((a, b) => Number(b.ago_ms) - Number(a.ago_ms) ||
     Number(a.number) - Number(b.number));

@@ -346,7 +346,7 @@ function chunkParts(reply, events, again) {
   const held = c.lease !== "FREE" && Number(c.lease_left_ms) > 0;
   // While a lease runs out the member list no longer names its holder, the events do.
   const holder = c.chunk.primary || events.events.find((e) => e.holder)?.holder || "the holder";
-  const terms = held ? [{ holder, version: "0", left: Number(c.lease_left_ms),
+  const terms = held ? [{ holder, left: Number(c.lease_left_ms),
     holderLeft: Number(c.holder_left_ms) }] : [];
   return [
     section("What is going on", sentences(reply.sentences)),
@@ -444,7 +444,7 @@ export const name = {
   },
   draw({ events, info, words }, text, query, again) {
     const terms = (info?.holders ?? []).slice(0, 16).map((x) => ({ holder: x.label || hex(x.session),
-      session: x.session, version: x.token, left: Number(x.left_ms), holderLeft: Number(x.holder_left_ms) }));
+      session: x.session, left: Number(x.left_ms), holderLeft: Number(x.holder_left_ms) }));
     return h("div", {}, heading(text, info && (info.holders.length > 0 ? badge("locked", "good")
       : badge("free"))),
     section("What is going on", sentences(info ? info.sentences : [words])),

@@ -58,7 +58,7 @@ static void renewals_are_counted_and_told_once(void **state)
     uint64_t chunk = file_with_primary("/f", &primary);
     for (int i = 0; i < 3; i++) {
         heartbeats(HEARTBEAT_MS);
-        assert_true(server_heartbeat_active(&w, primary, chunk, 1, 0));
+        assert_true(server_heartbeat_active(&w, primary, chunk, 1, NULL));
     }
     world_advance(&w, 5);
     ASSERT_EVENTS(chunk, KIND(RENEWED), KIND(CONFIRMED), KIND(GRANTED));
@@ -68,6 +68,21 @@ static void renewals_are_counted_and_told_once(void **state)
     server_release(&w, primary, chunk, 1);
     ASSERT_EVENTS(chunk, KIND(RELEASED), KIND(RENEWED), KIND(CONFIRMED), KIND(GRANTED));
     assert_int_equal(events_of(chunk, "", 0)->events[1]->count, 3);
+}
+
+static void renewals_are_of_the_version_before_the_new_one(void **state)
+{
+    struct server *primary = NULL;
+
+    (void)state;
+    three_up();
+    uint64_t chunk = file_with_primary("/f", &primary);
+    heartbeats(HEARTBEAT_MS);
+    assert_true(server_heartbeat_active(&w, primary, chunk, 1, NULL));
+    server_member_failed(&w, primary, chunk, 1, (primary == a ? b : a)->id);
+    ASSERT_EVENTS(chunk, KIND(GRANTED), KIND(RENEWED), KIND(CONFIRMED), KIND(GRANTED));
+    assert_int_equal(events_of(chunk, "", 0)->events[0]->version, 2);
+    assert_int_equal(events_of(chunk, "", 0)->events[1]->version, 1);
 }
 
 static void a_holder_that_is_gone(void **state)
@@ -127,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(a_grant_and_its_confirmation),
         STORY(renewals_are_counted_and_told_once),
+        STORY(renewals_are_of_the_version_before_the_new_one),
         STORY(a_holder_that_is_gone),
         STORY(explain_names_both_ends_of_the_term),
         STORY(the_ring_is_bounded),
