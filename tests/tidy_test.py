@@ -129,7 +129,7 @@ UNBOUND = {
     "CHUNK_LEAP_MAX": "likewise",
     # Room for text, or for as many as a bound may be.
     "LH_TEXT_BYTES": "room for a sentence",
-    "LH_M_EVENT_HOLDER_BYTES": "room for a name",
+    "LH_M_TITLE_BYTES": "room for a name",
     "LH_CALL_TEXT_BYTES": "room for a sentence",
     "LH_IDENTITY_TEXT_MAX": "room for a name",
     "LH_IDENTITY_BYTES_MAX": "room for a text",

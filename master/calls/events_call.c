@@ -27,7 +27,6 @@ static void add_renewals(const struct lh_master *m, uint64_t chunk, struct page 
         return;
     Leasehold__LeaseEvent *e = &page->items[page->count++];
     leasehold__lease_event__init(e);
-    e->number = m->events.count + 1;
     e->kind = LEASEHOLD__LEASE_EVENT_KIND__LEASE_RENEWED;
     e->ago_ms = ms_since(m, g->extended_at);
     e->holder = lh_m_holder(c)->id;
@@ -37,19 +36,16 @@ static void add_renewals(const struct lh_master *m, uint64_t chunk, struct page 
     e->count = g->extensions;
 }
 
-static void add(
-    const struct lh_master *m, const struct lh_m_event *event, uint64_t number, struct page *page)
+static void add(const struct lh_master *m, const struct lh_m_event *event, struct page *page)
 {
     Leasehold__LeaseEvent *e = &page->items[page->count++];
 
     leasehold__lease_event__init(e);
-    e->number = number;
-    e->kind = event->kind;
+    e->kind = (Leasehold__LeaseEventKind)event->kind;
     e->ago_ms = ms_since(m, event->at);
-    e->holder = (char *)(uintptr_t)event->holder;
+    e->holder = (char *)(uintptr_t)lh_m_event_holder(m, event);
     e->version = event->version;
-    if (event->end.ns != 0)
-        e->left_ms = lh_duration_ms(lh_instant_until(event->at, event->end));
+    e->left_ms = event->left_ms;
     e->count = event->count;
     if (event->of_session)
         e->session = (ProtobufCBinaryData){
@@ -66,19 +62,17 @@ void lh_m_list_events(
     uint64_t subject = request->chunk != 0 ? lh_m_event_of_chunk(request->chunk)
                                            : lh_m_event_of_name(request->name);
     struct page page = {.limit = limit < m->config.list_max ? limit : m->config.list_max};
-    uint64_t number;
+    const struct lh_m_event *e;
+    size_t cursor = 0;
+    bool forgotten = false;
 
     page.items = lh_alloc_array((size_t)page.limit + 1, sizeof *page.items);
     if (request->chunk != 0)
         add_renewals(m, request->chunk, &page);
-    for (const struct lh_m_event *e = lh_m_event_last(m, subject, &number); e != NULL;
-         e = lh_m_event_before(m, e, &number)) {
-        if (page.count >= page.limit) {
-            reply.more = true;
-            break;
-        }
-        add(m, e, number, &page);
-    }
+    while (
+        (e = lh_m_event_next(m, subject, &cursor, &forgotten)) != NULL && page.count < page.limit)
+        add(m, e, &page);
+    reply.more = e != NULL || forgotten;
     page.pointers = lh_alloc_array(page.count + 1, sizeof *page.pointers);
     for (size_t i = 0; i < page.count; i++)
         page.pointers[i] = &page.items[i];

@@ -148,11 +148,13 @@ static void note(struct lh_master *m, const struct lh_m_chunk *c, const struct l
         .subject = lh_m_event_of_chunk(c->id),
         .kind = kind,
         .version = lease->version,
-        .end = lease->holder == NULL ? (struct lh_instant){0} : lh_lease_free_at(&m->leases, lease),
+        .server = holder->number + 1u,
+        .left_ms =
+            lease->holder == NULL ? 0 : lh_m_event_left(m, lh_lease_free_at(&m->leases, lease)),
         .why = why,
     };
 
-    lh_m_note(m, &event, holder->id);
+    lh_m_note(m, &event);
 }
 
 /* Renewals since the grant, as one event. */
@@ -165,11 +167,12 @@ static void note_extensions(
         .kind = LEASEHOLD__LEASE_EVENT_KIND__LEASE_RENEWED,
         .at = g->extended_at,
         .version = g->lease.version,
+        .server = holder->number + 1u,
         .count = g->extensions,
     };
 
     if (g->extensions > 0)
-        lh_m_note(m, &event, holder->id);
+        lh_m_note(m, &event);
     g->extensions = 0;
 }
 

@@ -1,4 +1,5 @@
 /* Grants and ends of locks (NL-1, NL-2). */
+#include "lease/term.h"
 #include "master/locks/internal.h"
 #include "master/sessions/sessions.h"
 #include "master/tables/answers.h"
@@ -52,13 +53,14 @@ void lh_m_note_lock(struct lh_master *m, const struct lh_m_name *n, const struct
         .subject = lh_m_event_of_name(n->text),
         .kind = kind,
         .version = token,
-        .end = lh_lessee_until(&m->leases, &p->session.lessee),
+        .left_ms = lh_m_event_left(
+            m, lh_term_grantor_end(p->session.lessee.received_at, p->session.lessee.term)),
         .why = why,
         .of_session = true,
     };
 
     memcpy(event.session, p->id, sizeof event.session);
-    lh_m_note(m, &event, p->title);
+    lh_m_note(m, &event);
 }
 
 /* ---- Ends. */

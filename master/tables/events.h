@@ -1,48 +1,64 @@
-/* What lately became of leases: the last `events_max` grants, recalls and ends, to be looked at
- * (ListEvents). Nothing depends on them, and a master that takes over has none of before.
+/* What lately became of leases: grants, recalls and ends, to be looked at (ListEvents). Nothing
+ * depends on them, and a master that takes over has none of before.
  *
- * One ring for all. Events of one subject (a chunk, a name) are chained, so that looking at one
- * costs what it has. A renewal is no event: holders renew by the thousand. How many there were, and
- * when the last one was, is said when the lease ends, or when it is looked at. */
+ * There is a row of events for all subjects (chunks, names) with one digest. A new event takes the
+ * place of the oldest one of its row: so a lock that changes hands all the time makes the master
+ * forget about its own past, and hardly about others'. While one session takes and releases it
+ * over and over, that is one grant, with a count, and one release. A renewal is no event, as holders renew by
+ * the thousand: how many there were, and when the last one was, is noted when the lease ends, or
+ * told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"
 
-#define LH_M_EVENT_HOLDER_BYTES 40u
+#define LH_M_EVENT_ROW   32u
+#define LH_M_TITLE_BYTES 40u
 
+/* One line of the processor's cache, as locks change hands a million times in a second. */
 struct lh_m_event {
     uint64_t subject;
-    uint64_t before; /* number of the last one that shares its chain; 0: none */
     struct lh_instant at;
-    struct lh_instant end; /* when the lease ended by then, unless it was renewed; 0: it says
-                              nothing of that */
-    uint64_t version;      /* or token, or revision; 0: that of the events before */
-    uint64_t count;
-    const char *why; /* static; NULL: there is no more to say */
-    bool of_session; /* `session` is the holder's; of a name */
+    uint64_t version;                       /* or token, or revision; 0: that of those before */
+    uint8_t session[LH_M_SESSION_ID_BYTES]; /* `of_session`: the holder's */
+    const char *why;                        /* static; NULL: there is no more to say */
+    uint32_t server;                        /* else: the holder's number, plus 1; 0: it has none */
+    uint32_t left_ms;                       /* then: until the lease ended, unless it was renewed */
+    uint32_t count;
+    uint8_t kind; /* Leasehold__LeaseEventKind */
+    bool of_session;
+};
+_Static_assert(sizeof(struct lh_m_event) <= 64, "an event is one line");
+
+/* Of a session that is over: whose it was. */
+struct lh_m_former {
     uint8_t session[LH_M_SESSION_ID_BYTES];
-    Leasehold__LeaseEventKind kind;
-    char holder[LH_M_EVENT_HOLDER_BYTES]; /* cut to whole characters */
+    char title[LH_M_TITLE_BYTES]; /* cut to whole characters */
 };
 
 struct lh_m_events {
-    struct lh_m_event *ring; /* event n at (n - 1) % size; NULL: nothing happened yet */
-    uint64_t *last;          /* by subject % size: the number of the last one there */
-    uint64_t size, count;    /* `count`: of events ever, so the number of the last one */
+    struct lh_m_event *items; /* row by row; NULL: nothing happened yet */
+    uint64_t *counts;         /* of each row: of events ever */
+    size_t rows, row_size;
+    struct lh_m_former *formers; /* at (n - 1) % formers_max; NULL: there are none yet */
+    uint64_t former_count;       /* ever */
 };
 
 /* Subjects. A name's is a digest of its text, as its record goes when nobody uses it. */
 uint64_t lh_m_event_of_chunk(uint64_t chunk);
 uint64_t lh_m_event_of_name(const char *name);
 
-/* Adds one; `at`, zero: now. `event->holder` and `before` are not read; `holder` may be "". */
-void lh_m_note(struct lh_master *m, const struct lh_m_event *event, const char *holder);
+/* Adds one; `at`, zero: now. */
+void lh_m_note(struct lh_master *m, const struct lh_m_event *event);
+/* The session is over: its title is kept for those who look at its events. */
+void lh_m_note_over(struct lh_master *m, const struct lh_m_program *p);
+/* A server's id, or a session's title; "": nobody's, or it is forgotten. */
+const char *lh_m_event_holder(const struct lh_master *m, const struct lh_m_event *event);
+/* For `left_ms`, until `end`. */
+uint32_t lh_m_event_left(const struct lh_master *m, struct lh_instant end);
 
-/* The last event of the subject, and the last one before `number`, below; NULL: there is none, or
- * it has been overwritten. */
-const struct lh_m_event *lh_m_event_last(
-    const struct lh_master *m, uint64_t subject, uint64_t *number);
-const struct lh_m_event *lh_m_event_before(
-    const struct lh_master *m, const struct lh_m_event *event, uint64_t *number);
+/* The subject's next older event; `*cursor` is 0 for the last one, and this function's. NULL: there
+ * is none, or it is forgotten; then `*forgotten` says whether there may have been more. */
+const struct lh_m_event *lh_m_event_next(
+    const struct lh_master *m, uint64_t subject, size_t *cursor, bool *forgotten);
 
 void lh_m_events_deinit(struct lh_master *m);

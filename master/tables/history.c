@@ -31,7 +31,7 @@ static void note(struct lh_master *m, const struct lh_m_value_change *c)
         .why = c->attached ? "attached to a session" : NULL,
     };
 
-    lh_m_note(m, &event, "");
+    lh_m_note(m, &event);
 }
 
 static void enter(struct lh_master *m, struct lh_m_value_change *c)

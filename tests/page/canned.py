@@ -59,7 +59,7 @@ SESSIONS = {"nightly": session(1), "by hand": session(2), "nightly-2": session(3
 
 
 def event(number, kind, ago, holder="", version=0, left=0, count=0, why=""):
-    return {"number": str(number), "kind": kind, "ago_ms": str(ago), "holder": holder,
+    return {"kind": kind, "ago_ms": str(ago), "holder": holder,
             "version": str(version), "left_ms": str(left), "count": str(count), "why": why,
             "session": SESSIONS.get(holder, "")}
 

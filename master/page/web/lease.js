@@ -35,6 +35,8 @@ function wordsOf(e) {
   const words = WORDS[e.kind] ?? e.kind;
   if (e.kind === "LEASE_RENEWED" && Number(e.count) > 0)
     return Number(e.count) === 1 ? "renewed" : `renewed, the last of ${number(e.count)} times`;
+  if (e.kind === "LEASE_GRANTED" && Number(e.count) > 0)
+    return `granted, the last of ${number(Number(e.count) + 1)} times`;
   return words + (e.why ? `: ${e.why}` : "");
 }
 
@@ -112,8 +114,7 @@ function tickWords(ms) {
 
 // `terms`: of those who hold it now, {holder, session, left, holderLeft} in ms.
 export function timeline(reply, terms, again) {
-  const events = [...reply.events].sort((a, b) => Number(b.ago_ms) - Number(a.ago_ms) ||
-    Number(a.number) - Number(b.number));
+  const events = [...reply.events].reverse().sort((a, b) => Number(b.ago_ms) - Number(a.ago_ms));
   if (events.length === 0 && terms.length === 0)
     return h("p.quiet", {}, `Nothing has happened to it since this master took over, ` +
       `${ago(reply.since_ms)}.`);
@@ -180,7 +181,7 @@ function eventTable(events, reply) {
   const newest = [...events].reverse();
   const shown = all ? newest : newest.slice(0, SHOWN);
   return h("div", {},
-    h("ol.events", { reversed: true }, shown.map((e) => h("li", { "data-key": e.number + e.kind },
+    h("ol.events", { reversed: true }, shown.map((e) => h("li", {},
       h("time", {}, ago(e.ago_ms)),
       h("span.what", {}, h("b." + e.kind.toLowerCase(), { "aria-hidden": "true" }), wordsOf(e)),
       h("span.by", {}, isOfValue(e) ? "" : e.holder),
@@ -189,6 +190,6 @@ function eventTable(events, reply) {
       all = !all;
       event.target.dispatchEvent(new Event("again", { bubbles: true }));
     } }, all ? "Show fewer" : `Show all ${newest.length}`),
-    h("p.quiet", {}, reply.more ? "There were earlier events, which this master has forgotten or left out."
+    h("p.quiet", {}, reply.more ? "There may have been earlier events, which this master has forgotten."
       : `This master has been acting for ${duration(reply.since_ms)}; it knows nothing of before.`));
 }

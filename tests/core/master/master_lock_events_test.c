@@ -80,6 +80,40 @@ static void both_ends_of_a_locks_term(void **state)
     assert_true(h->holder_left_ms < h->left_ms); /* TIME-4 */
 }
 
+/* A lock that is taken all the time does not have the past of another one forgotten. */
+static void a_busy_name_beside_a_quiet_one(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    locks(&one, "/quiet", false);
+    for (int i = 0; i < 1000; i++) {
+        struct prog *p = i % 2 == 0 ? &one : &two;
+        releases(p, "/busy", locks(p, "/busy", false));
+    }
+    assert_string_equal(story_of("/quiet"), "g");
+    const Leasehold__ListEventsReply *r = events_of("/busy");
+    assert_int_equal(r->n_events, 32);
+    assert_true(r->more);
+    assert_int_equal(r->events[0]->kind, LEASEHOLD__LEASE_EVENT_KIND__LEASE_RELEASED);
+}
+
+static void over_and_over_by_one_session(void **state)
+{
+    (void)state;
+    comes(&one);
+    comes(&two);
+    releases(&two, "/a", locks(&two, "/a", false));
+    for (int i = 0; i < 1000; i++)
+        releases(&one, "/a", locks(&one, "/a", false));
+    assert_string_equal(story_of("/a"), "grgr");
+    assert_int_equal(events_of("/a")->events[1]->count, 999);
+    assert_int_equal(events_of("/a")->events[3]->count, 0);
+    locks(&one, "/a", false);
+    assert_string_equal(story_of("/a"), "grg");
+    assert_false(events_of("/a")->more);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +121,8 @@ int main(void)
         STORY(what_is_withdrawn_yielded_and_cancelled),
         STORY(a_session_that_runs_out),
         STORY(both_ends_of_a_locks_term),
+        STORY(a_busy_name_beside_a_quiet_one),
+        STORY(over_and_over_by_one_session),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
