@@ -3,10 +3,10 @@
  *
  * There is a row of events for all subjects (chunks, names) with one digest. A new event takes the
  * place of the oldest one of its row: so a lock that changes hands all the time makes the master
- * forget about its own past, and hardly about others'. While one session takes and releases it
- * over and over, that is one grant, with a count, and one release. A renewal is no event, as holders renew by
- * the thousand: how many there were, and when the last one was, is noted when the lease ends, or
- * told when it is looked at. */
+ * forget about its own past, and hardly about others'. While one session takes and releases a lock
+ * over and over, that is one grant, with a count, and one release. A renewal is no event, as
+ * holders renew by the thousand: how many there were, and when the last one was, is noted when the
+ * lease ends, or told when it is looked at. */
 #pragma once
 
 #include "master/tables/program.h"
