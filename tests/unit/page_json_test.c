@@ -38,12 +38,12 @@ static void scalars_and_what_is_absent(void **state)
     Leasehold__ChunkInfo c = LEASEHOLD__CHUNK_INFO__INIT;
 
     (void)state;
-    e.number = UINT64_MAX;
+    e.version = UINT64_MAX;
     e.kind = LEASEHOLD__LEASE_EVENT_KIND__LEASE_RENEWED;
     e.holder = (char *)(uintptr_t) "cs\"1\\\n\x01\xff";
     assert_json(&e.base,
-        "{\"number\":\"18446744073709551615\",\"kind\":\"LEASE_RENEWED\",\"ago_ms\":\"0\","
-        "\"holder\":\"cs\\\"1\\\\\\u000a\\u0001?\",\"version\":\"0\",\"left_ms\":\"0\","
+        "{\"kind\":\"LEASE_RENEWED\",\"ago_ms\":\"0\",\"holder\":\"cs\\\"1\\\\\\u000a\\u0001?\","
+        "\"session\":\"\",\"version\":\"18446744073709551615\",\"left_ms\":\"0\","
         "\"count\":\"0\",\"why\":\"\"}");
     e.kind = (Leasehold__LeaseEventKind)99; /* of a newer schema */
     char *text = json_of(&e.base);
